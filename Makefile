@@ -1,0 +1,33 @@
+# What a developer types. CI runs .ci/run, which needs no make.
+
+REDIS_PORT ?= 6399
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test race lint bench golden redis check
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+quickstart: ## see the lock at work, on Redis inside the process
+	go run ./examples/quickstart
+
+test: ## all tests, without the race detector
+	go test -timeout 10m ./...
+
+race: ## all tests as ./test.sh runs them: gofmt, vet, race detector
+	./test.sh
+
+lint: ## golangci-lint, built on the first use
+	./.ci/lint
+
+bench: ## every benchmark, for benchstat
+	cd bench && go test -run '^$$' -bench . -count 10 -timeout 2h ./...
+
+golden: ## write the transcripts in testdata/ anew; read the diff before committing it
+	go test ./actors -run Transcript -rewrite
+
+redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
+	redis-server --port $(REDIS_PORT) --bind 127.0.0.1 --save '' --appendonly no
+
+check: ## what CI runs
+	./.ci/run

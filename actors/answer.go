@@ -1,0 +1,43 @@
+package actors
+
+import (
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// answer delivers a request's answer to whoever asked. The request belongs to its requester from then on.
+func (e *Engine) answer(r *Request) {
+	switch {
+	case r.requester != nil:
+		if r.wait != nil {
+			r.wait.Stop()
+		}
+		e.root.Send(r.requester, e.message(r))
+	case r.notify != nil:
+		r.notify(r)
+	default:
+		r.answered <- struct{}{}
+	}
+}
+
+// message is the answer to an actor.
+func (e *Engine) message(r *Request) any {
+	kind, name := r.address.Kind.Name, r.address.Name
+	switch r.do {
+	case opRelease:
+		return &protocol.Released{ID: r.id, Kind: kind, Lock: name, Serial: r.serial, Err: r.err}
+	case opExtend:
+		m := &protocol.Renewed{ID: r.id, Kind: kind, Lock: name, Serial: r.serial, Err: r.err}
+		if r.err == nil {
+			m.Until = e.Time(r.until)
+		}
+		return m
+	case opInspect:
+		return &protocol.Inspected{ID: r.id, Kind: kind, Lock: name, State: r.state, Err: r.err}
+	}
+	if r.err != nil {
+		return &protocol.Refused{ID: r.id, Kind: kind, Lock: name, Err: r.err}
+	}
+	return &protocol.Granted{
+		ID: r.id, Kind: kind, Lock: name, Serial: r.hold.serial, LeaseID: r.hold.ID(), Until: e.Time(r.hold.Until()),
+	}
+}

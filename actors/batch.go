@@ -1,0 +1,177 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// command is a Redis command that go-redis must not send twice on its own, whatever the client's options say: only the lock
+// actor knows whether a repeat is the same attempt.
+type command struct{ *redis.Cmd }
+
+// NoRetry switches go-redis's retries off for the whole pipeline.
+func (command) NoRetry() bool { return true }
+
+func newCommand(args ...any) command {
+	return command{redis.NewCmd(context.Background(), args...)}
+}
+
+// run sends a batch and posts the results. It blocks in go-redis for as long as that pleases: the gateway has its own deadlines.
+func (e *Engine) run(b *batch) {
+	defer e.recoverBatch(b)
+	bounded := false
+	for _, call := range b.calls {
+		bounded = bounded || call.Bounded()
+	}
+	if bounded && !e.server.known() {
+		if err := e.askTime(); err != nil {
+			e.failBatch(b, err)
+			return
+		}
+	}
+	commands := make([]command, len(b.calls))
+	open := make([]int, len(b.calls))
+	for i, call := range b.calls {
+		commands[i], open[i] = newCommand(call.Command...), i
+	}
+	for range 3 {
+		e.exchange(b, commands, open)
+		if open = e.postExcept(b, commands, open); len(open) == 0 {
+			return
+		}
+		for _, i := range open {
+			commands[i] = newCommand(b.calls[i].Command...)
+		}
+	}
+	for _, i := range open {
+		e.post(b, i, &result{class: scripts.Refused, err: fmt.Errorf("the server forgets scripts faster than they can be loaded: %w", errNotSent)})
+	}
+}
+
+// exchange sends the open commands as one pipeline, with the scripts they turned out to need and a look at the server's clock
+// in front when due.
+func (e *Engine) exchange(b *batch, commands []command, open []int) {
+	ctx := context.Background()
+	pipe := e.client.Pipeline()
+	b.sent = e.clock.Now()
+	var clock command
+	if asked := e.server.stale(b.sent); asked {
+		clock = newCommand("time")
+		_ = pipe.Process(ctx, clock)
+	}
+	loads := e.loads(b, pipe)
+	for _, i := range open {
+		if call := b.calls[i]; call.Bounded() {
+			call.SetNotAfter(e.server.at(call.deadline))
+		}
+		_ = pipe.Process(ctx, commands[i])
+	}
+	_, err := pipe.Exec(ctx)
+	if err != nil && scripts.Classify(err) == scripts.Refused {
+		e.settleUnsent(commands, open, err)
+	}
+	if clock.Cmd != nil {
+		e.server.observe(clock, e.clock.Now())
+	}
+	for _, load := range loads {
+		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
+			for _, i := range open { // say why there is no script, not that there is none
+				if isNoScript(commands[i].Err()) {
+					commands[i].SetErr(load.Err())
+				}
+			}
+		}
+	}
+}
+
+// settleUnsent marks commands that never left with the reason why.
+func (e *Engine) settleUnsent(commands []command, open []int, err error) {
+	for _, i := range open {
+		if commands[i].Err() == nil && commands[i].Val() == nil {
+			commands[i].SetErr(err)
+		}
+	}
+}
+
+// loads puts the scripts that the server did not have in front of the batch.
+func (e *Engine) loads(b *batch, pipe redis.Pipeliner) []command {
+	var loads []command
+	for s := range b.missing {
+		load := newCommand("script", "load", s.Source)
+		_ = pipe.Process(context.Background(), load)
+		loads = append(loads, load)
+	}
+	b.missing = nil
+	return loads
+}
+
+// postExcept posts all results but those of scripts that the server does not have; their indices are returned.
+func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
+	var again []int
+	for _, i := range open {
+		reply, err := commands[i].Result()
+		if isNoScript(err) {
+			if b.missing == nil {
+				b.missing = map[*scripts.Script]struct{}{}
+			}
+			b.missing[b.calls[i].Script] = struct{}{}
+			again = append(again, i)
+			continue
+		}
+		if ms, late := scripts.LateBy(err); late {
+			e.server.correct(ms, e.clock.Now())
+		}
+		e.post(b, i, &result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent})
+	}
+	return again
+}
+
+func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+
+// post answers one call, unless the gateway has given it up.
+func (e *Engine) post(b *batch, i int, r *result) {
+	if b.claimed[i].CompareAndSwap(false, true) {
+		r.call = b.calls[i]
+		e.root.Send(r.call.from, r)
+	}
+}
+
+// failBatch answers calls that were certainly not sent.
+func (e *Engine) failBatch(b *batch, err error) {
+	class := scripts.Classify(err)
+	if class != scripts.Rejected {
+		class = scripts.Refused
+	}
+	for i := range b.calls {
+		e.post(b, i, &result{class: class, err: err})
+	}
+}
+
+func (e *Engine) askTime() error {
+	pipe := e.client.Pipeline()
+	clock := newCommand("time")
+	_ = pipe.Process(context.Background(), clock)
+	if _, err := pipe.Exec(context.Background()); err != nil {
+		return err
+	}
+	return e.server.observe(clock, e.clock.Now())
+}
+
+// recoverBatch is for hooks of the user's client that panic.
+func (e *Engine) recoverBatch(b *batch) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	e.events.emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
+	for i := range b.calls {
+		e.post(b, i, &result{class: scripts.Unknown, err: fmt.Errorf("the Redis client panicked: %v", value), sent: b.sent})
+	}
+}

@@ -1,0 +1,197 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// The calls of the handles. Each is one message and one answer; nothing here decides anything about locks.
+
+// AcquireSpec is what an acquire asks for.
+type AcquireSpec struct {
+	Owner protocol.Owner // zero: an owner of its own
+	Lease time.Duration  // 0: renewed by the watchdog
+	Wait  time.Duration  // 0: no bound but the context
+	Try   bool
+}
+
+// Check says what is wrong with a spec in this engine.
+func (e *Engine) Check(s AcquireSpec) error { return e.checkAcquire(s.Owner, s.Lease, s.Wait, s.Try) }
+
+// Acquire waits for the lock until ctx ends. On success hold is filled.
+func (e *Engine) Acquire(ctx context.Context, a *Address, s AcquireSpec, hold *Hold) error {
+	r, err := e.acquire(ctx, a, s, hold)
+	if err != nil {
+		return err
+	}
+	if s.Wait > 0 {
+		timer := e.clock.AfterFunc(s.Wait, func() { e.Cancel(r, protocol.ErrNotAcquired) })
+		defer timer.Stop()
+		return e.wait(ctx, r, false)
+	}
+	return e.wait(ctx, r, true)
+}
+
+// acquire makes the request of an acquire that may be sent.
+func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *Hold) (*Request, error) {
+	if e.closing.Load() {
+		return nil, fmt.Errorf("holdfast: acquire %q: %w", a.Name, protocol.ErrClosed)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("holdfast: acquire %q: %w: %w", a.Name, protocol.ErrNotAcquired, err)
+	}
+	r := newRequest(opAcquire, a)
+	r.owner, r.lease, r.try, r.hold = s.Owner, s.Lease, s.Try, hold
+	_, r.bounded = ctx.Deadline()
+	r.bounded = r.bounded || s.Wait > 0
+	return r, nil
+}
+
+// wait sends a request to the lock's router and waits for the answer. When ctx ends, the lock actor decides what became of the
+// request: it may have been granted already.
+func (e *Engine) wait(ctx context.Context, r *Request, recycle bool) error {
+	router := e.Router(r.address)
+	e.root.Send(router, r)
+	select {
+	case <-r.answered:
+		err := r.err
+		if recycle {
+			r.recycle()
+		}
+		return err
+	case <-ctx.Done():
+		e.root.Send(router, cancelRequest{request: r, cause: ctx.Err()})
+	case <-e.done:
+	}
+	select {
+	case <-r.answered:
+		return r.err
+	case <-e.done:
+		return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, protocol.ErrClosed)
+	}
+}
+
+// AcquireAsync asks for the lock and calls notify with the outcome, once, on an actor: notify must not block.
+// The request can be cancelled; stop must be called when the outcome is known.
+func (e *Engine) AcquireAsync(ctx context.Context, a *Address, s AcquireSpec, hold *Hold, notify func(error)) (r *Request, stop func()) {
+	e.door.RLock()
+	defer e.door.RUnlock()
+	r, err := e.acquire(ctx, a, s, hold)
+	if err != nil {
+		notify(err)
+		return nil, func() {}
+	}
+	r.answered = nil
+	r.notify = func(r *Request) { notify(r.err) }
+	unhook := context.AfterFunc(ctx, func() { e.Cancel(r, ctx.Err()) })
+	stop = func() { unhook() }
+	if s.Wait > 0 {
+		timer := e.clock.AfterFunc(s.Wait, func() { e.Cancel(r, protocol.ErrNotAcquired) })
+		stop = func() { unhook(); timer.Stop() }
+	}
+	e.root.Send(e.Router(a), r)
+	return r, stop
+}
+
+// Cancel ends the waiting of a request; it is still answered, once.
+func (e *Engine) Cancel(r *Request, cause error) {
+	e.root.Send(e.Router(r.address), cancelRequest{request: r, cause: cause})
+}
+
+// releaseGrace is how long a release goes on when its context has ended.
+const releaseGrace = 500 * time.Millisecond
+
+// Release ends a hold. It works when ctx has ended: it then has a short time of its own.
+func (e *Engine) Release(ctx context.Context, h *Hold) error {
+	r, err := e.claim(h)
+	if r == nil {
+		return err
+	}
+	e.root.Send(h.grant.lock, r)
+	select {
+	case <-r.answered:
+		err := r.err
+		r.recycle()
+		return err
+	case <-ctx.Done():
+		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
+		defer timer.Stop()
+	case <-e.done:
+	}
+	select {
+	case <-r.answered:
+		return r.err
+	case <-e.done:
+		return nil
+	}
+}
+
+// ReleaseAsync ends a hold that nobody took.
+func (e *Engine) ReleaseAsync(h *Hold) {
+	if r, _ := e.claim(h); r != nil {
+		r.answered, r.notify = nil, func(*Request) {}
+		e.root.Send(h.grant.lock, r)
+	}
+}
+
+// claim ends the hold for its holder and makes the request that tells the lock actor. Without a request the error says
+// how the hold has ended before.
+func (e *Engine) claim(h *Hold) (*Request, error) {
+	if h.claim() {
+		r := newRequest(opRelease, h.grant.address)
+		r.hold = h
+		return r, nil
+	}
+	err := h.Err()
+	if err == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
+		return nil, nil
+	}
+	return nil, fmt.Errorf("holdfast: release %q: %w", h.grant.address.Name, err)
+}
+
+// Extend makes a fixed lease last from now to now + d.
+func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
+	a := h.grant.address
+	if err := CheckLease(d); err != nil {
+		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
+	}
+	if err := h.Err(); err != nil {
+		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
+	}
+	r := newRequest(opExtend, a)
+	r.hold, r.lease = h, d
+	return e.wait(ctx, r, true)
+}
+
+// Inspect reads the state of a lock.
+func (e *Engine) Inspect(ctx context.Context, a *Address) (protocol.State, error) {
+	r, err := e.side(ctx, opInspect, a)
+	if err != nil {
+		return protocol.State{}, err
+	}
+	err = e.wait(ctx, r, false)
+	return r.state, err
+}
+
+// ForceRelease frees a lock whoever holds it.
+func (e *Engine) ForceRelease(ctx context.Context, a *Address) (bool, error) {
+	r, err := e.side(ctx, opForceRelease, a)
+	if err != nil {
+		return false, err
+	}
+	err = e.wait(ctx, r, false)
+	return r.held, err
+}
+
+func (e *Engine) side(ctx context.Context, do operation, a *Address) (*Request, error) {
+	if e.closing.Load() {
+		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, err)
+	}
+	return newRequest(do, a), nil
+}

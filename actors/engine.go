@@ -1,0 +1,268 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Config is what an Engine is made of. The root package has checked it.
+type Config struct {
+	Client     redis.UniversalClient
+	ID         string             // the runtime's UUID
+	System     *actor.ActorSystem // nil: an own one
+	Policy     Policy             // the user's part of it
+	RenewBatch int
+	NameMapper func(string) string
+	Logger     *slog.Logger
+	OnEvent    func(protocol.Event)
+
+	Clock  Clock                             // nil: the system's
+	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
+}
+
+// Engine is the actor side of one runtime: a guardian with 16 routers, the gateways, the subscriber and the watchdog below it.
+type Engine struct {
+	// fixed at construction
+	id         string
+	system     *actor.ActorSystem
+	ownSystem  bool
+	root       *actor.RootContext
+	client     redis.UniversalClient
+	clock      Clock
+	epoch      time.Time // the clock's instant 0
+	policy     Policy
+	renewBatch int
+	nameMapper func(string) string
+	publish    string
+	sweepEvery time.Duration
+	events     *events
+	workers    *workers
+	seed       maphash.Seed
+	server     serverClock
+
+	// set while starting
+	guardian   *actor.PID
+	routers    [routerCount]*actor.PID
+	gateway    *actor.PID
+	renewals   *actor.PID
+	subscriber *actor.PID
+	watchdog   *watchdog
+
+	numbers atomic.Uint64 // of grants, owners and leases
+
+	closing atomic.Bool
+	door    sync.RWMutex // who passed before Close is heard by a router that still answers
+	once    sync.Once
+	abort   chan struct{}
+	aborted sync.Once
+	drained chan struct{} // the last lock actor has gone
+	undone  atomic.Int32  // routers that are not drained
+	stopped chan struct{} // the guardian has stopped
+	done    chan struct{} // nothing is left
+}
+
+const (
+	routerCount  = 16
+	gatewayLanes = 2 // batches on their way at once
+	renewalLanes = 1
+)
+
+// Start starts the actors. It does no I/O.
+func Start(c Config) (*Engine, error) {
+	e := &Engine{
+		id: c.ID, client: c.Client, clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
+		nameMapper: c.NameMapper, publish: "PUBLISH", sweepEvery: sweepEvery, events: newEvents(c.Logger, c.OnEvent),
+		workers: startWorkers(), seed: maphash.MakeSeed(),
+		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
+	}
+	if e.clock == nil {
+		e.clock = NewSystemClock()
+	}
+	e.epoch = time.Now().Add(-e.clock.Now())
+	e.policy.NewID = func() string { return e.id + ":" + strconv.FormatUint(e.Number(), 10) }
+	e.policy.Serial = e.Number
+	e.policy.Jitter = c.Jitter
+	e.undone.Store(routerCount)
+	var err error
+	if e.watchdog, err = newWatchdog(e); err != nil {
+		e.workers.stop()
+		return nil, err
+	}
+	if e.system = c.System; e.system == nil {
+		e.ownSystem = true
+		e.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+			return slog.New(slog.DiscardHandler) // what matters is reported as events
+		}))
+	}
+	e.root = e.system.Root
+	if err := e.spawn(); err != nil {
+		e.watchdog.wheel.Stop()
+		e.workers.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+// spawn starts the guardian, and waits until it has started the others.
+func (e *Engine) spawn() error {
+	started := make(chan error, 1)
+	props := e.props(func() actor.Actor { return &guardian{engine: e, started: started} }, actor.Unbounded())
+	var err error
+	if e.guardian, err = e.root.SpawnNamed(props, "holdfast-"+e.id); err != nil {
+		return fmt.Errorf("starting the guardian: %w", err)
+	}
+	return <-started
+}
+
+// props are those of an actor of this engine: resident workers, and a supervisor that never stops or restarts a child.
+func (e *Engine) props(producer actor.Producer, mailbox actor.MailboxProducer) *actor.Props {
+	resume := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
+	return actor.PropsFromProducer(producer, actor.WithMailbox(mailbox), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
+}
+
+// guardian is the parent of everything.
+type guardian struct {
+	engine  *Engine
+	started chan error
+}
+
+// Receive is the actor's only entry.
+func (g *guardian) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		g.started <- g.spawn(c)
+	case closeRouter:
+		for _, pid := range g.engine.routers {
+			c.Send(pid, m)
+		}
+	case *actor.Stopped:
+		close(g.engine.stopped)
+	}
+}
+
+func (g *guardian) spawn(c actor.Context) error {
+	e := g.engine
+	var errs []error
+	child := func(name string, a actor.Actor) *actor.PID {
+		pid, err := c.SpawnNamed(e.props(func() actor.Actor { return a }, actor.Unbounded()), name)
+		errs = append(errs, err)
+		return pid
+	}
+	e.gateway = child("gateway", newGateway(e, gatewayLanes))
+	e.renewals = child("renewals", newGateway(e, renewalLanes))
+	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}})
+	e.watchdog.self = child("watchdog", e.watchdog)
+	for i := range e.routers {
+		e.routers[i] = child(fmt.Sprintf("router-%02d", i), newRouter(e))
+	}
+	return errors.Join(errs...)
+}
+
+// Number is a number that this runtime has not used yet.
+func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
+
+// System is the actor system that the actors live in.
+func (e *Engine) System() *actor.ActorSystem { return e.system }
+
+// Now is the present instant.
+func (e *Engine) Now() time.Duration { return e.clock.Now() }
+
+// Time is an instant as wall-clock time.
+func (e *Engine) Time(instant time.Duration) time.Time { return e.epoch.Add(instant) }
+
+// Address checks a name and finds its key. With an error it still carries the name.
+func (e *Engine) Address(kind *scripts.Kind, name string) (*Address, error) {
+	a := &Address{Kind: kind, Name: name, Raw: name}
+	if err := protocol.CheckName(name); err != nil {
+		return a, err
+	}
+	if e.nameMapper != nil {
+		a.Raw = e.nameMapper(name)
+		if err := protocol.CheckName(a.Raw); err != nil {
+			return a, fmt.Errorf("the name mapper's %w", err)
+		}
+	}
+	return a, nil
+}
+
+// Router is the PID to send messages about a lock to. It is good as long as the engine is.
+func (e *Engine) Router(a *Address) *actor.PID {
+	return e.routers[maphash.String(e.seed, a.Raw)%routerCount]
+}
+
+// drop reports a message that cannot be answered.
+func (e *Engine) drop(lock, reason string) {
+	e.events.emit(protocol.RequestDropped{Name: lock, Reason: reason})
+}
+
+// recoverIn is deferred in the actors that hold no lock: a panic is reported and they go on.
+func (e *Engine) recoverIn(who string) {
+	if value := recover(); value != nil {
+		e.events.emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", who, value), Stack: string(debug.Stack())})
+	}
+}
+
+// routerDrained counts the routers of a closing engine that have no lock actor left.
+func (e *Engine) routerDrained() {
+	if e.undone.Add(-1) == 0 {
+		close(e.drained)
+	}
+}
+
+// Close refuses new work, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when nothing
+// is left, or with ctx's error; what could not be released by then expires. Later calls wait for the same end.
+func (e *Engine) Close(ctx context.Context) error {
+	e.door.Lock()
+	e.closing.Store(true)
+	e.door.Unlock()
+	e.once.Do(func() { go e.shutDown() })
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+		e.aborted.Do(func() { close(e.abort) })
+		return fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", ctx.Err())
+	}
+}
+
+func (e *Engine) shutDown() {
+	e.root.Send(e.guardian, closeRouter{})
+	select {
+	case <-e.drained:
+	case <-e.abort:
+		e.root.Send(e.guardian, closeRouter{abort: true})
+		<-e.drained
+	}
+	e.watchdog.wheel.Stop()
+	for pid, stop := range map[*actor.PID]func(chan struct{}) any{
+		e.gateway:    func(done chan struct{}) any { return stopGateway{done} },
+		e.renewals:   func(done chan struct{}) any { return stopGateway{done} },
+		e.subscriber: func(done chan struct{}) any { return stopSubscriber{done} },
+	} {
+		done := make(chan struct{})
+		e.root.Send(pid, stop(done))
+		<-done
+	}
+	e.root.Stop(e.guardian)
+	<-e.stopped
+	e.workers.stop()
+	if e.ownSystem {
+		e.system.Shutdown()
+	}
+	e.events.wait()
+	close(e.done)
+}

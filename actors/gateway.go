@@ -1,0 +1,228 @@
+package actors
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// gateway packs the script calls of all locks into pipelines. A call alone leaves at once; while batches are on their way the
+// next one fills. Its workers do the blocking, and post results straight to the actors that asked.
+//
+// It keeps its own deadlines, because go-redis does not: a call without an answer at its deadline is answered as unknown, and a
+// worker that hangs with it is replaced, up to a bound. It does not interpret results.
+//
+// go-redis's AutoPipeline was measured beside it (bench/gateway_test.go) and has no way to say when a result has come but to
+// block a goroutine per call, nor a deadline of its own, nor a moment "just before the batch is sent".
+type gateway struct {
+	// fixed at construction
+	engine *Engine
+	lanes  int // batches on their way at once
+	jobs   chan *batch
+	group  sync.WaitGroup // of the workers
+
+	// owned by the actor
+	waiting []*scriptCall
+	flying  map[*batch]struct{}
+	free    int // workers with nothing to do
+	hanging int // workers that hang with a batch that was given up
+	checkAt time.Duration
+	timer   Timer
+	stopped bool
+}
+
+const (
+	batchMax   = 256 // calls in one pipeline
+	hangingMax = 4   // workers that may hang before nothing more is sent
+)
+
+// scriptCall is one call on its way through the gateway. The sender must not touch it after sending.
+type scriptCall struct {
+	scripts.Call
+	deadline time.Duration // without an answer by then its outcome is unknown
+	from     *actor.PID    // gets a *result
+	tag      any           // whatever the sender needs to know it again
+}
+
+// result answers a scriptCall, exactly once.
+type result struct {
+	call  *scriptCall
+	class scripts.Class
+	reply any
+	err   error
+	sent  time.Duration // the instant before it was sent, 0: it was not
+}
+
+// batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
+type batch struct {
+	calls   []*scriptCall
+	claimed []atomic.Bool
+	given   bool // all calls were given up; owned by the gateway
+
+	// owned by the worker
+	sent    time.Duration
+	missing map[*scripts.Script]struct{} // the server did not know them
+}
+
+type (
+	batchDone    struct{ batch *batch }
+	checkBatches struct{}
+	stopGateway  struct{ done chan struct{} }
+)
+
+var (
+	errNoAnswer = errors.New("no answer from Redis in time")
+	errNotSent  = errors.New("not sent: no connection to Redis was free in time")
+)
+
+func newGateway(e *Engine, lanes int) *gateway {
+	return &gateway{
+		engine: e, lanes: lanes, jobs: make(chan *batch, lanes+hangingMax),
+		flying: map[*batch]struct{}{}, checkAt: never,
+	}
+}
+
+// Receive is the actor's only entry.
+func (g *gateway) Receive(c actor.Context) {
+	defer g.engine.recoverIn("gateway")
+	switch m := c.Message().(type) {
+	case *scriptCall:
+		g.waiting = append(g.waiting, m)
+		g.send(c)
+	case batchDone:
+		g.onDone(m.batch)
+		g.send(c)
+	case checkBatches:
+		g.checkAt = never
+		g.check(c)
+		g.send(c)
+	case stopGateway:
+		g.stop(m.done)
+	case *actor.Started:
+		for range g.lanes {
+			g.hire(c.Self())
+		}
+	}
+}
+
+// hire starts a worker.
+func (g *gateway) hire(self *actor.PID) {
+	g.free++
+	g.group.Go(func() {
+		for b := range g.jobs {
+			if b == nil {
+				return
+			}
+			g.engine.run(b)
+			g.engine.root.Send(self, batchDone{b})
+		}
+	})
+}
+
+// send fills batches while workers are free.
+func (g *gateway) send(c actor.Context) {
+	for g.free > 0 && len(g.waiting) > 0 {
+		n := min(len(g.waiting), batchMax)
+		b := &batch{calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
+		rest := copy(g.waiting, g.waiting[n:])
+		clear(g.waiting[rest:])
+		g.waiting = g.waiting[:rest]
+		g.flying[b] = struct{}{}
+		g.free--
+		g.jobs <- b
+	}
+	g.arm(c)
+}
+
+// arm sets the timer for the earliest deadline. It is not moved later when calls are answered in time, so that a busy gateway
+// sets it once per window instead of once per batch.
+func (g *gateway) arm(c actor.Context) {
+	if g.checkAt != never || (len(g.flying) == 0 && len(g.waiting) == 0) {
+		return
+	}
+	at := never
+	for b := range g.flying {
+		for i, call := range b.calls {
+			if !b.claimed[i].Load() {
+				at = min(at, call.deadline)
+			}
+		}
+	}
+	for _, call := range g.waiting {
+		at = min(at, call.deadline)
+	}
+	if at == never {
+		return
+	}
+	g.checkAt = at
+	delay := max(at-g.engine.clock.Now(), time.Millisecond)
+	if g.timer != nil {
+		g.timer.Reset(delay)
+		return
+	}
+	root, self := g.engine.root, c.Self()
+	g.timer = g.engine.clock.AfterFunc(delay, func() { root.Send(self, checkBatches{}) })
+}
+
+// check answers the calls whose deadline has passed, and replaces workers that hang.
+func (g *gateway) check(c actor.Context) {
+	now := g.engine.clock.Now()
+	for b := range g.flying {
+		open := false
+		for i, call := range b.calls {
+			if call.deadline > now {
+				open = open || !b.claimed[i].Load()
+				continue
+			}
+			if b.claimed[i].CompareAndSwap(false, true) {
+				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: errNoAnswer})
+			}
+		}
+		if !open && g.hanging < hangingMax {
+			delete(g.flying, b)
+			b.given = true
+			g.hanging++
+			g.hire(c.Self())
+		}
+	}
+	kept := g.waiting[:0]
+	for _, call := range g.waiting {
+		if call.deadline > now {
+			kept = append(kept, call)
+			continue
+		}
+		c.Send(call.from, &result{call: call, class: scripts.Refused, err: errNotSent})
+	}
+	clear(g.waiting[len(kept):])
+	g.waiting = kept
+}
+
+func (g *gateway) onDone(b *batch) {
+	switch {
+	case g.stopped:
+	case b.given:
+		g.hanging--
+		g.jobs <- nil // there is one worker too many now
+	default:
+		delete(g.flying, b)
+		g.free++
+	}
+}
+
+// stop ends the workers; done is closed when the last one has returned from Redis.
+func (g *gateway) stop(done chan struct{}) {
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.stopped, g.free = true, 0
+	close(g.jobs)
+	go func() {
+		g.group.Wait()
+		close(done)
+	}()
+}

@@ -1,0 +1,118 @@
+package actors
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Hold is one local lease. It is embedded in what the user holds, so that an acquire allocates once.
+//
+// Exactly one side ends it: the holder by claiming it for a release, or the lock actor by losing it. A claimed hold keeps the
+// lock actor alive until the release message has arrived, which is why that message may go straight to the lock actor.
+type Hold struct {
+	// set by the lock actor before the grant is delivered
+	grant     *Grant
+	serial    uint64
+	owner     protocol.Owner
+	requester *actor.PID // of the actor message API; nil for a goroutine
+
+	state atomic.Uint32
+
+	mu    sync.Mutex // guards what follows; never held while calling out
+	done  chan struct{}
+	onEnd []func(error)
+	err   error
+}
+
+const (
+	holdOpen    = iota // not granted yet, or held
+	holdClaimed        // released by its holder
+	holdLost
+)
+
+// ID is the owner field in Redis.
+func (h *Hold) ID() string { return h.grant.id }
+
+// Address is the lock that is held.
+func (h *Hold) Address() *Address { return h.grant.address }
+
+// Until is the local deadline, as an instant of the runtime's clock; 0: the grant is over.
+func (h *Hold) Until() time.Duration { return h.grant.until() }
+
+// Valid reports whether the lease is held at this instant.
+func (h *Hold) Valid(now time.Duration) bool {
+	return h.state.Load() == holdOpen && h.grant.left(now) > 0
+}
+
+// Fixed reports whether the lease was asked for with a fixed length.
+func (h *Hold) Fixed() bool { return !h.grant.watched }
+
+// Done is closed when the hold has ended.
+func (h *Hold) Done() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done == nil {
+		h.done = make(chan struct{})
+		if h.err != nil {
+			close(h.done)
+		}
+	}
+	return h.done
+}
+
+// Err is nil while held, then why the hold ended.
+func (h *Hold) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// OnEnd has f called once with the reason when the hold ends, at once if it has ended; f must not block.
+func (h *Hold) OnEnd(f func(error)) {
+	h.mu.Lock()
+	err := h.err
+	if err == nil {
+		h.onEnd = append(h.onEnd, f)
+	}
+	h.mu.Unlock()
+	if err != nil {
+		f(err)
+	}
+}
+
+// claim is the holder's way to end the hold; false when it has ended before.
+func (h *Hold) claim() bool {
+	if !h.state.CompareAndSwap(holdOpen, holdClaimed) {
+		return false
+	}
+	h.finish(protocol.ErrNotHeld)
+	return true
+}
+
+// lose is the lock actor's way to end the hold; false when its holder has claimed it and the release is on its way.
+func (h *Hold) lose(err error) bool {
+	if !h.state.CompareAndSwap(holdOpen, holdLost) {
+		return false
+	}
+	h.finish(err)
+	return true
+}
+
+func (h *Hold) finish(err error) {
+	h.mu.Lock()
+	h.err = err
+	onEnd := h.onEnd
+	h.onEnd = nil
+	if h.done != nil {
+		close(h.done)
+	}
+	h.mu.Unlock()
+	for _, f := range onEnd {
+		f(err)
+	}
+}

@@ -1,0 +1,215 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+)
+
+// link is the connection for messages. One goroutine reads, one writes subscriptions; both only touch what is under mu, and the
+// actor is told by one message however much there is to tell: a flood of messages costs a map entry per channel, no more.
+type link struct {
+	engine *Engine
+	owner  *actor.PID
+	stop   chan struct{}
+	wake   chan struct{} // to the writer
+	group  sync.WaitGroup
+
+	mu     sync.Mutex
+	pubsub *redis.PubSub
+	wanted map[string]bool // what the writer has to do: subscribe or not
+	all    map[string]struct{}
+	told   map[string]channelNews
+	posted bool
+	closed bool
+}
+
+// channelNews is what has happened to a channel since the actor looked.
+type channelNews struct {
+	subscribed bool // confirmed, maybe again
+	dropped    bool // unsubscribed
+	message    bool
+}
+
+const (
+	pingAfter = 5 * time.Second  // of silence
+	deadAfter = 10 * time.Second // of silence: the connection is given up
+)
+
+func openLink(e *Engine, owner *actor.PID) *link {
+	l := &link{
+		engine: e, owner: owner, stop: make(chan struct{}), wake: make(chan struct{}, 1),
+		wanted: map[string]bool{}, all: map[string]struct{}{}, told: map[string]channelNews{},
+		pubsub: e.client.Subscribe(context.Background()),
+	}
+	l.group.Go(l.write)
+	l.group.Go(l.read)
+	return l
+}
+
+// want subscribes to a channel, or ends that.
+func (l *link) want(channel string, subscribe bool) {
+	l.mu.Lock()
+	l.wanted[channel] = subscribe
+	if subscribe {
+		l.all[channel] = struct{}{}
+	} else {
+		delete(l.all, channel)
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends subscriptions, many channels in one command.
+func (l *link) write() {
+	for {
+		select {
+		case <-l.wake:
+		case <-l.stop:
+			return
+		}
+		l.mu.Lock()
+		pubsub := l.pubsub
+		var on, off []string
+		for channel, subscribe := range l.wanted {
+			if subscribe {
+				on = append(on, channel)
+			} else {
+				off = append(off, channel)
+			}
+		}
+		clear(l.wanted)
+		l.mu.Unlock()
+		// Errors show at the reader, which connects anew; go-redis then subscribes to all channels again.
+		if len(off) > 0 {
+			_ = pubsub.Unsubscribe(context.Background(), off...)
+		}
+		if len(on) > 0 {
+			_ = pubsub.Subscribe(context.Background(), on...)
+		}
+	}
+}
+
+// read takes what comes, and keeps the connection alive or replaces it.
+func (l *link) read() {
+	last, failures := l.engine.clock.Now(), 0
+	for !l.isClosed() {
+		l.mu.Lock()
+		pubsub := l.pubsub
+		l.mu.Unlock()
+		message, err := pubsub.ReceiveTimeout(context.Background(), pingAfter)
+		now := l.engine.clock.Now()
+		switch {
+		case err == nil:
+			last, failures = now, 0
+			l.take(message)
+		case errors.Is(err, redis.ErrClosed):
+			return
+		case isTimeout(err) && now-last < deadAfter:
+			_ = pubsub.Ping(context.Background())
+		case isTimeout(err):
+			l.replace()
+			last = now
+		default:
+			failures++
+			l.pause(failures)
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// pause waits before the next attempt to connect, with full jitter.
+func (l *link) pause(failures int) {
+	ended := make(chan struct{})
+	timer := l.engine.clock.AfterFunc(l.engine.policy.backoff(failures), func() { close(ended) })
+	select {
+	case <-ended:
+	case <-l.stop:
+		timer.Stop()
+	}
+}
+
+// replace gives up a connection that answers nothing, and subscribes to everything on a new one.
+func (l *link) replace() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	_ = l.pubsub.Close()
+	l.pubsub = l.engine.client.Subscribe(context.Background())
+	for channel := range l.all {
+		l.wanted[channel] = true
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *link) take(message any) {
+	switch m := message.(type) {
+	case *redis.Subscription:
+		l.tell(m.Channel, func(n channelNews) channelNews {
+			if m.Kind == "subscribe" {
+				return channelNews{subscribed: true}
+			}
+			return channelNews{dropped: true}
+		})
+	case *redis.Message:
+		l.tell(m.Channel, func(n channelNews) channelNews {
+			n.message = true
+			return n
+		})
+	}
+}
+
+func (l *link) tell(channel string, change func(channelNews) channelNews) {
+	l.mu.Lock()
+	l.told[channel] = change(l.told[channel])
+	post := !l.posted
+	l.posted = true
+	l.mu.Unlock()
+	if post {
+		l.engine.root.Send(l.owner, linkNews{l})
+	}
+}
+
+// news takes what has happened since the last call.
+func (l *link) news() map[string]channelNews {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told := l.told
+	l.told, l.posted = map[string]channelNews{}, false
+	return told
+}
+
+func (l *link) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// close ends the connection; wait returns when its goroutines have ended.
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
+		close(l.stop)
+		_ = l.pubsub.Close()
+	}
+}
+
+func (l *link) wait() { l.group.Wait() }

@@ -1,0 +1,204 @@
+package actors
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// lockActor is the shell around lockState: it receives, calls step, and carries out the effects.
+// It owns one name in one family; its router spawns it on the first message and stops it when idle.
+// It never blocks: calls go to the gateway, subscriptions to the subscriber, and their answers come back as messages.
+type lockActor struct {
+	// fixed at construction
+	engine *Engine
+	router *actor.PID
+	slot   *slot // its place in the router, handed back as is
+
+	// owned by the actor; touched only in Receive
+	state     lockState
+	timer     Timer
+	announced bool     // the router knows that we are idle
+	request   *Request // the one being handled, to be refused after a panic
+}
+
+var effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
+
+// Receive is the actor's only entry.
+func (l *lockActor) Receive(c actor.Context) {
+	defer l.recoverFrom(c)
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		l.state.self, l.state.alarmAt = c.Self(), never
+	case *actor.Stopping:
+		l.stopTimer()
+	case *actor.Stopped, *actor.Restarting:
+	case *actor.Terminated:
+		l.step(c, requesterGone{pid: m.Who})
+	case *result:
+		done := read(m)
+		l.step(c, &done)
+	case *Request:
+		l.request = m
+		l.step(c, m)
+		l.request = nil
+	case cancelByID:
+		if r := l.state.waitingOf(m.requester, m.id); r != nil {
+			l.step(c, cancelRequest{request: r, cause: protocol.ErrNotAcquired})
+		}
+	default:
+		l.step(c, m)
+	}
+}
+
+func (l *lockActor) step(c actor.Context, message any) {
+	buffer := effectBuffers.Get().(*[]effect)
+	l.state.effects = (*buffer)[:0]
+	effects := l.state.step(l.engine.clock.Now(), message)
+	l.carryOut(c, effects)
+	l.state.effects = nil
+	*buffer = effects
+	effectBuffers.Put(buffer)
+	if !l.announced && l.state.idle() {
+		l.announced = true
+		c.Send(l.router, lockIdle{l.slot})
+	}
+}
+
+func (l *lockActor) carryOut(c actor.Context, effects []effect) {
+	for i := range effects {
+		e := &effects[i]
+		switch e.do {
+		case doCall:
+			l.call(c, e.call)
+		case doAnswer:
+			if e.request == l.request {
+				l.request = nil
+			}
+			l.engine.answer(e.request)
+		case doTellLost:
+			c.Send(e.hold.requester, &protocol.Lost{
+				Kind: l.state.address.Kind.Name, Lock: l.state.address.Name, Serial: e.hold.serial,
+				Err: fmt.Errorf("holdfast: lock %q: %w", l.state.address.Name, e.err),
+			})
+		case doKeep:
+			l.engine.watchdog.keep(e.grant)
+		case doDrop:
+			l.engine.watchdog.drop(e.grant)
+		case doWatch:
+			c.Send(l.engine.subscriber, watchChannel{l.channel(), c.Self()})
+		case doUnwatch:
+			c.Send(l.engine.subscriber, unwatchChannel{l.channel(), c.Self()})
+		case doAlarm:
+			l.setTimer(c, e.at)
+		case doGuard:
+			c.Watch(e.pid)
+		case doUnguard:
+			c.Unwatch(e.pid)
+		case doEmit:
+			l.engine.events.emit(e.event)
+		case doStop:
+			c.Stop(c.Self())
+		case doStay:
+			l.announced = false
+			c.Send(l.router, lockStays{l.slot})
+		}
+	}
+}
+
+func (l *lockActor) channel() string { return l.state.address.Kind.Channel(l.state.address.Raw) }
+
+// setTimer arms the one timer of this actor; a timer that fires for an instant that was moved is harmless.
+func (l *lockActor) setTimer(c actor.Context, at time.Duration) {
+	if at == never {
+		l.stopTimer()
+		return
+	}
+	delay := max(at-l.engine.clock.Now(), 0)
+	if l.timer != nil {
+		l.timer.Reset(delay)
+		return
+	}
+	root, self := l.engine.root, c.Self()
+	l.timer = l.engine.clock.AfterFunc(delay, func() { root.Send(self, alarm{}) })
+}
+
+// stopTimer lets go of the timer: most locks never need one again.
+func (l *lockActor) stopTimer() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
+
+func (l *lockActor) call(c actor.Context, call *lockCall) {
+	kind, raw := l.state.address.Kind, l.state.address.Raw
+	var script scripts.Call
+	switch call.do {
+	case callAcquire:
+		script = kind.Acquire(raw, call.grant, call.lease, call.holder)
+	case callPass:
+		script = kind.Pass(raw, call.from, call.grant, call.lease)
+	case callRelease, callGhost:
+		script = kind.Release(raw, call.grant, l.engine.publish)
+	case callExtend:
+		script = kind.Renew([]string{raw}, []string{call.grant}, call.lease)
+	case callInspect:
+		script = kind.Inspect(raw)
+	case callForceRelease:
+		script = kind.ForceRelease(raw, l.engine.publish)
+	}
+	c.Send(l.engine.gateway, &scriptCall{Call: script, deadline: call.deadline, from: c.Self(), tag: call})
+}
+
+// read turns a raw result into what the step understands.
+func read(m *result) callDone {
+	call := m.call.tag.(*lockCall)
+	done := callDone{call: call, class: m.class, err: m.err, sent: m.sent}
+	if m.class != scripts.Done {
+		return done
+	}
+	var err error
+	switch call.do {
+	case callAcquire:
+		done.acquired, err = scripts.ReadAcquired(m.reply)
+	case callRelease, callGhost:
+		done.receivers, done.held, err = scripts.ReadReleased(m.reply)
+	case callPass, callForceRelease:
+		done.held, err = scripts.ReadFlag(m.reply)
+	case callExtend:
+		var gone []int
+		gone, err = scripts.ReadRenewed(m.reply, 1)
+		done.held = len(gone) == 0
+	case callInspect:
+		done.state, err = scripts.ReadInspected(m.reply)
+	}
+	if err != nil {
+		done.class, done.err = scripts.Rejected, err
+	}
+	return done
+}
+
+// recoverFrom keeps a panic from taking anybody along: the request at hand is refused, the lock starts over from what Redis says.
+func (l *lockActor) recoverFrom(c actor.Context) {
+	value := recover()
+	if value == nil {
+		return
+	}
+	name := l.state.address.Name
+	l.engine.events.emit(protocol.ActorPanicked{Name: name, Value: value, Stack: string(debug.Stack())})
+	if r := l.request; r != nil {
+		l.request = nil
+		l.state.queue.remove(r)
+		r.err = fmt.Errorf("holdfast: %s %q: the lock's actor panicked: %v", r.do, name, value)
+		l.engine.answer(r)
+	}
+	l.carryOut(c, l.state.distrust(l.engine.clock.Now()))
+	l.state.effects = nil
+}

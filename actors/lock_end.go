@@ -1,0 +1,152 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// ghost is a grant that may exist in Redis although nobody here wants it. It is released by its id, which is never used twice,
+// until that is certain or its lease must be over.
+type ghost struct {
+	id       string
+	stale    time.Duration // until then a copy of its acquire may still run: a release before that is not the last one
+	until    time.Duration // by then the server has expired it
+	next     time.Duration
+	inflight bool
+	failures int
+}
+
+func (s *lockState) haunt(now time.Duration, id string, stale, lease time.Duration) {
+	s.ghosts = append(s.ghosts, ghost{
+		id: id, stale: stale, next: now, until: max(now, stale) + lease + margin(lease),
+	})
+}
+
+func (s *lockState) settleGhosts(now time.Duration) {
+	for i := range s.ghosts {
+		g := &s.ghosts[i]
+		if g.inflight || now < g.next {
+			continue
+		}
+		g.inflight = true
+		s.emit(effect{do: doCall, call: &lockCall{do: callGhost, grant: g.id, deadline: now + Window(s.policy.Lease)}})
+	}
+}
+
+func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
+	i := slices.IndexFunc(s.ghosts, func(g ghost) bool { return g.id == m.call.grant })
+	if i < 0 {
+		return
+	}
+	g := &s.ghosts[i]
+	g.inflight = false
+	switch {
+	case m.class == scripts.Rejected, now > g.until, m.class == scripts.Done && m.sent >= g.stale:
+		s.ghosts = slices.Delete(s.ghosts, i, i+1)
+	case m.class == scripts.Done:
+		g.next = g.stale
+	default:
+		g.failures++
+		g.next = now + s.policy.backoff(g.failures)
+	}
+}
+
+// onCancel ends the waiting of a request, unless it has been answered.
+func (s *lockState) onCancel(now time.Duration, m cancelRequest) {
+	r := m.request
+	if s.queue.remove(r) {
+		s.answer(r, s.waitError(now, m.cause))
+		return
+	}
+	if i := slices.Index(s.releasers, r); i >= 0 {
+		s.releasers = slices.Delete(s.releasers, i, i+1)
+		cause := m.cause
+		if s.failures.last != nil {
+			cause = s.failures.last
+		}
+		s.answer(r, s.unconfirmed(cause))
+		return
+	}
+	s.cancelSide(r, m.cause)
+}
+
+// lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
+// haunted: Redis may still have the grant.
+func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
+	s.emit(effect{do: doDrop, grant: s.grant})
+	s.endHolds(protocol.ErrLeaseLost)
+	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: reason}})
+	if haunted {
+		s.grant.stale = max(s.grant.stale, now+1)
+	}
+	s.endGrant(now)
+	s.phase = free
+	s.retryAt = now
+}
+
+// endHolds takes the leases away from the local holder.
+func (s *lockState) endHolds(err error) {
+	s.grant.over()
+	for _, h := range s.holds {
+		switch {
+		case h.lose(err):
+			if h.requester != nil {
+				s.emit(effect{do: doTellLost, hold: h, err: err})
+				s.unbind(h.requester)
+			}
+		default:
+			s.claimed++
+		}
+	}
+	s.holds = nil
+}
+
+// onClose refuses the waiters, ends the leases and gives the lock back. The actor stops when nothing is left; aborted, at once.
+func (s *lockState) onClose(now time.Duration, abort bool) {
+	if !s.closing {
+		s.closing = true
+		s.refuseAll(protocol.ErrClosed)
+		if s.phase == held {
+			s.endHolds(protocol.ErrClosed)
+		}
+		if s.inflight == 0 {
+			s.retryAt = now
+		}
+	}
+	if !abort {
+		return
+	}
+	for _, r := range s.releasers {
+		s.answer(r, s.unconfirmed(protocol.ErrClosed))
+	}
+	for _, c := range s.sides {
+		s.answer(c.request, s.sideError(c.request, protocol.ErrClosed))
+	}
+	if s.grant != nil {
+		s.emit(effect{do: doDrop, grant: s.grant})
+		s.endGrant(now)
+	}
+	s.releasers, s.sides, s.ghosts, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, trial{}, free, 0, 0
+}
+
+// distrust starts over after a panic: nothing that was believed counts, Redis is asked anew. The waiters stay.
+func (s *lockState) distrust(now time.Duration) []effect {
+	clear(s.effects)
+	s.effects = s.effects[:0]
+	for _, r := range s.releasers {
+		s.answer(r, s.lostError())
+	}
+	s.releasers = nil
+	if s.phase == acquiring || s.phase == passing {
+		s.haunt(now, s.trial.id, max(now+Window(s.trial.lease), s.trial.stale), s.trial.lease)
+	}
+	if s.grant != nil {
+		s.lose(now, "an actor panicked", true)
+	}
+	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, 0, now+s.policy.backoff(3)
+	s.setAlarm()
+	return s.effects
+}

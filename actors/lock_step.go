@@ -1,0 +1,379 @@
+package actors
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// lockState is all that a lock actor knows. It thinks in steps: a message and the time go in, effects come out, and nothing else
+// happens; no I/O, no clock, no goroutine. The files of the step:
+//
+//	lock_step.go     the state, the messages, what is due next
+//	lock_acquire.go  contending in Redis: attempts, their answers, waiting and waking
+//	lock_turn.go     passing a grant on inside the process, and ending a turn
+//	lock_end.go      what ends early: cancel, loss, death of a requester, Close
+//	lock_side.go     calls beside the grant: extend, inspect, force-release
+type lockState struct {
+	// fixed at construction
+	policy  *Policy
+	address *Address
+	self    *actor.PID
+
+	phase phase
+	queue requestQueue // local waiters, oldest first
+
+	grant *Grant  // phases held, passing, releasing
+	holds []*Hold // the local holder's leases on it; one owner's
+	turn  turn
+
+	trial    trial // phases acquiring and passing: the grant that is being asked for
+	inflight uint64
+	callSeq  uint64
+	failures failures
+
+	retryAt time.Duration // no attempt before this instant
+	woken   bool          // a wake-up came while an attempt was on its way
+	watch   watchState
+	watchAt time.Duration // when the channel was last needed
+	busy    busy          // what the last attempt found
+	yield   yield
+
+	releasers []*Request // answered when the release in flight is confirmed
+	unsure    bool       // a copy of the release in flight may have run
+	guarded   bool       // the grant's deadline is near or a renewal failed: watch the clock
+
+	ghosts   []ghost // grants that may exist in Redis and must not
+	claimed  int     // holds lost here while their release was on its way
+	sides    []*lockCall
+	clients  map[string]*client // requesters of the actor message API
+	closing  bool
+	retiring bool
+
+	alarmAt time.Duration // what the shell's timer is set to; never: off
+	effects []effect
+}
+
+// phase is where the one grant of this process stands.
+type phase uint8
+
+const (
+	free      phase = iota // nothing held, nothing asked
+	acquiring              // an acquire is on its way, or will be repeated
+	held                   // a local holder has the grant
+	passing                // Redis is asked to replace the grant by the next holder's
+	releasing              // a release is on its way, or will be repeated
+)
+
+// turn is one grant, from the acquire in Redis to its release.
+type turn struct {
+	start  time.Duration
+	served int // local holders so far
+}
+
+// trial is a grant that Redis has been asked for.
+type trial struct {
+	id      string
+	lease   time.Duration
+	watched bool
+	stale   time.Duration // until then an earlier copy of the attempt may still run
+}
+
+// failures counts attempts without an answer, in a row.
+type failures struct {
+	count int
+	first time.Duration
+	last  error
+}
+
+// busy is what is known about whoever held the lock when we were refused.
+type busy struct {
+	holder string
+	until  time.Duration
+}
+
+const never = time.Duration(math.MaxInt64)
+
+// The messages of a lock actor, beside *Request and the user's protocol messages.
+type (
+	// cancelRequest ends the waiting of a request.
+	cancelRequest struct {
+		request *Request
+		cause   error
+	}
+	// channelReady says that the subscription is in place: what was told before may have been missed.
+	channelReady struct{}
+	// channelMessage says that somebody released the lock.
+	channelMessage struct{}
+	// alarm says that the instant set by the last alarm effect has come.
+	alarm struct{}
+	// grantDue says that the grant's deadline is near, or that renewing it failed.
+	grantDue struct{ grant *Grant }
+	// grantGone says that Redis does not have the grant any more.
+	grantGone struct{ grant *Grant }
+	// tryRetire asks an idle lock actor to stop.
+	tryRetire struct{}
+	// closeLock ends everything, because the runtime closes. abort also gives up on calls to Redis.
+	closeLock struct{ abort bool }
+	// requesterGone says that an actor which waits here or holds leases has terminated.
+	requesterGone struct{ pid *actor.PID }
+	// callDone is the answer of a script call of this lock.
+	callDone struct {
+		call  *lockCall
+		class scripts.Class
+		err   error
+		sent  time.Duration // the instant before the call was sent
+
+		acquired  scripts.Acquired
+		receivers int
+		held      bool
+		state     protocol.State
+	}
+)
+
+// lockCall is a script call that the step asks for.
+type lockCall struct {
+	do       callKind
+	seq      uint64
+	grant    string
+	from     string        // of a pass: the grant that ends
+	lease    time.Duration // of acquire, pass and extend
+	holder   bool          // of an acquire: name the holder when busy
+	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
+	request  *Request      // of a side call: who asked
+	target   *Grant        // of a side call: the grant when it was asked
+}
+
+type callKind uint8
+
+const (
+	callAcquire callKind = iota
+	callPass
+	callRelease
+	callGhost // a release in the background
+	callExtend
+	callInspect
+	callForceRelease
+)
+
+// effect is one thing that the shell has to do.
+type effect struct {
+	do      effectKind
+	call    *lockCall
+	request *Request
+	hold    *Hold
+	grant   *Grant
+	pid     *actor.PID
+	at      time.Duration
+	err     error
+	event   protocol.Event
+}
+
+type effectKind uint8
+
+const (
+	doCall     effectKind = iota // send call to Redis
+	doAnswer                     // answer request
+	doTellLost                   // tell hold's requester that it was lost
+	doKeep                       // give grant to the watchdog
+	doDrop                       // take it back
+	doWatch                      // subscribe to the lock's channel
+	doUnwatch                    // and no more
+	doAlarm                      // set the timer to at
+	doGuard                      // watch the actor pid
+	doUnguard                    // and no more
+	doEmit                       // report event
+	doStop                       // stop this actor: nothing is left
+	doStay                       // tell the router that this actor is in use
+)
+
+// step takes one message. The effects are valid until the next step.
+func (s *lockState) step(now time.Duration, message any) []effect {
+	clear(s.effects)
+	s.effects = s.effects[:0]
+	s.receive(now, message)
+	s.settle(now)
+	s.setAlarm()
+	return s.effects
+}
+
+func (s *lockState) receive(now time.Duration, message any) {
+	switch m := message.(type) {
+	case *Request:
+		s.onRequest(now, m)
+	case *callDone:
+		s.onCallDone(now, m)
+	case cancelRequest:
+		s.onCancel(now, m)
+	case channelReady:
+		s.onChannelReady(now)
+	case channelMessage:
+		s.onChannelMessage(now)
+	case alarm:
+		s.alarmAt = never
+	case grantDue:
+		s.guarded = s.guarded || m.grant == s.grant
+	case grantGone:
+		if m.grant == s.grant && s.phase == held {
+			s.lose(now, "gone from Redis", false)
+		}
+	case requesterGone:
+		s.onRequesterGone(m.pid)
+	case tryRetire:
+		s.retiring = true
+	case closeLock:
+		s.onClose(now, m.abort)
+	}
+}
+
+func (s *lockState) onRequest(now time.Duration, r *Request) {
+	if r.requester != nil && r.do == opAcquire && !s.bind(r) {
+		return
+	}
+	switch r.do {
+	case opAcquire:
+		s.onAcquire(now, r)
+	case opRelease:
+		s.onRelease(now, r)
+	case opExtend:
+		s.onExtend(now, r)
+	case opInspect, opForceRelease:
+		s.onSide(now, r)
+	}
+}
+
+func (s *lockState) onCallDone(now time.Duration, m *callDone) {
+	switch m.call.do {
+	case callGhost:
+		s.onGhostDone(now, m)
+		return
+	case callExtend, callInspect, callForceRelease:
+		s.onSideDone(now, m)
+		return
+	}
+	if m.call.seq != s.inflight {
+		return // given up meanwhile; what it left behind is a ghost
+	}
+	s.inflight = 0
+	switch m.call.do {
+	case callAcquire:
+		s.onAcquireDone(now, m)
+	case callPass:
+		s.onPassDone(now, m)
+	case callRelease:
+		s.onReleaseDone(now, m)
+	}
+}
+
+// settle does what the state calls for, until nothing is due at this instant.
+func (s *lockState) settle(now time.Duration) {
+	if s.guarded && s.phase == held {
+		s.settleGuard(now)
+	}
+	if s.phase == held && len(s.holds) == 0 {
+		s.next(now)
+	}
+	if s.inflight == 0 && now >= s.retryAt {
+		switch s.phase {
+		case free:
+			if s.queue.len > 0 {
+				s.attempt(now)
+			}
+		case acquiring:
+			s.attemptAgain(now)
+		case passing:
+			s.passAgain(now)
+		case releasing:
+			s.releaseAgain(now)
+		}
+	}
+	s.settleGhosts(now)
+	s.settleWatch(now)
+	s.settleEnd()
+}
+
+// settleGuard looks at the deadline of a grant that is near its end, or whose renewal failed.
+func (s *lockState) settleGuard(now time.Duration) {
+	left := s.grant.left(now)
+	switch {
+	case left <= 0:
+		s.lose(now, "expired", true)
+	case s.grant.watched && !s.grant.suspect.Load() && left > s.grant.lease/2:
+		s.guarded = false // it has been renewed
+	}
+}
+
+// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (s *lockState) settleEnd() {
+	idle := s.idle()
+	switch {
+	case idle && (s.retiring || s.closing):
+		s.emit(effect{do: doStop})
+	case s.retiring:
+		s.emit(effect{do: doStay})
+	}
+	s.retiring = false
+}
+
+// idle reports that nothing would be missed if this actor stopped.
+func (s *lockState) idle() bool {
+	return s.phase == free && s.queue.len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
+		len(s.ghosts) == 0 && s.watch == unwatched && len(s.clients) == 0
+}
+
+// setAlarm sets the timer to the earliest instant at which settle would have something to do.
+func (s *lockState) setAlarm() {
+	at := never
+	if s.inflight == 0 && (s.phase != free || s.queue.len > 0) && s.phase != held {
+		at = min(at, s.retryAt)
+	}
+	if s.guarded && s.phase == held {
+		at = min(at, s.grant.until())
+	}
+	for _, g := range s.ghosts {
+		if !g.inflight {
+			at = min(at, g.next)
+		}
+	}
+	if s.watch != unwatched && s.queue.len == 0 {
+		at = min(at, s.watchAt+s.policy.Linger)
+	}
+	if at != s.alarmAt {
+		s.alarmAt = at
+		s.emit(effect{do: doAlarm, at: at})
+	}
+}
+
+func (s *lockState) emit(e effect) { s.effects = append(s.effects, e) }
+
+// call asks the shell for a script call. Its answer counts only while it is the one in flight.
+func (s *lockState) call(c *lockCall) {
+	s.callSeq++
+	c.seq = s.callSeq
+	s.inflight = c.seq
+	s.emit(effect{do: doCall, call: c})
+}
+
+func (s *lockState) answer(r *Request, err error) {
+	r.err = err
+	if r.requester != nil && r.do == opAcquire {
+		s.unwait(r)
+	}
+	s.emit(effect{do: doAnswer, request: r})
+}
+
+// holdOf finds the lease that a release or extend names; nil when it is not held here.
+func (s *lockState) holdOf(r *Request) *Hold {
+	i := slices.IndexFunc(s.holds, func(h *Hold) bool {
+		return h == r.hold || (r.hold == nil && h.serial == r.serial)
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.holds[i]
+}

@@ -1,0 +1,45 @@
+package actors
+
+import (
+	"time"
+)
+
+// Policy is what a lock actor decides by: the user's options and the fixed times behind them.
+type Policy struct {
+	Lease      time.Duration // of a watchdog lease
+	HandoffMax int           // holders per turn
+	HandoffFor time.Duration // length of a turn
+	MaxWaiters int
+
+	Patience time.Duration // waiters are refused with the cause when no attempt has been answered for this long
+	PollCap  time.Duration // longest wait between two attempts while the lock is taken
+	Linger   time.Duration // a channel is kept this long after its last waiter
+	Gap      time.Duration // once per GapEvery a process that never lets go stays out this long, for those who only poll
+	GapEvery time.Duration
+	YieldMax time.Duration // longest stay-out after a turn
+
+	NewID  func() string                     // of a grant; never the same twice
+	Serial func() uint64                     // of a lease; never the same twice
+	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
+}
+
+// withTimes fills in the fixed times, which follow from the lease.
+func (p Policy) withTimes() Policy {
+	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
+	p.PollCap = time.Second
+	p.Linger = 20 * time.Millisecond
+	p.Gap = 25 * time.Millisecond
+	p.GapEvery = time.Second
+	p.YieldMax = 50 * time.Millisecond
+	return p
+}
+
+// Window is how long one attempt for this lease may take before its outcome counts as unknown.
+func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
+
+// backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
+// (M. Brooker, "Exponential Backoff And Jitter", 2015) so that an outage does not end in a storm.
+func (p *Policy) backoff(failures int) time.Duration {
+	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
+	return time.Millisecond + p.Jitter(step)
+}

@@ -1,0 +1,117 @@
+package actors
+
+import (
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Request is what somebody wants of one lock, and the place where the answer comes: the waiter is the message itself.
+// The lock actor owns it from the send to the answer.
+type Request struct {
+	// set by the requester
+	do      operation
+	address *Address
+	owner   protocol.Owner // explicit owner of an acquire
+	lease   time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
+	try     bool
+	bounded bool  // somebody will ask who held the lock
+	hold    *Hold // of an acquire: to be filled; of release and extend: which one
+
+	// who is answered: one of the three
+	answered  chan struct{}  // a goroutine
+	notify    func(*Request) // a Pending; called on the lock actor, must not block
+	requester *actor.PID     // an actor; id is its own name for the request
+	id        uint64
+	serial    uint64 // of a release or renew by an actor: the lease that it names
+
+	// the answer
+	err   error
+	state protocol.State
+	held  bool          // of a force-release: it was held
+	until time.Duration // of an extend: the new deadline
+
+	// owned by the lock actor while it waits
+	queue      *requestQueue
+	next, prev *Request
+	wait       Timer // ends a bounded acquire of an actor
+}
+
+type operation uint8
+
+const (
+	opAcquire operation = iota
+	opRelease
+	opExtend
+	opInspect
+	opForceRelease
+)
+
+var requests = sync.Pool{New: func() any { return &Request{answered: make(chan struct{}, 1)} }}
+
+// newRequest takes a request for a goroutine out of the pool.
+func newRequest(do operation, address *Address) *Request {
+	r := requests.Get().(*Request)
+	r.do, r.address = do, address
+	return r
+}
+
+// recycle puts an answered request back. A request that a cancel may still name must not be recycled: it is left to the collector.
+func (r *Request) recycle() {
+	*r = Request{answered: r.answered}
+	requests.Put(r)
+}
+
+// requestQueue is a FIFO of waiting acquires that any of them can leave in constant time.
+type requestQueue struct {
+	head, tail *Request
+	len        int
+	owners     map[protocol.Owner]int // how many wait under each explicit owner
+}
+
+func (q *requestQueue) front() *Request { return q.head }
+
+func (q *requestQueue) push(r *Request) {
+	r.queue, r.prev, r.next = q, q.tail, nil
+	if q.tail == nil {
+		q.head = r
+	} else {
+		q.tail.next = r
+	}
+	q.tail = r
+	q.len++
+	if !r.owner.IsZero() {
+		if q.owners == nil {
+			q.owners = map[protocol.Owner]int{}
+		}
+		q.owners[r.owner]++
+	}
+}
+
+// remove takes r out; false when it does not wait here.
+func (q *requestQueue) remove(r *Request) bool {
+	if r.queue != q {
+		return false
+	}
+	if r.prev == nil {
+		q.head = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		q.tail = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.queue, r.prev, r.next = nil, nil, nil
+	q.len--
+	if !r.owner.IsZero() {
+		if q.owners[r.owner]--; q.owners[r.owner] == 0 {
+			delete(q.owners, r.owner)
+		}
+	}
+	return true
+}

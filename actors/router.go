@@ -1,0 +1,206 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// router finds or spawns the lock actor of a name and forwards to it. It decides nothing about locks.
+//
+// It retires idle lock actors by a hand-shake, because protoactor drops messages to an actor that stops. All that could still
+// matter to an idle lock comes through its router, so nothing overtakes the hand-shake:
+//
+//	lockIdle   lock -> router   nothing to do; sent once per idle period
+//	sweep      timer -> router  lock actors that were idle and unused since the last sweep: mark dying, send tryRetire
+//	tryRetire  router -> lock   still idle? stop : lockStays
+//	           while dying, the router keeps messages for that name
+//	lockStays  lock -> router   forward what was kept
+//	Terminated lock -> router   forget it; kept messages spawn a new one
+type router struct {
+	// fixed at construction
+	engine *Engine
+
+	// owned by the actor
+	slots    map[slotKey]*slot
+	byPID    map[string]*slot
+	idle     []*slot
+	sweeping bool
+	closing  bool
+	empty    bool // the engine knows that nothing is left
+}
+
+type slotKey struct {
+	family scripts.Family
+	raw    string
+}
+
+// slot is a lock actor as its router sees it.
+type slot struct {
+	key     slotKey
+	address *Address
+	pid     *actor.PID
+	used    bool // since the last sweep
+	dying   bool
+	kept    []any // messages that came while it was dying
+}
+
+type (
+	lockIdle    struct{ slot *slot }
+	lockStays   struct{ slot *slot }
+	sweep       struct{}
+	closeRouter struct{ abort bool }
+	cancelByID  struct {
+		requester *actor.PID
+		id        uint64
+	}
+)
+
+func newRouter(e *Engine) *router {
+	return &router{engine: e, slots: map[slotKey]*slot{}, byPID: map[string]*slot{}}
+}
+
+// Receive is the actor's only entry.
+func (r *router) Receive(c actor.Context) {
+	defer r.engine.recoverIn("router")
+	switch m := c.Message().(type) {
+	case *Request:
+		r.forward(c, m.address, m)
+	case cancelRequest:
+		if s := r.slots[keyOf(m.request.address)]; s != nil {
+			r.deliver(c, s, m)
+		}
+	case lockIdle:
+		r.onIdle(c, m.slot)
+	case lockStays:
+		r.onStays(c, m.slot)
+	case sweep:
+		r.onSweep(c)
+	case *actor.Terminated:
+		r.onTerminated(c, m.Who)
+	case closeRouter:
+		r.onClose(c, m)
+	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting:
+	default:
+		r.onMessage(c, m)
+	}
+}
+
+func keyOf(a *Address) slotKey { return slotKey{family: a.Kind.Family, raw: a.Raw} }
+
+func (r *router) forward(c actor.Context, address *Address, m *Request) {
+	if r.closing {
+		r.refuse(m)
+		return
+	}
+	key := keyOf(address)
+	s := r.slots[key]
+	if s == nil {
+		s = &slot{key: key, address: address}
+		r.slots[key] = s
+		r.spawn(c, s)
+	}
+	r.deliver(c, s, m)
+}
+
+func (r *router) refuse(m *Request) {
+	m.err = fmt.Errorf("holdfast: %s %q: %w", m.do, m.address.Name, protocol.ErrClosed)
+	r.engine.answer(m)
+}
+
+func (r *router) spawn(c actor.Context, s *slot) {
+	e, self := r.engine, c.Self()
+	props := actor.PropsFromProducer(func() actor.Actor {
+		return &lockActor{engine: e, router: self, slot: s, state: lockState{policy: &e.policy, address: s.address}}
+	}, actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(e.workers))
+	pid, err := c.SpawnNamed(props, fmt.Sprintf("%d:%s", s.key.family, s.key.raw))
+	if err != nil {
+		// Names are unique as long as this router is the only one to spawn, so this is a bug; the recover reports it.
+		delete(r.slots, s.key)
+		panic(fmt.Sprintf("spawning the actor of lock %q: %v", s.address.Name, err))
+	}
+	s.pid = pid
+	r.byPID[pid.Id] = s
+}
+
+func (r *router) deliver(c actor.Context, s *slot, m any) {
+	if s.dying {
+		s.kept = append(s.kept, m)
+		return
+	}
+	s.used = true
+	c.Send(s.pid, m)
+}
+
+func (r *router) onIdle(c actor.Context, s *slot) {
+	s.used = false
+	r.idle = append(r.idle, s)
+	if !r.sweeping {
+		r.sweeping = true
+		root, self := r.engine.root, c.Self()
+		r.engine.clock.AfterFunc(r.engine.sweepEvery, func() { root.Send(self, sweep{}) })
+	}
+}
+
+func (r *router) onSweep(c actor.Context) {
+	r.sweeping = false
+	before := r.idle
+	r.idle = nil
+	for _, s := range before {
+		if s.used {
+			r.onIdle(c, s)
+			continue
+		}
+		s.dying = true
+		c.Send(s.pid, tryRetire{})
+	}
+}
+
+func (r *router) onStays(c actor.Context, s *slot) {
+	s.dying = false
+	kept := s.kept
+	s.kept = nil
+	for _, m := range kept {
+		r.deliver(c, s, m)
+	}
+}
+
+func (r *router) onTerminated(c actor.Context, pid *actor.PID) {
+	s := r.byPID[pid.Id]
+	if s == nil {
+		return
+	}
+	delete(r.byPID, pid.Id)
+	kept := s.kept
+	s.kept, s.dying, s.used = nil, false, false
+	delete(r.slots, s.key)
+	for _, m := range kept {
+		if request, ok := m.(*Request); ok {
+			r.forward(c, request.address, request)
+		}
+	}
+	r.drained()
+}
+
+func (r *router) onClose(c actor.Context, m closeRouter) {
+	r.closing = true
+	for _, s := range r.slots {
+		c.Send(s.pid, closeLock{abort: m.abort})
+	}
+	r.drained()
+}
+
+// drained tells the engine when the last lock actor of a closing router has gone.
+func (r *router) drained() {
+	if r.closing && len(r.slots) == 0 && !r.empty {
+		r.empty = true
+		r.engine.routerDrained()
+	}
+}
+
+// sweepEvery is how often idle lock actors are looked for: one that is unused for one to two of these is retired.
+const sweepEvery = 250 * time.Millisecond

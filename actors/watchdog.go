@@ -1,0 +1,178 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+	"github.com/holdfast-go/holdfast/timerwheel"
+)
+
+// watchdog keeps the leases alive. Its wheel says which grants are due; they are renewed by scripts of RenewBatch keys, so the
+// cost is one renewal per slot of the wheel and not one per lock. It never moves a deadline on an error: the lock actor is told
+// and watches the clock, while the renewal is repeated until the deadline.
+//
+// Fixed leases sit in the wheel too, up to their deadline: a timer for each would cost ten times as much.
+type watchdog struct {
+	// fixed at construction
+	engine *Engine
+	wheel  *timerwheel.Wheel[*Grant]
+	self   *actor.PID
+}
+
+type (
+	// grantsDue is one slot of the wheel.
+	grantsDue struct{ timers []*timerwheel.Timer[*Grant] }
+	// renewal is the tag of a renewal script.
+	renewal struct {
+		kind   *scripts.Kind
+		timers []*timerwheel.Timer[*Grant]
+	}
+)
+
+// slotsPerLease makes slots of lease/66: narrower than the lease/64 by which a renewal may come early, and 22 of them are
+// exactly one renewal interval, so that grants of one slot stay together.
+const slotsPerLease = 66
+
+func newWatchdog(e *Engine) (*watchdog, error) {
+	w := &watchdog{engine: e}
+	var err error
+	w.wheel, err = timerwheel.New(timerwheel.Options{
+		Width: max(e.policy.Lease/slotsPerLease, time.Millisecond), Now: e.clock.Now,
+	}, func(due []*timerwheel.Timer[*Grant]) { e.root.Send(w.self, grantsDue{due}) })
+	return w, err
+}
+
+// keep watches a grant from now on: its next renewal, or its deadline. It may be called from any actor.
+func (w *watchdog) keep(g *Grant) {
+	at := g.until()
+	if g.watched {
+		at += margin(g.lease) - g.lease + g.lease/3
+	}
+	g.kept.Store(true)
+	w.wheel.Add(&g.timer, at)
+}
+
+// drop ends that, before anything else is sent for the grant. A renewal that is on its way already is not followed by another.
+func (w *watchdog) drop(g *Grant) {
+	g.kept.Store(false)
+	w.wheel.Cancel(&g.timer)
+}
+
+// Receive is the actor's only entry.
+func (w *watchdog) Receive(c actor.Context) {
+	defer w.engine.recoverIn("watchdog")
+	switch m := c.Message().(type) {
+	case grantsDue:
+		w.onDue(c, m.timers)
+	case *result:
+		w.onRenewed(c, m)
+	}
+}
+
+// onDue renews the watched grants of a slot. Those that end soon are left to their lock actors, which have exact timers.
+func (w *watchdog) onDue(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
+	now := w.engine.clock.Now()
+	var batch *renewal
+	var bound time.Duration
+	flush := func() {
+		if batch != nil {
+			w.renew(c, batch, min(bound, now+Window(w.engine.policy.Lease)))
+			batch = nil
+		}
+	}
+	for _, t := range timers {
+		g := t.Value
+		deadline := g.until()
+		switch {
+		case deadline == 0 || !g.kept.Load():
+			continue
+		case !g.watched || deadline <= now:
+			c.Send(g.lock, grantDue{g})
+			continue
+		}
+		if batch != nil && (batch.kind != g.address.Kind || len(batch.timers) == w.engine.renewBatch) {
+			flush()
+		}
+		if batch == nil {
+			batch, bound = &renewal{kind: g.address.Kind}, deadline
+		}
+		batch.timers = append(batch.timers, t)
+		bound = min(bound, deadline)
+	}
+	flush()
+	w.wheel.Recycle(timers)
+}
+
+// renew sends one script. It runs no later than the earliest of the old deadlines: after that the grant counts as lost.
+func (w *watchdog) renew(c actor.Context, r *renewal, deadline time.Duration) {
+	raws, grants := make([]string, len(r.timers)), make([]string, len(r.timers))
+	for i, t := range r.timers {
+		raws[i], grants[i] = t.Value.address.Raw, t.Value.id
+	}
+	c.Send(w.engine.renewals, &scriptCall{
+		Call: r.kind.Renew(raws, grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
+	})
+}
+
+func (w *watchdog) onRenewed(c actor.Context, m *result) {
+	r := m.call.tag.(*renewal)
+	err := m.err
+	var gone []int
+	if m.class == scripts.Done {
+		gone, err = scripts.ReadRenewed(m.reply, len(r.timers))
+	}
+	if err != nil {
+		w.onFailed(c, r, scripts.Explain(err))
+		return
+	}
+	for _, i := range gone {
+		g := r.timers[i].Value
+		r.timers[i] = nil
+		c.Send(g.lock, grantGone{g})
+	}
+	now := w.engine.clock.Now()
+	deadline := deadlineOf(m.sent, w.engine.policy.Lease)
+	kept := r.timers[:0]
+	for _, t := range r.timers {
+		if t != nil && t.Value.extend(now, deadline) {
+			t.Value.suspect.Store(false)
+			kept = append(kept, t)
+		}
+	}
+	w.arm(kept, now+w.engine.policy.Lease/3)
+}
+
+// onFailed tells the lock actors, and tries again soon: a few times before the deadline, with jitter.
+func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
+	now := w.engine.clock.Now()
+	var kept []*timerwheel.Timer[*Grant]
+	for _, t := range r.timers {
+		g := t.Value
+		left := g.left(now)
+		if g.until() == 0 || !g.kept.Load() {
+			continue
+		}
+		if !g.suspect.Swap(true) {
+			w.engine.events.emit(protocol.RenewFailed{Name: g.address.Name, ID: g.id, Left: left, Err: err})
+		}
+		c.Send(g.lock, grantDue{g})
+		if left > 0 {
+			kept = append(kept, t)
+		}
+	}
+	pause := min(w.engine.policy.Lease/30, time.Second)
+	w.arm(kept, now+pause/2+w.engine.policy.Jitter(pause))
+}
+
+// arm puts grants back into the wheel, but not those that ended meanwhile.
+func (w *watchdog) arm(timers []*timerwheel.Timer[*Grant], at time.Duration) {
+	w.wheel.AddAll(timers, at)
+	for _, t := range timers {
+		if !t.Value.kept.Load() {
+			w.wheel.Cancel(t)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package holdfast
+
+import "github.com/holdfast-go/holdfast/protocol"
+
+// The errors that this package returns match one of these by errors.Is, name the lock, and wrap the cause.
+var (
+	// ErrNotAcquired: TryAcquire found the lock taken, or WithWait elapsed, or ctx ended while waiting; then ctx's error matches
+	// too. errors.As to a *BusyError tells by whom it was held, if that is known.
+	ErrNotAcquired = protocol.ErrNotAcquired
+	// ErrNotHeld: Release or Extend of a lease that was released already.
+	ErrNotHeld = protocol.ErrNotHeld
+	// ErrLeaseLost: the lease ended without Release: expired, key deleted, force-released, failed over away.
+	ErrLeaseLost = protocol.ErrLeaseLost
+	// ErrClosed: the runtime is closed or closing.
+	ErrClosed = protocol.ErrClosed
+	// ErrTooManyWaiters: Options.MaxWaiters acquires wait for the name already.
+	ErrTooManyWaiters = protocol.ErrTooManyWaiters
+	// ErrNotReplicated: fewer than Options.AckReplicas replicas acknowledged; the acquire was undone.
+	ErrNotReplicated = protocol.ErrNotReplicated
+	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
+	ErrUpgrade = protocol.ErrUpgrade
+	// ErrForeignKey: the key holds something else: another type, or a lock of another family.
+	ErrForeignKey = protocol.ErrForeignKey
+	// ErrInvalid: a bad name, option or argument.
+	ErrInvalid = protocol.ErrInvalid
+)
+
+// BusyError tells by whom the lock was held when an acquire was refused. It matches ErrNotAcquired.
+type BusyError = protocol.BusyError

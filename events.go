@@ -1,0 +1,24 @@
+package holdfast
+
+import "github.com/holdfast-go/holdfast/protocol"
+
+// Event is something worth knowing that no caller is waiting for; see Options.OnEvent. Use a type switch.
+type Event = protocol.Event
+
+// The events.
+type (
+	// LeaseLost: a lease ended without a release. Its holder has been told before.
+	LeaseLost = protocol.LeaseLost
+	// RenewFailed: renewing failed; it is tried again until the lease's deadline.
+	RenewFailed = protocol.RenewFailed
+	// Reconnected: the connection for unlock messages is back; all who wait try again.
+	Reconnected = protocol.Reconnected
+	// ActorPanicked: a message made an actor panic; its request was refused, the lock reads its state anew.
+	ActorPanicked = protocol.ActorPanicked
+	// RequestDropped: a message to a lock could not be answered.
+	RequestDropped = protocol.RequestDropped
+	// CallbackPanicked: Options.OnEvent panicked. Logged only.
+	CallbackPanicked = protocol.CallbackPanicked
+	// EventsDropped: Options.OnEvent was too slow.
+	EventsDropped = protocol.EventsDropped
+)

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// scenes in the order in which they are shown.
+var scenes = []scene{
+	{"two runtimes want one lock", "orders", contend},
+	{"the watchdog keeps a hold alive past its lease", "report", keepAlive},
+	{"a release hands the lock over", "baton", handOver},
+	{"an owner enters again", "account", reenter},
+	{"a holder crashes, its lock comes free", "job", crash},
+	{"a lock is deleted under its holder", "invoice", deleted},
+}
+
+// contend: while A holds the lock B is refused; then a crowd in both runtimes gets it one at a time.
+func contend(ctx context.Context, s *stage, name string) error {
+	held, err := s.a.Lock(name).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	s.say("A", "acquired %q", name)
+
+	var busy *holdfast.BusyError
+	_, err = s.b.Lock(name).TryAcquire(ctx)
+	if !errors.As(err, &busy) || busy.Holder != held.ID() {
+		return unexpected(err, "B should be refused because A holds the lock")
+	}
+	s.say("B", "tried once and was refused: held by %s", busy.Holder)
+
+	const wait = 150 * time.Millisecond
+	_, err = s.b.Lock(name).Acquire(ctx, holdfast.WithWait(wait))
+	if !errors.Is(err, holdfast.ErrNotAcquired) {
+		return unexpected(err, "B should give up")
+	}
+	s.say("B", "waited %v and gave up", wait)
+
+	if err := held.Release(ctx); err != nil {
+		return err
+	}
+	s.say("A", "released")
+	return crowd(ctx, s, name)
+}
+
+// crowd adds 1 to a counter that only the lock protects: it is read and written in two steps.
+func crowd(ctx context.Context, s *stage, name string) error {
+	const workers = 50 // in each runtime
+	var count, inside, together atomic.Int64
+	add := func(context.Context) error {
+		if inside.Add(1) > 1 {
+			together.Add(1)
+		}
+		n := count.Load()
+		runtime.Gosched() // lets somebody else in, if the lock does
+		count.Store(n + 1)
+		inside.Add(-1)
+		return nil
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 2*workers)
+	start := time.Now()
+	for range workers {
+		wg.Go(func() { errs <- s.a.Lock(name).Do(ctx, add) })
+		wg.Go(func() { errs <- s.b.Lock(name).Do(ctx, add) })
+	}
+	wg.Wait()
+	took := time.Since(start)
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if together.Load() > 0 || count.Load() != 2*workers {
+		return fmt.Errorf("%d holders were not alone, the counter is %d of %d", together.Load(), count.Load(), 2*workers)
+	}
+	s.say("A+B", "%d goroutines held it in turn within %v, never two at once", 2*workers, short(took))
+	return nil
+}
+
+// keepAlive: A holds for two and a half leases; B sees in Redis that the time to live is raised again and again.
+func keepAlive(ctx context.Context, s *stage, name string) error {
+	const hold, look = 5 * lease / 2, lease / 2
+	held, err := s.a.Lock(name).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	s.say("A", "acquired %q, lease %v, and works for %v", name, lease, hold)
+
+	end := time.After(hold)
+	ticks := time.NewTicker(look)
+	defer ticks.Stop()
+	for working := true; working; {
+		select {
+		case <-ticks.C:
+			if err := s.seesHeld(ctx, name, held); err != nil {
+				return err
+			}
+		case <-end:
+			working = false
+		case <-held.Done():
+			return fmt.Errorf("the watchdog did not keep the lock: %w", held.Err())
+		}
+	}
+	if !held.Valid() {
+		return errors.New("the lease of A is not valid any more")
+	}
+	if err := held.Release(ctx); err != nil {
+		return err
+	}
+	if err := s.seesFree(ctx, name); err != nil {
+		return err
+	}
+	s.say("A", "released after %.1f leases, B sees it free", float64(hold)/float64(lease))
+	return nil
+}
+
+// seesHeld lets B look at the lock in Redis and tell how long it would live without another renewal.
+func (s *stage) seesHeld(ctx context.Context, name string, held *holdfast.Lease) error {
+	state, err := s.b.Lock(name).Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if !state.Held || len(state.Holders) != 1 || state.Holders[0].ID != held.ID() {
+		return fmt.Errorf("to B, A should be the holder, but it sees %+v", state)
+	}
+	if state.TTL <= 0 || state.TTL > lease {
+		return fmt.Errorf("to B, the time to live should be at most %v, but it sees %v", lease, state.TTL)
+	}
+	s.say("B", "sees A holding it, %v to live", short(state.TTL))
+	return nil
+}
+
+// seesFree lets B make sure that the lock is free in Redis.
+func (s *stage) seesFree(ctx context.Context, name string) error {
+	state, err := s.b.Lock(name).Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if state.Held {
+		return fmt.Errorf("to B, the lock should be free, but it sees %+v", state)
+	}
+	return nil
+}
+
+// handOver: the lock goes to and fro between A and B; what is measured begins before Release and ends when the other has it.
+func handOver(ctx context.Context, s *stage, name string) error {
+	const rounds = 21
+	from, to := s.a, s.b
+	held, err := from.Lock(name).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	s.say(from.name, "acquired %q", name)
+	took := make([]time.Duration, rounds)
+	for i := range took {
+		if held, took[i], err = s.handTo(ctx, to, held); err != nil {
+			return err
+		}
+		if i == 0 {
+			s.say(to.name, "has it %v after %s began to release it", short(took[i]), from.name)
+		}
+		from, to = to, from
+	}
+	if err := held.Release(ctx); err != nil {
+		return err
+	}
+	slices.Sort(took)
+	if median := took[rounds/2]; median > lease/2 {
+		return fmt.Errorf("a hand-over took %v: the waiter was not woken, its timer ran out", median)
+	}
+	s.say("A+B", "%d hand-overs to and fro: median %v, slowest %v", rounds, short(took[rounds/2]), short(took[rounds-1]))
+	return nil
+}
+
+// handTo releases held while to waits for it.
+func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*holdfast.Lease, time.Duration, error) {
+	pending := to.Lock(held.Name()).AcquireAsync(ctx)
+	if err := s.seesWaiting(ctx, to, held.Name()); err != nil {
+		return nil, 0, err
+	}
+	start := time.Now()
+	if err := held.Release(ctx); err != nil {
+		return nil, 0, err
+	}
+	next, err := pending.Lease()
+	return next, time.Since(start), err
+}
+
+// seesWaiting returns when to, told by its own runtime, waits for the lock, and had the time to subscribe to its channel.
+func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s should be waiting for %q: %w", to.name, name, ctx.Err())
+		}
+		state, err := to.Lock(name).Inspect(ctx)
+		if err != nil {
+			return err
+		}
+		if state.Waiting > 0 {
+			return nil
+		}
+	}
+}
+
+// reenter: the same owner acquires twice and has to release twice; anybody else is refused.
+func reenter(ctx context.Context, s *stage, name string) error {
+	lock, owner := s.a.Lock(name), s.a.NewOwner()
+	outer, err := lock.Acquire(ctx, holdfast.WithOwner(owner))
+	if err != nil {
+		return err
+	}
+	inner, err := lock.Acquire(ctx, holdfast.WithOwner(owner))
+	if err != nil {
+		return fmt.Errorf("the owner should enter again, but: %w", err)
+	}
+	s.say("A", "acquired %q twice under one owner", name)
+	if _, err := lock.TryAcquire(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
+		return unexpected(err, "another owner should be refused")
+	}
+	s.say("A", "another owner in the same runtime was refused")
+	if err := inner.Release(ctx); err != nil {
+		return err
+	}
+	s.say("A", "released once")
+	if err := s.seesHeld(ctx, name, outer); err != nil {
+		return err
+	}
+	if err := outer.Release(ctx); err != nil {
+		return err
+	}
+	if err := s.seesFree(ctx, name); err != nil {
+		return err
+	}
+	s.say("A", "released again, B sees it free")
+	return nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+const (
+	// lease is short, so that the run is: a service would keep the default of 30 s.
+	lease = time.Second
+	// patience bounds one scene, and each step of opening and closing the stage.
+	patience = 10 * time.Second
+)
+
+// stage is where the scenes happen: a server, the runtimes A and B, and the prefix of this run's keys.
+type stage struct {
+	*timeline
+	url    string
+	server *embedded.Server // nil: somebody else's
+	a, b   *party
+	prefix string
+	used   []string // keys
+}
+
+// party is one runtime with a Redis client of its own, as another process would have it.
+type party struct {
+	name   string
+	client *redis.Client
+	*holdfast.Runtime
+}
+
+// scene is one thing to see, with a lock of its own. perform returns an error if it did not happen as told.
+type scene struct {
+	title   string
+	lock    string
+	perform func(ctx context.Context, s *stage, lock string) error
+}
+
+// checkURL says what is wrong with a Redis URL, without repeating any of it: every part may be one of a password.
+func checkURL(raw string) error {
+	_, err := redis.ParseURL(raw)
+	var parse *url.Error
+	if errors.As(err, &parse) {
+		return errors.New("not a URL; is a special character in the password not percent-encoded?")
+	}
+	return err
+}
+
+// openStage makes sure that the server is there before anything is told. Without a URL it starts Redis inside the process.
+func openStage(ctx context.Context, rawURL string, out *timeline) (*stage, error) {
+	s := &stage{timeline: out, url: rawURL, prefix: "holdfast-quickstart:" + rand.Text()[:8] + ":"}
+	where := "your Redis"
+	if rawURL == "" {
+		server, err := embedded.Start()
+		if err != nil {
+			return nil, fmt.Errorf("start Redis inside the process: %w", err)
+		}
+		s.server, s.url = server, "redis://"+server.Addr()
+		where = "Redis inside this process"
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	s.say("-", "%s at %s, keys %s*", where, s.a.client.Options().Addr, s.prefix)
+	s.say("-", "two runtimes, A and B, with a lease of %v", lease)
+	return s, nil
+}
+
+// enter opens A and B.
+func (s *stage) enter(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if s.a, err = s.join(ctx, "A"); err != nil {
+		return err
+	}
+	s.b, err = s.join(ctx, "B")
+	return err
+}
+
+// join opens a client and a runtime on it.
+func (s *stage) join(ctx context.Context, name string) (*party, error) {
+	options, err := redis.ParseURL(s.url)
+	if err != nil {
+		return nil, err // checked before
+	}
+	options.DialTimeout, options.DialerRetries, options.MaxRetries = 2*time.Second, 1, -1 // tell soon if nobody answers
+	client := redis.NewClient(options)
+	if err := client.Ping(ctx).Err(); err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("reach Redis at %s: %w", options.Addr, err)
+	}
+	rt, err := holdfast.New(client, holdfast.Options{
+		Lease:      lease,
+		NameMapper: s.key,
+		Logger:     slog.New(slog.DiscardHandler), // the timeline tells what matters here
+	})
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return &party{name: name, client: client, Runtime: rt}, nil
+}
+
+// leave closes the runtime, which releases what it holds, and then the client.
+func (p *party) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return errors.Join(p.Close(ctx), p.client.Close())
+}
+
+// key is the key in Redis of a lock, one that no other run uses.
+func (s *stage) key(name string) string { return s.prefix + name }
+
+// perform lets one scene happen within its time.
+func (s *stage) perform(ctx context.Context, scene scene) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s.used = append(s.used, s.key(scene.lock))
+	return scene.perform(ctx, s, scene.lock)
+}
+
+// close closes what is open and checks that nothing of this run is left in Redis. Any part of the stage may be missing.
+func (s *stage) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // after an interrupt, too
+	defer cancel()
+	var errs []error
+	if s.a != nil {
+		errs = append(errs, s.a.Close(ctx))
+	}
+	if s.b != nil {
+		errs = append(errs, s.b.leave(ctx))
+	}
+	if s.a != nil {
+		errs = append(errs, s.checkClean(ctx), s.a.client.Close())
+	}
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// checkClean uses A's client, which outlives A's runtime.
+func (s *stage) checkClean(ctx context.Context) error {
+	if len(s.used) == 0 {
+		return nil
+	}
+	left, err := s.a.client.Exists(ctx, s.used...).Result()
+	if err != nil {
+		return fmt.Errorf("look for keys left behind: %w", err)
+	}
+	if left > 0 {
+		return fmt.Errorf("%d keys of %s* are left in Redis", left, s.prefix)
+	}
+	fmt.Fprintln(s.out)
+	s.say("-", "A and B are closed, none of their keys is left in Redis")
+	return nil
+}
+
+// unexpected says what should have been, and what was instead: another error or none.
+func unexpected(err error, should string) error {
+	if err == nil {
+		return errors.New(should + ", but there was no error")
+	}
+	return fmt.Errorf("%s, but: %w", should, err)
+}

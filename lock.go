@@ -1,0 +1,136 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Lock is a handle on the lock of one name. It holds nothing itself: what is held is a Lease. Safe for concurrent use.
+type Lock struct {
+	rt      *Runtime
+	address *actors.Address
+	bad     error // of the name
+}
+
+// State is what is known of a lock: Redis' view, and this process's waiters and leases.
+type State = protocol.State
+
+// Holder is one holder as Redis has it.
+type Holder = protocol.Holder
+
+func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
+	address, err := rt.engine.Address(kind, name)
+	return &Lock{rt: rt, address: address, bad: err}
+}
+
+// Name is the name given to Runtime.Lock.
+func (l *Lock) Name() string { return l.address.Name }
+
+// PID is where to send protocol messages about this lock; they name kind and lock. It is good for the runtime's life and shared
+// by many locks.
+func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
+
+func (l *Lock) same(other *Lock) bool {
+	return l.rt == other.rt && l.address.Kind == other.address.Kind && l.address.Raw == other.address.Raw
+}
+
+// Acquire waits for the lock until ctx ends. Waiters of this process are served in order of arrival. When ctx ends, the error
+// matches ErrNotAcquired and ctx's error; nothing is held then. When Redis does not answer for Options.Lease/3 (1 s to 10 s),
+// the error wraps the cause.
+func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
+	return l.acquire(ctx, opts, false)
+}
+
+// TryAcquire makes one attempt. When the lock is taken, or others wait for it in this process, the error matches ErrNotAcquired
+// and is a *BusyError.
+func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
+	return l.acquire(ctx, opts, true)
+}
+
+func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Lease, error) {
+	spec, err := l.spec(ctx, opts, try)
+	if err != nil {
+		return nil, err
+	}
+	lease := &Lease{engine: l.rt.engine}
+	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
+		return nil, err
+	}
+	return lease, nil
+}
+
+// spec checks everything that can be wrong with an acquire before it is sent.
+func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors.AcquireSpec, error) {
+	var o acquireOptions
+	o.Try = try
+	for _, option := range opts {
+		option(&o)
+	}
+	if o.Owner.IsZero() {
+		o.Owner = ownerFor(ctx, l)
+	}
+	err := l.bad
+	switch {
+	case err != nil:
+	case o.wait && try:
+		err = fmt.Errorf("%w: WithWait does not go with TryAcquire", ErrInvalid)
+	case o.wait && o.Wait <= 0:
+		err = fmt.Errorf("%w: wait %v is not positive", ErrInvalid, o.Wait)
+	case o.lease && o.Lease == 0:
+		err = actors.CheckLease(0)
+	default:
+		err = l.rt.engine.Check(o.AcquireSpec)
+	}
+	if err != nil {
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %q: %w", l.address.Name, err)
+	}
+	return o.AcquireSpec, nil
+}
+
+// Do acquires the lock, calls fn, and releases. fn's context ends with the lease, its cause is the lease's Err, and it carries
+// the owner for this same lock only, so that a nested Do on it re-enters. The error is fn's, joined with the release's: a lease
+// that was lost while fn ran is ErrLeaseLost. A panic of fn releases too and goes on.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) (err error) {
+	spec, err := l.spec(ctx, opts, false)
+	if err != nil {
+		return err
+	}
+	if spec.Owner.IsZero() {
+		spec.Owner = l.rt.NewOwner()
+	}
+	lease := &Lease{engine: l.rt.engine}
+	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
+		return err
+	}
+	inner, cancel := lease.Context(contextForLock(ctx, spec.Owner, l))
+	defer func() {
+		cancel()
+		err = errors.Join(err, lease.Release(ctx))
+	}()
+	return fn(inner)
+}
+
+// Inspect reads who holds the lock and who waits for it. Its error wraps the cause when Redis does not answer.
+func (l *Lock) Inspect(ctx context.Context) (State, error) {
+	if l.bad != nil {
+		return State{}, fmt.Errorf("holdfast: inspect %q: %w", l.address.Name, l.bad)
+	}
+	return l.rt.engine.Inspect(ctx, l.address)
+}
+
+// ForceRelease frees the lock whoever holds it, here or elsewhere, and wakes the waiters; true if it was held. A holder of this
+// runtime is told at once, others within a third of their lease. It is not repeated when its outcome is unknown: the error then
+// says so, and the lock may be free or not.
+func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
+	if l.bad != nil {
+		return false, fmt.Errorf("holdfast: force-release %q: %w", l.address.Name, l.bad)
+	}
+	return l.rt.engine.ForceRelease(ctx, l.address)
+}

@@ -1,0 +1,142 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors"
+)
+
+// Options configure a Runtime. The zero value works.
+type Options struct {
+	// Lease is the watchdog lease: how long Redis keeps a lock whose holder has died. It is renewed every Lease/3.
+	// 50 ms to 24 h; default 30 s. Shorter frees the locks of crashed holders sooner and renews more often.
+	Lease time.Duration
+	// RenewBatch is how many locks one renewal script renews. Default 100, at most 10 000: a script blocks the server while it runs.
+	RenewBatch int
+	// FairWait is for fair locks, as Redisson's fairLockWaitTimeout. Default 5 min.
+	FairWait time.Duration
+	// Handoff bounds passing a lock on inside this process.
+	Handoff Handoff
+	// MaxWaiters is how many acquires may wait for one name in this process; more are refused with ErrTooManyWaiters. Default 100 000.
+	MaxWaiters int
+	// AckReplicas is how many replicas must acknowledge an acquire (WAIT). Not available yet: anything but 0 is ErrInvalid.
+	AckReplicas int
+	// AckTimeout bounds the wait for AckReplicas. Default 1 s.
+	AckTimeout time.Duration
+	// PubSub says how wake-ups are told. On a single server it is always plain.
+	PubSub PubSubMode
+	// NameMapper turns a lock's name into its Redis key, for example to add a prefix. Default identity.
+	NameMapper func(name string) string
+	// Logger gets the events. Default slog.Default().
+	Logger *slog.Logger
+	// OnEvent is called with every event, one after the other, off the actors; it may block or panic without harm. When it is
+	// more than 1024 events behind, events are dropped and counted.
+	OnEvent func(Event)
+	// System is the actor system to live in. Default: an own one, stopped by Close. A given one is never stopped, and may hold
+	// several runtimes.
+	System *actor.ActorSystem
+}
+
+// Handoff bounds one turn: how long a process keeps a lock in Redis for one local holder after another. The larger, the fewer
+// calls to Redis; the smaller, the sooner other processes get their turn.
+type Handoff struct {
+	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
+	For time.Duration // since the acquisition in Redis; default 10 ms, at most Lease/3
+}
+
+// PubSubMode says how wake-ups are told: both sides of a lock must agree, Redisson's included.
+type PubSubMode int
+
+// The modes. Auto is as Redisson decides it: sharded on a cluster that can, else plain.
+const (
+	PubSubAuto PubSubMode = iota
+	PubSubPlain
+	PubSubSharded
+)
+
+// complete fills in the defaults and checks everything; the error names every bad field.
+func (o Options) complete() (Options, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	setDefault(&o.Lease, 30*time.Second)
+	setDefault(&o.RenewBatch, 100)
+	setDefault(&o.FairWait, 5*time.Minute)
+	setDefault(&o.Handoff.Max, 10_000)
+	setDefault(&o.MaxWaiters, 100_000)
+	setDefault(&o.AckTimeout, time.Second)
+	if o.Lease < actors.MinLease || o.Lease > actors.MaxLease {
+		bad("Lease is %v, must be between %v and %v", o.Lease, actors.MinLease, actors.MaxLease)
+	}
+	setDefault(&o.Handoff.For, min(10*time.Millisecond, o.Lease/3))
+	if o.RenewBatch < 1 || o.RenewBatch > 10_000 {
+		bad("RenewBatch is %d, must be between 1 and 10000", o.RenewBatch)
+	}
+	if o.FairWait < 0 {
+		bad("FairWait is %v, must not be negative", o.FairWait)
+	}
+	if o.Handoff.Max < 1 {
+		bad("Handoff.Max is %d, must be at least 1", o.Handoff.Max)
+	}
+	if o.Handoff.For < 0 || o.Handoff.For > o.Lease/3 {
+		bad("Handoff.For is %v, must be between 0 and Lease/3 = %v", o.Handoff.For, o.Lease/3)
+	}
+	if o.MaxWaiters < 1 {
+		bad("MaxWaiters is %d, must be at least 1", o.MaxWaiters)
+	}
+	if o.AckReplicas != 0 {
+		bad("AckReplicas is %d, must be 0: waiting for replicas is not available yet", o.AckReplicas)
+	}
+	if o.AckTimeout < 0 {
+		bad("AckTimeout is %v, must not be negative", o.AckTimeout)
+	}
+	switch o.PubSub {
+	case PubSubAuto, PubSubPlain:
+	case PubSubSharded:
+		bad("PubSub is PubSubSharded, which needs a cluster")
+	default:
+		bad("PubSub is %d, must be PubSubAuto, PubSubPlain or PubSubSharded", o.PubSub)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if len(errs) > 0 {
+		return o, fmt.Errorf("holdfast: new: %w options: %w", ErrInvalid, errors.Join(errs...))
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// AcquireOption changes one acquire. Only the functions of this package make one.
+type AcquireOption func(*acquireOptions)
+
+type acquireOptions struct {
+	actors.AcquireSpec
+	lease, wait bool // the option was given
+}
+
+// WithLease asks for a fixed lease, 50 ms to 24 h, that the watchdog does not renew: an acquisition in Redis of its own.
+// On re-entry it is ignored on a watchdog hold, and prolongs a fixed one to max(remaining, d).
+func WithLease(d time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
+}
+
+// WithWait bounds the waiting, besides ctx. With TryAcquire it is ErrInvalid.
+func WithWait(d time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
+}
+
+// WithOwner says who acquires: see Owner. An Owner of another runtime is ErrInvalid.
+func WithOwner(owner Owner) AcquireOption {
+	return func(o *acquireOptions) { o.Owner = owner }
+}

@@ -1,0 +1,91 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/actors"
+)
+
+// Pending is an acquire that waits without a goroutine.
+type Pending struct {
+	lease   Lease
+	request *actors.Request
+	stop    func()
+	sent    chan struct{} // request and stop are set
+	done    chan struct{}
+
+	mu        sync.Mutex
+	err       error
+	answered  bool
+	taken     bool // somebody has the lease
+	cancelled bool
+}
+
+// AcquireAsync asks for the lock and returns at once. It waits until ctx ends, and no goroutine waits with it.
+// The lease must be taken with Pending.Lease, or given up with Pending.Cancel.
+func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending {
+	p := &Pending{done: make(chan struct{}), stop: func() {}}
+	p.lease.engine = l.rt.engine
+	spec, err := l.spec(ctx, opts, false)
+	if err != nil {
+		p.finish(err)
+		return p
+	}
+	request, stop := l.rt.engine.AcquireAsync(ctx, l.address, spec, &p.lease.hold, p.finish)
+	p.mu.Lock()
+	p.request, p.stop = request, stop
+	answered := p.answered
+	p.mu.Unlock()
+	if answered {
+		stop()
+	}
+	return p
+}
+
+// finish is called once, by an actor.
+func (p *Pending) finish(err error) {
+	p.mu.Lock()
+	p.err, p.answered = err, true
+	stop, unwanted := p.stop, p.cancelled && err == nil
+	p.mu.Unlock()
+	stop()
+	if unwanted {
+		p.lease.engine.ReleaseAsync(&p.lease.hold)
+	}
+	close(p.done)
+}
+
+// Done is closed when the outcome is known.
+func (p *Pending) Done() <-chan struct{} { return p.done }
+
+// Lease blocks until Done and returns the lease or why there is none. All calls return the same lease.
+func (p *Pending) Lease() (*Lease, error) {
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	p.taken = true
+	return &p.lease, nil
+}
+
+// Cancel ends the waiting. A grant that nobody took with Lease is released; one that was taken stays with its taker.
+func (p *Pending) Cancel() {
+	p.mu.Lock()
+	first := !p.cancelled
+	p.cancelled = true
+	answered, granted, taken, request := p.answered, p.err == nil, p.taken, p.request
+	if first && answered && granted && !taken {
+		p.err = p.lease.notAcquired(context.Canceled)
+	}
+	p.mu.Unlock()
+	switch {
+	case !first:
+	case !answered && request != nil:
+		p.lease.engine.Cancel(request, context.Canceled)
+	case answered && granted && !taken:
+		p.lease.engine.ReleaseAsync(&p.lease.hold)
+	}
+}

@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// Event is something worth knowing that no caller is waiting for. Events are small values; Lock names the lock concerned,
+// "" when an event is not about one lock.
+type Event interface{ Lock() string }
+
+// LeaseLost says that a lease ended without a release. The holder has been told through its Lease before.
+type LeaseLost struct {
+	Name   string
+	ID     string // owner field in Redis
+	Reason string // "expired", "gone from Redis", "force-released"
+}
+
+// RenewFailed says that renewing a lease failed; it is tried again until the lease's deadline.
+type RenewFailed struct {
+	Name string
+	ID   string
+	Left time.Duration // until the lease is lost
+	Err  error
+}
+
+// Reconnected says that the connection for unlock messages is back; everybody who waits tries again.
+type Reconnected struct{ Channels int }
+
+// ActorPanicked says that a message made an actor panic. The request it was handling was refused, the lock reads its state anew.
+type ActorPanicked struct {
+	Name  string
+	Value any
+	Stack string
+}
+
+// RequestDropped says that a message to a lock could not be answered: no sender, an unknown kind, lock or message.
+type RequestDropped struct {
+	Name   string
+	Reason string
+}
+
+// CallbackPanicked says that Options.OnEvent panicked.
+type CallbackPanicked struct{ Value any }
+
+// EventsDropped says that Options.OnEvent was too slow and so many events were not delivered.
+type EventsDropped struct{ Count int }
+
+// Lock is the name of the lock concerned.
+func (e LeaseLost) Lock() string { return e.Name }
+
+// Lock is the name of the lock concerned.
+func (e RenewFailed) Lock() string { return e.Name }
+
+// Lock is "": all locks are concerned.
+func (e Reconnected) Lock() string { return "" }
+
+// Lock is the name of the lock concerned.
+func (e ActorPanicked) Lock() string { return e.Name }
+
+// Lock is the name of the lock concerned.
+func (e RequestDropped) Lock() string { return e.Name }
+
+// Lock is "": no lock is concerned.
+func (e CallbackPanicked) Lock() string { return "" }
+
+// Lock is "": no lock is concerned.
+func (e EventsDropped) Lock() string { return "" }
+
+func (e LeaseLost) String() string {
+	return fmt.Sprintf("lock %q: lease %s lost: %s", e.Name, e.ID, e.Reason)
+}
+
+func (e RenewFailed) String() string {
+	return fmt.Sprintf("lock %q: renewing %s failed, %v left: %v", e.Name, e.ID, e.Left.Round(time.Millisecond), e.Err)
+}
+
+func (e Reconnected) String() string {
+	return fmt.Sprintf("subscribed anew to %d channels, their waiters try again", e.Channels)
+}
+
+func (e ActorPanicked) String() string {
+	return fmt.Sprintf("lock %q: an actor panicked: %v", e.Name, e.Value)
+}
+
+func (e RequestDropped) String() string {
+	return fmt.Sprintf("lock %q: request dropped: %s", e.Name, e.Reason)
+}
+
+func (e CallbackPanicked) String() string {
+	return fmt.Sprintf("Options.OnEvent panicked: %v", e.Value)
+}
+
+func (e EventsDropped) String() string {
+	return fmt.Sprintf("Options.OnEvent is too slow: %d events dropped", e.Count)
+}

@@ -1,0 +1,128 @@
+package protocol
+
+import "time"
+
+// Kind says how a name is locked.
+type Kind string
+
+// KindLock is the reentrant lock, Redisson's getLock.
+const KindLock Kind = "lock"
+
+// Acquire asks for the lock. Answered once, by Granted or Refused. The requester is watched until its leases are released.
+type Acquire struct {
+	ID   uint64
+	Kind Kind
+	Lock string
+	// Owner re-enters a lock that it holds; zero: an owner for this acquire alone.
+	Owner Owner
+	// Lease is a fixed lease, 50 ms to 24 h; 0: renewed by the watchdog until it is released.
+	Lease time.Duration
+	// Wait bounds the waiting; 0: until a Cancel.
+	Wait time.Duration
+	// Try asks for one attempt: Refused at once when the lock is taken or others wait.
+	Try bool
+}
+
+// Granted says that the requester holds a lease now.
+type Granted struct {
+	ID      uint64
+	Kind    Kind
+	Lock    string
+	Serial  uint64    // names the lease in Release, Renew and Lost
+	LeaseID string    // owner field in Redis
+	Token   int64     // fencing token, 0 for kinds without
+	Until   time.Time // the local deadline; a watchdog lease is renewed before
+}
+
+// Refused says that the request with this ID was not granted.
+type Refused struct {
+	ID   uint64
+	Kind Kind
+	Lock string
+	Err  error
+}
+
+// Cancel ends the waiting of the Acquire with this ID. A grant that is already on its way still arrives as Granted.
+type Cancel struct {
+	ID   uint64
+	Kind Kind
+	Lock string
+}
+
+// Release gives the lease with this Serial back. Answered by Released.
+type Release struct {
+	ID     uint64
+	Kind   Kind
+	Lock   string
+	Serial uint64
+}
+
+// Released answers a Release. Err is nil, or matches ErrNotHeld or ErrLeaseLost, or wraps what kept Redis from confirming.
+type Released struct {
+	ID     uint64
+	Kind   Kind
+	Lock   string
+	Serial uint64
+	Err    error
+}
+
+// Renew makes a fixed lease last from now to now + Lease. Answered by Renewed.
+type Renew struct {
+	ID     uint64
+	Kind   Kind
+	Lock   string
+	Serial uint64
+	Lease  time.Duration
+}
+
+// Renewed answers a Renew. Err is nil, or matches ErrNotHeld, ErrLeaseLost or ErrInvalid, or wraps the cause.
+type Renewed struct {
+	ID     uint64
+	Kind   Kind
+	Lock   string
+	Serial uint64
+	Until  time.Time // the local deadline
+	Err    error
+}
+
+// Inspect asks for the state of the lock. Answered by Inspected.
+type Inspect struct {
+	ID   uint64
+	Kind Kind
+	Lock string
+}
+
+// Inspected answers an Inspect.
+type Inspected struct {
+	ID    uint64
+	Kind  Kind
+	Lock  string
+	State State
+	Err   error
+}
+
+// Lost says, unasked, that a lease of the requester ended without a Release.
+type Lost struct {
+	Kind   Kind
+	Lock   string
+	Serial uint64
+	Err    error // matches ErrLeaseLost or ErrClosed
+}
+
+// State is what is known of a lock: Redis' view, and this process's waiters and leases.
+type State struct {
+	Held    bool
+	Holders []Holder      // as Redis has them
+	Local   []string      // leases held in this process, by Owner
+	TTL     time.Duration // until the server would free it
+	Mode    string        // "exclusive", "read" or "write"; "" when free
+	Queue   []string      // owner fields waiting, fair locks only
+	Token   int64         // fenced locks: no smaller than any token issued
+	Waiting int           // waiters in this process
+}
+
+// Holder is one holder as Redis has it.
+type Holder struct {
+	ID    string // owner field
+	Holds int
+}

@@ -1,0 +1,142 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+// ExampleRuntime is the code of the README; TestReadme_CodeIsAnExample keeps the two equal.
+func ExampleRuntime() {
+	ctx := context.Background()
+	server, err := embedded.Start() // or your own: redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	rt, err := holdfast.New(server.Client(), holdfast.Options{}) // one per process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(ctx)
+
+	// Do waits for the lock, holds it while the function runs, and releases it.
+	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("alone with the orders") // ctx ends if the lock is lost
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Acquire returns what is held: a Lease, renewed until it is released.
+	lease, err := rt.Lock("orders").Acquire(ctx, holdfast.WithWait(2*time.Second))
+	if errors.Is(err, holdfast.ErrNotAcquired) {
+		fmt.Println("somebody else has it")
+		return
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held:", lease.Valid())
+	if err := lease.Release(ctx); err != nil {
+		log.Print(err) // lost meanwhile, or Redis did not confirm
+	}
+
+	// Output:
+	// alone with the orders
+	// held: true
+}
+
+func TestReadme_CodeIsAnExample(t *testing.T) {
+	t.Parallel()
+	block := regexp.MustCompile("(?s)<!-- example:(\\w+) -->\n```go\n(.*?)```").FindStringSubmatch(read(t, "README.md"))
+	require.NotNil(t, block, "the README has an example block")
+
+	assert.Equal(t, functionBody(t, "readme_test.go", block[1]), block[2])
+}
+
+func TestReadme_NamesTestsThatExist(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`\bTest[A-Z]\w*_\w+`).FindAllString(read(t, "README.md"), -1)
+	require.NotEmpty(t, named)
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	var tests strings.Builder
+	for _, file := range files {
+		tests.WriteString(read(t, file))
+	}
+	for _, name := range named {
+		assert.True(t, strings.Contains(tests.String(), "\nfunc "+name+"(t *testing.T) {"), "the README names %s, which is no test", name)
+	}
+}
+
+// What the scripts call and what the rule grants must be the same: less would not work, more would be too much.
+func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("scripts/*.lua")
+	require.NoError(t, err)
+	included, err := filepath.Glob("scripts/lib/*.lua")
+	require.NoError(t, err)
+	called := map[string]bool{}
+	for _, file := range append(files, included...) {
+		for _, call := range regexp.MustCompile(`redis\.p?call\('?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+			called[call[1]] = true // publish is called by the name that the script gets: PUBLISH or SPUBLISH
+		}
+	}
+	rule := regexp.MustCompile("(?s)```\nACL SETUSER.*?```").FindString(read(t, "SECURITY.md"))
+	granted := map[string]bool{}
+	for _, command := range regexp.MustCompile(`\+(\w+)`).FindAllStringSubmatch(rule, -1) {
+		granted[command[1]] = true
+	}
+	for _, sent := range []string{"hello", "ping", "evalsha", "script", "subscribe", "unsubscribe"} {
+		assert.True(t, granted[sent], "the runtime sends %s", sent)
+		delete(granted, sent)
+	}
+
+	assert.Equal(t, called, granted)
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// functionBody is the text between the braces of a function, moved to the left margin.
+func functionBody(t *testing.T, file, name string) string {
+	t.Helper()
+	text := read(t, file)
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, file, text, 0)
+	require.NoError(t, err)
+	for _, declaration := range parsed.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok || function.Name.Name != name {
+			continue
+		}
+		from, to := files.Position(function.Body.Lbrace).Offset+1, files.Position(function.Body.Rbrace).Offset
+		lines := strings.TrimPrefix(text[from:to], "\n")
+		return strings.ReplaceAll(strings.TrimPrefix(lines, "\t"), "\n\t", "\n")
+	}
+	require.Fail(t, "no function", "%s in %s", name, file)
+	return ""
+}

@@ -1,0 +1,129 @@
+// Package holdfast is an embeddable lock runtime on Redis. Every lock name maps to an actor that serializes acquire, release and
+// renew; one contender per process asks Redis, and inside the process a lock is passed on without Redis; leases are renewed in
+// batches. Keys, channels and messages are Redisson's, so Go and Java services share the same locks.
+//
+//	rt, err := holdfast.New(client, holdfast.Options{})
+//	lease, err := rt.Lock("orders").Acquire(ctx)
+//	defer lease.Release(ctx)
+//
+// # What a lease means
+//
+// A lease without WithLease is renewed every Options.Lease/3 until it is released. Lease.Valid, Lease.Done and Lease.Context turn
+// before the server can expire the key: the local deadline is the instant before the last successful acquire or renew was sent,
+// plus the lease, minus 1 % and 2 ms. What nobody can foresee (the key deleted or evicted, a force-release, a failover) is told
+// within Options.Lease/3. No lock service can promise exclusion to a process that was paused past its lease: check Valid close to
+// the effect, or give the resource a fencing token.
+//
+// # Errors
+//
+// Match them with errors.Is against the sentinels of this package; the cause, often an error of go-redis, is wrapped too.
+//
+// # The way of one acquire
+//
+//	lock.go                    rt.Lock("orders").Acquire(ctx)
+//	actors/router.go           finds or spawns the lock actor of the name
+//	actors/lock_step.go        decides, purely: state + message -> state + effects
+//	actors/gateway.go          packs the script call with everybody else's into one pipeline
+//	scripts/lock_acquire.lua   decides in Redis: granted, or busy with remaining time
+//	actors/lock_step.go        granted -> answer, tell the watchdog; busy -> watch the channel, arm a timer, try again on a wake-up
+//	lease.go                   the caller holds a Lease
+package holdfast
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Runtime makes locks on one Redis. It is safe for concurrent use; a process usually has one per Redis.
+type Runtime struct {
+	id     string
+	engine *actors.Engine
+}
+
+// New starts a lock runtime on a client that the caller owns and closes after the runtime: a *redis.Client, also one of
+// redis.NewFailoverClient. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
+func New(client redis.UniversalClient, options Options) (*Runtime, error) {
+	return newRuntime(client, options, seams{})
+}
+
+// seams are what tests replace.
+type seams struct {
+	id     string
+	clock  actors.Clock
+	jitter func(time.Duration) time.Duration
+}
+
+func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtime, error) {
+	o, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkClient(client); err != nil {
+		return nil, err
+	}
+	if s.id == "" {
+		s.id = newUUID()
+	}
+	if s.jitter == nil {
+		s.jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
+	}
+	engine, err := actors.Start(actors.Config{
+		Client: client, ID: s.id, System: o.System, RenewBatch: o.RenewBatch, NameMapper: o.NameMapper,
+		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters},
+		Logger: o.Logger, OnEvent: o.OnEvent, Clock: s.clock, Jitter: s.jitter,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: new: %w", err)
+	}
+	return &Runtime{id: s.id, engine: engine}, nil
+}
+
+func checkClient(client redis.UniversalClient) error {
+	switch c := client.(type) {
+	case *redis.Client:
+		if c != nil {
+			return nil
+		}
+	case nil:
+	default:
+		return fmt.Errorf("holdfast: new: %w client: %T is not supported, it must be a *redis.Client", ErrInvalid, client)
+	}
+	return fmt.Errorf("holdfast: new: %w client: it is nil", ErrInvalid)
+}
+
+// newUUID is a random UUID (version 4, RFC 9562): 122 random bits from the operating system, so that no two runtimes share one.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, by its documentation
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns
+// when no goroutine, timer, key or subscription of the runtime is left, or with ctx's error: what could not be released by then
+// expires by its TTL. Later calls wait for the same end.
+func (rt *Runtime) Close(ctx context.Context) error { return rt.engine.Close(ctx) }
+
+// ID is the client UUID used in owner fields.
+func (rt *Runtime) ID() string { return rt.id }
+
+// System is the actor system that the runtime's actors live in: Options.System, or an own one.
+func (rt *Runtime) System() *actor.ActorSystem { return rt.engine.System() }
+
+// NewOwner makes an owner for WithOwner and ContextWithOwner. Owners of one runtime mean nothing to another.
+func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.Number()) }
+
+// Lock is the reentrant lock of this name, Redisson's getLock. Making a handle is cheap and does no I/O. A bad name (empty, over
+// 512 bytes, invalid UTF-8, control characters, braces other than exactly one non-empty {tag}) is reported by the first call
+// that would use it, as an error matching ErrInvalid.
+func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }

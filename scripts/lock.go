@@ -1,0 +1,189 @@
+package scripts
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+var (
+	//go:embed lock_acquire.lua
+	lockAcquireLua string
+	//go:embed lock_release.lua
+	lockReleaseLua string
+	//go:embed lock_pass.lua
+	lockPassLua string
+	//go:embed lock_renew.lua
+	lockRenewLua string
+	//go:embed lock_inspect.lua
+	lockInspectLua string
+	//go:embed lock_force_release.lua
+	lockForceReleaseLua string
+
+	lockAcquire      = load("lock_acquire", lockAcquireLua)
+	lockRelease      = load("lock_release", lockReleaseLua)
+	lockPass         = load("lock_pass", lockPassLua)
+	lockRenew        = load("lock_renew", lockRenewLua)
+	lockInspect      = load("lock_inspect", lockInspectLua)
+	lockForceRelease = load("lock_force_release", lockForceReleaseLua)
+)
+
+// Lock is the reentrant lock.
+var Lock = &Kind{
+	Name:         protocol.KindLock,
+	Family:       Exclusive,
+	Handoff:      true,
+	Channel:      LockChannel,
+	Acquire:      acquireLock,
+	Release:      releaseLock,
+	Pass:         passLock,
+	Renew:        RenewLocks,
+	Inspect:      inspectLock,
+	ForceRelease: forceReleaseLock,
+}
+
+func acquireLock(raw, grant string, lease time.Duration, wantHolder bool) Call {
+	want := 0
+	if wantHolder {
+		want = 1
+	}
+	c := newCall(lockAcquire, 1, 4, 2)
+	c.Command = append(c.Command, raw, grant, lease.Milliseconds(), nil, want)
+	return c
+}
+
+func releaseLock(raw, grant, publish string) Call {
+	c := newCall(lockRelease, 2, 2, -1)
+	c.Command = append(c.Command, raw, LockChannel(raw), grant, publish)
+	return c
+}
+
+func passLock(raw, from, grant string, lease time.Duration) Call {
+	c := newCall(lockPass, 1, 4, 3)
+	c.Command = append(c.Command, raw, from, grant, lease.Milliseconds(), nil)
+	return c
+}
+
+// RenewLocks gives each lock a full lease again if its grant still holds it.
+func RenewLocks(raws, grants []string, lease time.Duration) Call {
+	c := newCall(lockRenew, len(raws), 2+len(grants), 1)
+	for _, raw := range raws {
+		c.Command = append(c.Command, raw)
+	}
+	c.Command = append(c.Command, lease.Milliseconds(), nil)
+	for _, grant := range grants {
+		c.Command = append(c.Command, grant)
+	}
+	return c
+}
+
+func inspectLock(raw string) Call {
+	c := newCall(lockInspect, 1, 0, -1)
+	c.Command = append(c.Command, raw)
+	return c
+}
+
+func forceReleaseLock(raw, publish string) Call {
+	c := newCall(lockForceRelease, 2, 2, 1)
+	c.Command = append(c.Command, raw, LockChannel(raw), publish, nil)
+	return c
+}
+
+// Acquired is the reply of an acquire.
+type Acquired struct {
+	Granted bool
+	TTL     time.Duration // of the holder; negative: the key has none
+	Holder  string        // one of the holders, if asked for
+}
+
+// ReadAcquired reads the reply of an acquire.
+func ReadAcquired(reply any) (Acquired, error) {
+	switch v := reply.(type) {
+	case nil:
+		return Acquired{Granted: true}, nil
+	case int64:
+		return Acquired{TTL: time.Duration(v) * time.Millisecond}, nil
+	case []any:
+		if len(v) == 2 {
+			ttl, ok := v[0].(int64)
+			holder, ok2 := v[1].(string)
+			if ok && ok2 {
+				return Acquired{TTL: time.Duration(ttl) * time.Millisecond, Holder: holder}, nil
+			}
+		}
+	}
+	return Acquired{}, unexpected("acquire", reply)
+}
+
+// ReadReleased reads the reply of a release: how many subscribers were told; held is false when the grant did not hold the lock.
+func ReadReleased(reply any) (receivers int, held bool, err error) {
+	switch v := reply.(type) {
+	case nil:
+		return 0, false, nil
+	case int64:
+		return int(v), true, nil
+	}
+	return 0, false, unexpected("release", reply)
+}
+
+// ReadFlag reads the reply of a script that answers 1 or 0.
+func ReadFlag(reply any) (bool, error) {
+	if v, ok := reply.(int64); ok && (v == 0 || v == 1) {
+		return v == 1, nil
+	}
+	return false, unexpected("script", reply)
+}
+
+// ReadRenewed reads the reply of a renewal: the indices (from 0) of those that are gone.
+func ReadRenewed(reply any, count int) ([]int, error) {
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, unexpected("renew", reply)
+	}
+	gone := make([]int, 0, len(list))
+	for _, item := range list {
+		position, ok := item.(int64)
+		if !ok || position < 1 || position > int64(count) {
+			return nil, unexpected("renew", reply)
+		}
+		gone = append(gone, int(position-1))
+	}
+	return gone, nil
+}
+
+// ReadInspected reads the reply of an inspect.
+func ReadInspected(reply any) (protocol.State, error) {
+	list, ok := reply.([]any)
+	if !ok || (len(list) > 0 && len(list)%2 == 0) {
+		return protocol.State{}, unexpected("inspect", reply)
+	}
+	if len(list) == 0 {
+		return protocol.State{}, nil
+	}
+	ttl, ok := list[0].(int64)
+	if !ok {
+		return protocol.State{}, unexpected("inspect", reply)
+	}
+	state := protocol.State{Held: true, Mode: "exclusive", TTL: time.Duration(ttl) * time.Millisecond}
+	for i := 1; i+1 < len(list); i += 2 {
+		field, _ := list[i].(string)
+		value, _ := list[i+1].(string)
+		if field == "mode" {
+			state.Mode = value
+			continue
+		}
+		holds, err := strconv.Atoi(value)
+		if err != nil {
+			return protocol.State{}, unexpected("inspect", reply)
+		}
+		state.Holders = append(state.Holders, protocol.Holder{ID: field, Holds: holds})
+	}
+	return state, nil
+}
+
+func unexpected(script string, reply any) error {
+	return fmt.Errorf("unexpected reply of the %s script: %T %v", script, reply, reply)
+}

@@ -1,0 +1,23 @@
+-- lock_pass: hand the lock from one grant to the next one of the same process, with a fresh lease and without a wake-up.
+-- A repeat finds the new grant in place and is granted again.
+--
+-- KEYS[1] lock      hash  {name}
+-- ARGV[1] from      owner field of the grant that ends
+-- ARGV[2] grant     owner field of the grant that begins
+-- ARGV[3] lease     ms
+-- ARGV[4] not_after ms of server time; later, the attempt is refused
+--
+-- Returns 1 (passed) | 0 (neither grant holds the lock) | error LATE ms
+local lock = KEYS[1]
+local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- @include lib/in_time.lua
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('hexists', lock, grant) == 0 then
+  if redis.call('hexists', lock, from) == 0 then return 0 end
+  redis.call('hset', lock, grant, 1)
+  redis.call('hdel', lock, from)
+end
+redis.call('pexpire', lock, lease)
+return 1

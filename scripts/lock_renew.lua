@@ -1,0 +1,23 @@
+-- lock_renew: give many locks a full lease again, each only if its grant still holds it. Nothing is ever created.
+--
+-- KEYS[n] lock      hash  {name}, one or more
+-- ARGV[1] lease     ms
+-- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[n] grant     owner field of each lock, in the order of KEYS
+--
+-- Returns the positions (from 1) of the locks that their grants do not hold any more | error LATE ms
+local lease, not_after = ARGV[1], ARGV[2]
+-- @include lib/in_time.lua
+
+local late = in_time(not_after)
+if late then return late end
+local gone = {}
+for i, lock in ipairs(KEYS) do
+  local held = redis.pcall('hexists', lock, ARGV[i + 2])
+  if held == 1 then
+    redis.call('pexpire', lock, lease)
+  else
+    gone[#gone + 1] = i -- also when the key holds another type now: that is gone, and no reason to fail the others
+  end
+end
+return gone

@@ -1,0 +1,92 @@
+package scripts
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Class says what is known about a call after its answer, or after the lack of one.
+type Class uint8
+
+// The classes of an answer.
+const (
+	Done     Class = iota // executed, the reply says how
+	Refused               // certainly not executed; the cause may pass
+	Rejected              // certainly not executed, and trying again would not help
+	Unknown               // executed or not, or still on its way
+)
+
+// String is the word for the class in logs and transcripts.
+func (c Class) String() string {
+	return [...]string{"done", "refused", "rejected", "unknown"}[c]
+}
+
+// passing are the server's refusals that end by themselves: nothing of the script ran.
+var passing = []string{
+	"NOSCRIPT", "LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "NOREPLICAS", "MISCONF", "LATE",
+}
+
+// Classify sorts an error of go-redis, or nil, into its class.
+func Classify(err error) Class {
+	var server redis.Error
+	var network *net.OpError
+	switch {
+	case err == nil, errors.Is(err, redis.Nil):
+		return Done
+	case errors.Is(err, redis.ErrClosed):
+		return Rejected
+	case errors.As(err, &server):
+		return classifyServer(err.Error())
+	case errors.As(err, &network) && network.Op == "dial",
+		errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return Refused
+	}
+	return Unknown
+}
+
+func classifyServer(text string) Class {
+	for _, word := range passing {
+		if strings.HasPrefix(text, word+" ") {
+			return Refused
+		}
+	}
+	if strings.Contains(text, "max number of clients") {
+		return Refused
+	}
+	return Rejected
+}
+
+// Explain wraps a server's error in the sentinel that it stands for, if there is one.
+func Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if foreign, ok := strings.CutPrefix(text, "FOREIGN "); ok {
+		return fmt.Errorf("%w: %s", protocol.ErrForeignKey, foreign)
+	}
+	if strings.Contains(text, "WRONGTYPE") {
+		return fmt.Errorf("%w: %w", protocol.ErrForeignKey, err)
+	}
+	return err
+}
+
+// LateBy reads the server time, in ms, out of a LATE refusal.
+func LateBy(err error) (ms int64, ok bool) {
+	if err == nil {
+		return 0, false
+	}
+	rest, found := strings.CutPrefix(err.Error(), "LATE ")
+	if !found {
+		return 0, false
+	}
+	ms, parseErr := strconv.ParseInt(rest, 10, 64)
+	return ms, parseErr == nil
+}

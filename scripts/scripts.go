@@ -1,0 +1,71 @@
+// Package scripts is everything that runs inside Redis: one Lua file per operation, the keys they touch, and one typed Go
+// function per script that builds its call and one that reads its reply. Nobody else sees argument positions or raw replies.
+// It is part of the runtime's engine and makes no promise of compatibility.
+package scripts
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Script is one Lua script with its includes in place.
+type Script struct {
+	Name   string // as its file, without .lua
+	Source string
+	SHA    string // what EVALSHA calls it by
+}
+
+//go:embed lib/*.lua
+var lib embed.FS
+
+const include = "-- @include "
+
+// load puts the included files into the source. A missing file is a programming error and panics at start.
+func load(name, source string) *Script {
+	var b strings.Builder
+	for line := range strings.Lines(source) {
+		file, ok := strings.CutPrefix(strings.TrimSpace(line), include)
+		if !ok {
+			b.WriteString(line)
+			continue
+		}
+		text, err := lib.ReadFile(file)
+		if err != nil {
+			panic(fmt.Sprintf("scripts: %s.lua includes %s: %v", name, file, err))
+		}
+		b.Write(text)
+	}
+	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // as above.
+	return &Script{Name: name, Source: b.String(), SHA: hex.EncodeToString(sum[:])}
+}
+
+// Call is one script call, ready to be sent: the whole EVALSHA command, so that sending copies nothing.
+type Call struct {
+	Script *Script
+	// Command is EVALSHA, the SHA, the number of keys, the keys, the arguments.
+	Command []any
+	// notAfter is the position in Command that takes the server time after which the script refuses to run; 0: it has none.
+	notAfter int
+}
+
+// newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
+func newCall(s *Script, keys, args, notAfter int) Call {
+	c := Call{Script: s, Command: make([]any, 3, 3+keys+args)}
+	c.Command[0], c.Command[1], c.Command[2] = "evalsha", s.SHA, keys
+	if notAfter >= 0 {
+		c.notAfter = 3 + keys + notAfter
+	}
+	return c
+}
+
+// Bounded reports whether the script refuses to run late, so that SetNotAfter must be called before sending.
+func (c Call) Bounded() bool { return c.notAfter > 0 }
+
+// SetNotAfter sets the server time, in ms, after which the script refuses to run.
+func (c Call) SetNotAfter(ms int64) { c.Command[c.notAfter] = ms }
+
+// Key is the first key of the call.
+func (c Call) Key() string { return c.Command[3].(string) }
