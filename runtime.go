@@ -109,6 +109,13 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
+// Check asks the server whether this runtime can work: reachable, rights for every script and channel (on throw-away names, which
+// are gone afterwards), eviction policy, version. The error names everything that is missing. What the user may not read of the
+// server's INFO is not checked.
+func (rt *Runtime) Check(ctx context.Context) error {
+	return rt.engine.CheckServer(ctx, scripts.Lock)
+}
+
 // Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns
 // when no goroutine, timer, key or subscription of the runtime is left, or with ctx's error: what could not be released by then
 // expires by its TTL. Later calls wait for the same end.

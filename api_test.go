@@ -1,0 +1,92 @@
+package holdfast_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+
+	"log/slog"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// The public API is a contract: every symbol is assigned to a variable of its exact type, so that a change does not compile.
+var (
+	_ func(redis.UniversalClient, holdfast.Options) (*holdfast.Runtime, error)     = holdfast.New
+	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Check
+	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Close
+	_ func(*holdfast.Runtime) string                                               = (*holdfast.Runtime).ID
+	_ func(*holdfast.Runtime) *actor.ActorSystem                                   = (*holdfast.Runtime).System
+	_ func(*holdfast.Runtime) holdfast.Owner                                       = (*holdfast.Runtime).NewOwner
+	_ func(*holdfast.Runtime, string) *holdfast.Lock                               = (*holdfast.Runtime).Lock
+	_ func(*holdfast.Lock) string                                                  = (*holdfast.Lock).Name
+	_ func(*holdfast.Lock, context.Context) (holdfast.State, error)                = (*holdfast.Lock).Inspect
+	_ func(*holdfast.Lock, context.Context) (bool, error)                          = (*holdfast.Lock).ForceRelease
+	_ func(*holdfast.Lock) *actor.PID                                              = (*holdfast.Lock).PID
+	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithLease
+	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithWait
+	_ func(holdfast.Owner) holdfast.AcquireOption                                  = holdfast.WithOwner
+	_ func(holdfast.Owner) string                                                  = holdfast.Owner.String
+	_ func(context.Context, holdfast.Owner) context.Context                        = holdfast.ContextWithOwner
+	_ func(*holdfast.Lease, context.Context) error                                 = (*holdfast.Lease).Release
+	_ func(*holdfast.Lease, context.Context, time.Duration) error                  = (*holdfast.Lease).Extend
+	_ func(*holdfast.Lease) <-chan struct{}                                        = (*holdfast.Lease).Done
+	_ func(*holdfast.Lease) error                                                  = (*holdfast.Lease).Err
+	_ func(*holdfast.Lease) bool                                                   = (*holdfast.Lease).Valid
+	_ func(*holdfast.Lease) time.Time                                              = (*holdfast.Lease).ExpiresAt
+	_ func(*holdfast.Lease, context.Context) (context.Context, context.CancelFunc) = (*holdfast.Lease).Context
+	_ func(*holdfast.Lease) int64                                                  = (*holdfast.Lease).Token
+	_ func(*holdfast.Lease) string                                                 = (*holdfast.Lease).ID
+	_ func(*holdfast.Lease) string                                                 = (*holdfast.Lease).Name
+	_ func(*holdfast.Pending) <-chan struct{}                                      = (*holdfast.Pending).Done
+	_ func(*holdfast.Pending) (*holdfast.Lease, error)                             = (*holdfast.Pending).Lease
+	_ func(*holdfast.Pending)                                                      = (*holdfast.Pending).Cancel
+	_ func(*holdfast.BusyError) string                                             = (*holdfast.BusyError).Error
+
+	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.Lock).Acquire
+	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.Lock).TryAcquire
+	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) *holdfast.Pending        = (*holdfast.Lock).AcquireAsync
+
+	_ func(*holdfast.Lock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.Lock).Do
+
+	_ func() (*embedded.Server, error)             = embedded.Start
+	_ func(*embedded.Server) redis.UniversalClient = (*embedded.Server).Client
+	_ func(*embedded.Server) string                = (*embedded.Server).Addr
+	_ func(*embedded.Server) error                 = (*embedded.Server).Close
+
+	_ holdfast.PubSubMode = holdfast.PubSubAuto
+	_ holdfast.PubSubMode = holdfast.PubSubPlain
+	_ holdfast.PubSubMode = holdfast.PubSubSharded
+
+	_ = []error{
+		holdfast.ErrNotAcquired, holdfast.ErrNotHeld, holdfast.ErrLeaseLost, holdfast.ErrClosed, holdfast.ErrTooManyWaiters,
+		holdfast.ErrNotReplicated, holdfast.ErrUpgrade, holdfast.ErrForeignKey, holdfast.ErrInvalid,
+	}
+	_ = map[holdfast.Owner]bool{{}: true} // comparable, zero = none
+
+	_ = holdfast.Options{
+		Lease: time.Duration(0), RenewBatch: int(0), FairWait: time.Duration(0),
+		Handoff:    holdfast.Handoff{Max: int(0), For: time.Duration(0)},
+		MaxWaiters: int(0), AckReplicas: int(0), AckTimeout: time.Duration(0), PubSub: holdfast.PubSubAuto,
+		NameMapper: (func(string) string)(nil), Logger: (*slog.Logger)(nil), OnEvent: (func(holdfast.Event))(nil),
+		System: (*actor.ActorSystem)(nil),
+	}
+	_ = holdfast.State{
+		Held: false, Holders: []holdfast.Holder{{ID: "", Holds: int(0)}}, Local: []string(nil), TTL: time.Duration(0), Mode: "",
+		Queue: []string(nil), Token: int64(0), Waiting: int(0),
+	}
+	_ = holdfast.BusyError{Name: "", Holder: "", TTL: time.Duration(0)}
+
+	_ = []holdfast.Event{
+		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.ActorPanicked{}, holdfast.RequestDropped{},
+		holdfast.CallbackPanicked{}, holdfast.EventsDropped{},
+	}
+	_ = []any{
+		protocol.Acquire{}, protocol.Cancel{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{},
+		protocol.Granted{}, protocol.Refused{}, protocol.Released{}, protocol.Renewed{}, protocol.Inspected{}, protocol.Lost{},
+	}
+)

@@ -1,0 +1,47 @@
+// Package childproc runs code of a test binary in a child process of its own, so that a test can kill,
+// stop and continue a client as an operating system would, not as a polite Close would.
+//
+// A test package registers entry functions by name and calls Main first in TestMain (redistest.Main
+// does it). Run starts the same binary again with an environment variable that names the entry; Main
+// sees it there, runs the entry instead of the tests, and exits. Parent and child talk in lines over the
+// child's standard input and output.
+//
+// On Linux a child dies with its parent, even when the parent is killed by SIGKILL.
+package childproc
+
+import (
+	"fmt"
+	"os"
+)
+
+// entryVar names the entry function in the environment of a child.
+const entryVar = "HOLDFAST_TEST_CHILD"
+
+var entries = map[string]func(){}
+
+// Register makes entry startable as name. Call it from init or at the top of TestMain, before Main.
+// It panics if the name is taken.
+func Register(name string, entry func()) {
+	if _, taken := entries[name]; taken {
+		panic("childproc: entry registered twice: " + name)
+	}
+	entries[name] = entry
+}
+
+// Main runs the entry function that the environment names and exits with status 0, or returns at once
+// in a process that is no child. An entry that is not registered exits with status 2.
+func Main() {
+	name, child := os.LookupEnv(entryVar)
+	if !child {
+		return
+	}
+	// A child of this child must not take itself for the same entry.
+	_ = os.Unsetenv(entryVar)
+	entry, ok := entries[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "childproc: no entry is registered as %q\n", name)
+		os.Exit(2)
+	}
+	entry()
+	os.Exit(0)
+}

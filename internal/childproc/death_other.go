@@ -1,0 +1,14 @@
+//go:build !linux
+
+package childproc
+
+import (
+	"os/exec"
+	"time"
+)
+
+// dieWithParent does nothing: only Linux can tie the life of a child to that of its parent.
+func dieWithParent(*exec.Cmd) {}
+
+// awaitStopped does nothing: there is no portable way to see that a process stands still.
+func (p *Process) awaitStopped(time.Time) error { return nil }

@@ -1,0 +1,147 @@
+package childproc
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait of a Handle for its child.
+const patience = 30 * time.Second
+
+// Handle is a test's end of a child started by Run. Lines are read and sent by one goroutine at a time.
+type Handle struct {
+	*Process
+
+	tb      testing.TB
+	in      *os.File      // the child's standard input, our end
+	out     *os.File      // the child's standard output, our end
+	lines   *bufio.Reader // over out
+	partial string        // of a line whose end has not come yet
+	log     string        // the file that holds the child's standard error
+}
+
+// Run starts the entry registered as name in a child process, with env ("KEY=value") added to the
+// environment. The child is killed when the test ends; what it wrote to standard error is shown if the
+// test failed.
+func Run(tb testing.TB, name string, env ...string) *Handle {
+	tb.Helper()
+	h, err := start(tb, name, env)
+	if err != nil {
+		tb.Fatalf("childproc: entry %q: %v", name, err)
+	}
+	tb.Cleanup(h.cleanup)
+	return h
+}
+
+func start(tb testing.TB, name string, env []string) (*Handle, error) {
+	log, err := os.Create(filepath.Join(tb.TempDir(), "stderr"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer stdin.Close()
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		_ = in.Close()
+		return nil, err
+	}
+	defer stdout.Close()
+
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), "GORACE="+raceOptions()), env...)
+	cmd.Env = append(cmd.Env, entryVar+"="+name)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
+	h := &Handle{tb: tb, in: in, out: out, lines: bufio.NewReader(out), log: log.Name()}
+	if h.Process, err = Spawn(cmd); err != nil {
+		_, _ = in.Close(), out.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// raceOptions has a child of a binary with the race detector end at once: by default it sleeps for a second
+// on its way out.
+func raceOptions() string { return strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=10") }
+
+func (h *Handle) cleanup() {
+	h.Kill()
+	_, _ = h.in.Close(), h.out.Close()
+	if h.tb.Failed() {
+		if text := h.Stderr(); text != "" {
+			h.tb.Logf("standard error of child %d:\n%s", h.PID(), text)
+		}
+	}
+}
+
+// Send writes one line to the child's standard input.
+func (h *Handle) Send(format string, args ...any) {
+	h.tb.Helper()
+	_ = h.in.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := fmt.Fprintf(h.in, format+"\n", args...); err != nil {
+		h.tb.Fatalf("childproc: send to child %d: %v\n%s", h.PID(), err, h.Stderr())
+	}
+}
+
+// CloseInput ends the child's standard input.
+func (h *Handle) CloseInput() { _ = h.in.Close() }
+
+// Line reads the next line of the child's standard output, without its end. It fails the test if there
+// is none in time or the output has ended.
+func (h *Handle) Line() string {
+	h.tb.Helper()
+	line, err := h.ReadLine(patience)
+	if err != nil {
+		h.tb.Fatalf("childproc: read from child %d: %v\n%s", h.PID(), err, h.Stderr())
+	}
+	return line
+}
+
+// ReadLine is Line with a bound of its own and an error: io.EOF when the output has ended, an error that
+// is os.ErrDeadlineExceeded when the line has not come yet. In the latter case nothing of it is lost.
+func (h *Handle) ReadLine(within time.Duration) (string, error) {
+	_ = h.out.SetReadDeadline(time.Now().Add(within))
+	text, err := h.lines.ReadString('\n')
+	h.partial += text
+	if err != nil && (err != io.EOF || h.partial == "") {
+		return "", err
+	}
+	line := h.partial
+	h.partial = ""
+	if err == nil {
+		line = line[:len(line)-1]
+	}
+	return line, nil
+}
+
+// Wait returns how the child ended: nil for status 0. It fails the test if it does not end in time.
+func (h *Handle) Wait() error {
+	h.tb.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-h.Done():
+	case <-late.C:
+		h.tb.Fatalf("childproc: child %d still runs after %v\n%s", h.PID(), patience, h.Stderr())
+	}
+	return h.Err()
+}
+
+// Stderr is what the child has written to its standard error so far.
+func (h *Handle) Stderr() string {
+	text, err := os.ReadFile(h.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

@@ -1,0 +1,79 @@
+package childproc
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// stopWait bounds the wait until a process has really stopped.
+const stopWait = 5 * time.Second
+
+// Process is a started child process that dies with this one. Its methods are safe for concurrent use.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // of cmd.Wait; written before done is closed
+}
+
+// Spawn starts cmd. The streams of cmd must be files or nil, so that nothing has to be copied and the end
+// of the process is the end of everything that belongs to it.
+func Spawn(cmd *exec.Cmd) (*Process, error) {
+	dieWithParent(cmd)
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go p.run(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("childproc: start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// run keeps its thread from start to end: on Linux the death signal is sent when the *thread* that
+// started the child ends, and the Go runtime ends a thread whose locked goroutine has returned.
+func (p *Process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	p.err = p.cmd.Wait()
+	close(p.done)
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended and was waited for.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err is how the process ended: nil for status 0. It waits for the end.
+func (p *Process) Err() error {
+	<-p.done
+	return p.err
+}
+
+// Kill ends the process at once and waits for its end. Killing an ended process does nothing.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.done
+}
+
+// Stop freezes the process (SIGSTOP) and returns when it stands still.
+func (p *Process) Stop() error {
+	if err := p.suspend(); err != nil {
+		return fmt.Errorf("childproc: stop process %d: %w", p.PID(), err)
+	}
+	return p.awaitStopped(time.Now().Add(stopWait))
+}
+
+// Cont lets a stopped process run on (SIGCONT).
+func (p *Process) Cont() error {
+	if err := p.resume(); err != nil {
+		return fmt.Errorf("childproc: continue process %d: %w", p.PID(), err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package faultproxy
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// maxFrame bounds one request or reply.
+const maxFrame = 64 << 20
+
+// readFrame reads one whole request or reply, of RESP2 or RESP3, with everything that is nested in it. A line
+// that begins with no known type is a request as typed by hand and a frame of its own.
+func readFrame(r *bufio.Reader) ([]byte, error) {
+	var frame []byte
+	for missing := 1; missing > 0; missing-- {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return nil, err
+		}
+		frame = append(frame, line...)
+		body, values, err := sizes(line)
+		if err != nil {
+			return nil, err
+		}
+		if len(frame)+body > maxFrame || values > maxFrame {
+			return nil, fmt.Errorf("faultproxy: frame of more than %d bytes", maxFrame)
+		}
+		if body > 0 {
+			start := len(frame)
+			frame = append(frame, make([]byte, body)...)
+			if _, err := io.ReadFull(r, frame[start:]); err != nil {
+				return nil, err
+			}
+		}
+		missing += values
+	}
+	return frame, nil
+}
+
+// sizes tells what follows a line: so many bytes, or so many values. A length of -1 is the null of RESP2.
+func sizes(line []byte) (body, values int, err error) {
+	kind := line[0]
+	if !bytes.ContainsRune([]byte("$=!*~>%|"), rune(kind)) {
+		return 0, 0, nil
+	}
+	n, err := strconv.Atoi(string(bytes.TrimRight(line[1:], "\r\n")))
+	if err != nil || n < -1 {
+		return 0, 0, fmt.Errorf("faultproxy: bad length %q", line)
+	}
+	if n == -1 {
+		return 0, 0, nil
+	}
+	switch kind {
+	case '$', '=', '!': // strings
+		return n + len("\r\n"), 0, nil
+	case '%': // a map of n pairs
+		return 0, 2 * n, nil
+	case '|': // n pairs of attributes of the value that comes after them
+		return 0, 2*n + 1, nil
+	}
+	return 0, n, nil
+}
+
+// subscribes reports whether a request changes subscriptions: its answers are messages, one for each channel.
+func subscribes(request []byte) bool {
+	name := bytes.ToUpper(firstWord(request))
+	return bytes.HasSuffix(name, []byte("SUBSCRIBE"))
+}
+
+// firstWord is the command of a request.
+func firstWord(request []byte) []byte {
+	if request[0] == '*' {
+		parts := bytes.SplitN(request, []byte("\r\n"), 4)
+		if len(parts) < 3 {
+			return nil
+		}
+		return parts[2]
+	}
+	word, _, _ := bytes.Cut(bytes.TrimSpace(request), []byte(" "))
+	return word
+}

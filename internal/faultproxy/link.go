@@ -1,0 +1,219 @@
+package faultproxy
+
+import (
+	"bufio"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	bufferSize = 32 << 10
+	dialWait   = 5 * time.Second
+)
+
+// link is one client connection and the server connection that belongs to it. Two goroutines pump, one in
+// each direction.
+type link struct {
+	proxy  *Proxy
+	client net.Conn
+	done   chan struct{} // closed by cut
+
+	mu      sync.Mutex
+	isCut   bool
+	server  net.Conn
+	pending []bool // a request each that waits for its reply: is that to be dropped?
+	doomed  bool   // a reply was dropped: pass nothing more, end when pending is empty
+	mute    bool   // a reply was swallowed
+	pubsub  bool   // a subscription was asked for: requests from then on have no reply of their own
+}
+
+func newLink(p *Proxy, client net.Conn) *link {
+	return &link{proxy: p, client: client, done: make(chan struct{})}
+}
+
+// run forwards until both sides are through or the link is cut.
+func (l *link) run() {
+	defer l.cut()
+	dialer := net.Dialer{Timeout: dialWait}
+	server, err := dialer.DialContext(l.proxy.ctx, "tcp", l.proxy.target)
+	if err != nil || !l.attach(server) {
+		return
+	}
+	var requests sync.WaitGroup
+	requests.Go(func() { l.pumpRequests(server) })
+	l.pumpReplies(server)
+	l.cut() // the server is through, so the client is too
+	requests.Wait()
+}
+
+// attach takes the server's connection over, or closes it if the link was cut meanwhile.
+func (l *link) attach(server net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isCut {
+		_ = server.Close()
+		return false
+	}
+	l.server = server
+	return true
+}
+
+// cut closes both connections. It may be called more than once.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isCut {
+		return
+	}
+	l.isCut = true
+	close(l.done)
+	_ = l.client.Close()
+	if l.server != nil {
+		_ = l.server.Close()
+	}
+}
+
+func (l *link) isMute() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mute
+}
+
+// pumpRequests forwards requests until the client has no more. It then closes the way to the server, but not
+// the way back: what was sent is to be executed even if its sender is gone.
+func (l *link) pumpRequests(server net.Conn) {
+	in, out := bufio.NewReaderSize(l.client, bufferSize), bufio.NewWriterSize(server, bufferSize)
+	for {
+		burst := in.Buffered() == 0
+		request, err := readFrame(in)
+		if err != nil {
+			break
+		}
+		if !l.pass(ToServer, burst) || !l.noteRequest(request) {
+			return
+		}
+		if forward(out, request, in.Buffered() == 0) != nil {
+			return // the other pump sees the server's end
+		}
+	}
+	// The end of the requests may not overtake a blackhole either.
+	if l.pass(ToServer, false) {
+		if half, ok := server.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}
+}
+
+// pumpReplies forwards replies until the server has no more. A client that is gone does not end it: the
+// requests that it has sent are still on their way.
+func (l *link) pumpReplies(server net.Conn) {
+	in, out := bufio.NewReaderSize(server, bufferSize), bufio.NewWriterSize(l.client, bufferSize)
+	for {
+		burst := in.Buffered() == 0
+		reply, err := readFrame(in)
+		if err != nil {
+			break
+		}
+		if !l.pass(ToClient, burst) {
+			return
+		}
+		switch l.judgeReply(reply) {
+		case deliver:
+			_ = forward(out, reply, in.Buffered() == 0)
+		case lose:
+			_ = out.Flush()
+		case loseAndEnd:
+			_ = out.Flush()
+			return
+		}
+	}
+	l.pass(ToClient, false)
+}
+
+func forward(out *bufio.Writer, frame []byte, flush bool) error {
+	_, err := out.Write(frame)
+	if err != nil || !flush {
+		return err
+	}
+	return out.Flush()
+}
+
+// pass waits for as long as the faults hold back what goes in direction d; the delay is that of a burst's
+// first frame. It reports false if the link was cut meanwhile.
+func (l *link) pass(d Direction, burst bool) bool {
+	if delay := l.proxy.faults.delayOf(d); burst && delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.done:
+			return false
+		}
+	}
+	for {
+		hold := l.proxy.faults.holding()
+		if hold == nil {
+			return true
+		}
+		select {
+		case <-hold:
+		case <-l.done:
+			return false
+		}
+	}
+}
+
+// noteRequest keeps count of a request that is about to be forwarded. It reports false if nothing may be
+// forwarded any more.
+func (l *link) noteRequest(request []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.doomed {
+		return false
+	}
+	if subscribes(request) {
+		l.pubsub = true
+	}
+	if !l.pubsub {
+		l.pending = append(l.pending, l.proxy.faults.takes(request))
+	}
+	return true
+}
+
+// verdict is what becomes of a reply.
+type verdict int
+
+const (
+	deliver verdict = iota
+	lose
+	loseAndEnd
+)
+
+// judgeReply pairs a reply with its request and decides about it. Messages, and everything that comes after
+// the last counted request of a connection that subscribes, belong to no request.
+func (l *link) judgeReply(reply []byte) verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	paired := len(l.pending) > 0 && reply[0] != '>'
+	if paired {
+		if l.pending[0] {
+			l.doomed = true
+			l.proxy.faults.countDropped()
+		}
+		l.pending = l.pending[1:]
+	}
+	switch {
+	case l.doomed && len(l.pending) == 0:
+		return loseAndEnd
+	case l.doomed:
+		return lose
+	case l.mute && paired:
+		l.proxy.faults.countDropped()
+		return lose
+	case l.proxy.faults.swallows():
+		l.mute = l.mute || paired
+		return lose
+	}
+	return deliver
+}

@@ -1,0 +1,134 @@
+// Package faultproxy puts a TCP proxy in front of a Redis server, whose faults a test switches on and off
+// while clients work through it: delay, lost replies, silence, broken and refused connections.
+//
+// The proxy knows where a request and a reply begin and end (RESP2 and RESP3), so a fault hits whole ones:
+// with DropReplies a request has certainly been executed and its reply certainly not been seen.
+package faultproxy
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Direction is the way that bytes take.
+type Direction int
+
+const (
+	ToServer Direction = iota // requests
+	ToClient                  // replies and messages
+)
+
+// Proxy stands between clients and one server. All methods are safe for concurrent use. Without faults it
+// forwards everything at once.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	ctx      context.Context // ends with the test
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	faults   faults
+
+	mu       sync.Mutex
+	links    map[*link]struct{}
+	accepted int
+}
+
+// New starts a proxy to target ("host:port") on an unused port of 127.0.0.1. It ends with the test.
+func New(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("faultproxy: %v", err)
+	}
+	p := &Proxy{target: target, listener: listener, links: map[*link]struct{}{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.running.Go(p.accept)
+	tb.Cleanup(p.close)
+	return p
+}
+
+// Addr is the address for clients, as host:port.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Accepted is how many connections were accepted so far, refused ones included.
+func (p *Proxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
+}
+
+// Open is how many connections are open now.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Dropped is how many replies were lost so far by DropReplies and SwallowReplies.
+func (p *Proxy) Dropped() int { return p.faults.droppedReplies() }
+
+// Cut closes all connections now. What the proxy still held back of them is lost. New ones are welcome.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.cut()
+	}
+}
+
+// cutMute closes the connections on which a reply is missing: the next reply would be taken for it.
+func (p *Proxy) cutMute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.isMute() {
+			l.cut()
+		}
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if l := p.add(client); l != nil {
+			p.running.Go(func() {
+				l.run()
+				p.remove(l)
+			})
+		}
+	}
+}
+
+// add makes a link of an accepted connection, or closes it and returns nil.
+func (p *Proxy) add(client net.Conn) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted++
+	if p.ctx.Err() != nil || p.faults.refuses() {
+		_ = client.Close()
+		return nil
+	}
+	l := newLink(p, client)
+	p.links[l] = struct{}{}
+	return l
+}
+
+func (p *Proxy) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+// close ends the proxy and waits for its goroutines. A connection accepted meanwhile is closed by add,
+// which sees the cancelled context, or is among those that Cut closes.
+func (p *Proxy) close() {
+	p.cancel()
+	_ = p.listener.Close()
+	p.Cut()
+	p.running.Wait()
+}

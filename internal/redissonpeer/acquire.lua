@@ -1,0 +1,18 @@
+-- Take the lock for an owner, or take it once more. A busy lock is left as it is.
+--
+-- KEYS[1] lock: hash, one field, owner -> number of holds
+-- ARGV[1] lease in ms
+-- ARGV[2] owner
+--
+-- Returns nil if the owner has the lock now, else the lock's PTTL (-1 for a lock without one).
+
+local lock = KEYS[1]
+local lease, owner = ARGV[1], ARGV[2]
+
+local busy = redis.call('EXISTS', lock) == 1 and redis.call('HEXISTS', lock, owner) == 0
+if busy then
+    return redis.call('PTTL', lock)
+end
+redis.call('HINCRBY', lock, owner, 1)
+redis.call('PEXPIRE', lock, lease)
+return nil

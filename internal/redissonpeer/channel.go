@@ -1,0 +1,160 @@
+package redissonpeer
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	subscribeWait = 7500 * time.Millisecond // Redisson's limit for getting a subscription
+	maxPermits    = 4096                    // messages that are kept for waiters to come
+)
+
+// channel is a peer's subscription to the channel of one lock, shared by all its waiters. The last one to
+// leave ends it.
+type channel struct {
+	peer    *Peer
+	name    string
+	pubsub  *redis.PubSub
+	users   int                // guarded by peer.mu
+	cancel  context.CancelFunc // of the attempt to subscribe
+	ready   chan struct{}      // closed when the attempt to subscribe has ended
+	err     error              // of that attempt; written before ready is closed
+	ended   chan struct{}      // closed when the reader has ended
+	permits chan struct{}      // one for each waiter that is to try again; kept if nobody waits
+	waiting atomic.Int64       // waiters that are blocked in await
+}
+
+// join subscribes to a channel, or shares the subscription of another waiter, and waits until the server has
+// confirmed it. Every successful join needs a leave.
+func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
+	ch := p.enter(name)
+	var err error
+	select {
+	case <-ch.ready:
+		err = ch.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-p.closed:
+		err = ErrClosed
+	}
+	if err != nil {
+		p.leave(ch)
+		return nil, err
+	}
+	return ch, nil
+}
+
+func (p *Peer) enter(name string) *channel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ch := p.channels[name]
+	if ch == nil {
+		ch = &channel{
+			peer:    p,
+			name:    name,
+			pubsub:  p.client.Subscribe(context.Background()), // to nothing: it does not connect yet
+			ready:   make(chan struct{}),
+			ended:   make(chan struct{}),
+			permits: make(chan struct{}, maxPermits),
+		}
+		var ctx context.Context
+		ctx, ch.cancel = context.WithTimeout(context.Background(), subscribeWait)
+		p.channels[name] = ch
+		go ch.read(ctx)
+	}
+	ch.users++
+	return ch
+}
+
+// leave ends the subscription if nobody else waits on it. A waiter that comes in the middle of that makes a
+// new one.
+func (p *Peer) leave(ch *channel) {
+	p.mu.Lock()
+	ch.users--
+	last := ch.users == 0
+	if last {
+		delete(p.channels, ch.name)
+	}
+	p.mu.Unlock()
+	if last {
+		ch.cancel()
+		_ = ch.pubsub.Close()
+		<-ch.ended
+	}
+}
+
+// read subscribes and then turns messages into permits until the subscription is closed.
+func (ch *channel) read(ctx context.Context) {
+	defer close(ch.ended)
+	ch.err = ch.subscribe(ctx)
+	ch.cancel()
+	close(ch.ready)
+	if ch.err != nil {
+		return
+	}
+	for message := range ch.pubsub.Channel() {
+		ch.take(message.Payload)
+	}
+}
+
+func (ch *channel) subscribe(ctx context.Context) error {
+	if err := ch.pubsub.Subscribe(ctx, ch.name); err != nil {
+		return fmt.Errorf("redissonpeer: subscribe to %s: %w", ch.name, err)
+	}
+	reply, err := ch.pubsub.ReceiveTimeout(ctx, subscribeWait)
+	if err != nil {
+		return fmt.Errorf("redissonpeer: subscribe to %s: %w", ch.name, err)
+	}
+	if _, ok := reply.(*redis.Subscription); !ok {
+		return fmt.Errorf("redissonpeer: subscribe to %s: unexpected %v", ch.name, reply)
+	}
+	return nil
+}
+
+// take wakes one waiter for an UNLOCK and all for a READ_UNLOCK.
+func (ch *channel) take(payload string) {
+	permits := int64(1)
+	switch payload {
+	case "0":
+	case "1":
+		permits = ch.waiting.Load()
+	default:
+		ch.peer.malformed.Add(1)
+		return
+	}
+	for range permits {
+		select {
+		case ch.permits <- struct{}{}:
+		default: // thousands of messages that nobody waits for: one less makes no difference
+			return
+		}
+	}
+}
+
+// await waits for a message, but not longer than the lock's remaining TTL, if it has one.
+func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
+	ch.waiting.Add(1)
+	defer ch.waiting.Add(-1)
+	var ttlOver <-chan time.Time
+	if remaining >= 0 {
+		timer := time.NewTimer(max(remaining, time.Millisecond))
+		defer timer.Stop()
+		ttlOver = timer.C
+	}
+	select {
+	case <-ch.permits:
+		ch.peer.byMessage.Add(1)
+	case <-ttlOver:
+		ch.peer.byTTL.Add(1)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-ch.peer.closed:
+		return ErrClosed
+	}
+	return nil
+}

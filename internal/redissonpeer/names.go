@@ -1,0 +1,20 @@
+package redissonpeer
+
+import "strings"
+
+// Channel is the channel on which the release of the lock is published.
+func Channel(name string) string { return prefixed("redisson_lock__channel", name) }
+
+// LatchKey is the key that keeps the result of one release request.
+func LatchKey(name, requestID string) string {
+	return prefixed("redisson_unlock_latch", name) + ":" + requestID
+}
+
+// prefixed derives a name that lies in the same cluster slot. A name with a brace in it is taken to have a
+// hash tag of its own.
+func prefixed(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + ":" + name
+	}
+	return prefix + ":{" + name + "}"
+}

@@ -1,0 +1,99 @@
+package redissonpeer
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+var (
+	//go:embed release.lua
+	releaseScript string
+	//go:embed force_release.lua
+	forceReleaseScript string
+)
+
+const (
+	unlockMessage  = "0"
+	releaseTries   = 5 // the first and 4 repetitions
+	releaseBackoff = 100 * time.Millisecond
+	latchLife      = 20 * time.Second // the upper bound of what Redisson's default settings give
+)
+
+// Outcome is what a release came to.
+type Outcome int
+
+const (
+	NotHeld   Outcome = iota // this thread had no hold; nothing was changed
+	StillHeld                // holds are left
+	Freed                    // that was the last one
+)
+
+// Unlock gives one hold back, as Redisson's unlock does: it repeats a request whose result is unknown under
+// the same request id, and removes the request's latch afterwards. It is ErrNotHeld if there is no hold.
+func (l *RLock) Unlock(ctx context.Context) error {
+	requestID := NewRequestID()
+	outcome, err := l.Release(ctx, requestID)
+	for try := 1; err != nil && try < releaseTries; try++ {
+		if pause(ctx, releaseBackoff) != nil {
+			break
+		}
+		outcome, err = l.Release(ctx, requestID)
+	}
+	l.peer.watchdog.cancel(l.name, l.thread) // whatever the outcome
+	if err != nil {
+		return fmt.Errorf("redissonpeer: unlock %q: %w", l.name, err)
+	}
+	// A latch that stays behind ends by its TTL.
+	_ = l.peer.client.Del(context.WithoutCancel(ctx), LatchKey(l.name, requestID)).Err()
+	if outcome == NotHeld {
+		return fmt.Errorf("%w: lock %q, owner %s", ErrNotHeld, l.name, l.Owner())
+	}
+	return nil
+}
+
+// Release sends one release request and leaves its latch behind. Sent again under the same id it changes
+// nothing and comes to the same.
+func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) {
+	keys := []string{l.name, Channel(l.name), LatchKey(l.name, requestID)}
+	freed, err := l.peer.evalInt(ctx, releaseScript, keys,
+		unlockMessage, l.lease.Load(), l.Owner(), publish, milliseconds(latchLife))
+	switch {
+	case err != nil || freed == nil:
+		return NotHeld, err
+	case *freed == 0:
+		return StillHeld, nil
+	}
+	l.lease.Store(milliseconds(l.peer.watchdog.lease))
+	return Freed, nil
+}
+
+// ForceUnlock frees the lock whoever holds it and reports whether anybody did. The holder is not told.
+func (l *RLock) ForceUnlock(ctx context.Context) (bool, error) {
+	l.peer.watchdog.forget(l.name)
+	existed, err := l.peer.evalInt(ctx, forceReleaseScript, []string{l.name, Channel(l.name)},
+		unlockMessage, publish)
+	return existed != nil && *existed == 1, err
+}
+
+// NewRequestID is an id for Release.
+func NewRequestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

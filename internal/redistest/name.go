@@ -1,0 +1,31 @@
+package redistest
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// nameLength bounds the readable part of a name.
+const nameLength = 80
+
+var lastName atomic.Int64
+
+// Name is a lock name that no other call in this process returns, and that is part of no other. It tells the
+// test, and has no braces or other characters that a lock name may give a meaning to.
+func Name(tb testing.TB) string {
+	readable := strings.Map(plain, tb.Name())
+	if len(readable) > nameLength {
+		readable = readable[:nameLength]
+	}
+	return "t" + strconv.FormatInt(lastName.Add(1), 10) + "-" + readable
+}
+
+func plain(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_':
+		return r
+	}
+	return '.'
+}

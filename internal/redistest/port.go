@@ -1,0 +1,60 @@
+package redistest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// Ports are taken below those that the system gives to outgoing connections: while a server is killed, one
+// of the connections that a client tries to make to it could otherwise get its port, and even connect to
+// itself. The range leaves room for the cluster bus, whose port is 10000 higher, below them too.
+const (
+	firstPort = 11000
+	lastPort  = 21999
+)
+
+var ports = struct {
+	sync.Mutex
+	reserved map[int]bool // held by a server of this process, be it up or down
+}{reserved: map[int]bool{}}
+
+// reservePort finds a port on which nobody listens and keeps it from other servers of this process.
+func reservePort() (int, error) {
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if claim(port) {
+			if vacant(port) {
+				return port, nil
+			}
+			freePort(port)
+		}
+	}
+	return 0, errors.New("no free port on " + host)
+}
+
+func claim(port int) bool {
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.reserved[port] {
+		return false
+	}
+	ports.reserved[port] = true
+	return true
+}
+
+func freePort(port int) {
+	ports.Lock()
+	defer ports.Unlock()
+	delete(ports.reserved, port)
+}
+
+func vacant(port int) bool {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}

@@ -1,0 +1,66 @@
+// Package redistest gives tests real redis-server processes on loopback ports: one of their own (Start)
+// or one that all tests of a package share (Shared, ended by Main).
+//
+// A server keeps nothing on disk, is killed when its test ends, and on Linux dies with the test process
+// even when that is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
+package redistest
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Server is a test's view of a redis-server process. A method that cannot do its work fails the test.
+type Server struct {
+	tb     testing.TB
+	in     *instance
+	shared bool // others use it too: it may not be stopped or killed
+}
+
+// Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port
+// of 127.0.0.1 and writes no snapshots and no append-only file, unless args, which are appended to its
+// command line, say otherwise ("--maxmemory", "2mb"). It may be a cluster node ("--cluster-enabled", "yes"),
+// a replica ("--replicaof", host, port) or a sentinel ("--sentinel").
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	in, err := newInstance(args)
+	if err != nil {
+		tb.Fatalf("redistest: %v", err)
+	}
+	tb.Cleanup(in.close)
+	if err := in.startOnFreePort(); err != nil {
+		tb.Fatalf("redistest: %v", err)
+	}
+	return &Server{tb: tb, in: in}
+}
+
+// Addr is the server's host:port. It stays the same over Kill and Restart.
+func (s *Server) Addr() string { return s.in.addr() }
+
+// URL is the address as redis.ParseURL reads it.
+func (s *Server) URL() string { return "redis://" + s.Addr() }
+
+// PID is the id of the server's process, a new one after Restart.
+func (s *Server) PID() int { return s.in.process().PID() }
+
+// Options are those of Client, to be changed by a test that needs a special one: go-redis's defaults, with
+// maintenance notifications off, since redis-server does not know them.
+func (s *Server) Options() *redis.Options {
+	return &redis.Options{
+		Addr:                     s.Addr(),
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// Client is a new client of the server that is closed when the test ends.
+func (s *Server) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	client := redis.NewClient(s.Options())
+	tb.Cleanup(func() { _ = client.Close() }) // a test may have closed it
+	return client
+}
+
+// Log is what the server has written so far, for the message of a failed test.
+func (s *Server) Log() string { return s.in.log() }

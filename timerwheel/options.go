@@ -1,0 +1,55 @@
+package timerwheel
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+const (
+	minWidth     = time.Millisecond // the driver counts in milliseconds
+	defaultSlots = 1024
+	maxSlots     = 1 << 24 // 512 MiB of empty slots
+)
+
+var errNoDue = errors.New("timerwheel: due is nil")
+
+// Options are the measures of a wheel. They correspond to tickDuration and
+// ticksPerWheel of Netty's HashedWheelTimer.
+type Options struct {
+	// Width is the time that one slot covers, at least 1 ms. Timers are handed
+	// over up to one Width early. Required.
+	Width time.Duration
+
+	// Slots is the number of slots, rounded up to a power of two, at least 2.
+	// Slots * Width is one turn; longer delays cost a visit per turn. Zero means
+	// 1024, the maximum is 1 << 24.
+	Slots int
+
+	// Now reads a monotonic clock that runs at the speed of real time and does not
+	// begin below zero. It is called from several goroutines, also with the
+	// wheel's mutex held, so it must not call the wheel. Nil means the time since New.
+	Now func() time.Duration
+}
+
+// complete checks the options and fills in defaults.
+func (o *Options) complete() error {
+	if o.Width < minWidth {
+		return fmt.Errorf("timerwheel: Width is %v, must be at least %v", o.Width, minWidth)
+	}
+	if o.Slots < 0 || o.Slots > maxSlots {
+		return fmt.Errorf("timerwheel: Slots is %d, must be 0 (for %d) to %d", o.Slots, defaultSlots, maxSlots)
+	}
+	if o.Slots == 0 {
+		o.Slots = defaultSlots
+	}
+	// With a single slot, the last one within reach would be the present one, and a
+	// deadline further away would be seated there again and again.
+	o.Slots = 1 << bits.Len(uint(max(o.Slots, 2)-1))
+	if o.Now == nil {
+		start := time.Now()
+		o.Now = func() time.Duration { return time.Since(start) }
+	}
+	return nil
+}
