@@ -24,7 +24,7 @@ bench: ## every benchmark, for benchstat
 	cd bench && go test -run '^$$' -bench . -count 10 -timeout 2h ./...
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
-	go test ./actors -run Transcript -rewrite
+	go test ./actors ./scripts -rewrite
 
 redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
 	redis-server --port $(REDIS_PORT) --bind 127.0.0.1 --save '' --appendonly no

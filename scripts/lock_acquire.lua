@@ -21,6 +21,8 @@ if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 t
   if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
   return ttl
 end
-redis.call('hset', lock, grant, 1)
-redis.call('pexpire', lock, lease)
+if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+  redis.call('hset', lock, grant, 1)
+  redis.call('pexpire', lock, lease)
+end
 return nil

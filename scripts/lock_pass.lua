@@ -1,5 +1,5 @@
 -- lock_pass: hand the lock from one grant to the next one of the same process, with a fresh lease and without a wake-up.
--- A repeat finds the new grant in place and is granted again.
+-- A repeat finds the new grant in place and begins its lease anew.
 --
 -- KEYS[1] lock      hash  {name}
 -- ARGV[1] from      owner field of the grant that ends
@@ -18,6 +18,8 @@ if redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, from) == 0 then return 0 end
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
+elseif redis.call('pttl', lock) >= tonumber(lease) then
+  return 1 -- a late copy must not shorten what was prolonged since
 end
 redis.call('pexpire', lock, lease)
 return 1

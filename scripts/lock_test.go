@@ -1,0 +1,272 @@
+package scripts_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// bed is a server to try the scripts on, and a name of its own.
+type bed struct {
+	redis.UniversalClient
+	*testing.T
+	name string
+}
+
+// on runs a test on a real server and on the embedded one: what the scripts do must not depend on it.
+func on(t *testing.T, test func(b bed)) {
+	t.Parallel()
+	t.Run("redis-server", func(t *testing.T) {
+		t.Parallel()
+		test(bed{redistest.Shared(t).Client(t), t, redistest.Name(t)})
+	})
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		server, err := embedded.Start()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, server.Close()) })
+		test(bed{server.Client(), t, redistest.Name(t)})
+	})
+}
+
+// run executes a call, in time unless it is told otherwise before.
+func (b bed) run(call scripts.Call) (any, error) {
+	b.Helper()
+	if call.Bounded() {
+		now, err := b.Time(b.Context()).Result()
+		require.NoError(b, err)
+		call.SetNotAfter(now.Add(time.Minute).UnixMilli())
+	}
+	return b.send(call)
+}
+
+func (b bed) send(call scripts.Call) (any, error) {
+	b.Helper()
+	require.NoError(b, b.ScriptLoad(b.Context(), call.Script.Source).Err())
+	reply, err := b.Do(b.Context(), call.Command...).Result()
+	if err == redis.Nil { //nolint:errorlint // the very value
+		return nil, nil
+	}
+	return reply, err
+}
+
+func (b bed) acquire(grant string, lease time.Duration) scripts.Acquired {
+	b.Helper()
+	reply, err := b.run(scripts.Lock.Acquire(b.name, grant, lease, true))
+	require.NoError(b, err)
+	acquired, err := scripts.ReadAcquired(reply)
+	require.NoError(b, err)
+	return acquired
+}
+
+func (b bed) fields() map[string]string {
+	b.Helper()
+	fields, err := b.HGetAll(b.Context(), b.name).Result()
+	require.NoError(b, err)
+	return fields
+}
+
+func (b bed) ttl() time.Duration {
+	b.Helper()
+	ttl, err := b.PTTL(b.Context(), b.name).Result()
+	require.NoError(b, err)
+	return ttl
+}
+
+func (b bed) nearTTL(want time.Duration) {
+	b.Helper()
+	assert.InDelta(b, want.Seconds(), b.ttl().Seconds(), 1.5)
+}
+
+func TestLockAcquire(t *testing.T) {
+	on(t, func(b bed) {
+		assert.True(b, b.acquire("u:1", 10*time.Second).Granted)
+		assert.Equal(b, map[string]string{"u:1": "1"}, b.fields())
+		b.nearTTL(10 * time.Second)
+
+		busy := b.acquire("u:2", time.Second)
+		assert.False(b, busy.Granted)
+		assert.Equal(b, "u:1", busy.Holder)
+		assert.InDelta(b, 10, busy.TTL.Seconds(), 1.5)
+
+		assert.True(b, b.acquire("u:1", 20*time.Second).Granted, "a repeat is granted again")
+		assert.Equal(b, map[string]string{"u:1": "1"}, b.fields(), "and counts once")
+		b.nearTTL(20 * time.Second)
+		assert.True(b, b.acquire("u:1", time.Second).Granted)
+		b.nearTTL(20 * time.Second) // a stale copy must not shorten what was renewed meanwhile
+
+		require.NoError(b, b.Persist(b.Context(), b.name).Err())
+		assert.Negative(b, b.acquire("u:2", time.Second).TTL, "a key without TTL")
+	})
+}
+
+func TestLockAcquire_TooLateChangesNothing(t *testing.T) {
+	on(t, func(b bed) {
+		call := scripts.Lock.Acquire(b.name, "u:1", time.Second, false)
+		now, err := b.Time(b.Context()).Result()
+		require.NoError(b, err)
+		call.SetNotAfter(now.Add(-time.Second).UnixMilli())
+		_, err = b.send(call)
+		require.Error(b, err)
+		assert.Equal(b, scripts.Refused, scripts.Classify(err))
+		ms, late := scripts.LateBy(err)
+		assert.True(b, late)
+		assert.InDelta(b, now.UnixMilli(), ms, 5000, "the refusal tells the server's time")
+		assert.Empty(b, b.fields())
+	})
+}
+
+func TestLockAcquire_ForeignKeys(t *testing.T) {
+	on(t, func(b bed) {
+		require.NoError(b, b.HSet(b.Context(), b.name, "mode", "read").Err())
+		_, err := b.run(scripts.Lock.Acquire(b.name, "u:1", time.Second, false))
+		assert.ErrorContains(b, scripts.Explain(err), "read/write lock")
+		assert.Equal(b, scripts.Rejected, scripts.Classify(err))
+
+		require.NoError(b, b.Set(b.Context(), b.name, "text", 0).Err())
+		for _, call := range []scripts.Call{
+			scripts.Lock.Acquire(b.name, "u:1", time.Second, false),
+			scripts.Lock.Release(b.name, "u:1", "PUBLISH"),
+			scripts.Lock.Pass(b.name, "u:1", "u:2", time.Second),
+			scripts.Lock.Inspect(b.name),
+			scripts.Lock.ForceRelease(b.name, "PUBLISH"),
+		} {
+			_, err := b.run(call)
+			assert.Equal(b, scripts.Rejected, scripts.Classify(err), call.Script.Name)
+			assert.ErrorContains(b, scripts.Explain(err), "something else", call.Script.Name)
+		}
+		assert.Equal(b, "text", b.Get(b.Context(), b.name).Val(), "nothing was touched")
+	})
+}
+
+func TestLockRelease(t *testing.T) {
+	on(t, func(b bed) {
+		pubsub := b.Subscribe(b.Context(), scripts.LockChannel(b.name))
+		b.Cleanup(func() { _ = pubsub.Close() })
+		_, err := pubsub.Receive(b.Context())
+		require.NoError(b, err)
+
+		b.acquire("u:1", time.Minute)
+		assert.Equal(b, []any{0, false}, b.release("u:2"), "another grant")
+		assert.Equal(b, []any{1, true}, b.release("u:1"))
+		assert.Equal(b, []any{0, false}, b.release("u:1"), "a repeat changes nothing")
+		assert.Empty(b, b.fields())
+
+		ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+		defer cancel()
+		message, err := pubsub.ReceiveMessage(ctx)
+		require.NoError(b, err)
+		assert.Equal(b, "0", message.Payload)
+	})
+}
+
+func (b bed) release(grant string) []any {
+	b.Helper()
+	reply, err := b.run(scripts.Lock.Release(b.name, grant, "PUBLISH"))
+	require.NoError(b, err)
+	receivers, held, err := scripts.ReadReleased(reply)
+	require.NoError(b, err)
+	return []any{receivers, held}
+}
+
+func TestLockPass(t *testing.T) {
+	on(t, func(b bed) {
+		pass := func(from, grant string, lease time.Duration) bool {
+			reply, err := b.run(scripts.Lock.Pass(b.name, from, grant, lease))
+			require.NoError(b, err)
+			passed, err := scripts.ReadFlag(reply)
+			require.NoError(b, err)
+			return passed
+		}
+		assert.False(b, pass("u:1", "u:2", time.Minute), "nothing to pass on, nothing is created")
+		assert.Empty(b, b.fields())
+		b.acquire("u:1", 10*time.Second)
+		assert.True(b, pass("u:1", "u:2", time.Minute))
+		assert.Equal(b, map[string]string{"u:2": "1"}, b.fields())
+		b.nearTTL(time.Minute)
+		assert.True(b, pass("u:1", "u:2", 2*time.Minute), "a repeat finds it passed")
+		b.nearTTL(2 * time.Minute) // the caller counts from the repeat
+		assert.True(b, pass("u:1", "u:2", time.Second))
+		b.nearTTL(2 * time.Minute) // but a late copy shortens nothing
+		assert.False(b, pass("u:1", "u:3", time.Minute))
+	})
+}
+
+func TestLockRenew(t *testing.T) {
+	on(t, func(b bed) {
+		names := []string{b.name + "-a", b.name + "-b", b.name + "-c", b.name + "-d"}
+		for i, name := range names[:3] {
+			reply, err := b.run(scripts.Lock.Acquire(name, []string{"u:0", "u:1", "other"}[i], 5*time.Second, false))
+			require.NoError(b, err)
+			require.Nil(b, reply)
+		}
+		require.NoError(b, b.Set(b.Context(), b.name+"-e", "text", 0).Err())
+		names = append(names, b.name+"-e")
+		reply, err := b.run(scripts.Lock.Renew(names, []string{"u:0", "u:1", "u:2", "u:3", "u:4"}, time.Minute))
+		require.NoError(b, err)
+		gone, err := scripts.ReadRenewed(reply, len(names))
+		require.NoError(b, err)
+		assert.Equal(b, []int{2, 3, 4}, gone, "another's, none, another type")
+		assert.InDelta(b, 60, b.PTTL(b.Context(), names[0]).Val().Seconds(), 1.5)
+		assert.InDelta(b, 60, b.PTTL(b.Context(), names[1]).Val().Seconds(), 1.5)
+		assert.InDelta(b, 5, b.PTTL(b.Context(), names[2]).Val().Seconds(), 1.5)
+		assert.Zero(b, b.Exists(b.Context(), names[3]).Val(), "nothing is created")
+	})
+}
+
+func TestLockInspectAndForceRelease(t *testing.T) {
+	on(t, func(b bed) {
+		inspect := func() (held bool, holders int, mode string) {
+			reply, err := b.run(scripts.Lock.Inspect(b.name))
+			require.NoError(b, err)
+			state, err := scripts.ReadInspected(reply)
+			require.NoError(b, err)
+			if state.Held {
+				assert.InDelta(b, 60, state.TTL.Seconds(), 1.5)
+			}
+			return state.Held, len(state.Holders), state.Mode
+		}
+		force := func() bool {
+			reply, err := b.run(scripts.Lock.ForceRelease(b.name, "PUBLISH"))
+			require.NoError(b, err)
+			was, err := scripts.ReadFlag(reply)
+			require.NoError(b, err)
+			return was
+		}
+		held, _, mode := inspect()
+		assert.False(b, held)
+		assert.Empty(b, mode)
+		assert.False(b, force())
+		b.acquire("u:1", time.Minute)
+		held, holders, mode := inspect()
+		assert.True(b, held)
+		assert.Equal(b, 1, holders)
+		assert.Equal(b, "exclusive", mode)
+		assert.True(b, force())
+		assert.Empty(b, b.fields())
+	})
+}
+
+func TestRead_UnexpectedReplies(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []any{"text", []any{"x"}, []any{int64(1), int64(2), int64(3)}, map[any]any{}, 1.5} {
+		_, err := scripts.ReadAcquired(reply)
+		assert.ErrorContains(t, err, "unexpected reply")
+		_, _, err = scripts.ReadReleased(reply)
+		assert.ErrorContains(t, err, "unexpected reply")
+		_, err = scripts.ReadFlag(reply)
+		assert.ErrorContains(t, err, "unexpected reply")
+		_, err = scripts.ReadRenewed(reply, 2)
+		assert.ErrorContains(t, err, "unexpected reply")
+		_, err = scripts.ReadInspected(reply)
+		assert.ErrorContains(t, err, "unexpected reply")
+	}
+}

@@ -1,0 +1,49 @@
+package scripts_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (serverError) RedisError()     {}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for err, want := range map[error]scripts.Class{
+		nil:                                    scripts.Done,
+		redis.Nil:                              scripts.Done,
+		redis.ErrClosed:                        scripts.Rejected,
+		redis.ErrPoolTimeout:                   scripts.Refused,
+		dial:                                   scripts.Refused,
+		fmt.Errorf("wrapped: %w", error(dial)): scripts.Refused,
+		&net.OpError{Op: "read", Err: io.EOF}:  scripts.Unknown,
+		io.EOF:                                 scripts.Unknown,
+		io.ErrUnexpectedEOF:                    scripts.Unknown,
+		errors.New("anything else"):            scripts.Unknown,
+		serverError("LOADING Redis is loading the dataset in memory"):          scripts.Refused,
+		serverError("READONLY You can't write against a read only replica."):   scripts.Refused,
+		serverError("BUSY Redis is busy running a script."):                    scripts.Refused,
+		serverError("NOSCRIPT No matching script."):                            scripts.Refused,
+		serverError("LATE 1700000000000"):                                      scripts.Refused,
+		serverError("ERR max number of clients reached"):                       scripts.Refused,
+		serverError("NOPERM this user has no permissions"):                     scripts.Rejected,
+		serverError("OOM command not allowed when used memory > 'maxmemory'."): scripts.Rejected,
+		serverError("WRONGTYPE Operation against a key"):                       scripts.Rejected,
+		serverError("FOREIGN the key holds a read/write lock"):                 scripts.Rejected,
+		serverError("ERR unknown command 'evalsha'"):                           scripts.Rejected,
+	} {
+		assert.Equal(t, want, scripts.Classify(err), "%v", err)
+	}
+}

@@ -1,0 +1,31 @@
+-- lock_force_release: free the lock whoever holds it, and wake the waiters. Not repeatable: a repeat could hit the next holder,
+-- so a copy that comes late is refused and an unknown outcome is reported as such.
+--
+-- KEYS[1] lock      hash     {name}
+-- KEYS[2] channel   channel  redisson_lock__channel:{name}
+-- ARGV[1] publish   PUBLISH or SPUBLISH
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+--
+-- Returns 1 (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
+local lock, channel = KEYS[1], KEYS[2]
+local publish, not_after = ARGV[1], ARGV[2]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('exists', lock) == 0 then return 0 end
+if redis.call('hexists', lock, 'mode') == 1 then
+  return redis.error_reply('FOREIGN the key holds a read/write lock')
+end
+redis.call('del', lock)
+redis.call(publish, channel, '0')
+return 1

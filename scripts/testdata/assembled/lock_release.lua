@@ -1,0 +1,15 @@
+-- lock_release: free the lock if this grant holds it, and wake the waiters. A repeat changes nothing.
+-- DEL instead of HINCRBY: it grows no memory, so unlocking works at maxmemory.
+--
+-- KEYS[1] lock    hash     {name}
+-- KEYS[2] channel channel  redisson_lock__channel:{name}
+-- ARGV[1] grant   owner field, runtimeUUID:number
+-- ARGV[2] publish PUBLISH or SPUBLISH
+--
+-- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+local lock, channel = KEYS[1], KEYS[2]
+local grant, publish = ARGV[1], ARGV[2]
+
+if redis.call('hexists', lock, grant) == 0 then return nil end
+redis.call('del', lock)
+return redis.call(publish, channel, '0')

@@ -1,0 +1,32 @@
+-- lock_renew: give many locks a full lease again, each only if its grant still holds it. Nothing is ever created.
+--
+-- KEYS[n] lock      hash  {name}, one or more
+-- ARGV[1] lease     ms
+-- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[n] grant     owner field of each lock, in the order of KEYS
+--
+-- Returns the positions (from 1) of the locks that their grants do not hold any more | error LATE ms
+local lease, not_after = ARGV[1], ARGV[2]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+
+local late = in_time(not_after)
+if late then return late end
+local gone = {}
+for i, lock in ipairs(KEYS) do
+  local held = redis.pcall('hexists', lock, ARGV[i + 2])
+  if held == 1 then
+    redis.call('pexpire', lock, lease)
+  else
+    gone[#gone + 1] = i -- also when the key holds another type now: that is gone, and no reason to fail the others
+  end
+end
+return gone
