@@ -43,7 +43,7 @@ func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("holdfast: acquire %q: %w: %w", a.Name, protocol.ErrNotAcquired, err)
 	}
-	r := newRequest(opAcquire, a)
+	r := e.requests.take(opAcquire, a)
 	r.owner, r.lease, r.try, r.hold = s.Owner, s.Lease, s.Try, hold
 	_, r.bounded = ctx.Deadline()
 	r.bounded = r.bounded || s.Wait > 0
@@ -59,7 +59,7 @@ func (e *Engine) wait(ctx context.Context, r *Request, recycle bool) error {
 	case <-r.answered:
 		err := r.err
 		if recycle {
-			r.recycle()
+			e.requests.put(r)
 		}
 		return err
 	case <-ctx.Done():
@@ -114,7 +114,7 @@ func (e *Engine) Release(ctx context.Context, h *Hold) error {
 	select {
 	case <-r.answered:
 		err := r.err
-		r.recycle()
+		e.requests.put(r)
 		return err
 	case <-ctx.Done():
 		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
@@ -141,7 +141,7 @@ func (e *Engine) ReleaseAsync(h *Hold) {
 // how the hold has ended before.
 func (e *Engine) claim(h *Hold) (*Request, error) {
 	if h.claim() {
-		r := newRequest(opRelease, h.grant.address)
+		r := e.requests.take(opRelease, h.grant.address)
 		r.hold = h
 		return r, nil
 	}
@@ -161,7 +161,7 @@ func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if err := h.Err(); err != nil {
 		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
 	}
-	r := newRequest(opExtend, a)
+	r := e.requests.take(opExtend, a)
 	r.hold, r.lease = h, d
 	return e.wait(ctx, r, true)
 }
@@ -193,5 +193,5 @@ func (e *Engine) side(ctx context.Context, do operation, a *Address) (*Request, 
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, err)
 	}
-	return newRequest(do, a), nil
+	return e.requests.take(do, a), nil
 }

@@ -53,6 +53,7 @@ type Engine struct {
 	workers    *workers
 	seed       maphash.Seed
 	server     serverClock
+	requests   requestPool
 
 	// set while starting
 	guardian   *actor.PID
@@ -106,7 +107,7 @@ func Start(c Config) (*Engine, error) {
 		e.ownSystem = true
 		e.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return slog.New(slog.DiscardHandler) // what matters is reported as events
-		}))
+		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // each interval is a goroutine, which outlives Close by that
 	}
 	e.root = e.system.Root
 	if err := e.spawn(); err != nil {

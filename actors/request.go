@@ -50,19 +50,24 @@ const (
 	opForceRelease
 )
 
-var requests = sync.Pool{New: func() any { return &Request{answered: make(chan struct{}, 1)} }}
+// requestPool keeps answered requests of goroutines. Each engine has its own: a channel must not leave the testing/synctest
+// bubble that it was made in.
+type requestPool struct{ pool sync.Pool }
 
-// newRequest takes a request for a goroutine out of the pool.
-func newRequest(do operation, address *Address) *Request {
-	r := requests.Get().(*Request)
+// take is a request for a goroutine.
+func (p *requestPool) take(do operation, address *Address) *Request {
+	r, _ := p.pool.Get().(*Request)
+	if r == nil {
+		r = &Request{answered: make(chan struct{}, 1)}
+	}
 	r.do, r.address = do, address
 	return r
 }
 
-// recycle puts an answered request back. A request that a cancel may still name must not be recycled: it is left to the collector.
-func (r *Request) recycle() {
+// put takes an answered request back. One that a cancel may still name must not come back: it is left to the collector.
+func (p *requestPool) put(r *Request) {
 	*r = Request{answered: r.answered}
-	requests.Put(r)
+	p.pool.Put(r)
 }
 
 // requestQueue is a FIFO of waiting acquires that any of them can leave in constant time.
