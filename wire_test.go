@@ -121,7 +121,7 @@ func TestWire_ContendsWithRedisson(t *testing.T) {
 	woken := peer.Wakeups()
 	t.Logf("%d rounds in %v; the peer was woken %d times by a message and %d times by the TTL", 2*rounds,
 		time.Since(began).Round(time.Millisecond), woken.ByMessage, woken.ByTTL)
-	assert.Greater(t, woken.ByMessage, int64(rounds/2))
+	assert.Greater(t, woken.ByMessage, int64(rounds/10)) // others found it free when they had subscribed
 	assert.Zero(t, woken.ByTTL, "every wait of the peer ended by our message")
 	assert.Zero(t, peer.Malformed())
 	require.NoError(t, rt.Close(ctx))
