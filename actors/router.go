@@ -29,7 +29,7 @@ type router struct {
 	slots    map[slotKey]*slot
 	byPID    map[string]*slot
 	idle     []*slot
-	sweeping bool
+	sweeper  Timer // set while a sweep is due
 	closing  bool
 	empty    bool // the engine knows that nothing is left
 }
@@ -139,15 +139,14 @@ func (r *router) deliver(c actor.Context, s *slot, m any) {
 func (r *router) onIdle(c actor.Context, s *slot) {
 	s.used = false
 	r.idle = append(r.idle, s)
-	if !r.sweeping {
-		r.sweeping = true
+	if r.sweeper == nil && !r.closing {
 		root, self := r.engine.root, c.Self()
-		r.engine.clock.AfterFunc(r.engine.sweepEvery, func() { root.Send(self, sweep{}) })
+		r.sweeper = r.engine.clock.AfterFunc(r.engine.sweepEvery, func() { root.Send(self, sweep{}) })
 	}
 }
 
 func (r *router) onSweep(c actor.Context) {
-	r.sweeping = false
+	r.sweeper = nil
 	before := r.idle
 	r.idle = nil
 	for _, s := range before {
@@ -188,6 +187,10 @@ func (r *router) onTerminated(c actor.Context, pid *actor.PID) {
 
 func (r *router) onClose(c actor.Context, m closeRouter) {
 	r.closing = true
+	if r.sweeper != nil {
+		r.sweeper.Stop()
+		r.sweeper = nil
+	}
 	for _, s := range r.slots {
 		c.Send(s.pid, closeLock{abort: m.abort})
 	}
