@@ -59,6 +59,7 @@ func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 // seams are what tests replace.
 type seams struct {
 	id     string
+	first  uint64
 	clock  actors.Clock
 	jitter func(time.Duration) time.Duration
 }
@@ -74,13 +75,16 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 	if s.id == "" {
 		s.id = newUUID()
 	}
+	if s.first == 0 {
+		s.first = uint64(mathrand.Int64N(1 << 52))
+	}
 	if s.jitter == nil {
 		s.jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
 	}
 	engine, err := actors.Start(actors.Config{
 		Client: client, ID: s.id, System: o.System, RenewBatch: o.RenewBatch, NameMapper: o.NameMapper,
 		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters},
-		Logger: o.Logger, OnEvent: o.OnEvent, Clock: s.clock, Jitter: s.jitter,
+		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.first, Clock: s.clock, Jitter: s.jitter,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)

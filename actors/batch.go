@@ -73,10 +73,7 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
-	_, err := pipe.Exec(ctx)
-	if err != nil && scripts.Classify(err) == scripts.Refused {
-		e.settleUnsent(commands, open, err)
-	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	if clock.Cmd != nil {
 		e.server.observe(clock, e.clock.Now())
 	}
@@ -87,15 +84,6 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 					commands[i].SetErr(load.Err())
 				}
 			}
-		}
-	}
-}
-
-// settleUnsent marks commands that never left with the reason why.
-func (e *Engine) settleUnsent(commands []command, open []int, err error) {
-	for _, i := range open {
-		if commands[i].Err() == nil && commands[i].Val() == nil {
-			commands[i].SetErr(err)
 		}
 	}
 }
@@ -124,6 +112,9 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 			b.missing[b.calls[i].Script] = struct{}{}
 			again = append(again, i)
 			continue
+		}
+		if err == nil && reply == nil {
+			err = errNoAnswer // a nil reply is redis.Nil; this is none at all
 		}
 		if ms, late := scripts.LateBy(err); late {
 			e.server.correct(ms, e.clock.Now())

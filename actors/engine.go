@@ -30,6 +30,8 @@ type Config struct {
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
 
+	FirstNumber uint64 // random: should two processes ever have one ID, their grants still differ
+
 	Clock  Clock                             // nil: the system's
 	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
 }
@@ -97,6 +99,7 @@ func Start(c Config) (*Engine, error) {
 	e.policy.NewID = func() string { return e.id + ":" + strconv.FormatUint(e.Number(), 10) }
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
+	e.numbers.Store(c.FirstNumber)
 	e.undone.Store(routerCount)
 	var err error
 	if e.watchdog, err = newWatchdog(e); err != nil {

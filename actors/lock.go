@@ -167,20 +167,22 @@ func read(m *result) callDone {
 	var err error
 	switch call.do {
 	case callAcquire:
-		done.acquired, err = scripts.ReadAcquired(m.reply)
+		done.acquired, err = scripts.ReadAcquired(m.reply, call.grant)
 	case callRelease, callGhost:
 		done.receivers, done.held, err = scripts.ReadReleased(m.reply)
-	case callPass, callForceRelease:
+	case callPass:
+		done.held, err = scripts.ReadPassed(m.reply, call.grant)
+	case callForceRelease:
 		done.held, err = scripts.ReadFlag(m.reply)
 	case callExtend:
 		var gone []int
-		gone, err = scripts.ReadRenewed(m.reply, 1)
+		gone, err = scripts.ReadRenewed(m.reply, []string{call.grant})
 		done.held = len(gone) == 0
 	case callInspect:
 		done.state, err = scripts.ReadInspected(m.reply)
 	}
 	if err != nil {
-		done.class, done.err = scripts.Rejected, err
+		done.class, done.err = scripts.Unknown, err
 	}
 	return done
 }

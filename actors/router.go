@@ -26,12 +26,12 @@ type router struct {
 	engine *Engine
 
 	// owned by the actor
-	slots    map[slotKey]*slot
-	byPID    map[string]*slot
-	idle     []*slot
-	sweeper  Timer // set while a sweep is due
-	closing  bool
-	empty    bool // the engine knows that nothing is left
+	slots   map[slotKey]*slot
+	byPID   map[string]*slot
+	idle    []*slot
+	sweeper Timer // set while a sweep is due
+	closing bool
+	empty   bool // the engine knows that nothing is left
 }
 
 type slotKey struct {

@@ -29,6 +29,7 @@ type (
 	renewal struct {
 		kind   *scripts.Kind
 		timers []*timerwheel.Timer[*Grant]
+		grants []string // their ids
 	}
 )
 
@@ -108,12 +109,13 @@ func (w *watchdog) onDue(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 
 // renew sends one script. It runs no later than the earliest of the old deadlines: after that the grant counts as lost.
 func (w *watchdog) renew(c actor.Context, r *renewal, deadline time.Duration) {
-	raws, grants := make([]string, len(r.timers)), make([]string, len(r.timers))
+	raws := make([]string, len(r.timers))
+	r.grants = make([]string, len(r.timers))
 	for i, t := range r.timers {
-		raws[i], grants[i] = t.Value.address.Raw, t.Value.id
+		raws[i], r.grants[i] = t.Value.address.Raw, t.Value.id
 	}
 	c.Send(w.engine.renewals, &scriptCall{
-		Call: r.kind.Renew(raws, grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
+		Call: r.kind.Renew(raws, r.grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
 	})
 }
 
@@ -122,7 +124,7 @@ func (w *watchdog) onRenewed(c actor.Context, m *result) {
 	err := m.err
 	var gone []int
 	if m.class == scripts.Done {
-		gone, err = scripts.ReadRenewed(m.reply, len(r.timers))
+		gone, err = scripts.ReadRenewed(m.reply, r.grants)
 	}
 	if err != nil {
 		w.onFailed(c, r, scripts.Explain(err))

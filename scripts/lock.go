@@ -99,11 +99,15 @@ type Acquired struct {
 	Holder  string        // one of the holders, if asked for
 }
 
-// ReadAcquired reads the reply of an acquire.
-func ReadAcquired(reply any) (Acquired, error) {
+// The replies that grant something name the grant: should a connection ever get out of step, another call's reply grants nothing.
+
+// ReadAcquired reads the reply of an acquire for this grant.
+func ReadAcquired(reply any, grant string) (Acquired, error) {
 	switch v := reply.(type) {
-	case nil:
-		return Acquired{Granted: true}, nil
+	case string:
+		if v == grant {
+			return Acquired{Granted: true}, nil
+		}
 	case int64:
 		return Acquired{TTL: time.Duration(v) * time.Millisecond}, nil
 	case []any:
@@ -137,16 +141,29 @@ func ReadFlag(reply any) (bool, error) {
 	return false, unexpected("script", reply)
 }
 
-// ReadRenewed reads the reply of a renewal: the indices (from 0) of those that are gone.
-func ReadRenewed(reply any, count int) ([]int, error) {
+// ReadPassed reads the reply of a pass to this grant.
+func ReadPassed(reply any, grant string) (bool, error) {
+	switch v := reply.(type) {
+	case nil:
+		return false, nil
+	case string:
+		if v == grant {
+			return true, nil
+		}
+	}
+	return false, unexpected("pass", reply)
+}
+
+// ReadRenewed reads the reply of a renewal of these grants: the indices of those that are gone.
+func ReadRenewed(reply any, grants []string) ([]int, error) {
 	list, ok := reply.([]any)
-	if !ok {
+	if !ok || len(list) == 0 || list[0] != grants[0] {
 		return nil, unexpected("renew", reply)
 	}
-	gone := make([]int, 0, len(list))
-	for _, item := range list {
+	gone := make([]int, 0, len(list)-1)
+	for _, item := range list[1:] {
 		position, ok := item.(int64)
-		if !ok || position < 1 || position > int64(count) {
+		if !ok || position < 1 || position > int64(len(grants)) {
 			return nil, unexpected("renew", reply)
 		}
 		gone = append(gone, int(position-1))

@@ -7,7 +7,7 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after ms of server time; later, the attempt is refused
 --
--- Returns 1 (passed) | 0 (neither grant holds the lock) | error LATE ms
+-- Returns grant (passed) | nil (neither grant holds the lock) | error LATE ms
 local lock = KEYS[1]
 local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
@@ -15,11 +15,11 @@ local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local late = in_time(not_after)
 if late then return late end
 if redis.call('hexists', lock, grant) == 0 then
-  if redis.call('hexists', lock, from) == 0 then return 0 end
+  if redis.call('hexists', lock, from) == 0 then return nil end
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
 elseif redis.call('pttl', lock) >= tonumber(lease) then
-  return 1 -- a late copy must not shorten what was prolonged since
+  return grant -- a late copy must not shorten what was prolonged since
 end
 redis.call('pexpire', lock, lease)
-return 1
+return grant

@@ -3,15 +3,16 @@
 -- KEYS[n] lock      hash  {name}, one or more
 -- ARGV[1] lease     ms
 -- ARGV[2] not_after ms of server time; later, nothing is renewed
--- ARGV[n] grant     owner field of each lock, in the order of KEYS
+-- ARGV[3] first     owner field of the first lock
+-- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns the positions (from 1) of the locks that their grants do not hold any more | error LATE ms
-local lease, not_after = ARGV[1], ARGV[2]
+-- Returns {first, position, ...}: the positions (from 1) of the locks that their grants do not hold any more | error LATE ms
+local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
 
 local late = in_time(not_after)
 if late then return late end
-local gone = {}
+local gone = {first}
 for i, lock in ipairs(KEYS) do
   local held = redis.pcall('hexists', lock, ARGV[i + 2])
   if held == 1 then

@@ -62,7 +62,7 @@ func (b bed) acquire(grant string, lease time.Duration) scripts.Acquired {
 	b.Helper()
 	reply, err := b.run(scripts.Lock.Acquire(b.name, grant, lease, true))
 	require.NoError(b, err)
-	acquired, err := scripts.ReadAcquired(reply)
+	acquired, err := scripts.ReadAcquired(reply, grant)
 	require.NoError(b, err)
 	return acquired
 }
@@ -182,7 +182,7 @@ func TestLockPass(t *testing.T) {
 		pass := func(from, grant string, lease time.Duration) bool {
 			reply, err := b.run(scripts.Lock.Pass(b.name, from, grant, lease))
 			require.NoError(b, err)
-			passed, err := scripts.ReadFlag(reply)
+			passed, err := scripts.ReadPassed(reply, grant)
 			require.NoError(b, err)
 			return passed
 		}
@@ -206,13 +206,14 @@ func TestLockRenew(t *testing.T) {
 		for i, name := range names[:3] {
 			reply, err := b.run(scripts.Lock.Acquire(name, []string{"u:0", "u:1", "other"}[i], 5*time.Second, false))
 			require.NoError(b, err)
-			require.Nil(b, reply)
+			require.Equal(b, []string{"u:0", "u:1", "other"}[i], reply)
 		}
 		require.NoError(b, b.Set(b.Context(), b.name+"-e", "text", 0).Err())
 		names = append(names, b.name+"-e")
-		reply, err := b.run(scripts.Lock.Renew(names, []string{"u:0", "u:1", "u:2", "u:3", "u:4"}, time.Minute))
+		grants := []string{"u:0", "u:1", "u:2", "u:3", "u:4"}
+		reply, err := b.run(scripts.Lock.Renew(names, grants, time.Minute))
 		require.NoError(b, err)
-		gone, err := scripts.ReadRenewed(reply, len(names))
+		gone, err := scripts.ReadRenewed(reply, grants)
 		require.NoError(b, err)
 		assert.Equal(b, []int{2, 3, 4}, gone, "another's, none, another type")
 		assert.InDelta(b, 60, b.PTTL(b.Context(), names[0]).Val().Seconds(), 1.5)
@@ -258,13 +259,15 @@ func TestLockInspectAndForceRelease(t *testing.T) {
 func TestRead_UnexpectedReplies(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []any{"text", []any{"x"}, []any{int64(1), int64(2), int64(3)}, map[any]any{}, 1.5} {
-		_, err := scripts.ReadAcquired(reply)
+		_, err := scripts.ReadAcquired(reply, "u:1")
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, _, err = scripts.ReadReleased(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadFlag(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, err = scripts.ReadRenewed(reply, 2)
+		_, err = scripts.ReadPassed(reply, "u:1")
+		assert.ErrorContains(t, err, "unexpected reply")
+		_, err = scripts.ReadRenewed(reply, []string{"u:1", "u:2"})
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadInspected(reply)
 		assert.ErrorContains(t, err, "unexpected reply")

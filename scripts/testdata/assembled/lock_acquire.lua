@@ -6,7 +6,7 @@
 -- ARGV[3] not_after   ms of server time; later, the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
 --
--- Returns nil (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
@@ -34,4 +34,4 @@ if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not short
   redis.call('hset', lock, grant, 1)
   redis.call('pexpire', lock, lease)
 end
-return nil
+return grant
