@@ -17,8 +17,10 @@ for i, lock in ipairs(KEYS) do
   local held = redis.pcall('hexists', lock, ARGV[i + 2])
   if held == 1 then
     redis.call('pexpire', lock, lease)
+  elseif held == 0 or string.find(held.err, 'WRONGTYPE', 1, true) then
+    gone[#gone + 1] = i -- another type in its place is no reason to fail the others
   else
-    gone[#gone + 1] = i -- also when the key holds another type now: that is gone, and no reason to fail the others
+    return held
   end
 end
 return gone
