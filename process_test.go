@@ -90,10 +90,7 @@ func increment(file string) error {
 // Two operating-system processes, 64 goroutines each, increment a number in a plain file under one lock.
 func TestProcesses_CountInAFile(t *testing.T) {
 	t.Parallel()
-	total := 20_000
-	if testing.Short() {
-		total = 2_560
-	}
+	total := max(scaled(20_000), 2_000)
 	const processes = 2
 	each := total/processes/countWorkers + 1
 	server := redistest.Start(t)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +88,33 @@ func (e *Engine) tryScript(ctx context.Context, call scripts.Call) error {
 	if errors.Is(err, redis.Nil) {
 		return nil
 	}
-	return scripts.Explain(err)
+	return nameDenied(call.Script, scripts.Explain(err))
+}
+
+var (
+	scriptLine    = regexp.MustCompile(`@user_script: ?(\d+)`)
+	scriptCommand = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
+)
+
+// nameDenied adds which command it was that a script may not call: the server tells the line at most.
+func nameDenied(script *scripts.Script, err error) error {
+	if err == nil || !strings.Contains(err.Error(), "can't run this command") {
+		return err
+	}
+	text := script.Source
+	if found := scriptLine.FindStringSubmatch(err.Error()); found != nil {
+		number, _ := strconv.Atoi(found[1])
+		if lines := strings.Split(text, "\n"); number >= 1 && number <= len(lines) {
+			text = lines[number-1]
+		}
+	}
+	var commands []string
+	for _, call := range scriptCommand.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(commands, call[1]) {
+			commands = append(commands, call[1])
+		}
+	}
+	return fmt.Errorf("calling %s: %w", strings.Join(commands, " or "), err)
 }
 
 func (e *Engine) trySubscribe(ctx context.Context, channel string) error {

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,8 @@ func (g *gateway) hire(self *actor.PID) {
 				return
 			}
 			g.engine.run(b)
+			// Those whom the results have woken may have another call: let them, so that it goes with the next batch.
+			runtime.Gosched()
 			g.engine.root.Send(self, batchDone{b})
 		}
 	})

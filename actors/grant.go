@@ -17,8 +17,11 @@ type Grant struct {
 	id      string        // the field in the lock's hash
 	lease   time.Duration // what every renewal sets
 	watched bool          // renewed by the watchdog; otherwise a fixed lease
-	stale   time.Duration // until then a copy of its acquire may still run
 	lock    *actor.PID    // the lock actor, to be told of trouble
+
+	// owned by the lock actor
+	stale   time.Duration // until then a copy of its acquire may still run
+	longest time.Duration // the longest lease that Redis was asked for
 
 	// deadline is the instant from which the lease counts as lost, 0 once the grant is over. Whoever moves it does so by
 	// compare-and-swap from what it saw, so a late renewal cannot revive a grant that has ended.
@@ -38,7 +41,7 @@ func margin(lease time.Duration) time.Duration { return lease/100 + 2*time.Milli
 func deadlineOf(sent, lease time.Duration) time.Duration { return sent + lease - margin(lease) }
 
 func newGrant(address *Address, lock *actor.PID, t trial, deadline time.Duration) *Grant {
-	g := &Grant{address: address, id: t.id, lease: t.lease, watched: t.watched, stale: t.stale, lock: lock}
+	g := &Grant{address: address, id: t.id, lease: t.lease, watched: t.watched, stale: t.stale, lock: lock, longest: t.lease}
 	g.timer.Value = g
 	g.deadline.Store(int64(deadline))
 	return g

@@ -41,8 +41,13 @@ func (h *Hold) ID() string { return h.grant.id }
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.grant.address }
 
-// Until is the local deadline, as an instant of the runtime's clock; 0: the grant is over.
-func (h *Hold) Until() time.Duration { return h.grant.until() }
+// Until is the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may go on, with the next holder.
+func (h *Hold) Until() time.Duration {
+	if h.state.Load() != holdOpen {
+		return 0
+	}
+	return h.grant.until()
+}
 
 // Valid reports whether the lease is held at this instant.
 func (h *Hold) Valid(now time.Duration) bool {

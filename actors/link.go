@@ -143,15 +143,17 @@ func (l *link) pause(failures int) {
 // replace gives up a connection that answers nothing, and subscribes to everything on a new one.
 func (l *link) replace() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.closed {
+		l.mu.Unlock()
 		return
 	}
-	_ = l.pubsub.Close()
+	old := l.pubsub
 	l.pubsub = l.engine.client.Subscribe(context.Background())
 	for channel := range l.all {
 		l.wanted[channel] = true
 	}
+	l.mu.Unlock()
+	_ = old.Close() // may have to wait for a connection attempt
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -201,15 +203,13 @@ func (l *link) isClosed() bool {
 	return l.closed
 }
 
-// close ends the connection; wait returns when its goroutines have ended.
+// close ends the connection and returns when its goroutines have ended, which may take as long as a connection attempt.
 func (l *link) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closed {
-		l.closed = true
-		close(l.stop)
-		_ = l.pubsub.Close()
-	}
+	l.closed = true
+	pubsub := l.pubsub
+	l.mu.Unlock()
+	close(l.stop)
+	_ = pubsub.Close()
+	l.group.Wait()
 }
-
-func (l *link) wait() { l.group.Wait() }

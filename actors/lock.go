@@ -63,6 +63,7 @@ func (l *lockActor) step(c actor.Context, message any) {
 	effects := l.state.step(l.engine.clock.Now(), message)
 	l.carryOut(c, effects)
 	l.state.effects = nil
+	clear(effects)
 	*buffer = effects
 	effectBuffers.Put(buffer)
 	if !l.announced && l.state.idle() {
@@ -74,6 +75,7 @@ func (l *lockActor) step(c actor.Context, message any) {
 func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 	for i := range effects {
 		e := &effects[i]
+		l.state.effects = effects[i+1:] // what is left to do after a panic
 		switch e.do {
 		case doCall:
 			l.call(c, e.call)

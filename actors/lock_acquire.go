@@ -21,22 +21,28 @@ const (
 func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	switch {
 	case s.closing:
-		s.answer(r, s.refusal(protocol.ErrClosed))
+		s.fail(r, protocol.ErrClosed)
 	case s.reenters(r):
 		s.reenter(now, r)
 	case r.try && (s.queue.len > 0 || len(s.holds) > 0):
-		s.answer(r, s.busyError(now))
+		s.answer(r, s.busyError(now, r))
 	case s.queue.len >= s.policy.MaxWaiters:
-		s.answer(r, s.refusal(protocol.ErrTooManyWaiters))
+		s.fail(r, protocol.ErrTooManyWaiters)
 	default:
-		if s.queue.len == 0 && s.phase == free {
-			s.retryAt = 0 // what an earlier waiter waited for does not bind this one ...
-			if !r.try {
-				s.retryAt = s.yield.until // ... but others' turn does
-			}
-		}
 		s.queue.push(r)
+		if s.phase == free && s.queue.len == 1 { // what earlier waiters went through does not bind this one
+			s.failures, s.busy = failures{}, busy{}
+			s.retryAt = s.startAt()
+		}
 	}
+}
+
+// startAt is when a first attempt may be made: a try cannot wait for others to have their turn.
+func (s *lockState) startAt() time.Duration {
+	if head := s.queue.front(); head != nil && head.try {
+		return 0
+	}
+	return s.yield.until
 }
 
 // attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
@@ -67,21 +73,28 @@ func (s *lockState) sendAcquire(now time.Duration) {
 // attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
 func (s *lockState) attemptAgain(now time.Duration) {
 	head := s.queue.front()
-	if head == nil || (head.lease == 0) != s.trial.watched || (head.lease != 0 && head.lease != s.trial.lease) {
+	if head == nil || !head.wants(s.trial.lease, s.trial.watched) {
 		s.abandonTrial(now)
-		if head != nil {
-			s.attempt(now)
-		}
 		return
 	}
 	s.sendAcquire(now)
 }
 
-// abandonTrial leaves a grant of unknown fate to be released in the background.
+// abandonTrial gives up a grant that was asked for. If Redis may have it, it is released in the background.
 func (s *lockState) abandonTrial(now time.Duration) {
-	s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease)
-	s.trial = trial{}
-	s.phase = free
+	if s.trial.stale > 0 {
+		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease)
+	}
+	s.trial, s.phase = trial{}, free
+}
+
+// forgetTrial gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
+// that came after that brings it about, so it is released when none can come any more.
+func (s *lockState) forgetTrial(now, sent time.Duration) {
+	if s.trial.stale > sent {
+		s.haunt(max(now, s.trial.stale), s.trial.id, s.trial.stale, s.trial.lease)
+	}
+	s.trial, s.phase = trial{}, free
 }
 
 func (s *lockState) onAcquireDone(now time.Duration, m *callDone) {
@@ -98,34 +111,39 @@ func (s *lockState) onAcquireDone(now time.Duration, m *callDone) {
 func (s *lockState) onGranted(now time.Duration, m *callDone) {
 	deadline := deadlineOf(m.sent, m.call.lease)
 	if deadline <= now {
-		// The answer took longer than its own lease: what it grants is over already.
 		s.trial.stale = max(s.trial.stale, now)
 		s.abandonTrial(now)
-		s.failed(now, fmt.Errorf("the grant came %v after it was asked for, longer than its lease", now-m.sent))
+		s.failed(now, tooLate(now-m.sent))
 		return
 	}
-	s.failures = failures{}
 	s.turn = turn{start: now}
 	s.begin(deadline)
+}
+
+// tooLate is the failure of an answer that took longer than its own lease: what it grants is over already.
+func tooLate(took time.Duration) error {
+	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
 // begin makes the grant of the current trial the one that is held.
 func (s *lockState) begin(deadline time.Duration) {
 	s.grant = newGrant(s.address, s.self, s.trial, deadline)
-	s.trial = trial{}
-	s.phase, s.guarded = held, false
+	s.trial, s.failures, s.busy = trial{}, failures{}, busy{}
+	s.phase, s.guarded, s.unsure = held, false, false
+	s.extension = extension{retryAt: s.grant.stale, stale: s.grant.stale} // a late copy of the acquire would set its own lease
 	s.emit(effect{do: doKeep, grant: s.grant})
 }
 
 // onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
 func (s *lockState) onBusy(now time.Duration, m *callDone) {
-	s.phase, s.failures = free, failures{}
+	s.forgetTrial(now, m.sent)
+	s.failures = failures{}
 	s.yield.lost()
 	ttl := m.acquired.TTL
 	s.busy = busy{holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	for r := s.queue.front(); r != nil && r.try; r = s.queue.front() {
 		s.queue.remove(r)
-		s.answer(r, s.busyError(now))
+		s.answer(r, s.busyError(now, r))
 	}
 	if s.queue.len == 0 {
 		return
@@ -151,39 +169,34 @@ func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
 		s.trial.stale = max(s.trial.stale, m.call.deadline)
 	}
-	known := s.trial.stale == 0
-	if m.class == scripts.Rejected {
-		s.giveUpAttempt(now, known)
+	switch _, late := scripts.LateBy(m.err); {
+	case m.class == scripts.Rejected:
 		s.refuseAll(scripts.Explain(m.err))
-		return
+	case late && s.failures.count < lateMax:
+		s.failures.add(now, m.err)
+		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
+	default:
+		s.failed(now, m.err)
 	}
-	s.failed(now, m.err)
-	if _, late := scripts.LateBy(m.err); late && s.failures.count <= 3 {
-		s.retryAt = now // the server's clock is known better now
-	}
-	if known {
-		s.phase = free
-	}
-	if s.queue.len == 0 {
-		s.giveUpAttempt(now, known)
+	if s.trial.stale == 0 {
+		s.trial, s.phase = trial{}, free
 	}
 }
 
-func (s *lockState) giveUpAttempt(now time.Duration, known bool) {
-	if known {
-		s.phase = free
-	} else if s.phase == acquiring {
-		s.abandonTrial(now)
+// lateMax is how often in a row an attempt that came too late is repeated at once.
+const lateMax = 3
+
+func (f *failures) add(now time.Duration, err error) {
+	if f.count == 0 {
+		f.first = now
 	}
+	f.count++
+	f.last = err
 }
 
-// failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
+// failed notes a call without an answer, and refuses those who need not or cannot wait for the next.
 func (s *lockState) failed(now time.Duration, err error) {
-	if s.failures.count == 0 {
-		s.failures.first = now
-	}
-	s.failures.count++
-	s.failures.last = err
+	s.failures.add(now, err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
 	if now-s.failures.first >= s.policy.Patience {
 		s.refuseAll(err)
@@ -191,14 +204,14 @@ func (s *lockState) failed(now time.Duration, err error) {
 	}
 	for r := s.queue.front(); r != nil && r.try; r = s.queue.front() {
 		s.queue.remove(r)
-		s.answer(r, s.refusal(err))
+		s.fail(r, err)
 	}
 }
 
 func (s *lockState) refuseAll(err error) {
 	for r := s.queue.front(); r != nil; r = s.queue.front() {
 		s.queue.remove(r)
-		s.answer(r, s.refusal(err))
+		s.fail(r, err)
 	}
 }
 
@@ -214,11 +227,10 @@ func (s *lockState) onChannelMessage(now time.Duration) { s.wake(now) }
 // wake tries again, unless this process has just had its turn: then the others come first, and we try after that anyway.
 func (s *lockState) wake(now time.Duration) {
 	switch {
-	case now < s.yield.until:
-	case s.phase == free && s.failures.count == 0:
-		s.retryAt = now
 	case s.phase == acquiring:
 		s.woken = true
+	case s.phase == free && s.failures.count == 0 && now >= s.yield.until:
+		s.retryAt = now
 	}
 }
 
@@ -234,28 +246,22 @@ func (s *lockState) settleWatch(now time.Duration) {
 	}
 }
 
-// refusal names the lock.
-func (s *lockState) refusal(cause error) error {
-	return fmt.Errorf("holdfast: acquire %q: %w", s.address.Name, cause)
-}
-
 // busyError tells by whom the lock is held: by this process, or by whom Redis named last.
-func (s *lockState) busyError(now time.Duration) error {
-	e := &protocol.BusyError{Name: s.address.Name}
-	switch {
-	case s.phase == held:
+func (s *lockState) busyError(now time.Duration, r *Request) error {
+	e := &protocol.BusyError{Name: r.address.Name}
+	if s.phase == held {
 		e.Holder, e.TTL = s.grant.id, max(0, s.grant.left(now))
-	case s.busy.until > now:
-		e.Holder, e.TTL = s.busy.holder, s.busy.until-now
+	} else {
+		e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
 	}
 	return e
 }
 
 // waitError is the answer of a waiter whose waiting ended: by whom the lock was held, or why Redis could not say.
-func (s *lockState) waitError(now time.Duration, cause error) error {
-	err := s.busyError(now)
+func (s *lockState) waitError(now time.Duration, r *Request, cause error) error {
+	err := s.busyError(now, r)
 	if s.failures.last != nil && s.failures.count > 0 {
-		err = fmt.Errorf("holdfast: acquire %q: %w: %w", s.address.Name, protocol.ErrNotAcquired, s.failures.last)
+		err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.last))
 	}
 	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
 		return err

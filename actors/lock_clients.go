@@ -28,7 +28,7 @@ func (s *lockState) bind(r *Request) bool {
 		s.emit(effect{do: doGuard, pid: c.pid})
 	}
 	if c.waiting[r.id] != nil {
-		r.err = s.refusal(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
+		r.err = r.because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
 		s.emit(effect{do: doAnswer, request: r})
 		return false
 	}
@@ -37,7 +37,7 @@ func (s *lockState) bind(r *Request) bool {
 	return true
 }
 
-// answered notes that an actor's acquire waits no more; without a grant it counts no more either.
+// unwait notes that an actor's acquire waits no more; without a grant it counts no more either.
 func (s *lockState) unwait(r *Request) {
 	if c := s.clients[r.requester.String()]; c != nil {
 		delete(c.waiting, r.id)
@@ -68,7 +68,7 @@ func (s *lockState) onRequesterGone(pid *actor.PID) {
 	delete(s.clients, pid.String())
 	for _, r := range c.waiting {
 		s.queue.remove(r)
-		s.sides = slices.DeleteFunc(s.sides, func(c *lockCall) bool { return c.request == r })
+		s.leaveExtension(r)
 	}
 	for _, h := range slices.Clone(s.holds) {
 		if h.requester != nil && h.requester.Equal(pid) {
@@ -77,7 +77,7 @@ func (s *lockState) onRequesterGone(pid *actor.PID) {
 	}
 }
 
-// onCancelByID is a Cancel of the actor message API.
+// waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
 func (s *lockState) waitingOf(pid *actor.PID, id uint64) *Request {
 	if c := s.clients[pid.String()]; c != nil {
 		return c.waiting[id]

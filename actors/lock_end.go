@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -19,9 +20,10 @@ type ghost struct {
 	failures int
 }
 
-func (s *lockState) haunt(now time.Duration, id string, stale, lease time.Duration) {
+// haunt has a grant released from an instant on.
+func (s *lockState) haunt(from time.Duration, id string, stale, lease time.Duration) {
 	s.ghosts = append(s.ghosts, ghost{
-		id: id, stale: stale, next: now, until: max(now, stale) + lease + margin(lease),
+		id: id, stale: stale, next: from, until: max(from, stale) + lease + margin(lease),
 	})
 }
 
@@ -58,7 +60,7 @@ func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
 func (s *lockState) onCancel(now time.Duration, m cancelRequest) {
 	r := m.request
 	if s.queue.remove(r) {
-		s.answer(r, s.waitError(now, m.cause))
+		s.answer(r, s.waitError(now, r, m.cause))
 		return
 	}
 	if i := slices.Index(s.releasers, r); i >= 0 {
@@ -67,10 +69,10 @@ func (s *lockState) onCancel(now time.Duration, m cancelRequest) {
 		if s.failures.last != nil {
 			cause = s.failures.last
 		}
-		s.answer(r, s.unconfirmed(cause))
+		s.fail(r, unconfirmed(cause))
 		return
 	}
-	s.cancelSide(r, m.cause)
+	s.cancelSide(now, r, m.cause)
 }
 
 // lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
@@ -80,16 +82,15 @@ func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
 	s.endHolds(protocol.ErrLeaseLost)
 	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: reason}})
 	if haunted {
-		s.grant.stale = max(s.grant.stale, now+1)
+		s.hauntGrant(now)
 	}
-	s.endGrant(now)
+	s.endGrant(now, 0)
 	s.phase = free
 	s.retryAt = now
 }
 
 // endHolds takes the leases away from the local holder.
 func (s *lockState) endHolds(err error) {
-	s.grant.over()
 	for _, h := range s.holds {
 		switch {
 		case h.lose(err):
@@ -120,26 +121,35 @@ func (s *lockState) onClose(now time.Duration, abort bool) {
 		return
 	}
 	for _, r := range s.releasers {
-		s.answer(r, s.unconfirmed(protocol.ErrClosed))
+		s.fail(r, unconfirmed(protocol.ErrClosed))
 	}
 	for _, c := range s.sides {
-		s.answer(c.request, s.sideError(c.request, protocol.ErrClosed))
+		s.fail(c.request, protocol.ErrClosed)
 	}
 	if s.grant != nil {
 		s.emit(effect{do: doDrop, grant: s.grant})
-		s.endGrant(now)
+		s.endGrant(now, now)
 	}
 	s.releasers, s.sides, s.ghosts, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, trial{}, free, 0, 0
 }
 
-// distrust starts over after a panic: nothing that was believed counts, Redis is asked anew. The waiters stay.
+var errPanicked = errors.New("the lock's actor panicked")
+
+// distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
+// is asked anew. The waiters stay, and what was decided before the panic is carried out, but for the request at hand, which the
+// shell has answered.
 func (s *lockState) distrust(now time.Duration) []effect {
-	clear(s.effects)
-	s.effects = s.effects[:0]
+	s.disown(s.request)
 	for _, r := range s.releasers {
-		s.answer(r, s.lostError())
+		s.fail(r, unconfirmed(errPanicked))
 	}
-	s.releasers = nil
+	for _, c := range s.sides {
+		s.fail(c.request, errPanicked)
+	}
+	s.releasers, s.sides = nil, nil
+	for i := range s.ghosts {
+		s.ghosts[i].inflight = false
+	}
 	if s.phase == acquiring || s.phase == passing {
 		s.haunt(now, s.trial.id, max(now+Window(s.trial.lease), s.trial.stale), s.trial.lease)
 	}
@@ -147,6 +157,24 @@ func (s *lockState) distrust(now time.Duration) []effect {
 		s.lose(now, "an actor panicked", true)
 	}
 	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, 0, now+s.policy.backoff(3)
-	s.setAlarm()
-	return s.effects
+	s.alarmAt = s.retryAt // the next step settles what this one could not
+	s.emit(effect{do: doAlarm, at: s.alarmAt})
+	return s.takeEffects()
+}
+
+// disown forgets a request that was answered by somebody else.
+func (s *lockState) disown(r *Request) {
+	same := func(other *Request) bool { return other == r }
+	s.effects = slices.DeleteFunc(s.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
+	s.releasers = slices.DeleteFunc(s.releasers, same)
+	s.extension.waiting = slices.DeleteFunc(s.extension.waiting, same)
+	s.sides = slices.DeleteFunc(s.sides, func(c *lockCall) bool { return c.request == r })
+	for _, c := range s.clients {
+		for id, waiting := range c.waiting {
+			if waiting == r {
+				delete(c.waiting, id)
+				s.unbind(c.pid)
+			}
+		}
+	}
 }

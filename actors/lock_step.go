@@ -18,7 +18,8 @@ import (
 //	lock_acquire.go  contending in Redis: attempts, their answers, waiting and waking
 //	lock_turn.go     passing a grant on inside the process, and ending a turn
 //	lock_end.go      what ends early: cancel, loss, death of a requester, Close
-//	lock_side.go     calls beside the grant: extend, inspect, force-release
+//	lock_side.go     calls beside the grant: inspect, force-release
+//	lock_extend.go   extends of a fixed lease
 type lockState struct {
 	// fixed at construction
 	policy  *Policy
@@ -45,17 +46,19 @@ type lockState struct {
 	yield   yield
 
 	releasers []*Request // answered when the release in flight is confirmed
-	unsure    bool       // a copy of the release in flight may have run
+	unsure    bool       // the grant may have been released already: an earlier copy may have run
 	guarded   bool       // the grant's deadline is near or a renewal failed: watch the clock
 
-	ghosts   []ghost // grants that may exist in Redis and must not
-	claimed  int     // holds lost here while their release was on its way
-	sides    []*lockCall
-	clients  map[string]*client // requesters of the actor message API
-	closing  bool
-	retiring bool
+	extension extension // what is asked about the length of the grant's fixed lease
+	ghosts    []ghost   // grants that may exist in Redis and must not
+	claimed   int       // holds lost here while their release was on its way
+	sides     []*lockCall
+	clients   map[string]*client // requesters of the actor message API
+	closing   bool
+	retiring  bool
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
+	request *Request      // the one at hand: after a panic the shell answers it
 	effects []effect
 }
 
@@ -146,7 +149,7 @@ type lockCall struct {
 	holder   bool          // of an acquire: name the holder when busy
 	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
 	request  *Request      // of a side call: who asked
-	target   *Grant        // of a side call: the grant when it was asked
+	target   *Grant        // of a force-release: the grant when it was asked
 }
 
 type callKind uint8
@@ -192,14 +195,23 @@ const (
 	doStay                       // tell the router that this actor is in use
 )
 
-// step takes one message. The effects are valid until the next step.
+// step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
 func (s *lockState) step(now time.Duration, message any) []effect {
-	clear(s.effects)
-	s.effects = s.effects[:0]
+	s.request, _ = message.(*Request)
+	if s.phase == held && s.grant.left(now) <= 0 {
+		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
+	}
 	s.receive(now, message)
 	s.settle(now)
 	s.setAlarm()
-	return s.effects
+	return s.takeEffects()
+}
+
+// takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
+func (s *lockState) takeEffects() []effect {
+	effects := s.effects
+	s.effects = nil
+	return effects
 }
 
 func (s *lockState) receive(now time.Duration, message any) {
@@ -241,7 +253,7 @@ func (s *lockState) onRequest(now time.Duration, r *Request) {
 	case opRelease:
 		s.onRelease(now, r)
 	case opExtend:
-		s.onExtend(now, r)
+		s.onExtend(r)
 	case opInspect, opForceRelease:
 		s.onSide(now, r)
 	}
@@ -252,7 +264,10 @@ func (s *lockState) onCallDone(now time.Duration, m *callDone) {
 	case callGhost:
 		s.onGhostDone(now, m)
 		return
-	case callExtend, callInspect, callForceRelease:
+	case callExtend:
+		s.onExtendDone(now, m)
+		return
+	case callInspect, callForceRelease:
 		s.onSideDone(now, m)
 		return
 	}
@@ -272,39 +287,37 @@ func (s *lockState) onCallDone(now time.Duration, m *callDone) {
 
 // settle does what the state calls for, until nothing is due at this instant.
 func (s *lockState) settle(now time.Duration) {
-	if s.guarded && s.phase == held {
-		s.settleGuard(now)
-	}
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
 	}
-	if s.inflight == 0 && now >= s.retryAt {
-		switch s.phase {
-		case free:
-			if s.queue.len > 0 {
-				s.attempt(now)
-			}
-		case acquiring:
-			s.attemptAgain(now)
-		case passing:
-			s.passAgain(now)
-		case releasing:
-			s.releaseAgain(now)
-		}
+	s.settleGuard(now)
+	s.settleExtension(now)
+	if s.due(now, releasing) {
+		s.releaseAgain(now)
 	}
-	s.settleGhosts(now)
+	if s.due(now, passing) {
+		s.passAgain(now)
+	}
+	if s.due(now, acquiring) || s.phase == acquiring && s.inflight == 0 && s.queue.len == 0 {
+		s.attemptAgain(now)
+	}
+	s.settleGhosts(now) // before an attempt, which would find them in its way
+	if s.due(now, free) && s.queue.len > 0 {
+		s.attempt(now)
+	}
 	s.settleWatch(now)
 	s.settleEnd()
 }
 
-// settleGuard looks at the deadline of a grant that is near its end, or whose renewal failed.
+// due reports that it is time for the next call of a phase; a phase that ends by it leads to a later one in settle.
+func (s *lockState) due(now time.Duration, p phase) bool {
+	return s.phase == p && s.inflight == 0 && now >= s.retryAt
+}
+
+// settleGuard stops watching the clock when the grant has been renewed.
 func (s *lockState) settleGuard(now time.Duration) {
-	left := s.grant.left(now)
-	switch {
-	case left <= 0:
-		s.lose(now, "expired", true)
-	case s.grant.watched && !s.grant.suspect.Load() && left > s.grant.lease/2:
-		s.guarded = false // it has been renewed
+	if s.guarded && s.phase == held && s.grant.watched && !s.grant.suspect.Load() && s.grant.left(now) > s.grant.lease/2 {
+		s.guarded = false
 	}
 }
 
@@ -332,8 +345,11 @@ func (s *lockState) setAlarm() {
 	if s.inflight == 0 && (s.phase != free || s.queue.len > 0) && s.phase != held {
 		at = min(at, s.retryAt)
 	}
-	if s.guarded && s.phase == held {
+	if s.phase == held && s.guarded {
 		at = min(at, s.grant.until())
+	}
+	if e := &s.extension; len(e.waiting) > 0 && e.call == nil {
+		at = min(at, e.retryAt)
 	}
 	for _, g := range s.ghosts {
 		if !g.inflight {
@@ -357,6 +373,14 @@ func (s *lockState) call(c *lockCall) {
 	c.seq = s.callSeq
 	s.inflight = c.seq
 	s.emit(effect{do: doCall, call: c})
+}
+
+// fail answers that a request's operation failed, or with nil that it did not.
+func (s *lockState) fail(r *Request, cause error) {
+	if cause != nil {
+		cause = r.because(cause)
+	}
+	s.answer(r, cause)
 }
 
 func (s *lockState) answer(r *Request, err error) {

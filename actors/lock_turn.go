@@ -15,23 +15,15 @@ func (s *lockState) next(now time.Duration) {
 	switch {
 	case head == nil || s.closing:
 		s.release(now)
-	case s.turn.served == 0 && s.fits(head):
-		s.give(head)
+	case s.turn.served == 0 && head.wants(s.grant.lease, s.grant.watched):
+		s.give(now, head)
 	case s.turnOver(now) || !s.address.Kind.Handoff || !s.sound(now):
 		s.release(now)
 	case s.grant.watched && head.lease == 0:
-		s.give(head)
+		s.give(now, head)
 	default:
 		s.pass(now, head)
 	}
-}
-
-// fits reports whether the grant is what this waiter asked for.
-func (s *lockState) fits(r *Request) bool {
-	if r.lease == 0 {
-		return s.grant.watched
-	}
-	return !s.grant.watched && s.grant.lease == r.lease
 }
 
 func (s *lockState) turnOver(now time.Duration) bool {
@@ -44,19 +36,19 @@ func (s *lockState) sound(now time.Duration) bool {
 }
 
 // give makes a waiter the holder of the grant.
-func (s *lockState) give(r *Request) {
+func (s *lockState) give(now time.Duration, r *Request) {
 	s.turn.served++
+	s.hand(r) // before it leaves the queue: a panic must not make it forgotten
 	s.queue.remove(r)
-	s.hand(r)
 	if s.queue.owners[r.owner] == 0 {
 		return
 	}
 	for q := s.queue.front(); q != nil; { // the same owner may wait in several goroutines
 		other := q
 		q = q.next
-		if other.owner == r.owner && other.lease == 0 {
+		if other.owner == r.owner {
+			s.reenter(now, other)
 			s.queue.remove(other)
-			s.hand(other)
 		}
 	}
 }
@@ -77,7 +69,7 @@ func (s *lockState) reenters(r *Request) bool {
 // reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
 func (s *lockState) reenter(now time.Duration, r *Request) {
 	if !s.grant.watched && r.lease > s.grant.left(now) {
-		s.sendExtend(now, r, r.lease)
+		s.extension.waiting = append(s.extension.waiting, r)
 		return
 	}
 	s.hand(r)
@@ -88,23 +80,18 @@ func (s *lockState) onRelease(now time.Duration, r *Request) {
 	switch {
 	case h == nil && r.hold != nil && s.claimed > 0:
 		s.claimed-- // it ended here while the holder was releasing it
-		s.answer(r, s.lateReleaseError())
+		s.fail(r, s.lateRelease())
 	case h == nil:
-		s.answer(r, fmt.Errorf("holdfast: release %q: %w", s.address.Name, protocol.ErrNotHeld))
+		s.fail(r, protocol.ErrNotHeld)
 	default:
 		s.unhold(h)
-		switch {
-		case s.grant.left(now) <= 0:
-			s.lose(now, "expired", true)
-			s.answer(r, s.lostError())
-		case len(s.holds) > 0:
+		if len(s.holds) == 0 {
+			s.next(now)
+		}
+		if s.phase == releasing {
+			s.releasers = append(s.releasers, r)
+		} else {
 			s.answer(r, nil)
-		default:
-			if s.next(now); s.phase == releasing {
-				s.releasers = append(s.releasers, r)
-			} else {
-				s.answer(r, nil)
-			}
 		}
 	}
 }
@@ -129,7 +116,7 @@ func (s *lockState) pass(now time.Duration, head *Request) {
 func (s *lockState) sendPass(now time.Duration) {
 	s.call(&lockCall{
 		do: callPass, from: s.grant.id, grant: s.trial.id, lease: s.trial.lease,
-		deadline: min(now+Window(s.trial.lease), s.grant.until()),
+		deadline: now + Window(min(s.trial.lease, s.grant.left(now))), // so that there is time for another
 	})
 }
 
@@ -139,8 +126,8 @@ func (s *lockState) passAgain(now time.Duration) {
 		s.sendPass(now)
 		return
 	}
-	s.haunt(now, s.grant.id, now, s.grant.lease)
-	s.endGrant(now)
+	s.hauntGrant(now)
+	s.endGrant(now, now)
 	s.abandonTrial(now)
 	s.retryAt = now
 }
@@ -149,30 +136,35 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 	deadline := deadlineOf(m.sent, m.call.lease)
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
-		s.endGrant(now)
+		s.endGrant(now, m.sent)
 		s.begin(deadline)
-		if head := s.queue.front(); head != nil && s.fits(head) {
-			s.give(head)
+		if head := s.queue.front(); head != nil && head.wants(s.grant.lease, s.grant.watched) {
+			s.give(now, head)
 		}
-	case m.class == scripts.Done && !m.held:
-		s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: "gone from Redis"}})
-		s.endGrant(now)
-		s.trial, s.phase, s.retryAt = trial{}, free, now
+	case m.class == scripts.Done && m.held:
+		s.trial.stale = max(s.trial.stale, now)
+		s.failed(now, tooLate(now-m.sent))
+	case m.class == scripts.Done:
+		s.goneFromRedis()
+		s.endGrant(now, m.sent)
+		s.forgetTrial(now, m.sent)
+		s.failures, s.retryAt = failures{}, now
 	case m.class == scripts.Rejected:
-		s.trial = trial{}
-		s.phase = held
-		s.turn.start = now - s.policy.HandoffFor // ends the turn
+		s.unsure = s.trial.stale > 0
+		s.abandonTrial(now)
+		s.release(now)
 	default:
-		s.trial.stale = max(s.trial.stale, m.call.deadline, now)
-		s.failures.count++
-		s.retryAt = now + s.policy.backoff(s.failures.count)
+		if m.class == scripts.Unknown {
+			s.trial.stale = max(s.trial.stale, m.call.deadline)
+		}
+		s.failed(now, m.err)
 	}
 }
 
 // release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
 func (s *lockState) release(now time.Duration) {
 	s.emit(effect{do: doDrop, grant: s.grant})
-	s.phase, s.unsure = releasing, false
+	s.phase, s.failures = releasing, failures{}
 	s.sendRelease(now)
 }
 
@@ -180,67 +172,75 @@ func (s *lockState) sendRelease(now time.Duration) {
 	s.call(&lockCall{do: callRelease, grant: s.grant.id, deadline: now + Window(s.grant.lease)})
 }
 
-// releaseAgain repeats a release that was not confirmed, until the lease is over on the server too.
+// releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way
+// may have prolonged it there, so it goes on in the background.
 func (s *lockState) releaseAgain(now time.Duration) {
-	if s.grant.left(now)+margin(s.grant.lease) > 0 {
+	if s.grant.left(now)+margin(s.grant.longest) > 0 {
 		s.sendRelease(now)
 		return
 	}
-	s.released(now, s.unconfirmed(s.failures.last))
+	s.hauntGrant(now)
+	s.released(now, now, unconfirmed(s.failures.last))
 }
 
 func (s *lockState) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
 		s.yieldAfter(now, m)
-		s.released(now, nil)
+		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
-		s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: "gone from Redis"}})
-		s.released(now, s.lostError())
+		s.goneFromRedis()
+		s.released(now, m.sent, protocol.ErrLeaseLost)
 	case m.class == scripts.Rejected:
-		s.released(now, s.unconfirmed(scripts.Explain(m.err)))
+		s.released(now, m.sent, unconfirmed(scripts.Explain(m.err)))
 	default:
 		s.unsure = s.unsure || m.class == scripts.Unknown
-		s.failures.count++
-		s.failures.last = m.err
-		s.retryAt = now + s.policy.backoff(s.failures.count)
+		s.failed(now, m.err)
 	}
+}
+
+// goneFromRedis reports that a turn ended in Redis before it ended here.
+func (s *lockState) goneFromRedis() {
+	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: "gone from Redis"}})
 }
 
 // released answers those who wait for the release and makes the lock free for this process too.
-func (s *lockState) released(now time.Duration, err error) {
+func (s *lockState) released(now, sent time.Duration, err error) {
 	for _, r := range s.releasers {
-		s.answer(r, err)
+		s.fail(r, err)
 	}
 	clear(s.releasers)
 	s.releasers = s.releasers[:0]
-	s.endGrant(now)
+	s.endGrant(now, sent)
 	s.failures = failures{}
 	s.phase = free
-	s.retryAt = s.yield.until
+	s.retryAt = s.startAt()
 }
 
-// endGrant forgets the grant; its holders are gone. A late copy of its acquire could bring it back, so it is released again then.
-func (s *lockState) endGrant(now time.Duration) {
+// endGrant forgets the grant; its holders are gone. Redis did not have it when it executed a call that was sent at this instant; a
+// copy of its acquire that came after that brings it back, so it is released when none can come any more.
+func (s *lockState) endGrant(now, sent time.Duration) {
 	s.grant.over()
-	if s.grant.stale > now {
-		s.haunt(now, s.grant.id, s.grant.stale, s.grant.lease)
+	if s.grant.stale > sent {
+		s.haunt(max(now, s.grant.stale), s.grant.id, s.grant.stale, s.grant.longest)
 	}
 	s.grant, s.guarded = nil, false
 }
 
-func (s *lockState) unconfirmed(cause error) error {
-	return fmt.Errorf("holdfast: release %q: not confirmed, the lock comes free within its lease: %w", s.address.Name, cause)
+// hauntGrant has the grant released in the background: it ends here, but Redis may still have it.
+func (s *lockState) hauntGrant(now time.Duration) {
+	s.haunt(now, s.grant.id, max(s.grant.stale, now), s.grant.longest)
+	s.grant.stale = 0
 }
 
-// lateReleaseError is the answer to a release that arrives after its lease has ended here.
-func (s *lockState) lateReleaseError() error {
+func unconfirmed(cause error) error {
+	return fmt.Errorf("not confirmed, the lock comes free within its lease: %w", cause)
+}
+
+// lateRelease is what to say to a release that arrives after its lease has ended here.
+func (s *lockState) lateRelease() error {
 	if s.closing {
 		return nil
 	}
-	return s.lostError()
-}
-
-func (s *lockState) lostError() error {
-	return fmt.Errorf("holdfast: lock %q: %w", s.address.Name, protocol.ErrLeaseLost)
+	return protocol.ErrLeaseLost
 }

@@ -18,6 +18,9 @@ func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
 	if s.watch == subscribed {
 		others-- // our own subscription
 	}
+	if others <= 0 {
+		y.wins = 0
+	}
 	switch {
 	case others > 0:
 		trip := now - m.sent

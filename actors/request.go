@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -50,6 +51,16 @@ const (
 	opForceRelease
 )
 
+func (o operation) String() string {
+	return [...]string{"acquire", "release", "extend", "inspect", "force-release"}[o]
+}
+
+// because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
+// says the requester's.
+func (r *Request) because(cause error) error {
+	return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, cause)
+}
+
 // requestPool keeps answered requests of goroutines. Each engine has its own: a channel must not leave the testing/synctest
 // bubble that it was made in.
 type requestPool struct{ pool sync.Pool }
@@ -68,6 +79,11 @@ func (p *requestPool) take(do operation, address *Address) *Request {
 func (p *requestPool) put(r *Request) {
 	*r = Request{answered: r.answered}
 	p.pool.Put(r)
+}
+
+// wants reports whether a grant with this lease is what an acquire asks for.
+func (r *Request) wants(lease time.Duration, watched bool) bool {
+	return (r.lease == 0) == watched && (watched || r.lease == lease)
 }
 
 // requestQueue is a FIFO of waiting acquires that any of them can leave in constant time.

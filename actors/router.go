@@ -116,7 +116,7 @@ func (r *router) spawn(c actor.Context, s *slot) {
 	e, self := r.engine, c.Self()
 	props := actor.PropsFromProducer(func() actor.Actor {
 		return &lockActor{engine: e, router: self, slot: s, state: lockState{policy: &e.policy, address: s.address}}
-	}, actor.WithMailbox(actor.UnboundedLockfree()), actor.WithDispatcher(e.workers))
+	}, actor.WithMailbox(newMailbox), actor.WithDispatcher(e.workers))
 	pid, err := c.SpawnNamed(props, fmt.Sprintf("%d:%s", s.key.family, s.key.raw))
 	if err != nil {
 		// Names are unique as long as this router is the only one to spawn, so this is a bug; the recover reports it.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -20,7 +21,8 @@ type subscriber struct {
 	// owned by the actor
 	channels map[string]*channelState
 	link     *link
-	closing  Timer // closes an unused link
+	closing  Timer          // closes an unused link
+	links    sync.WaitGroup // those that are closing
 }
 
 type channelState struct {
@@ -61,8 +63,7 @@ func (s *subscriber) Receive(c actor.Context) {
 		}
 	case linkIdle:
 		if m.link == s.link && len(s.channels) == 0 {
-			s.link.close()
-			s.link = nil
+			s.closeLink()
 		}
 	case stopSubscriber:
 		s.stop(m.done)
@@ -149,13 +150,17 @@ func (s *subscriber) stop(done chan struct{}) {
 	if s.closing != nil {
 		s.closing.Stop()
 	}
-	closing := s.link
-	s.link = nil
+	s.closeLink()
 	go func() {
-		if closing != nil {
-			closing.close()
-			closing.wait()
-		}
+		s.links.Wait()
 		close(done)
 	}()
+}
+
+// closeLink closes the link in the background: it may take a while.
+func (s *subscriber) closeLink() {
+	if s.link != nil {
+		s.links.Go(s.link.close)
+		s.link = nil
+	}
 }

@@ -37,8 +37,11 @@ type BusyError struct {
 
 // Error names the lock, the holder and the time left.
 func (e *BusyError) Error() string {
-	if e.Holder == "" {
+	switch {
+	case e.Holder == "":
 		return fmt.Sprintf("holdfast: acquire %q: not acquired: taken", e.Name)
+	case e.TTL <= 0:
+		return fmt.Sprintf("holdfast: acquire %q: not acquired: held by %s", e.Name, e.Holder)
 	}
 	return fmt.Sprintf("holdfast: acquire %q: not acquired: held by %s for another %v at most", e.Name, e.Holder, e.TTL.Round(time.Millisecond))
 }

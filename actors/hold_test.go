@@ -1,0 +1,49 @@
+package actors
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Local holders of one turn share a grant: what is said about the lease of one must not follow from the grant of the next.
+func TestHold_EndsWithItsHolderWhenTheGrantGoesOn(t *testing.T) {
+	grant := newGrant(nil, nil, trial{id: "g1", lease: time.Second, watched: true}, deadlineOf(0, time.Second))
+	first, second, third := &Hold{grant: grant}, &Hold{grant: grant}, &Hold{grant: grant}
+	assert.True(t, first.claim())
+	assert.True(t, second.lose(protocol.ErrLeaseLost))
+
+	assert.Zero(t, first.Until())
+	assert.False(t, first.Valid(0))
+	assert.Zero(t, second.Until())
+	assert.False(t, second.Valid(0))
+	assert.Equal(t, 988*time.Millisecond, third.Until())
+	assert.True(t, third.Valid(0))
+}
+
+// A hold ends once: by its holder or by the lock actor, whoever comes first.
+func TestHold_EndsOnce(t *testing.T) {
+	for _, claimFirst := range []bool{true, false} {
+		var ends []error
+		h := &Hold{}
+		done := h.Done()
+		h.OnEnd(func(err error) { ends = append(ends, err) })
+		want := protocol.ErrNotHeld
+		if claimFirst {
+			assert.True(t, h.claim())
+			assert.False(t, h.lose(protocol.ErrLeaseLost))
+		} else {
+			want = protocol.ErrLeaseLost
+			assert.True(t, h.lose(protocol.ErrLeaseLost))
+			assert.False(t, h.claim())
+		}
+		<-done
+		<-h.Done()
+		h.OnEnd(func(err error) { ends = append(ends, err) })
+		assert.Equal(t, []error{want, want}, ends)
+		assert.Equal(t, want, h.Err())
+	}
+}

@@ -1,0 +1,138 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// extension is what is asked about the length of the grant's fixed lease, by extends and by re-entries. They go one at a time:
+// a late copy of an earlier call could undo what a later one was told.
+type extension struct {
+	waiting  []*Request    // the first is the one that call is for
+	call     *lockCall     // on its way; nil: none
+	retryAt  time.Duration // no call before this instant
+	stale    time.Duration // until then a copy of an earlier call may still run
+	failures int
+}
+
+func (s *lockState) onExtend(r *Request) {
+	switch h := s.holdOf(r); {
+	case h == nil:
+		s.fail(r, endOf(r.hold))
+	case s.grant.watched:
+		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
+	default:
+		r.hold = h
+		s.extension.waiting = append(s.extension.waiting, r)
+	}
+}
+
+// endOf says why a hold is held no more.
+func endOf(h *Hold) error {
+	if h == nil || h.Err() == nil {
+		return protocol.ErrNotHeld
+	}
+	return h.Err()
+}
+
+// settleExtension serves the first in line, or all of them when there is nothing left to extend.
+func (s *lockState) settleExtension(now time.Duration) {
+	e := &s.extension
+	if s.phase != held {
+		s.endExtension(now)
+	}
+	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
+		if r := e.waiting[0]; r.do == opAcquire && r.lease <= s.grant.left(now) {
+			s.hand(r) // an earlier one has done it
+			s.leaveExtension(r)
+		} else {
+			s.sendExtend(now, r.lease)
+		}
+	}
+}
+
+// endExtension answers those who come too late. A re-entry is an acquire like any other then.
+func (s *lockState) endExtension(now time.Duration) {
+	waiting := s.extension.waiting
+	s.extension = extension{}
+	for _, r := range waiting {
+		if r.do == opAcquire {
+			s.onAcquire(now, r)
+		} else {
+			s.fail(r, endOf(r.hold))
+		}
+	}
+}
+
+// sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
+func (s *lockState) sendExtend(now, lease time.Duration) {
+	s.extension.call = &lockCall{
+		do: callExtend, grant: s.grant.id, lease: lease,
+		deadline: now + Window(min(lease, s.grant.left(now))), // so that there is time for another
+	}
+	s.emit(effect{do: doCall, call: s.extension.call})
+	s.grant.longest = max(s.grant.longest, lease)
+	if short := deadlineOf(now, lease); short < s.grant.until() {
+		s.grant.deadline.Store(int64(short))
+		s.guarded = true
+	}
+}
+
+func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
+	e := &s.extension
+	if m.call != e.call || s.phase != held {
+		return // cancelled, or the grant has ended
+	}
+	e.call = nil
+	switch {
+	case m.class == scripts.Done && !m.held:
+		s.lose(now, "gone from Redis", false)
+	case m.class == scripts.Done:
+		s.grant.deadline.Store(int64(deadlineOf(m.sent, m.call.lease)))
+		s.emit(effect{do: doDrop, grant: s.grant})
+		s.emit(effect{do: doKeep, grant: s.grant})
+		s.extended(e.waiting[0])
+	case m.class == scripts.Rejected:
+		r := e.waiting[0]
+		s.leaveExtension(r)
+		s.fail(r, scripts.Explain(m.err))
+	default:
+		if m.class == scripts.Unknown {
+			e.stale = max(e.stale, m.call.deadline)
+		}
+		e.failures++
+		e.retryAt = now + s.policy.backoff(e.failures)
+	}
+}
+
+func (s *lockState) extended(r *Request) {
+	if r.do == opAcquire {
+		s.hand(r)
+	} else {
+		r.until = s.grant.until()
+		s.answer(r, nil)
+	}
+	s.leaveExtension(r)
+}
+
+// leaveExtension takes r out; false when it is not there. The next has to wait until no copy of r's call can run any more.
+func (s *lockState) leaveExtension(r *Request) bool {
+	e := &s.extension
+	i := slices.Index(e.waiting, r)
+	if i < 0 {
+		return false
+	}
+	e.waiting = slices.Delete(e.waiting, i, i+1)
+	if i > 0 {
+		return true
+	}
+	if e.call != nil {
+		e.stale = max(e.stale, e.call.deadline)
+	}
+	e.call, e.failures, e.retryAt = nil, 0, e.stale
+	return true
+}

@@ -1,0 +1,30 @@
+package actors
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// The shell can panic too, while it carries out what the step decided. It has answered the request at hand then, and none of the
+// calls may have been sent: the rest is answered, nobody twice, and what may be left in Redis is released.
+func TestStep_PanicOfTheShell(t *testing.T) {
+	p := newPlayer(t, "the shell panics")
+	for _, line := range []string{"@0ms acquire a", "@1ms granted", "@2ms inspect i", "@3ms release a"} {
+		p.play(line)
+	}
+	p.out.Reset()
+	delete(p.checker.open, p.request("release a"))
+	effects := p.state.distrust(p.now)
+	p.check(p.checker.after(p.now, effects, true))
+	for i := range effects {
+		p.print(&effects[i])
+	}
+	p.play("@alarm")
+	assert.Equal(t, `answer inspect i "inspect 'orders': the lock's actor panicked"
+drop g1
+event lock "orders": lease g1 lost: an actor panicked
+alarm 4ms
+call ghost g1 deadline=2.004s
+`, p.out.String())
+}

@@ -1,0 +1,258 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// proc is one process: a lock state and its shell.
+type proc struct {
+	w       *world
+	name    string
+	state   *lockState
+	checker *stepChecker
+	policy  Policy
+
+	alarms     int // changes with every alarm effect: older timers mean nothing
+	watches    int // likewise
+	subscribed bool
+	pausedTo   time.Duration
+	timers     map[*Grant]int // the watchdog's, likewise
+	dead       map[string]bool
+	holds      []*Hold // that were given and not released
+	waiting    map[*Request]func(error)
+	stopped    bool
+}
+
+func newProc(w *world, name string, policy Policy) *proc {
+	p := &proc{
+		w: w, name: name, timers: map[*Grant]int{}, dead: map[string]bool{}, waiting: map[*Request]func(error){},
+	}
+	grants, serials := 0, uint64(0)
+	policy.NewID = func() string { grants++; return fmt.Sprintf("%s:%d", name, grants) }
+	policy.Serial = func() uint64 {
+		if w.chance(w.panics) {
+			panic("no serial")
+		}
+		serials++
+		return serials
+	}
+	policy.Jitter = w.upTo
+	p.policy = policy.withTimes()
+	p.state = &lockState{
+		policy: &p.policy, address: &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, alarmAt: never,
+	}
+	p.checker = newStepChecker(p.state)
+	return p
+}
+
+// What follows is what lockActor does.
+
+// post is a message to the lock actor; a paused process takes it later.
+func (p *proc) post(delay time.Duration, message any) {
+	p.w.at(max(p.w.now+delay, p.pausedTo), func() { p.take(message) })
+}
+
+func (p *proc) take(message any) {
+	if p.w.now < p.pausedTo {
+		p.post(0, message)
+		return
+	}
+	p.step(message)
+}
+
+func (p *proc) step(message any) {
+	w := p.w
+	if w.trace != nil {
+		w.logf("%s <- %s", p.name, describe(message))
+	}
+	if p.stopped {
+		p.refuse(message)
+		return
+	}
+	effects, panicked, err := p.checker.step(p.w.now, message)
+	if panicked != nil {
+		w.logf("%s  panic", p.name)
+		if r, ok := message.(*Request); ok {
+			p.answer(r, r.err)
+		}
+	}
+	for i := range effects {
+		p.carryOut(&effects[i])
+	}
+	if err != nil {
+		w.failf("%s: %T: %v", p.name, message, err)
+	}
+}
+
+// refuse answers what comes after the end, as the router does.
+func (p *proc) refuse(message any) {
+	if r, ok := message.(*Request); ok {
+		p.answer(r, protocol.ErrClosed)
+	}
+}
+
+func (p *proc) carryOut(e *effect) {
+	w := p.w
+	switch e.do {
+	case doCall:
+		w.logf("%s  call %s %s lease=%v deadline=%v", p.name, e.call.do.word(), e.call.grant, e.call.lease, e.call.deadline)
+		p.call(e.call, func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+	case doAnswer:
+		w.logf("%s  answer %v: %v", p.name, e.request.do, e.request.err)
+		p.answer(e.request, e.request.err)
+	case doKeep:
+		p.keep(e.grant)
+	case doDrop:
+		p.timers[e.grant]++
+		e.grant.kept.Store(false)
+	case doWatch, doUnwatch:
+		p.watch(e.do == doWatch)
+	case doAlarm:
+		p.setAlarm(e.at)
+	case doGuard:
+		if p.dead[e.pid.Id] {
+			p.post(0, requesterGone{e.pid})
+		}
+	case doEmit:
+		w.logf("%s  event %v", p.name, e.event)
+	case doStop:
+		p.stopped = true
+	}
+}
+
+func (p *proc) answer(r *Request, err error) {
+	then := p.waiting[r]
+	delete(p.waiting, r)
+	if r.do == opAcquire && err == nil {
+		p.holds = append(p.holds, r.hold)
+	}
+	if then != nil {
+		p.w.after(p.w.upTo(50*time.Microsecond), func() { then(err) })
+	}
+}
+
+func (p *proc) setAlarm(at time.Duration) {
+	if !p.w.chance(5) { // else the timer was just firing, and its message is on its way
+		p.alarms++
+	}
+	number := p.alarms
+	if at != never {
+		p.w.at(at+p.w.upTo(time.Millisecond), func() {
+			if number == p.alarms {
+				p.take(alarm{})
+			}
+		})
+	}
+}
+
+// watch subscribes, or ends that; news of an earlier subscription may still come.
+func (p *proc) watch(on bool) {
+	p.watches++
+	number := p.watches
+	p.w.after(p.w.upTo(time.Millisecond), func() {
+		if number == p.watches {
+			p.subscribed = on
+		}
+		if on && number == p.watches {
+			p.post(p.w.upTo(time.Millisecond), channelReady{})
+		}
+	})
+}
+
+// reconnect breaks the connection for messages; what is published meanwhile is lost.
+func (p *proc) reconnect() {
+	if p.subscribed {
+		p.subscribed = false
+		number := p.watches
+		p.w.after(p.w.upTo(50*time.Millisecond), func() {
+			if number == p.watches {
+				p.watch(true)
+			}
+		})
+	}
+	if !p.w.calm {
+		p.w.after(p.w.upTo(500*time.Millisecond), p.reconnect)
+	}
+}
+
+func (p *proc) pause() {
+	p.pausedTo = p.w.now + p.w.upTo(2*modelLease)
+	p.w.logf("%s pauses until %v", p.name, p.pausedTo)
+}
+
+func describe(message any) string {
+	text := fmt.Sprintf("%T", message)
+	switch m := message.(type) {
+	case *Request:
+		text = fmt.Sprintf("%v %p lease=%v try=%v owner=%v", m.do, m, m.lease, m.try, m.owner)
+	case cancelRequest:
+		text = fmt.Sprintf("cancel %v %p", m.request.do, m.request)
+	case *callDone:
+		text = fmt.Sprintf("%v %s %s held=%v granted=%v", m.class, m.call.do.word(), m.call.grant, m.held, m.acquired.Granted)
+	case grantDue:
+		text = "due " + m.grant.id
+	case grantGone:
+		text = "gone " + m.grant.id
+	}
+	return strings.TrimPrefix(text, "actors.")
+}
+
+// What follows is what the watchdog does.
+
+func (p *proc) keep(g *Grant) {
+	g.kept.Store(true)
+	at := g.until() - p.w.upTo(g.lease/64)
+	if g.watched {
+		at = g.until() + margin(g.lease) - g.lease + g.lease/3
+	}
+	p.arm(g, at)
+}
+
+func (p *proc) arm(g *Grant, at time.Duration) {
+	p.timers[g]++
+	number := p.timers[g]
+	p.w.at(max(at, p.pausedTo), func() {
+		if number == p.timers[g] {
+			p.due(g)
+		}
+	})
+}
+
+func (p *proc) due(g *Grant) {
+	now, deadline := p.w.now, g.until()
+	switch {
+	case deadline == 0 || !g.kept.Load():
+	case !g.watched || deadline <= now:
+		p.post(0, grantDue{g})
+	default:
+		renewal := &lockCall{do: callExtend, grant: g.id, lease: g.lease, deadline: min(deadline, now+Window(g.lease))}
+		p.call(renewal, func(done callDone) { p.renewed(g, done) })
+	}
+}
+
+func (p *proc) renewed(g *Grant, done callDone) {
+	now := p.w.now
+	switch {
+	case done.class != scripts.Done:
+		if g.until() == 0 || !g.kept.Load() {
+			return
+		}
+		g.suspect.Store(true)
+		p.post(0, grantDue{g})
+		if g.left(now) > 0 {
+			p.arm(g, now+modelLease/60+p.w.upTo(modelLease/30))
+		}
+	case !done.held:
+		p.post(0, grantGone{g})
+	case g.extend(now, deadlineOf(done.sent, g.lease)):
+		g.suspect.Store(false)
+		if g.kept.Load() {
+			p.arm(g, now+g.lease/3)
+		}
+	}
+}

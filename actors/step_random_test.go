@@ -1,0 +1,216 @@
+package actors
+
+import (
+	"container/heap"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+var (
+	oneSeed = flag.Uint64("seed", 0, "run the random model test with this seed alone, and print what happens")
+	seeds   = flag.Uint64("seeds", 3000, "how many seeds the random model test runs")
+)
+
+// TestStep_RandomModel lets a few processes contend for one lock: each a lockState, with a shell, a watchdog and users made up
+// here, around a model of the one key in Redis. The network delays, loses and cuts; processes pause; users cancel, extend,
+// re-enter, die and close. All of it follows from the seed. After every event:
+//
+//   - whoever may believe to hold the lock does so in Redis, so no two processes do;
+//   - whatever has the lock in Redis is known to its process, so it will be released;
+//   - the stepChecker is content.
+//
+// And when the users have gone and the network is well: every request was answered, the key is free, and all actors retire or have
+// closed.
+func TestStep_RandomModel(t *testing.T) {
+	if *oneSeed != 0 {
+		w := newWorld(*oneSeed)
+		w.trace = func(line string) { t.Log(line) }
+		if err := w.run(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	count := *seeds
+	if raceEnabled || testing.Short() {
+		count /= 10
+	}
+	for seed := uint64(1); seed <= count; seed++ {
+		if err := newWorld(seed).run(); err != nil {
+			t.Fatalf("%v\nsee more with: go test ./actors -run RandomModel -seed %d", err, seed)
+		}
+	}
+}
+
+// The times of the model. The lease is short, so that a second is long.
+const (
+	modelLease = 300 * time.Millisecond
+	modelUse   = time.Second      // users come for so long, and the network misbehaves
+	modelEnd   = 60 * time.Second // nothing may be going on any more
+)
+
+// world is everything around the lock states.
+type world struct {
+	random *rand.Rand
+	now    time.Duration
+	events eventHeap
+	order  int
+	steps  int
+	calm   bool // the users have gone, and the network is well
+	faults int  // percent of calls that something happens to
+	panics int  // percent of leases whose giving panics
+	trace  func(string)
+	err    error
+
+	holder  string          // field of the key, "" when it is free
+	expires time.Duration   // of the key
+	excused bool            // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
+	removed map[string]bool // grants whose key somebody deleted: nobody can know
+	procs   []*proc
+	owners  uint64
+}
+
+type event struct {
+	at    time.Duration
+	order int
+	do    func()
+}
+
+type eventHeap []event
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}}
+	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
+	w.panics = []int{0, 0, 0, 0, 5}[w.random.IntN(5)]
+	count := 2 + w.random.IntN(3)
+	policy := Policy{Lease: modelLease, HandoffMax: 1 + w.random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4}
+	for i := range count {
+		w.procs = append(w.procs, newProc(w, string(rune('A'+i)), policy))
+	}
+	for _, p := range w.procs {
+		for range 1 + w.random.IntN(4) {
+			w.after(w.upTo(20*time.Millisecond), newUser(p).next)
+		}
+		w.after(w.upTo(modelUse), p.reconnect)
+		if w.chance(30) {
+			w.after(w.upTo(modelUse), p.pause)
+		}
+		if w.chance(20) {
+			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{}) })
+		}
+		if w.chance(2) {
+			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{}); p.post(0, closeLock{abort: true}) })
+		}
+	}
+	if w.chance(30) {
+		w.after(w.upTo(20*time.Millisecond), w.peer)
+	}
+	if w.chance(10) {
+		w.after(w.upTo(modelUse), w.remove)
+	}
+	w.after(modelUse, func() { w.calm = true })
+	return w
+}
+
+func (w *world) chance(percent int) bool { return w.random.IntN(100) < percent }
+
+// upTo is a random time below its argument.
+func (w *world) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.random.Int64N(max(int64(d), 1)))
+}
+
+func (w *world) after(d time.Duration, do func()) { w.at(w.now+d, do) }
+
+func (w *world) at(at time.Duration, do func()) {
+	w.order++
+	heap.Push(&w.events, event{max(at, w.now), w.order, do})
+}
+
+func (w *world) logf(format string, args ...any) {
+	if w.trace != nil {
+		w.trace(fmt.Sprintf("%10v  ", w.now.Round(time.Microsecond)) + fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) failf(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("at %v: %s", w.now, fmt.Sprintf(format, args...))
+	}
+}
+
+// run plays until nothing is left to happen.
+func (w *world) run() error {
+	for len(w.events) > 0 && w.err == nil {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+		w.checkHolders()
+		w.checkOrphan()
+		if w.steps++; w.steps > 100_000 || w.now > modelEnd {
+			w.failf("it does not come to an end")
+		}
+	}
+	if w.err == nil {
+		w.checkEnd()
+	}
+	return w.err
+}
+
+// checkHolders: a lease that is valid here is valid in Redis.
+func (w *world) checkHolders() {
+	for _, p := range w.procs {
+		p.holds = slices.DeleteFunc(p.holds, func(h *Hold) bool { return h.state.Load() != holdOpen })
+		for _, h := range p.holds {
+			if h.Valid(w.now) && (w.holder != h.grant.id || w.now >= w.expires) && !w.removed[h.grant.id] {
+				w.failf("%s believes to hold %s until %v, but Redis has %q until %v", p.name, h.grant.id, h.Until(), w.holder, w.expires)
+			}
+		}
+	}
+}
+
+// checkOrphan: what has the lock in Redis is wanted, asked for, or being released.
+func (w *world) checkOrphan() {
+	if w.holder == "" || w.holder == "peer" || w.now >= w.expires || w.excused {
+		return
+	}
+	p := w.procs[w.holder[0]-'A']
+	s := p.state
+	if s.grant != nil && s.grant.id == w.holder || s.trial.id == w.holder {
+		return
+	}
+	if !slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == w.holder }) {
+		w.failf("%s has forgotten %s, which has the lock until %v", p.name, w.holder, w.expires)
+	}
+}
+
+func (w *world) checkEnd() {
+	if w.now += 2 * modelLease; w.holder != "" && w.now < w.expires {
+		w.failf("the key is left to %s until %v", w.holder, w.expires)
+	}
+	for _, p := range w.procs {
+		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
+			w.failf("%s: %d requests are not answered", p.name, len(p.checker.open))
+		}
+		if !p.stopped {
+			p.step(tryRetire{})
+		}
+		if !p.stopped {
+			w.failf("%s is not idle: %+v", p.name, *p.state)
+		}
+	}
+}

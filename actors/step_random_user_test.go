@@ -1,0 +1,172 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// user acquires and releases, one lease after the other, sometimes as an actor.
+type user struct {
+	p     *proc
+	pid   *actor.PID // nil: a goroutine
+	owner protocol.Owner
+	ids   uint64
+}
+
+func newUser(p *proc) *user {
+	p.w.owners++
+	u := &user{p: p}
+	if p.w.chance(30) {
+		u.pid = actor.NewPID("here", fmt.Sprint("user", p.w.owners))
+	}
+	if p.w.chance(30) { // some share an owner
+		u.owner = protocol.NewOwner(p.name, p.w.random.Uint64N(3))
+	}
+	return u
+}
+
+func (u *user) request(do operation, then func(error)) *Request {
+	u.ids++
+	r := &Request{do: do, address: u.p.state.address, requester: u.pid, id: u.ids}
+	u.p.waiting[r] = then
+	return r
+}
+
+// send is a request on its way through the router.
+func (u *user) send(r *Request) { u.p.post(u.p.w.upTo(100*time.Microsecond), r) }
+
+func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.Id] }
+
+// next is the next thing that this user does, if it is not the end.
+func (u *user) next() {
+	w := u.p.w
+	switch {
+	case w.calm || u.gone() || u.p.stopped:
+	case w.chance(3):
+		u.send(u.request(opInspect, func(error) { u.think() }))
+	case w.now > modelUse/2 && w.chance(1):
+		u.send(u.request(opForceRelease, func(error) { u.think() }))
+	case w.chance(1):
+		u.p.post(0, tryRetire{})
+		u.think()
+	default:
+		u.acquire(u.think)
+	}
+}
+
+func (u *user) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
+
+func (u *user) acquire(then func()) {
+	w := u.p.w
+	h := &Hold{}
+	r := u.request(opAcquire, func(err error) {
+		if err != nil {
+			then()
+			return
+		}
+		w.after(u.holding(), func() { u.use(h, then) })
+	})
+	r.hold, r.owner, r.try = h, u.owner, w.chance(20)
+	if w.chance(30) {
+		r.lease = 50*time.Millisecond + w.upTo(500*time.Millisecond)
+	}
+	u.send(r)
+	if w.chance(30) {
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+	}
+	if u.pid != nil && w.chance(3) {
+		w.after(w.upTo(50*time.Millisecond), u.die)
+	}
+}
+
+// holding is mostly short, and sometimes longer than any lease.
+func (u *user) holding() time.Duration {
+	if u.p.w.chance(95) {
+		return u.p.w.upTo(3 * time.Millisecond)
+	}
+	return u.p.w.upTo(4 * modelLease)
+}
+
+// use does something under the lease and then releases it.
+func (u *user) use(h *Hold, then func()) {
+	w := u.p.w
+	switch {
+	case u.gone():
+	case w.chance(10) && !w.calm: // re-enter, or wait for itself in vain until it cancels or its lease ends
+		release := func() { w.after(u.holding(), func() { u.release(h, then) }) }
+		if u.owner.IsZero() {
+			release()
+		} else {
+			u.acquire(release)
+		}
+	case w.chance(20) || h.Fixed() && w.chance(50):
+		for range 1 + w.random.IntN(3) {
+			w.after(w.upTo(20*time.Millisecond), func() { u.extend(h) })
+		}
+		w.after(u.holding(), func() { u.release(h, then) })
+	default:
+		u.release(h, then)
+	}
+}
+
+func (u *user) extend(h *Hold) {
+	w := u.p.w
+	if u.gone() {
+		return
+	}
+	r := u.request(opExtend, func(error) {})
+	r.hold, r.lease = h, 50*time.Millisecond+w.upTo(time.Second)
+	if u.pid != nil {
+		r.hold, r.serial = nil, h.serial
+	}
+	u.send(r)
+	if w.chance(20) {
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+	}
+}
+
+func (u *user) release(h *Hold, then func()) {
+	w := u.p.w
+	r := u.request(opRelease, func(err error) {
+		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
+			w.failf("%s: released once, but: %v", u.p.name, err)
+		}
+		then()
+	})
+	switch {
+	case u.gone():
+		delete(u.p.waiting, r)
+		return
+	case u.pid != nil:
+		r.serial = h.serial
+	case h.claim():
+		r.hold = h
+	default: // lost
+		delete(u.p.waiting, r)
+		then()
+		return
+	}
+	u.send(r)
+	if w.chance(5) {
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+	}
+}
+
+// die is the end of an actor: nobody will hear its answers.
+func (u *user) die() {
+	u.p.dead[u.pid.Id] = true
+	for r := range u.p.waiting {
+		if r.requester == u.pid {
+			delete(u.p.waiting, r)
+		}
+	}
+	u.p.w.logf("%s: %s dies", u.p.name, u.pid.Id)
+	if u.p.checker.guarded[u.pid.String()] {
+		u.p.post(0, requesterGone{u.pid})
+	}
+}
