@@ -11,6 +11,7 @@ import (
 // Lease is what you hold: it exists only once a lock was acquired. Safe for concurrent use.
 type Lease struct {
 	engine *actors.Engine
+	name   string
 	hold   actors.Hold
 }
 
@@ -46,8 +47,13 @@ func (l *Lease) ExpiresAt() time.Time {
 // Context returns a context that ends with the lease, or with parent. Its cause is then the lease's Err. Call cancel when done.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	l.hold.OnEnd(func(err error) { cancel(err) })
-	return ctx, func() { cancel(context.Canceled) }
+	forget := l.hold.OnEnd(func(err error) { cancel(err) })
+	stop := context.AfterFunc(parent, forget) // a lease may outlive many contexts
+	return ctx, func() {
+		cancel(context.Canceled)
+		forget()
+		stop()
+	}
 }
 
 // Token is the fencing token of a fenced lock; 0 for other kinds.
@@ -57,7 +63,7 @@ func (l *Lease) Token() int64 { return 0 }
 func (l *Lease) ID() string { return l.hold.ID() }
 
 // Name is the lock's name.
-func (l *Lease) Name() string { return l.hold.Address().Name }
+func (l *Lease) Name() string { return l.name }
 
 // notAcquired is the error of a grant that was given up.
 func (l *Lease) notAcquired(cause error) error {

@@ -59,7 +59,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
-	lease := &Lease{engine: l.rt.engine}
+	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
 	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	if spec.Owner.IsZero() {
 		spec.Owner = l.rt.NewOwner()
 	}
-	lease := &Lease{engine: l.rt.engine}
+	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
 	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
 		return err
 	}

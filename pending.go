@@ -12,7 +12,6 @@ type Pending struct {
 	lease   Lease
 	request *actors.Request
 	stop    func()
-	sent    chan struct{} // request and stop are set
 	done    chan struct{}
 
 	mu        sync.Mutex
@@ -26,7 +25,7 @@ type Pending struct {
 // The lease must be taken with Pending.Lease, or given up with Pending.Cancel.
 func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending {
 	p := &Pending{done: make(chan struct{}), stop: func() {}}
-	p.lease.engine = l.rt.engine
+	p.lease.engine, p.lease.name = l.rt.engine, l.address.Name
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {
 		p.finish(err)
@@ -46,8 +45,12 @@ func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending
 // finish is called once, by an actor.
 func (p *Pending) finish(err error) {
 	p.mu.Lock()
+	unwanted := p.cancelled && err == nil
+	if unwanted { // granted while the cancel was on its way
+		err = p.lease.notAcquired(context.Canceled)
+	}
 	p.err, p.answered = err, true
-	stop, unwanted := p.stop, p.cancelled && err == nil
+	stop := p.stop
 	p.mu.Unlock()
 	stop()
 	if unwanted {

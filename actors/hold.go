@@ -25,7 +25,7 @@ type Hold struct {
 
 	mu    sync.Mutex // guards what follows; never held while calling out
 	done  chan struct{}
-	onEnd []func(error)
+	onEnd map[*func(error)]struct{}
 	err   error
 }
 
@@ -78,15 +78,24 @@ func (h *Hold) Err() error {
 }
 
 // OnEnd has f called once with the reason when the hold ends, at once if it has ended; f must not block.
-func (h *Hold) OnEnd(f func(error)) {
+// forget takes that back.
+func (h *Hold) OnEnd(f func(error)) (forget func()) {
 	h.mu.Lock()
 	err := h.err
 	if err == nil {
-		h.onEnd = append(h.onEnd, f)
+		if h.onEnd == nil {
+			h.onEnd = map[*func(error)]struct{}{}
+		}
+		h.onEnd[&f] = struct{}{}
 	}
 	h.mu.Unlock()
 	if err != nil {
 		f(err)
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.onEnd, &f)
 	}
 }
 
@@ -117,7 +126,7 @@ func (h *Hold) finish(err error) {
 		close(h.done)
 	}
 	h.mu.Unlock()
-	for _, f := range onEnd {
-		f(err)
+	for f := range onEnd {
+		(*f)(err)
 	}
 }
