@@ -35,11 +35,16 @@ var passing = []string{
 
 // Classify sorts an error of go-redis, or nil, into its class.
 func Classify(err error) Class {
+	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it as it is
+		return Done
+	}
+	return classify(err)
+}
+
+func classify(err error) Class {
 	var server redis.Error
 	var network *net.OpError
 	switch {
-	case err == nil, errors.Is(err, redis.Nil):
-		return Done
 	case errors.Is(err, redis.ErrClosed):
 		return Rejected
 	case errors.As(err, &server):

@@ -16,6 +16,7 @@ type Script struct {
 	Name   string // as its file, without .lua
 	Source string
 	SHA    string // what EVALSHA calls it by
+	sha    any    // the same, boxed once
 }
 
 //go:embed lib/*.lua
@@ -39,7 +40,8 @@ func load(name, source string) *Script {
 		b.Write(text)
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // as above.
-	return &Script{Name: name, Source: b.String(), SHA: hex.EncodeToString(sum[:])}
+	sha := hex.EncodeToString(sum[:])
+	return &Script{Name: name, Source: b.String(), SHA: sha, sha: sha}
 }
 
 // Call is one script call, ready to be sent: the whole EVALSHA command, so that sending copies nothing.
@@ -54,7 +56,7 @@ type Call struct {
 // newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
 func newCall(s *Script, keys, args, notAfter int) Call {
 	c := Call{Script: s, Command: make([]any, 3, 3+keys+args)}
-	c.Command[0], c.Command[1], c.Command[2] = "evalsha", s.SHA, keys
+	c.Command[0], c.Command[1], c.Command[2] = "evalsha", s.sha, keys
 	if notAfter >= 0 {
 		c.notAfter = 3 + keys + notAfter
 	}

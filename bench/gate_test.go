@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// workload is who wants what. The first contender is compared with each of the others.
+type workload struct {
+	name       string
+	goroutines int
+	distinct   bool // a lock for each goroutine, or one for all
+	unit       string
+	scripts    int64 // EVALSHA for each of them, exactly; 0: it depends
+	contenders []contender
+	atLeast    map[string]float64 // gates: the first contender's rate over the named one's
+}
+
+var workloads = []workload{
+	{"hot", 64, false, "pairs", 0, []contender{
+		viaHoldfast, viaRedislock("redislock-1ms", time.Millisecond, 0), viaRedislock("redislock-10ms", 10*time.Millisecond, 0),
+	}, map[string]float64{"redislock-1ms": 12, "redislock-10ms": 12}},
+	{"distinct", 64, true, "pairs", 2, apart, map[string]float64{"redislock": 1.5}},
+	{"distinct", 1000, true, "pairs", 2, apart, nil},
+	{"alone", 1, true, "pairs", 2, []contender{viaHoldfast, viaBare("bare", 0), viaRedislock("redislock", time.Millisecond, 0)}, nil},
+}
+
+// apart are the contenders for locks that nobody else wants.
+var apart = []contender{
+	viaHoldfast,
+	viaRedislock("redislock", time.Millisecond, 0),
+	viaAutoPipeline("redislock-autopipeline", time.Millisecond),
+	viaBare("bare", 0),
+	viaBatches("bare-batches", 2),
+	viaSocket("floor", 2),
+}
+
+// nameOf gives the locks of a workload; each contender has its own, since their formats differ.
+func (w workload) nameOf(c contender) func(int) string {
+	return func(goroutine int) string {
+		if !w.distinct {
+			goroutine = 0
+		}
+		return fmt.Sprintf("bench:%s:%d:%s:%d", w.name, w.goroutines, c.name, goroutine)
+	}
+}
+
+func (w workload) String() string { return fmt.Sprintf("%s-%d", w.name, w.goroutines) }
+
+func (w workload) open(tb testing.TB, c contender) load {
+	l := c.open(tb, w.goroutines, w.nameOf(c))
+	measure(tb, l, 0, 4*w.goroutines) // connections, scripts, buffers
+	return l
+}
+
+// check counts what the server ran. A contender that does not wait for its replies would look fast, and slow down the next one.
+func (w workload) check(s *sample) error {
+	if want := w.scripts * int64(s.wait.n); w.scripts > 0 && s.scripts != want {
+		return fmt.Errorf("the server ran %d scripts for %d %s, not %d", s.scripts, s.wait.n, w.unit, want)
+	}
+	return nil
+}
+
+func BenchmarkPair(b *testing.B) { benchmark(b, workloads) }
+
+func benchmark(b *testing.B, workloads []workload) {
+	for _, w := range workloads {
+		b.Run(w.String(), func(b *testing.B) {
+			for _, c := range w.contenders {
+				b.Run("by="+c.name, func(b *testing.B) {
+					l := w.open(b, c)
+					b.ReportAllocs()
+					b.ResetTimer()
+					s := measure(b, l, 0, b.N)
+					b.StopTimer()
+					if err := w.check(s); err != nil {
+						b.Fatal(err)
+					}
+					b.ReportMetric(s.rate(), w.unit+"/s")
+					b.ReportMetric(s.scriptsPerPair(), "scripts/op")
+					b.ReportMetric(s.cpuPerPair(), "cpu-us/op")
+					b.ReportMetric(s.serverPerPair(), "server-us/op")
+					b.ReportMetric(micros(s.wait.at(0.5)), "p50-us")
+					b.ReportMetric(micros(s.wait.at(0.99)), "p99-us")
+					b.ReportMetric(micros(s.wait.max), "max-us")
+				})
+			}
+		})
+	}
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// gateVar turns on the tests that measure for long and fail when a figure is not reached.
+const gateVar = "HOLDFAST_GATE"
+
+func needGate(t *testing.T) {
+	if os.Getenv(gateVar) == "" {
+		t.Skipf("measures for long: set %s=1", gateVar)
+	}
+}
+
+var (
+	rounds = flag.Int("rounds", 7, "how often TestGate measures each contender")
+	window = flag.Duration("window", time.Second, "for how long it does each time")
+	only   = flag.String("only", "", "the one workload that it measures, for example hot-64")
+)
+
+// TestGate measures the contenders in turn, round by round, so that whatever else the machine does meets them all alike, and
+// compares within each round.
+func TestGate(t *testing.T) { gate(t, workloads) }
+
+func gate(t *testing.T, workloads []workload) {
+	needGate(t)
+	for _, w := range workloads {
+		if *only == "" || *only == w.String() {
+			t.Run(w.String(), w.gate)
+		}
+	}
+}
+
+func (w workload) gate(t *testing.T) {
+	loads := make([]load, len(w.contenders))
+	for i, c := range w.contenders {
+		loads[i] = w.open(t, c)
+	}
+	samples := make([][]*sample, len(loads))
+	for range *rounds {
+		for i, l := range loads {
+			s := measure(t, l, *window, 0)
+			if err := w.check(s); err != nil {
+				t.Fatalf("%s: %v: the figures mean nothing", w.contenders[i].name, err)
+			}
+			samples[i] = append(samples[i], s)
+		}
+	}
+	t.Logf("\n%s", w.table(samples))
+	for i, c := range w.contenders {
+		ratio, _, _ := spread(ratios(samples[0], samples[i]))
+		if want := w.atLeast[c.name]; ratio < want {
+			t.Errorf("%s: %.2f x %s, must be at least %.1f x", w, ratio, c.name, want)
+		}
+	}
+}
+
+// table has medians over the rounds, and in brackets the lowest and the highest round. The last four columns are per pair.
+func (w workload) table(samples [][]*sample) string {
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s\t%s/s\t\t%s is\t\tp50\tp99\tmax\tp99/mean\tscripts\tcpu us\tserver us\tallocs\n", w, w.unit, w.contenders[0].name)
+	for i, c := range w.contenders {
+		rate, lowest, highest := spread(each(samples[i], (*sample).rate))
+		ratio, least, most := spread(ratios(samples[0], samples[i]))
+		median := func(f func(s *sample) float64) float64 {
+			m, _, _ := spread(each(samples[i], f))
+			return m
+		}
+		quantile := func(q float64) string {
+			return time.Duration(median(func(s *sample) float64 { return float64(s.wait.at(q)) })).Round(time.Microsecond).String()
+		}
+		fmt.Fprintf(t, "%s\t%.0f\t[%.0f %.0f]\t%.2f x\t[%.2f %.2f]\t%s\t%s\t%s\t%.1f\t%.3f\t%.1f\t%.1f\t%.0f\n",
+			c.name, rate, lowest, highest, ratio, least, most, quantile(0.5), quantile(0.99), quantile(1),
+			median(func(s *sample) float64 { return float64(s.wait.at(0.99)) / float64(max(s.wait.mean(), 1)) }),
+			median((*sample).scriptsPerPair), median((*sample).cpuPerPair), median((*sample).serverPerPair), median((*sample).allocsPerPair))
+	}
+	_ = t.Flush()
+	return text.String()
+}
+
+func each(samples []*sample, f func(*sample) float64) []float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = f(s)
+	}
+	return values
+}
+
+// ratios compares two contenders round by round.
+func ratios(first, second []*sample) []float64 {
+	values := make([]float64, len(first))
+	for i := range first {
+		values[i] = first[i].rate() / second[i].rate()
+	}
+	return values
+}
+
+// spread is the median, the lowest and the highest.
+func spread(values []float64) (median, lowest, highest float64) {
+	s := slices.Sorted(slices.Values(values))
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2, s[0], s[n-1]
+}
+
+// TestContenders_AllWork runs each of them shortly, so that a benchmark which cannot work is noticed without being measured.
+func TestContenders_AllWork(t *testing.T) {
+	for _, w := range append(slices.Clone(workloads), gatewayWorkloads...) {
+		for _, c := range w.contenders {
+			t.Run(w.String()+"/"+c.name, func(t *testing.T) {
+				pairs := 2*w.goroutines + 1
+				s := measure(t, w.open(t, c), 0, pairs)
+				if s.pairs != int64(pairs) || s.wait.n != uint64(pairs) {
+					t.Errorf("%d pairs and %d waits, want %d", s.pairs, s.wait.n, pairs)
+				}
+				if err := w.check(s); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package bench
+
+import (
+	"context"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// waits is a histogram of durations, exact to 1/32 of a value. Recording allocates nothing.
+type waits struct {
+	counts [64 << subBits]uint64
+	n      uint64
+	sum    time.Duration
+	max    time.Duration
+}
+
+const subBits = 5 // 32 buckets per power of two
+
+func (w *waits) add(d time.Duration) {
+	w.counts[bucketOf(d)]++
+	w.n++
+	w.sum += d
+	w.max = max(w.max, d)
+}
+
+func bucketOf(d time.Duration) int {
+	v := uint64(max(d, 0))
+	if v < 1<<subBits {
+		return int(v)
+	}
+	shift := bits.Len64(v) - subBits - 1
+	return (shift+1)<<subBits + int(v>>shift) - 1<<subBits
+}
+
+// lowest is the smallest duration of a bucket.
+func lowest(bucket int) time.Duration {
+	if bucket < 1<<subBits {
+		return time.Duration(bucket)
+	}
+	shift := bucket>>subBits - 1
+	return time.Duration(bucket&(1<<subBits-1)+1<<subBits) << shift
+}
+
+func (w *waits) merge(other *waits) {
+	for i, n := range other.counts {
+		w.counts[i] += n
+	}
+	w.n += other.n
+	w.sum += other.sum
+	w.max = max(w.max, other.max)
+}
+
+// at is the wait that the share q of all waits does not exceed.
+func (w *waits) at(q float64) time.Duration {
+	rank := uint64(q * float64(w.n))
+	for i, n := range w.counts {
+		if rank < n {
+			return min(lowest(i), w.max)
+		}
+		rank -= n
+	}
+	return w.max
+}
+
+func (w *waits) mean() time.Duration {
+	if w.n == 0 {
+		return 0
+	}
+	return w.sum / time.Duration(w.n)
+}
+
+// sample is one measured stretch.
+type sample struct {
+	pairs   int64 // acquire and release, both finished within the stretch
+	elapsed time.Duration
+	cpu     time.Duration // of this process
+	server  time.Duration // CPU of the server, for all whose wait was noted
+	scripts int64         // EVALSHA that the server ran, for all whose wait was noted
+	allocs  uint64        // on this process's heap, for the same
+	wait    waits         // of the acquires
+}
+
+func (s *sample) rate() float64 { return float64(s.pairs) / s.elapsed.Seconds() }
+
+// These count the pairs too that ended after the stretch.
+
+func (s *sample) scriptsPerPair() float64 { return float64(s.scripts) / float64(max(s.wait.n, 1)) }
+
+func (s *sample) allocsPerPair() float64 { return float64(s.allocs) / float64(max(s.wait.n, 1)) }
+
+func (s *sample) serverPerPair() float64 { return micros(s.server) / float64(max(s.wait.n, 1)) }
+
+// cpuPerPair is in microseconds.
+func (s *sample) cpuPerPair() float64 { return micros(s.cpu) / float64(max(s.pairs, 1)) }
+
+// stretch is what the goroutines of a load share: how much there still is to do.
+type stretch struct {
+	context.Context
+	left    atomic.Int64 // pairs, when a number of them is to be done
+	stopped atomic.Bool
+	failure atomic.Pointer[error]
+}
+
+// take reserves up to n pairs; 0: it is over.
+func (s *stretch) take(n int) int {
+	if s.stopped.Load() {
+		return 0
+	}
+	return int(min(int64(n), s.left.Add(-int64(n))+int64(n)))
+}
+
+// fail ends the stretch.
+func (s *stretch) fail(err error) {
+	s.failure.CompareAndSwap(nil, &err)
+	s.stopped.Store(true)
+}
+
+// worker is one goroutine's part of a stretch.
+type worker struct {
+	*stretch
+	number int
+	pairs  int64
+	wait   waits
+}
+
+// done notes n pairs, whose acquires took that long. Pairs that end after the stretch do not count, their waits do: leaving out
+// who waits at the end would flatter.
+func (w *worker) done(n int, wait time.Duration) {
+	for range n {
+		w.wait.add(wait)
+	}
+	if !w.stopped.Load() {
+		w.pairs += int64(n)
+	}
+}
+
+// load is what the goroutines of one contender do, each until take returns 0.
+type load struct {
+	goroutines int
+	work       func(w *worker)
+}
+
+// measure runs a load: for the window, or when that is 0 for that many pairs.
+func measure(tb testing.TB, l load, window time.Duration, pairs int) *sample {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	s := &stretch{Context: ctx}
+	s.left.Store(int64(pairs))
+	if window > 0 {
+		s.left.Store(1 << 60)
+	}
+	workers := make([]worker, l.goroutines)
+	var group sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range workers {
+		workers[i].stretch, workers[i].number = s, i
+		group.Go(func() {
+			<-begin
+			l.work(&workers[i])
+		})
+	}
+	runtime.GC()
+	result := &sample{scripts: -scriptCalls(tb), server: -serverCPU(tb)}
+	mallocs := mallocCount()
+	result.cpu = -cpuTime(tb)
+	start := time.Now()
+	close(begin)
+	if window > 0 {
+		<-time.After(window)
+		s.stopped.Store(true)
+		result.elapsed = time.Since(start)
+		result.cpu += cpuTime(tb)
+	}
+	group.Wait()
+	if window == 0 {
+		result.elapsed = time.Since(start)
+		result.cpu += cpuTime(tb)
+	}
+	result.allocs = mallocCount() - mallocs
+	result.server += serverCPU(tb)
+	result.scripts += scriptCalls(tb)
+	if err := s.failure.Load(); err != nil {
+		tb.Fatal(*err)
+	}
+	for i := range workers {
+		result.pairs += workers[i].pairs
+		result.wait.merge(&workers[i].wait)
+	}
+	return result
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime(tb testing.TB) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func mallocCount() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+func TestWaits_QuantilesAreExactToABucket(t *testing.T) {
+	var w waits
+	for i := 1; i <= 100_000; i++ {
+		w.add(time.Duration(i) * time.Microsecond)
+	}
+	for q, want := range map[float64]time.Duration{0.5: 50 * time.Millisecond, 0.99: 99 * time.Millisecond, 1: 100 * time.Millisecond} {
+		if got := w.at(q); got > want+time.Microsecond || got < want-want/32 {
+			t.Errorf("at(%v) is %v, want about %v", q, got, want)
+		}
+	}
+	for _, d := range []time.Duration{0, 1, 31, 32, 33, 63, 64, 1000, 1<<40 + 12345} {
+		if low, next := lowest(bucketOf(d)), lowest(bucketOf(d)+1); d < low || d >= next {
+			t.Errorf("%d is in the bucket from %d to %d", d, low, next)
+		}
+	}
+}
