@@ -1,0 +1,149 @@
+package holdfast_test
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestCheck_FindsNothingWrong(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{})
+		assert.NoError(t, rt.Check(t.Context()))
+		assert.NoError(t, rt.Check(t.Context()), "again")
+		for _, key := range p.redis.Keys(t.Context(), "*").Val() {
+			assert.NotContains(t, key, rt.ID(), "nothing of it stays")
+		}
+	})
+}
+
+// asUser is a runtime for a user that may do no more than what the rules say.
+func asUser(t *testing.T, server *redistest.Server, rules []string, options holdfast.Options) *holdfast.Runtime {
+	const name, password = "app", "canary-password"
+	rules = append([]string{"reset", "on", ">" + password}, rules...)
+	require.NoError(t, server.Client(t).ACLSetUser(t.Context(), name, rules...).Err())
+	return newRuntime(t, clientWith(t, &redis.Options{Addr: server.Addr(), Username: name, Password: password}), options)
+}
+
+// leastRights are the rules that SECURITY.md recommends.
+func leastRights(t *testing.T) []string {
+	block := regexp.MustCompile("(?s)ACL SETUSER app on >PASSWORD (.*?)```").FindStringSubmatch(read(t, "SECURITY.md"))
+	require.NotNil(t, block)
+	return strings.Fields(block[1])
+}
+
+func appKeys(name string) string { return "app:" + name }
+
+func TestCheck_UserWithTheRecommendedRights(t *testing.T) {
+	t.Parallel()
+	onOwnServer(t, func(t *testing.T, p *place) {
+		rt := asUser(t, p.server, leastRights(t), holdfast.Options{NameMapper: appKeys, Lease: 600 * time.Millisecond})
+		require.NoError(t, rt.Check(t.Context()))
+
+		lease := acquire(t, p.lock(rt))
+		other := asUser(t, p.server, leastRights(t), holdfast.Options{NameMapper: appKeys})
+		waiting := p.lock(other).AcquireAsync(t.Context())
+		channel := "redisson_lock__channel:{" + appKeys(p.name) + "}"
+		await(t, "a subscription", func() bool { return p.redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
+		stays(t, "it is renewed", 900*time.Millisecond, lease.Valid)
+		held, err := p.lock(other).ForceRelease(t.Context())
+		require.NoError(t, err)
+		assert.True(t, held)
+		lease, err = waiting.Lease()
+		require.NoError(t, err)
+		fixed := p.lock(other).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
+		release(t, lease)
+		lease, err = fixed.Lease()
+		require.NoError(t, err)
+		_, err = p.lock(rt).TryAcquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		state, err := p.lock(rt).Inspect(t.Context())
+		require.NoError(t, err)
+		assert.True(t, state.Held)
+		release(t, lease)
+	})
+}
+
+func TestCheck_NamesTheMissingRight(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cases := map[string]string{ // a rule that is taken away, and what the error says
+		"~app:*":                         "no permissions to access",
+		"~redisson_lock__channel:{app:*": "no permissions to access",
+		"&redisson_lock__channel:{app:*": "channel",
+		"+ping":                          "ping",
+		"+evalsha":                       "evalsha",
+		"+script|load":                   "script|load",
+		"+subscribe":                     "subscribe",
+	}
+	for _, rule := range leastRights(t) {
+		command, inScripts := strings.CutPrefix(rule, "+")
+		if _, known := cases[rule]; !known && inScripts && command != "hello" && command != "unsubscribe" {
+			cases[rule] = command
+		}
+	}
+	for rule, text := range cases {
+		var rules []string
+		for _, r := range leastRights(t) {
+			if r != rule {
+				rules = append(rules, r)
+			}
+		}
+		require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())
+		err := asUser(t, server, rules, holdfast.Options{NameMapper: appKeys}).Check(t.Context())
+		if assert.Error(t, err, "without %s", rule) {
+			assert.Contains(t, strings.ToLower(err.Error()), text, "without %s", rule)
+			assert.NotContains(t, err.Error(), "canary-password")
+		}
+	}
+}
+
+func TestCheck_WarnsOfEviction(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(t), holdfast.Options{})
+	err := rt.Check(t.Context())
+	assert.ErrorContains(t, err, "maxmemory-policy")
+	assert.ErrorContains(t, err, "allkeys-lru")
+	assert.ErrorContains(t, err, "noeviction")
+}
+
+func TestCheck_ServerOutOfReach(t *testing.T) {
+	t.Parallel()
+	rt := newRuntime(t, clientWith(t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), holdfast.Options{})
+	err := rt.Check(t.Context())
+	var network *net.OpError
+	assert.ErrorAs(t, err, &network, "the cause stays reachable")
+
+	server := redistest.Start(t)
+	rt = newRuntime(t, server.Client(t), holdfast.Options{})
+	server.Pause()
+	defer server.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	assert.ErrorIs(t, rt.Check(ctx), context.DeadlineExceeded)
+	assert.Less(t, time.Since(start), 2*time.Second)
+}
+
+func TestCheck_WrongPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "right")
+	rt := newRuntime(t, clientWith(t, &redis.Options{Addr: server.Addr(), Password: "canary-password"}), holdfast.Options{})
+	err := rt.Check(t.Context())
+	assert.ErrorContains(t, err, "WRONGPASS")
+	assert.NotContains(t, err.Error(), "canary-password")
+	_, err = rt.Lock(redistest.Name(t)).TryAcquire(t.Context())
+	assert.ErrorContains(t, err, "WRONGPASS")
+	assert.NotContains(t, err.Error(), "canary-password")
+}

@@ -1,0 +1,312 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A lock that is taken by this runtime or by another one: every way not to get it tells by whom.
+func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error){
+		"try": func(t *testing.T, lock *holdfast.Lock, _ time.Duration) (err, cause error) {
+			_, err = lock.TryAcquire(t.Context())
+			return err, nil
+		},
+		"wait elapsed": func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error) {
+			_, err = lock.Acquire(t.Context(), holdfast.WithWait(wait))
+			return err, nil
+		},
+		"wait elapsed, async": func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error) {
+			_, err = lock.AcquireAsync(t.Context(), holdfast.WithWait(wait)).Lease()
+			return err, nil
+		},
+		"deadline": func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error) {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			_, err = lock.Acquire(ctx)
+			return err, context.DeadlineExceeded
+		},
+		"cancelled": func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer time.AfterFunc(wait, cancel).Stop()
+			_, err = lock.Acquire(ctx)
+			return err, context.Canceled
+		},
+	}
+	everywhere(t, func(t *testing.T, p *place) {
+		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
+		lease := acquire(t, p.lock(rt))
+		for way, try := range ways {
+			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.lock(rt), "another": p.lock(other)} {
+				t.Run(way+", "+who, func(t *testing.T) {
+					var busy *holdfast.BusyError
+					for wait := 30 * time.Millisecond; wait < patience; wait *= 4 { // on a busy machine Redis has not said it by then
+						err, cause := try(t, lock, wait)
+						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+						assert.ErrorContains(t, err, p.name)
+						if cause != nil {
+							assert.ErrorIs(t, err, cause)
+						}
+						require.ErrorAs(t, err, &busy)
+						if busy.TTL > 0 {
+							break
+						}
+					}
+					assert.Equal(t, p.name, busy.Name)
+					if way != "cancelled" || who == "same runtime" { // nobody was going to ask
+						assert.Equal(t, lease.ID(), busy.Holder)
+					}
+					assert.Greater(t, busy.TTL, time.Second)
+					assert.LessOrEqual(t, busy.TTL, 30*time.Second)
+				})
+			}
+		}
+		release(t, lease)
+	})
+}
+
+func TestErrNotAcquired_WithAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		lock := p.lock(p.runtime(t, holdfast.Options{}))
+		for _, acquire := range []func(context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error){lock.Acquire, lock.TryAcquire} {
+			_, err := acquire(ended)
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			assert.ErrorIs(t, err, context.Canceled)
+		}
+		_, err := lock.Inspect(ended)
+		assert.ErrorIs(t, err, context.Canceled)
+		_, err = lock.ForceRelease(ended)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.False(t, p.exists(t))
+	})
+}
+
+// A try behind local waiters is refused at once, even when the lock is free at that instant.
+func TestErrNotAcquired_ForATryBehindWaiters(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
+		lease := acquire(t, p.lock(other))
+		pending := p.lock(rt).AcquireAsync(t.Context())
+		p.waitForWaiting(t, rt, 1)
+		_, err := p.lock(rt).TryAcquire(t.Context())
+		var busy *holdfast.BusyError
+		assert.ErrorAs(t, err, &busy)
+		release(t, lease)
+		next, err := pending.Lease()
+		require.NoError(t, err)
+		release(t, next)
+	})
+}
+
+func TestErrNotHeld_OnASecondRelease(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{})
+		lease := acquire(t, p.lock(rt))
+		assert.NoError(t, lease.Err())
+		release(t, lease)
+		next := acquire(t, p.lock(rt))
+		for range 3 {
+			err := lease.Release(t.Context())
+			assert.ErrorIs(t, err, holdfast.ErrNotHeld)
+			assert.ErrorContains(t, err, p.name)
+		}
+		assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
+		assert.True(t, next.Valid(), "nothing of the next holder was touched")
+		assert.Equal(t, map[string]string{next.ID(): "1"}, p.fields(t))
+		release(t, next)
+	})
+}
+
+func TestErrTooManyWaiters_AtOnce(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		const most = 7
+		rt := p.runtime(t, holdfast.Options{MaxWaiters: most})
+		lease := acquire(t, p.lock(rt))
+		var waiting []*holdfast.Pending
+		for range most {
+			waiting = append(waiting, p.lock(rt).AcquireAsync(t.Context()))
+		}
+		p.waitForWaiting(t, rt, most)
+		_, err := p.lock(rt).Acquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrTooManyWaiters)
+		assert.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+		assert.ErrorContains(t, err, p.name)
+		release(t, acquire(t, p.another(t).lock(rt))) // other names have room
+		waiting[0].Cancel()
+		<-waiting[0].Done()
+		waiting[0] = p.lock(rt).AcquireAsync(t.Context())
+		release(t, lease)
+		for _, pending := range append(waiting[1:], waiting[0]) {
+			next, err := pending.Lease()
+			require.NoError(t, err)
+			release(t, next)
+		}
+	})
+}
+
+func TestErrForeignKey_ForWhatIsNoSuchLock(t *testing.T) {
+	t.Parallel()
+	keys := map[string]func(p *place) error{
+		"string": func(p *place) error { return p.redis.Set(context.Background(), p.name, "x", 0).Err() },
+		"list":   func(p *place) error { return p.redis.LPush(context.Background(), p.name, "x").Err() },
+		"read/write lock": func(p *place) error {
+			return p.redis.HSet(context.Background(), p.name, "mode", "read", "a:1", 1).Err()
+		},
+	}
+	for what, set := range keys {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			everywhere(t, func(t *testing.T, p *place) {
+				require.NoError(t, set(p))
+				lock := p.lock(p.runtime(t, holdfast.Options{}))
+				before := p.redis.Type(t.Context(), p.name).Val()
+				_, err := lock.TryAcquire(t.Context())
+				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
+				assert.ErrorContains(t, err, p.name)
+				_, err = lock.Acquire(t.Context()) // waiting would not help
+				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
+				_, err = lock.ForceRelease(t.Context())
+				if what == "read/write lock" {
+					assert.ErrorIs(t, err, holdfast.ErrForeignKey)
+				}
+				assert.Equal(t, before, p.redis.Type(t.Context(), p.name).Val(), "it is left alone")
+			})
+		})
+	}
+}
+
+func TestErrClosed_ForEverythingAfterClose(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{})
+		lock, owner := p.lock(rt), rt.NewOwner()
+		released := acquire(t, lock)
+		release(t, released)
+		held := acquire(t, lock, holdfast.WithLease(time.Minute))
+		require.NoError(t, rt.Close(t.Context()))
+
+		_, err := lock.Acquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.ErrorContains(t, err, p.name)
+		_, err = lock.TryAcquire(t.Context(), holdfast.WithOwner(owner))
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		_, err = lock.AcquireAsync(t.Context()).Lease()
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		err = lock.Do(t.Context(), func(context.Context) error { assert.Fail(t, "called"); return nil })
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		_, err = lock.Inspect(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		_, err = lock.ForceRelease(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.ErrorIs(t, held.Extend(t.Context(), time.Minute), holdfast.ErrClosed)
+		assert.NoError(t, held.Release(t.Context()))
+		assert.ErrorIs(t, released.Release(t.Context()), holdfast.ErrNotHeld)
+		assert.Equal(t, p.name, held.Name())
+		assert.NotEmpty(t, held.ID())
+		assert.True(t, held.ExpiresAt().IsZero())
+	})
+}
+
+func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
+		stranger := other.NewOwner()
+		for text, options := range map[string][]holdfast.AcquireOption{
+			"lease 0s":             {holdfast.WithLease(0)},
+			"lease -1s":            {holdfast.WithLease(-time.Second)},
+			"lease 49ms":           {holdfast.WithLease(49 * time.Millisecond)},
+			"lease 24h0m0.001s":    {holdfast.WithLease(24*time.Hour + time.Millisecond)},
+			"wait 0s":              {holdfast.WithWait(0)},
+			"wait -1ns":            {holdfast.WithWait(-1), holdfast.WithLease(time.Minute)},
+			stranger.String():      {holdfast.WithOwner(stranger)},
+			"of another runtime":   {holdfast.WithOwner(stranger), holdfast.WithLease(time.Minute)},
+			"lease 1ns is not bet": {holdfast.WithWait(time.Second), holdfast.WithLease(1)},
+		} {
+			_, err := p.lock(rt).Acquire(t.Context(), options...)
+			assert.ErrorIs(t, err, holdfast.ErrInvalid)
+			assert.ErrorContains(t, err, text)
+			assert.ErrorContains(t, err, p.name)
+			assert.ErrorIs(t, p.lock(rt).Do(t.Context(), nil, options...), holdfast.ErrInvalid)
+		}
+		_, err := p.lock(rt).TryAcquire(t.Context(), holdfast.WithWait(time.Second))
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.ErrorContains(t, err, "WithWait")
+		_, err = p.lock(rt).Acquire(holdfast.ContextWithOwner(t.Context(), stranger))
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.False(t, p.exists(t))
+		for _, ok := range []holdfast.AcquireOption{
+			holdfast.WithLease(50 * time.Millisecond), holdfast.WithLease(24 * time.Hour), holdfast.WithWait(time.Hour), holdfast.WithOwner(holdfast.Owner{}),
+		} {
+			lease, err := p.lock(rt).Acquire(t.Context(), ok)
+			require.NoError(t, err)
+			_ = lease.Release(t.Context()) // 50 ms may be over
+		}
+	})
+}
+
+func TestErrInvalid_NamesWhatIsWrongWithAName(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{})
+		for name, text := range map[string]string{
+			"": "empty", strings.Repeat("x", 513): "512", "a\xffb": "UTF-8", "a\nb": "control", "a\x7f": "control",
+			"a{": "brace", "a}": "brace", "{}a": "brace", "{a}{b}": "brace", "}a{": "brace", "{{a}}": "brace",
+		} {
+			lock := p.kind.lock(rt, name)
+			assert.Equal(t, name, lock.Name())
+			assert.NotNil(t, lock.PID())
+			_, acquireErr := lock.Acquire(t.Context())
+			_, tryErr := lock.TryAcquire(t.Context())
+			_, asyncErr := lock.AcquireAsync(t.Context()).Lease()
+			_, inspectErr := lock.Inspect(t.Context())
+			_, forceErr := lock.ForceRelease(t.Context())
+			doErr := lock.Do(t.Context(), nil)
+			for _, err := range []error{acquireErr, tryErr, asyncErr, inspectErr, forceErr, doErr} {
+				assert.ErrorIs(t, err, holdfast.ErrInvalid, "%q", name)
+				assert.ErrorContains(t, err, text, "%q", name)
+			}
+		}
+		for _, end := range []string{"{a}", "{a}y", strings.Repeat("y", 512-len(p.name)), "Ärger 日本", "a:b*?[c]", "redisson_lock__channel", " "} {
+			lease := acquire(t, p.kind.lock(rt, p.name+end))
+			assert.Equal(t, p.name+end, lease.Name())
+			release(t, lease)
+		}
+	})
+}
+
+// What Redis said stays reachable below our errors.
+func TestErrors_KeepTheCause(t *testing.T) {
+	t.Parallel()
+	onOwnServer(t, func(t *testing.T, p *place) {
+		lock := p.lock(p.runtime(t, holdfast.Options{}))
+		lease := acquire(t, lock)
+		require.NoError(t, p.redis.ACLSetUser(t.Context(), "default", "-evalsha").Err())
+		_, acquireErr := p.another(t).lock(p.runtime(t, holdfast.Options{})).Acquire(t.Context())
+		_, inspectErr := lock.Inspect(t.Context())
+		_, forceErr := lock.ForceRelease(t.Context())
+		for _, err := range []error{lease.Release(t.Context()), acquireErr, inspectErr, forceErr} {
+			var server redis.Error
+			assert.ErrorAs(t, err, &server)
+			assert.ErrorContains(t, err, "evalsha")
+			assert.False(t, errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrLeaseLost))
+		}
+		require.NoError(t, p.redis.ACLSetUser(t.Context(), "default", "+evalsha").Err())
+	})
+}

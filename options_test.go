@@ -1,0 +1,164 @@
+package holdfast_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestNew_NamesEveryBadField(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, "127.0.0.1:1")
+	_, err := holdfast.New(client, holdfast.Options{
+		Lease: time.Millisecond, RenewBatch: -1, FairWait: -1, Handoff: holdfast.Handoff{Max: -1, For: time.Hour},
+		MaxWaiters: -1, AckReplicas: -1, AckTimeout: -1, PubSub: 7,
+	})
+	assert.ErrorIs(t, err, holdfast.ErrInvalid)
+	for _, field := range []string{"Lease", "RenewBatch", "FairWait", "Handoff.Max", "Handoff.For", "MaxWaiters", "AckReplicas", "AckTimeout", "PubSub"} {
+		assert.ErrorContains(t, err, field+" is ")
+	}
+	for _, bad := range []holdfast.Options{
+		{Lease: 24*time.Hour + 1}, {Lease: -1}, {RenewBatch: 10_001}, {Handoff: holdfast.Handoff{For: 10*time.Second + 1}}, {Handoff: holdfast.Handoff{For: -1}},
+	} {
+		_, err := holdfast.New(client, bad)
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.Equal(t, 1, strings.Count(err.Error(), " must "), "and no good one: %v", err)
+	}
+}
+
+func TestNew_RefusesOtherClients(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
+	defer func() { assert.NoError(t, ring.Close()) }()
+	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil), ring} {
+		_, err := holdfast.New(client, holdfast.Options{})
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.ErrorContains(t, err, "client")
+	}
+}
+
+// New does no I/O, and a runtime that was never used closes without a server.
+func TestNew_NeedsNoServer(t *testing.T) {
+	t.Parallel()
+	rt, err := holdfast.New(newClient(t, "127.0.0.1:1"), holdfast.Options{})
+	require.NoError(t, err)
+	assert.Len(t, rt.ID(), 36)
+	other, err := holdfast.New(newClient(t, "127.0.0.1:1"), holdfast.Options{})
+	require.NoError(t, err)
+	assert.NotEqual(t, rt.ID(), other.ID())
+	assert.NoError(t, rt.Close(t.Context()))
+	assert.NoError(t, other.Close(t.Context()))
+}
+
+func TestOptions_NameMapperMakesTheKey(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		mapped := p.runtime(t, holdfast.Options{NameMapper: func(name string) string { return "app:" + name }})
+		plain := p.runtime(t, holdfast.Options{})
+		lease := acquire(t, p.lock(mapped))
+		assert.Equal(t, p.name, lease.Name())
+		assert.Equal(t, p.name, p.lock(mapped).Name())
+		assert.False(t, p.exists(t))
+		other := acquire(t, p.lock(plain)) // another key
+		release(t, other)
+
+		q := *p
+		q.name = "app:" + p.name
+		assert.Equal(t, map[string]string{lease.ID(): "1"}, q.fields(t))
+		waiting := q.lock(plain).AcquireAsync(t.Context()) // the same key, and the same channel
+		q.waitForWaiter(t, plain)
+		_, err := p.lock(mapped).TryAcquire(t.Context())
+		assert.ErrorContains(t, err, `"`+p.name+`"`, "errors have the name that the caller knows")
+		release(t, lease)
+		next, err := waiting.Lease()
+		require.NoError(t, err)
+		release(t, next)
+
+		bad := p.runtime(t, holdfast.Options{NameMapper: func(name string) string { return "{}" + name }})
+		_, err = p.lock(bad).TryAcquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.ErrorContains(t, err, "mapper")
+	})
+}
+
+// Several names may be one key: they are one lock, and each lease has the name that it was asked for by.
+func TestOptions_NameMapperMayMakeNamesOne(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{NameMapper: strings.ToLower})
+		upper, lower := p.kind.lock(rt, p.name+"A"), p.kind.lock(rt, p.name+"a")
+		lease := acquire(t, upper)
+		_, err := lower.TryAcquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		release(t, lease)
+		lease = acquire(t, lower)
+		assert.Equal(t, lower.Name(), lease.Name())
+		release(t, lease)
+	})
+}
+
+// A given actor system may hold several runtimes and other actors, and goes on when the runtimes are closed.
+func TestOptions_SystemIsSharedAndNotStopped(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet() }))
+		defer system.Shutdown()
+		echo := system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+			if text, ok := c.Message().(string); ok {
+				c.Respond(text)
+			}
+		}))
+		defer func() { assert.NoError(t, system.Root.StopFuture(echo).Wait()) }()
+		one, two := p.runtime(t, holdfast.Options{System: system}), p.runtime(t, holdfast.Options{System: system})
+		assert.Same(t, system, one.System())
+		assert.Same(t, system, two.System())
+		own := p.runtime(t, holdfast.Options{})
+		assert.NotSame(t, system, own.System())
+
+		lease := acquire(t, p.lock(one))
+		_, err := p.lock(two).TryAcquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "they are two runtimes")
+		require.NoError(t, one.Close(t.Context()))
+		assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
+		release(t, acquire(t, p.lock(two)))
+		require.NoError(t, two.Close(t.Context()))
+
+		answer, err := system.Root.RequestFuture(echo, "still there", patience).Result()
+		require.NoError(t, err)
+		assert.Equal(t, "still there", answer)
+		assert.False(t, system.IsStopped())
+		three := p.runtime(t, holdfast.Options{System: system})
+		release(t, acquire(t, p.lock(three)))
+		require.NoError(t, three.Close(t.Context()))
+	})
+}
+
+func TestOptions_HandoffOfOneGivesTheLockBackEachTime(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 1}})
+		first := acquire(t, p.lock(rt))
+		ids := map[string]bool{first.ID(): true}
+		var waiting []*holdfast.Pending
+		for range 10 {
+			waiting = append(waiting, p.lock(rt).AcquireAsync(t.Context()))
+		}
+		p.waitForWaiting(t, rt, len(waiting))
+		release(t, first)
+		for _, pending := range waiting {
+			lease, err := pending.Lease()
+			require.NoError(t, err)
+			ids[lease.ID()] = true
+			release(t, lease)
+		}
+		assert.Len(t, ids, len(waiting)+1, "each has a grant of its own")
+	})
+}

@@ -1,0 +1,192 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestPromise_CloseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for way, show := range map[string]func(t *testing.T, p *place){
+		"much in use":             showBusyClose,
+		"server away":             showCloseWithoutServer,
+		"link away for a while":   showCloseOverOutage,
+		"link broken at that":     showCloseOverCut,
+		"while everything starts": showCloseInTheMiddle,
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			onOwnServer(t, show)
+		})
+	}
+}
+
+func showBusyClose(t *testing.T, p *place) {
+	const held, waiters = 100, 10_000
+	client := clientWith(t, &redis.Options{Addr: p.addr, ClientName: "closing"})
+	require.NoError(t, client.Ping(t.Context()).Err())
+	taken := acquire(t, p.lock(p.runtime(t, holdfast.Options{}))) // elsewhere: waiters subscribe
+	left := labelled(t, func() {
+		rt := newRuntime(t, client, holdfast.Options{})
+		leases := make([]*holdfast.Lease, held)
+		pending := make([]*holdfast.Pending, waiters)
+		for i := range leases {
+			leases[i] = acquire(t, p.kind.lock(rt, p.name+strconv.Itoa(i)))
+		}
+		for i := range pending {
+			name := p.name
+			if i%2 == 0 {
+				name += strconv.Itoa(i % held)
+			}
+			pending[i] = p.kind.lock(rt, name).AcquireAsync(t.Context())
+		}
+		p.waitForWaiter(t, rt)
+		assert.Greater(t, goroutines(t), held/10, "the count works")
+
+		require.NoError(t, rt.Close(t.Context()))
+
+		for _, waiting := range pending {
+			_, err := waiting.Lease()
+			require.ErrorIs(t, err, holdfast.ErrClosed)
+		}
+		for _, lease := range leases {
+			closed(t, "Done", lease.Done())
+			require.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
+			require.False(t, lease.Valid())
+			require.NoError(t, lease.Release(t.Context()), "a late release is no mistake")
+		}
+		assert.Equal(t, int64(1), p.redis.DBSize(t.Context()).Val(), "only the other runtime's key is left")
+		assert.Empty(t, p.redis.PubSubChannels(t.Context(), "*").Val())
+		subscriber := regexp.MustCompile(`name=closing .* cmd=(un)?subscribe `)
+		await(t, "the connection for messages to go", func() bool { return !subscriber.MatchString(p.redis.ClientList(t.Context()).Val()) })
+		_, err := p.lock(rt).Acquire(t.Context())
+		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.NoError(t, rt.Close(t.Context()), "a second Close")
+	})
+	assert.Equal(t, 1, left, "goroutines, the test's own among them")
+	release(t, taken)
+}
+
+// labelled runs f in a goroutine whose offspring can be told, and counts how many of them are left: other tests run beside.
+func labelled(t *testing.T, f func()) (left int) {
+	pprof.Do(context.Background(), pprof.Labels("test", t.Name()), func(context.Context) {
+		f()
+		left = goroutines(t)
+	})
+	return left
+}
+
+// goroutines counts those of the test.
+func goroutines(t *testing.T) (n int) {
+	var profile bytes.Buffer
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
+	for _, group := range strings.Split(profile.String(), "\n\n") {
+		count := regexp.MustCompile(`(?m)^(\d+) @`).FindStringSubmatch(group)
+		if count != nil && strings.Contains(group, `"test":"`+t.Name()+`"`) {
+			some, err := strconv.Atoi(count[1])
+			require.NoError(t, err)
+			n += some
+		}
+	}
+	return n
+}
+
+func showCloseWithoutServer(t *testing.T, p *place) {
+	rt := p.runtime(t, holdfast.Options{})
+	lease := acquire(t, p.lock(rt))
+	waiting := p.lock(rt).AcquireAsync(t.Context())
+	p.server.Pause()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := rt.Close(ctx)
+	took := time.Since(start)
+
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Less(t, took, 2*time.Second, "it does not wait for the server")
+	closed(t, "Done", lease.Done())
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
+	_, err = waiting.Lease()
+	assert.ErrorIs(t, err, holdfast.ErrClosed)
+	assert.NoError(t, lease.Release(t.Context()))
+	p.server.Resume()
+	assert.NoError(t, rt.Close(t.Context()), "a later call waits for the end")
+}
+
+// showCloseOverOutage closes while the server refuses connections: what is held is released when it is back.
+func showCloseOverOutage(t *testing.T, p *place) {
+	rt, proxy := p.proxied(t, holdfast.Options{Lease: 2 * time.Second})
+	leases := []*holdfast.Lease{acquire(t, p.lock(rt)), acquire(t, p.another(t).lock(rt))}
+	proxy.Refuse(true)
+	proxy.Cut()
+	back := time.AfterFunc(300*time.Millisecond, func() { proxy.Refuse(false) })
+	defer back.Stop()
+
+	assert.NoError(t, rt.Close(t.Context()))
+
+	for _, lease := range leases {
+		assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
+		assert.Zero(t, p.redis.Exists(t.Context(), lease.Name()).Val(), "Close has not given up on a key")
+	}
+}
+
+// showCloseOverCut closes while connections break again and again.
+func showCloseOverCut(t *testing.T, p *place) {
+	rt, proxy := p.proxied(t, holdfast.Options{})
+	for range 50 {
+		acquire(t, p.another(t).lock(rt))
+	}
+	proxy.DropReplies(20)
+	proxy.Cut()
+
+	assert.NoError(t, rt.Close(t.Context()))
+
+	assert.Zero(t, p.redis.DBSize(t.Context()).Val())
+}
+
+// showCloseInTheMiddle closes while acquires, passes and releases are on their way.
+func showCloseInTheMiddle(t *testing.T, p *place) {
+	for i := range 30 {
+		rt := p.runtime(t, holdfast.Options{})
+		name := redistest.Name(t)
+		var pending []*holdfast.Pending
+		for j := range i {
+			var options []holdfast.AcquireOption
+			if j%2 == 1 {
+				options = append(options, holdfast.WithLease(time.Minute))
+			}
+			pending = append(pending, p.kind.lock(rt, name).AcquireAsync(t.Context(), options...))
+		}
+		for j := range i / 3 {
+			lease, err := pending[j].Lease()
+			require.NoError(t, err)
+			go func() { _ = lease.Release(context.Background()) }()
+		}
+
+		require.NoError(t, rt.Close(t.Context()))
+
+		require.Zero(t, p.redis.DBSize(t.Context()).Val())
+		for _, waiting := range pending {
+			if lease, err := waiting.Lease(); err == nil {
+				closed(t, "Done", lease.Done())
+				require.False(t, lease.Valid())
+			} else {
+				require.ErrorIs(t, err, holdfast.ErrClosed)
+			}
+		}
+	}
+}

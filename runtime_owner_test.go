@@ -1,0 +1,191 @@
+package holdfast_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func TestPromise_OwnerReenters(t *testing.T) {
+	t.Parallel()
+	for way, show := range map[string]func(t *testing.T, p *place, rt *holdfast.Runtime){
+		"with the option":          showReentry,
+		"with a context":           showReentryByContext,
+		"nested Do":                showNestedDo,
+		"several goroutines":       showSharedOwner,
+		"waiting behind others":    showOwnersWaitTogether,
+		"fixed lease":              showFixedReentry,
+		"lost with all its leases": showReentryLost,
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			everywhere(t, func(t *testing.T, p *place) { show(t, p, p.runtime(t, holdfast.Options{})) })
+		})
+	}
+}
+
+// assertTaken sees that nobody else gets the lock, here or elsewhere.
+func assertTaken(t *testing.T, p *place, runtimes ...*holdfast.Runtime) {
+	t.Helper()
+	for _, rt := range runtimes {
+		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithOwner(rt.NewOwner())}} {
+			_, err := p.lock(rt).TryAcquire(t.Context(), options...)
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		}
+	}
+}
+
+func showReentry(t *testing.T, p *place, rt *holdfast.Runtime) {
+	other, owner := p.runtime(t, holdfast.Options{}), rt.NewOwner()
+	var leases []*holdfast.Lease
+	for i := range 5 {
+		lease := acquire(t, p.lock(rt), holdfast.WithOwner(owner))
+		if i%2 == 1 {
+			release(t, lease)
+			lease, _ = p.lock(rt).TryAcquire(t.Context(), holdfast.WithOwner(owner))
+			require.NotNil(t, lease, "a try re-enters, too")
+		}
+		leases = append(leases, lease)
+	}
+	for i, lease := range leases {
+		assert.Equal(t, map[string]string{leases[0].ID(): "1"}, p.fields(t), "holds are counted here, not in Redis")
+		assertTaken(t, p, rt, other)
+		assert.True(t, lease.Valid())
+		release(t, lease)
+		assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrNotHeld, "release %d counts once", i)
+	}
+	assert.False(t, p.exists(t), "free after as many releases")
+	release(t, acquire(t, p.lock(other)))
+	release(t, acquire(t, p.lock(rt), holdfast.WithOwner(owner)))
+}
+
+func showReentryByContext(t *testing.T, p *place, rt *holdfast.Runtime) {
+	outer, inner := rt.NewOwner(), rt.NewOwner()
+	ctx := holdfast.ContextWithOwner(t.Context(), outer)
+	first, err := p.lock(rt).Acquire(ctx)
+	require.NoError(t, err)
+	second, err := p.lock(rt).TryAcquire(ctx)
+	require.NoError(t, err)
+	other, err := p.another(t).lock(rt).Acquire(ctx) // for every lock
+	require.NoError(t, err)
+
+	_, err = p.lock(rt).TryAcquire(ctx, holdfast.WithOwner(inner))
+	assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "WithOwner overrides")
+	_, err = p.lock(rt).TryAcquire(holdfast.ContextWithOwner(ctx, inner))
+	assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "the inner context overrides")
+	third, err := p.lock(rt).TryAcquire(t.Context(), holdfast.WithOwner(outer))
+	require.NoError(t, err, "the same owner")
+
+	state, err := p.lock(rt).Inspect(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{outer.String(), outer.String(), outer.String()}, state.Local)
+	for _, lease := range []*holdfast.Lease{first, second, third, other} {
+		release(t, lease)
+	}
+	assert.False(t, p.exists(t))
+}
+
+func showNestedDo(t *testing.T, p *place, rt *holdfast.Runtime) {
+	lock, other, depth := p.lock(rt), p.another(t).lock(rt), 0
+	var nest func(ctx context.Context) error
+	nest = func(ctx context.Context) error {
+		if depth++; depth == 5 {
+			assertTaken(t, p, rt)
+			return other.Do(ctx, func(ctx context.Context) error { // the owner is for the first lock only
+				_, err := other.TryAcquire(ctx)
+				assert.NoError(t, err, "but this is other's own")
+				_, err = lock.TryAcquire(ctx)
+				assert.NoError(t, err, "and the first lock's is not forgotten")
+				return nil
+			})
+		}
+		return p.lock(rt).Do(ctx, nest) // another handle on the same lock
+	}
+	assert.NoError(t, lock.Do(t.Context(), nest))
+	assert.Equal(t, 5, depth)
+}
+
+func showSharedOwner(t *testing.T, p *place, rt *holdfast.Runtime) {
+	other, owner := p.runtime(t, holdfast.Options{}), rt.NewOwner()
+	first := acquire(t, p.lock(rt), holdfast.WithOwner(owner))
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for range 50 {
+				lease, err := p.lock(rt).Acquire(t.Context(), holdfast.WithOwner(owner))
+				if assert.NoError(t, err) {
+					assert.True(t, lease.Valid())
+					assert.NoError(t, lease.Release(t.Context()))
+				}
+			}
+		})
+	}
+	all.Wait()
+	assertTaken(t, p, rt, other)
+	release(t, first)
+	assert.False(t, p.exists(t))
+}
+
+// showOwnersWaitTogether has goroutines of one owner wait for another: they get the lock at the same time.
+func showOwnersWaitTogether(t *testing.T, p *place, rt *holdfast.Runtime) {
+	first, owner := acquire(t, p.lock(rt)), rt.NewOwner()
+	one := p.lock(rt).AcquireAsync(t.Context(), holdfast.WithOwner(owner))
+	between := p.lock(rt).AcquireAsync(t.Context())
+	two := p.lock(rt).AcquireAsync(t.Context(), holdfast.WithOwner(owner))
+	p.waitForWaiting(t, rt, 3)
+	release(t, first)
+	a, err := one.Lease()
+	require.NoError(t, err)
+	b, err := two.Lease()
+	require.NoError(t, err)
+	assert.True(t, a.Valid() && b.Valid())
+	release(t, a)
+	open(t, "the one between", between.Done())
+	release(t, b)
+	c, err := between.Lease()
+	require.NoError(t, err)
+	release(t, c)
+}
+
+// showFixedReentry asks for fixed leases on re-entry: they prolong a fixed hold, and mean nothing to a watchdog's.
+func showFixedReentry(t *testing.T, p *place, rt *holdfast.Runtime) {
+	owner := holdfast.WithOwner(rt.NewOwner())
+	left := func() time.Duration { return p.redis.PTTL(t.Context(), p.name).Val() }
+	watched := acquire(t, p.lock(rt), owner)
+	again := acquire(t, p.lock(rt), owner, holdfast.WithLease(time.Hour))
+	assert.Less(t, left(), time.Minute)
+	assert.ErrorIs(t, again.Extend(t.Context(), time.Hour), holdfast.ErrInvalid)
+	release(t, watched)
+	release(t, again)
+
+	fixed := acquire(t, p.lock(rt), owner, holdfast.WithLease(time.Minute))
+	shorter := acquire(t, p.lock(rt), owner, holdfast.WithLease(time.Second))
+	assert.Greater(t, left(), 30*time.Second, "max(remaining, d)")
+	longer := acquire(t, p.lock(rt), owner, holdfast.WithLease(time.Hour))
+	assert.Greater(t, left(), 30*time.Minute)
+	assert.Greater(t, time.Until(fixed.ExpiresAt()), 30*time.Minute, "it is one hold")
+	for _, lease := range []*holdfast.Lease{fixed, shorter, longer} {
+		assert.True(t, lease.Valid())
+		release(t, lease)
+	}
+	assert.False(t, p.exists(t))
+}
+
+func showReentryLost(t *testing.T, p *place, rt *holdfast.Runtime) {
+	owner := holdfast.WithOwner(rt.NewOwner())
+	a, b := acquire(t, p.lock(rt), owner), acquire(t, p.lock(rt), owner)
+	held, err := p.lock(rt).ForceRelease(t.Context())
+	require.NoError(t, err)
+	assert.True(t, held)
+	for _, lease := range []*holdfast.Lease{a, b} {
+		closed(t, "Done", lease.Done())
+		assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
+	}
+	release(t, acquire(t, p.lock(rt), owner))
+}

@@ -1,0 +1,243 @@
+package holdfast_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+)
+
+// The promises of the README, one test each, in the files runtime_*_test.go.
+
+func TestPromise_OneHolderAtATime(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		c := newContest(t, p, 3)
+		for range 3 {
+			c.enter(t, p.runtime(t, holdfast.Options{}), 4, time.Minute)
+		}
+		c.run(t, time.Second, 50)
+
+		c.assertNeverTwoValid(t)
+		for _, prize := range c.prizes {
+			assert.Equal(t, prize.wins.Load(), prize.counter.Load(), "two holders counted at once")
+		}
+	})
+	t.Run("faults", func(t *testing.T) {
+		t.Parallel()
+		onOwnServer(t, func(t *testing.T, p *place) {
+			const lease = 300 * time.Millisecond
+			c := newContest(t, p, 2)
+			var proxies []*faultproxy.Proxy
+			for range 3 {
+				rt, proxy := p.proxied(t, holdfast.Options{Lease: lease})
+				c.enter(t, rt, 3, lease)
+				proxies = append(proxies, proxy)
+			}
+			c.helpers.Go(func() { disturb(t, c.ended, proxies, lease) })
+			c.run(t, 4*time.Second, 50)
+
+			c.assertNeverTwoValid(t)
+		})
+	})
+}
+
+// contest is many goroutines of several runtimes that want the same few locks.
+type contest struct {
+	place   *place
+	prizes  []*prize
+	ended   chan struct{}
+	helpers sync.WaitGroup
+}
+
+// prize is one lock of a contest, and what happened under it.
+type prize struct {
+	place   *place
+	wins    atomic.Int64
+	counter atomic.Int64 // read, and written later: two holders at a time lose a count
+
+	mu    sync.Mutex
+	spans []span
+}
+
+// span is from when to when a holder saw that its lease was valid.
+type span struct {
+	from, to time.Time
+	id       string
+}
+
+func newContest(t *testing.T, p *place, prizes int) *contest {
+	c := &contest{place: p, prizes: make([]*prize, prizes), ended: make(chan struct{})}
+	for i := range c.prizes {
+		c.prizes[i] = &prize{place: p.another(t)}
+	}
+	return c
+}
+
+// enter lets goroutines of a runtime take part; now and then they ask for a fixed lease.
+func (c *contest) enter(t *testing.T, rt *holdfast.Runtime, goroutines int, lease time.Duration) {
+	for range goroutines {
+		c.helpers.Go(func() {
+			for {
+				select {
+				case <-c.ended:
+					return
+				default:
+					c.prizes[rand.IntN(len(c.prizes))].tryToWin(t, rt, lease)
+				}
+			}
+		})
+	}
+}
+
+// run lets the contest go on for that long, and until so much has happened that it shows something.
+func (c *contest) run(t *testing.T, d time.Duration, wins int64) {
+	start := time.Now()
+	await(t, "the contest", func() bool {
+		return time.Since(start) > d && !slices.ContainsFunc(c.prizes, func(p *prize) bool { return p.wins.Load() < wins })
+	})
+	close(c.ended)
+	c.helpers.Wait()
+}
+
+// tryToWin takes the lock in one of the ways there are, holds it for a moment, and gives it back. All of that may fail.
+func (p *prize) tryToWin(t *testing.T, rt *holdfast.Runtime, fixed time.Duration) {
+	var lease *holdfast.Lease
+	var err error
+	ctx := context.Background()
+	lock := p.place.lock(rt)
+	switch rand.IntN(8) {
+	case 0:
+		lease, err = lock.TryAcquire(ctx)
+	case 1:
+		lease, err = lock.Acquire(ctx, holdfast.WithLease(fixed), holdfast.WithWait(time.Second))
+	case 2:
+		pending := lock.AcquireAsync(ctx, holdfast.WithWait(20*time.Millisecond))
+		lease, err = pending.Lease()
+	default:
+		lease, err = lock.Acquire(ctx, holdfast.WithWait(time.Second))
+	}
+	if err != nil {
+		return
+	}
+	p.hold(lease, time.Duration(rand.IntN(3))*time.Millisecond)
+	if rand.IntN(4) == 0 {
+		go func() { _ = lease.Release(ctx) }() // a second one does no harm
+	}
+	_ = lease.Release(ctx)
+}
+
+// hold counts, and notes for how long the lease said that it was valid.
+func (p *prize) hold(lease *holdfast.Lease, d time.Duration) {
+	p.wins.Add(1)
+	seen := p.counter.Load()
+	looks := time.NewTicker(500 * time.Microsecond)
+	defer looks.Stop()
+	var s span
+	for start := time.Now(); ; <-looks.C {
+		now := time.Now() // before the look: a lease that is valid was so before, too
+		if !lease.Valid() {
+			break
+		}
+		if s.id == "" {
+			s = span{from: now, id: lease.ID()}
+		}
+		if s.to = now; now.Sub(start) >= d {
+			break
+		}
+	}
+	p.counter.Store(seen + 1)
+	if s.id != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.spans = append(p.spans, s)
+	}
+}
+
+func (c *contest) assertNeverTwoValid(t *testing.T) {
+	for _, prize := range c.prizes {
+		spans := prize.spans
+		slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(spans); i++ {
+			a, b := spans[i-1], spans[i]
+			require.LessOrEqual(t, a.to.Sub(b.from), time.Duration(0), "%s and %s were valid at once", a.id, b.id)
+		}
+	}
+}
+
+// disturb does to the links of runtimes what networks do, until ended is closed.
+func disturb(t *testing.T, ended chan struct{}, proxies []*faultproxy.Proxy, lease time.Duration) {
+	seed := rand.Uint64()
+	t.Logf("seed of the faults: %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	upTo := func(d time.Duration) <-chan time.Time { return time.After(time.Duration(random.Int64N(int64(d)))) }
+	for {
+		proxy := proxies[random.IntN(len(proxies))]
+		switch random.IntN(6) {
+		case 0:
+			proxy.Cut()
+		case 1:
+			proxy.DropReplies(1 + random.IntN(3))
+		case 2:
+			proxy.SwallowReplies(true)
+		case 3:
+			proxy.Blackhole(true)
+		case 4:
+			proxy.Refuse(true)
+			proxy.Cut()
+		case 5:
+			proxy.Delay(faultproxy.Direction(random.IntN(2)), lease/4)
+		}
+		for _, wait := range []<-chan time.Time{upTo(lease * 3 / 2), upTo(lease / 4)} {
+			select {
+			case <-wait:
+			case <-ended:
+				proxy.Heal()
+				return
+			}
+			proxy.Heal()
+		}
+	}
+}
+
+func TestPromise_ReleaseWithEndedContext(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	everywhere(t, func(t *testing.T, p *place) {
+		rt := p.runtime(t, holdfast.Options{})
+		lease := acquire(t, p.lock(rt))
+
+		assert.NoError(t, lease.Release(ended))
+
+		assert.False(t, p.exists(t), "the lock is free when Release returns")
+		assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
+	})
+	t.Run("server away", func(t *testing.T) {
+		t.Parallel()
+		onOwnServer(t, func(t *testing.T, p *place) {
+			lease := acquire(t, p.lock(p.runtime(t, holdfast.Options{Lease: time.Minute})))
+			p.server.Pause()
+
+			start := time.Now()
+			err := lease.Release(ended)
+			took := time.Since(start)
+			valid := lease.Valid()
+			p.server.Resume()
+
+			assert.ErrorIs(t, err, context.Canceled, "it is told that Redis did not confirm, and why")
+			assert.Less(t, took, 3*time.Second, "it has a short time of its own")
+			assert.False(t, valid, "the lease is over for the caller")
+			await(t, "the runtime to go on releasing", func() bool { return !p.exists(t) })
+		})
+	})
+}

@@ -1,0 +1,158 @@
+package holdfast_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
+)
+
+func TestPromise_TurnsAreBounded(t *testing.T) {
+	t.Parallel()
+	t.Run("in order", func(t *testing.T) {
+		t.Parallel()
+		everywhere(t, showOrder)
+	})
+	t.Run("holders per turn", func(t *testing.T) {
+		t.Parallel()
+		everywhere(t, showTurnLength)
+	})
+	t.Run("other process", func(t *testing.T) {
+		t.Parallel()
+		onOwnServer(t, func(t *testing.T, p *place) {
+			lock := p.lock(p.runtime(t, holdfast.Options{}))
+			showTurnsEnd(t, p, func(ctx context.Context) error {
+				return lock.Do(ctx, func(context.Context) error { return nil })
+			})
+		})
+	})
+	t.Run("Redisson", func(t *testing.T) {
+		t.Parallel()
+		onOwnServer(t, func(t *testing.T, p *place) {
+			lock := newPeer(t, p).RLock(p.name, 1)
+			showTurnsEnd(t, p, func(ctx context.Context) error {
+				if err := lock.Lock(ctx, 0); err != nil {
+					return err
+				}
+				return lock.Unlock(ctx)
+			})
+		})
+	})
+}
+
+// showOrder has waiters of all sorts in one process: they are served in order of arrival, through passes and ends of turns.
+func showOrder(t *testing.T, p *place) {
+	rt := p.runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 7}})
+	first := acquire(t, p.lock(rt))
+	waiting := make([]*holdfast.Pending, 60)
+	for i := range waiting {
+		var options []holdfast.AcquireOption
+		if i%5 == 3 {
+			options = append(options, holdfast.WithLease(time.Minute))
+		}
+		waiting[i] = p.lock(rt).AcquireAsync(t.Context(), options...)
+	}
+	waiting[10].Cancel()
+	p.waitForWaiting(t, rt, len(waiting)-1)
+	release(t, first)
+	for i, pending := range waiting {
+		lease, err := pending.Lease()
+		if i == 10 {
+			require.ErrorIs(t, err, context.Canceled)
+			continue
+		}
+		require.NoError(t, err)
+		require.True(t, lease.Valid())
+		for _, later := range waiting[i+1:] {
+			if later != waiting[10] {
+				open(t, "a later one's grant", later.Done())
+			}
+		}
+		release(t, lease)
+	}
+}
+
+// showTurnLength counts how many holders in a row have the same grant.
+func showTurnLength(t *testing.T, p *place) {
+	const most = 5
+	rt := p.runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
+	first := acquire(t, p.lock(rt))
+	waiting := make([]*holdfast.Pending, 40)
+	for i := range waiting {
+		waiting[i] = p.lock(rt).AcquireAsync(t.Context())
+	}
+	p.waitForWaiting(t, rt, len(waiting))
+	ids := []string{first.ID()}
+	release(t, first)
+	for _, pending := range waiting {
+		lease, err := pending.Lease()
+		require.NoError(t, err)
+		ids = append(ids, lease.ID())
+		release(t, lease)
+	}
+	var turns []int
+	for len(ids) > 0 {
+		end := slices.IndexFunc(ids, func(id string) bool { return id != ids[0] })
+		if end < 0 {
+			end = len(ids)
+		}
+		turns = append(turns, end)
+		ids = ids[end:]
+	}
+	assert.Equal(t, []int{5, 5, 5, 5, 5, 5, 5, 5, 1}, turns, "each turn serves as many as it may")
+}
+
+// showTurnsEnd has one waiter against a process in which 16 goroutines never let the lock go.
+func showTurnsEnd(t *testing.T, p *place, once func(ctx context.Context) error) {
+	const crowd, rounds, section = 16, 30, 200 * time.Microsecond
+	stalls := watchStalls(t, p)
+	rt := p.runtime(t, holdfast.Options{})
+	var all sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	defer all.Wait()
+	defer stop()
+	served := make([]int, crowd)
+	for i := range crowd {
+		all.Go(func() {
+			for {
+				lease, err := p.lock(rt).Acquire(ctx)
+				if err != nil {
+					return
+				}
+				for start := time.Now(); time.Since(start) < section; {
+				}
+				served[i]++
+				_ = lease.Release(ctx)
+			}
+		})
+	}
+	p.waitForWaiting(t, rt, crowd/2)
+	var waits []time.Duration
+	for begin := time.Now(); len(waits) < rounds || time.Since(begin) < time.Second/2; {
+		start := time.Now()
+		require.NoError(t, once(ctx))
+		waits = append(waits, time.Since(start))
+	}
+	stop()
+	all.Wait()
+
+	slices.Sort(waits)
+	late, median, longest := stalls.take(), waits[len(waits)/2], waits[len(waits)-1]
+	t.Logf("%d waits, median %v, longest %v, stalls up to %v; the crowd was served %v", len(waits), median, longest, late, served)
+	assert.Less(t, median, 10*(10*time.Millisecond+section)+late, "the usual wait is a turn or a few")
+	assert.Less(t, longest, 500*time.Millisecond+4*late, "the longest is no fallback")
+	assert.Greater(t, slices.Min(served), slices.Max(served)/4, "the crowd itself is served evenly")
+}
+
+func newPeer(t *testing.T, p *place) *redissonpeer.Peer {
+	peer := redissonpeer.New(newClient(t, p.addr), redissonpeer.Config{})
+	t.Cleanup(peer.Close)
+	return peer
+}

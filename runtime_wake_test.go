@@ -1,0 +1,235 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
+)
+
+func TestPromise_ProgressWithoutNotifications(t *testing.T) {
+	t.Parallel()
+	for way, waiter := range map[string]func(t *testing.T, p *place) *redis.Options{
+		"connections killed": func(t *testing.T, p *place) *redis.Options {
+			killSubscribers(t, p)
+			return &redis.Options{}
+		},
+		"messages lost": func(*testing.T, *place) *redis.Options { return &redis.Options{Dialer: dialDeaf} },
+		"no right to subscribe": func(t *testing.T, p *place) *redis.Options {
+			rules := []string{"on", "nopass", "allkeys", "allchannels", "+@all", "-subscribe"}
+			require.NoError(t, p.redis.ACLSetUser(t.Context(), "deaf", rules...).Err())
+			return &redis.Options{Username: "deaf", Password: "any"}
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			onOwnServer(t, func(t *testing.T, p *place) {
+				stalls := watchStalls(t, p)
+				holder := acquire(t, p.lock(p.runtime(t, holdfast.Options{})))
+				options := waiter(t, p)
+				options.Addr = p.addr
+				rt := newRuntime(t, clientWith(t, options), holdfast.Options{})
+				pending := p.lock(rt).AcquireAsync(t.Context())
+				p.waitForWaiting(t, rt, 1)
+				stays(t, "it waits", 100*time.Millisecond, func() bool { return p.exists(t) })
+				start := time.Now()
+				release(t, holder)
+				lease, err := pending.Lease()
+				took, late := time.Since(start), stalls.take()
+
+				require.NoError(t, err)
+				release(t, lease)
+				assert.LessOrEqual(t, took, 1300*time.Millisecond+5*late, "the fallback is a second and a quarter at most")
+				if way != "connections killed" && late < 500*time.Millisecond {
+					assert.Greater(t, took, 100*time.Millisecond, "a message came")
+				}
+			})
+		})
+	}
+}
+
+// killSubscribers breaks all connections for messages, again and again, until the test ends.
+func killSubscribers(t *testing.T, p *place) {
+	client, ended := newClient(t, p.addr), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			client.ClientKillByFilter(ctx, "TYPE", "pubsub")
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+// dialDeaf makes connections that tell of subscriptions, and of no message.
+func dialDeaf(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	return deafConn{conn}, err
+}
+
+type deafConn struct{ net.Conn }
+
+func (c deafConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !bytes.Contains(b[:n], []byte("\r\nmessage\r\n")) {
+			return n, err
+		}
+	}
+}
+
+func TestPromise_RedissonSharesTheLock(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, p *place) {
+		for way, show := range map[string]func(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime){
+			"both ways":       showRounds,
+			"counts":          showPeersCounts,
+			"repeated unlock": showLatch,
+			"nobody else's":   showNotTheirs,
+			"force unlock":    showForceUnlock,
+			"watchdogs":       showBothWatchdogs,
+		} {
+			t.Run(way, func(t *testing.T) {
+				t.Parallel()
+				q := p.another(t)
+				show(t, q, newPeer(t, q), q.runtime(t, holdfast.Options{}))
+			})
+		}
+	})
+}
+
+// showRounds hands the lock to and fro. Without messages our side would wait for a second, and theirs for half a minute.
+func showRounds(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	const rounds = 15
+	theirs := peer.RLock(p.name, 1)
+	var ours []time.Duration
+	for range rounds {
+		require.NoError(t, theirs.Lock(t.Context(), 0))
+		pending := p.lock(rt).AcquireAsync(t.Context())
+		p.waitForWaiter(t, rt)
+		open(t, "our grant", pending.Done())
+		start := time.Now()
+		require.NoError(t, theirs.Unlock(t.Context()))
+		lease, err := pending.Lease()
+		require.NoError(t, err)
+		ours = append(ours, time.Since(start))
+
+		held, err := theirs.TryLock(t.Context(), 0)
+		require.NoError(t, err)
+		require.False(t, held)
+		answer := make(chan error, 1)
+		before := peer.Wakeups().ByMessage
+		go func() { answer <- theirs.Lock(t.Context(), 0) }()
+		await(t, "their subscription", func() bool {
+			channel := redissonpeer.Channel(p.name)
+			return p.redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0
+		})
+		release(t, lease)
+		require.NoError(t, <-answer)
+		require.LessOrEqual(t, peer.Wakeups().ByMessage, before+1)
+		require.NoError(t, theirs.Unlock(t.Context()))
+	}
+	slices.Sort(ours)
+	assert.Less(t, ours[rounds/2], 500*time.Millisecond, "woken by their messages")
+	assert.Zero(t, peer.Wakeups().ByTTL, "woken by ours")
+	assert.Zero(t, peer.Malformed(), "our messages are what Redisson reads")
+}
+
+func showPeersCounts(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	theirs := peer.RLock(p.name, 7)
+	for range 3 {
+		require.NoError(t, theirs.Lock(t.Context(), 0))
+	}
+	for range 3 {
+		_, err := p.lock(rt).TryAcquire(t.Context())
+		var busy *holdfast.BusyError
+		require.ErrorAs(t, err, &busy)
+		assert.Equal(t, theirs.Owner(), busy.Holder)
+		state, err := p.lock(rt).Inspect(t.Context())
+		require.NoError(t, err)
+		count, err := theirs.HoldCount(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []holdfast.Holder{{ID: theirs.Owner(), Holds: int(count)}}, state.Holders)
+		require.NoError(t, theirs.Unlock(t.Context()))
+	}
+	release(t, acquire(t, p.lock(rt)))
+}
+
+// showLatch repeats a request to unlock, as Redisson does after a lost reply: the next holder, which is ours, keeps the lock.
+func showLatch(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	theirs, request := peer.RLock(p.name, 1), redissonpeer.NewRequestID()
+	require.NoError(t, theirs.Lock(t.Context(), time.Minute))
+	outcome, err := theirs.Release(t.Context(), request)
+	require.NoError(t, err)
+	require.Equal(t, redissonpeer.Freed, outcome)
+	lease := acquire(t, p.lock(rt))
+	outcome, err = theirs.Release(t.Context(), request)
+	require.NoError(t, err)
+	assert.Equal(t, redissonpeer.Freed, outcome)
+	assert.Equal(t, map[string]string{lease.ID(): "1"}, p.fields(t))
+	release(t, lease)
+}
+
+func showNotTheirs(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	theirs, lease := peer.RLock(p.name, 1), acquire(t, p.lock(rt))
+	assert.ErrorIs(t, theirs.Unlock(t.Context()), redissonpeer.ErrNotHeld)
+	locked, err := theirs.IsLocked(t.Context())
+	require.NoError(t, err)
+	assert.True(t, locked)
+	assert.True(t, lease.Valid())
+	release(t, lease)
+	require.NoError(t, theirs.Lock(t.Context(), 0))
+	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrNotHeld)
+	held, err := theirs.IsHeld(t.Context())
+	require.NoError(t, err)
+	assert.True(t, held)
+	require.NoError(t, theirs.Unlock(t.Context()))
+}
+
+func showForceUnlock(t *testing.T, p *place, peer *redissonpeer.Peer, other *holdfast.Runtime) {
+	rt := p.runtime(t, holdfast.Options{Lease: 600 * time.Millisecond})
+	lease := acquire(t, p.lock(rt))
+	pending := p.lock(rt).AcquireAsync(t.Context())
+	existed, err := peer.RLock(p.name, 1).ForceUnlock(t.Context())
+	require.NoError(t, err)
+	assert.True(t, existed)
+	closed(t, "Done", lease.Done())
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+	next, err := pending.Lease()
+	require.NoError(t, err)
+	release(t, next)
+
+	require.NoError(t, peer.RLock(p.name, 1).Lock(t.Context(), 0))
+	held, err := p.lock(other).ForceRelease(t.Context())
+	require.NoError(t, err)
+	assert.True(t, held, "ours frees theirs, too")
+	release(t, acquire(t, p.lock(rt)))
+}
+
+// showBothWatchdogs has leases of different length renew beside each other.
+func showBothWatchdogs(t *testing.T, p *place, _ *redissonpeer.Peer, _ *holdfast.Runtime) {
+	const lease = 900 * time.Millisecond
+	peer := redissonpeer.New(newClient(t, p.addr), redissonpeer.Config{Watchdog: lease})
+	t.Cleanup(peer.Close)
+	rt, q := p.runtime(t, holdfast.Options{Lease: lease}), p.another(t)
+	theirs, ours := peer.RLock(p.name, 1), acquire(t, q.lock(rt))
+	require.NoError(t, theirs.Lock(t.Context(), 0))
+	pending := p.lock(rt).AcquireAsync(t.Context())
+	stays(t, "both are kept", 2*lease, func() bool { return ours.Valid() && p.exists(t) && q.exists(t) })
+	open(t, "our grant", pending.Done())
+	require.NoError(t, theirs.Unlock(t.Context()))
+	next, err := pending.Lease()
+	require.NoError(t, err)
+	release(t, next)
+	release(t, ours)
+}
