@@ -75,7 +75,7 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	if clock.Cmd != nil {
-		e.server.observe(clock, e.clock.Now())
+		_ = e.server.observe(clock, e.clock.Now()) // without it the old sample serves on
 	}
 	for _, load := range loads {
 		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {

@@ -192,7 +192,7 @@ func (r *router) onClose(c actor.Context, m closeRouter) {
 		r.sweeper = nil
 	}
 	for _, s := range r.slots {
-		c.Send(s.pid, closeLock{abort: m.abort})
+		c.Send(s.pid, closeLock(m))
 	}
 	r.drained()
 }

@@ -124,7 +124,7 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 	}
 	delete(c.open, r)
 	if r.do != opAcquire || r.err != nil || panicked && r.hold.state.Load() == holdLost {
-		return nil // or it was given, and lost by the panic
+		return nil //nolint:nilerr // or it was given, and lost by the panic
 	}
 	s := c.state
 	switch {

@@ -1,0 +1,50 @@
+package holdfast_test
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/holdfast-go/holdfast"
+
+// dependencies are the packages that end up in the binary of who imports this one.
+func dependencies(t *testing.T, pkg string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", pkg).Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+// root -> actors -> scripts -> protocol, actors -> timerwheel, and nothing else of the project.
+func TestArchitecture_ImportsGoOneWay(t *testing.T) {
+	t.Parallel()
+	for pkg, allowed := range map[string][]string{
+		"protocol":   {},
+		"timerwheel": {},
+		"embedded":   {},
+		"scripts":    {"protocol"},
+		"actors":     {"protocol", "scripts", "timerwheel"},
+		"":           {"actors", "protocol", "scripts", "timerwheel"},
+	} {
+		self := strings.TrimSuffix(module+"/"+pkg, "/")
+		for _, dependency := range dependencies(t, self) {
+			if within, ours := strings.CutPrefix(dependency, module+"/"); ours && dependency != self {
+				assert.Contains(t, allowed, within, "%s must not import %s", self, dependency)
+			}
+		}
+	}
+}
+
+// A user's binary has nothing in it that only tests need, and no embedded Redis unless it asks for one.
+func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
+	t.Parallel()
+	unwanted := regexp.MustCompile(`^testing$|stretchr/testify|miniredis|gopher-lua|goleak|holdfast/internal`)
+	for _, dependency := range dependencies(t, module) {
+		assert.NotRegexp(t, unwanted, dependency)
+	}
+}
