@@ -28,6 +28,10 @@ type lockActor struct {
 	request   *Request // the one being handled, to be refused after a panic
 }
 
+func newLockActor(e *Engine, router *actor.PID, s *slot) *lockActor {
+	return &lockActor{engine: e, router: router, slot: s, state: lockState{policy: &e.policy, address: s.address}}
+}
+
 var effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
 
 // Receive is the actor's only entry.

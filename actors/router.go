@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,12 +27,14 @@ type router struct {
 	engine *Engine
 
 	// owned by the actor
-	slots   map[slotKey]*slot
-	byPID   map[string]*slot
-	idle    []*slot
-	sweeper Timer // set while a sweep is due
-	closing bool
-	empty   bool // the engine knows that nothing is left
+	slots    map[slotKey]*slot
+	byPID    map[string]*slot
+	idle     []*slot
+	sweeper  Timer // set while a sweep is due
+	closing  bool
+	empty    bool         // the engine knows that nothing is left
+	props    *actor.Props // of every lock actor: a set for each would be a tenth of its memory
+	spawning *slot        // which one the producer of props is to make; it is called within SpawnNamed
 }
 
 type slotKey struct {
@@ -113,11 +116,12 @@ func (r *router) refuse(m *Request) {
 }
 
 func (r *router) spawn(c actor.Context, s *slot) {
-	e, self := r.engine, c.Self()
-	props := actor.PropsFromProducer(func() actor.Actor {
-		return &lockActor{engine: e, router: self, slot: s, state: lockState{policy: &e.policy, address: s.address}}
-	}, actor.WithMailbox(newMailbox), actor.WithDispatcher(e.workers))
-	pid, err := c.SpawnNamed(props, fmt.Sprintf("%d:%s", s.key.family, s.key.raw))
+	if r.props == nil {
+		self := c.Self()
+		r.props = r.engine.props(func() actor.Actor { return newLockActor(r.engine, self, r.spawning) })
+	}
+	r.spawning = s
+	pid, err := c.SpawnNamed(r.props, strconv.Itoa(int(s.key.family))+":"+s.key.raw)
 	if err != nil {
 		// Names are unique as long as this router is the only one to spawn, so this is a bug; the recover reports it.
 		delete(r.slots, s.key)
