@@ -175,6 +175,9 @@ func (g *gateway) arm(c actor.Context) {
 
 // check answers the calls whose deadline has passed, and replaces workers that hang.
 func (g *gateway) check(c actor.Context) {
+	if g.stopped {
+		return // the timer had fired already; who asked has gone
+	}
 	now := g.engine.clock.Now()
 	for b := range g.flying {
 		open := false

@@ -1,0 +1,23 @@
+package actors
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A deadline's timer that fires while the gateway stops must not hire a worker that nobody waits for.
+func TestGateway_StoppedChecksNothing(t *testing.T) {
+	t.Parallel()
+	g := newGateway(&Engine{clock: NewSystemClock()}, 1)
+	b := &batch{calls: []*scriptCall{{deadline: 1}}, claimed: make([]atomic.Bool, 1)}
+	b.claimed[0].Store(true) // its outcome is unknown: it hangs
+	g.flying[b] = struct{}{}
+	done := make(chan struct{})
+	g.stop(done)
+	<-done
+	g.check(nil)
+	assert.Zero(t, g.hanging)
+	assert.False(t, b.given)
+}
