@@ -1,0 +1,70 @@
+package protocol_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestCheckName(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"a", "orders", "a b", "ünïcode", "a:b:c", "{tag}", "a{tag}b", strings.Repeat("x", protocol.MaxName)} {
+		assert.NoError(t, protocol.CheckName(good), "%q", good)
+	}
+	for bad, says := range map[string]string{
+		"": "empty", strings.Repeat("x", protocol.MaxName+1): "513 bytes", "\xff": "UTF-8", "a\x00b": "control", "a\nb": "control",
+		"a{": "braces", "a}": "braces", "}{": "braces", "{}": "braces", "a{}b": "braces", "{a}{b}": "braces", "{{a}}": "braces",
+	} {
+		err := protocol.CheckName(bad)
+		assert.ErrorIs(t, err, protocol.ErrInvalid, "%q", bad)
+		assert.ErrorContains(t, err, says, "%q", bad)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	var none protocol.Owner
+	assert.True(t, none.IsZero())
+	assert.Empty(t, none.String())
+	o := protocol.NewOwner("u", 7)
+	assert.False(t, o.IsZero())
+	assert.Equal(t, "u:7", o.String())
+	assert.Equal(t, "u", o.Runtime())
+	assert.Equal(t, o, protocol.NewOwner("u", 7), "owners are comparable")
+}
+
+func TestBusyError(t *testing.T) {
+	t.Parallel()
+	var err error = &protocol.BusyError{Name: "orders", Holder: "u:7", TTL: 1234567 * time.Microsecond}
+	assert.ErrorIs(t, err, protocol.ErrNotAcquired)
+	assert.NotErrorIs(t, err, protocol.ErrNotHeld)
+	assert.Equal(t, `holdfast: acquire "orders": not acquired: held by u:7 for another 1.235s at most`, err.Error())
+	assert.Equal(t, `holdfast: acquire "orders": not acquired: taken`, (&protocol.BusyError{Name: "orders"}).Error())
+}
+
+func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("the cause")
+	for _, e := range []protocol.Event{
+		protocol.LeaseLost{Name: "orders", ID: "u:7", Reason: "expired"},
+		protocol.RenewFailed{Name: "orders", ID: "u:7", Left: time.Second, Err: cause},
+		protocol.ActorPanicked{Name: "orders", Value: "oops"},
+		protocol.RequestDropped{Name: "orders", Reason: "no sender"},
+	} {
+		assert.Equal(t, "orders", e.Lock())
+		assert.Contains(t, fmt.Sprint(e), `"orders"`)
+	}
+	for _, e := range []protocol.Event{protocol.Reconnected{Channels: 3}, protocol.CallbackPanicked{Value: "oops"}, protocol.EventsDropped{Count: 5}} {
+		assert.Empty(t, e.Lock())
+		assert.Regexp(t, `3|oops|5`, fmt.Sprint(e))
+	}
+}
