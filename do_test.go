@@ -173,7 +173,7 @@ func TestLease_ContextThatWasCancelledIsNotKept(t *testing.T) {
 			default:
 				return false
 			}
-		}, 5*time.Second, 100*time.Millisecond, "the lease keeps what the context has")
+		}, patience, 100*time.Millisecond, "the lease keeps what the context has")
 		release(t, lease)
 	})
 }

@@ -50,6 +50,7 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.lock(rt), "another": p.lock(other)} {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
+					asked := way != "cancelled" || who == "same runtime" // else Redis is not asked by whom
 					for wait := 30 * time.Millisecond; wait < patience; wait *= 4 { // on a busy machine Redis has not said it by then
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -58,12 +59,12 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 							assert.ErrorIs(t, err, cause)
 						}
 						require.ErrorAs(t, err, &busy)
-						if busy.TTL > 0 {
+						if busy.TTL > 0 && (busy.Holder != "" || !asked) {
 							break
 						}
 					}
 					assert.Equal(t, p.name, busy.Name)
-					if way != "cancelled" || who == "same runtime" { // nobody was going to ask
+					if asked {
 						assert.Equal(t, lease.ID(), busy.Holder)
 					}
 					assert.Greater(t, busy.TTL, time.Second)

@@ -6,15 +6,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/holdfast-go/holdfast/protocol"
-	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // lockState is all that a lock actor knows. It thinks in steps: a message and the time go in, effects come out, and nothing else
 // happens; no I/O, no clock, no goroutine. The files of the step:
 //
-//	lock_step.go     the state, the messages, what is due next
+//	lock_step.go     the state, what is due next
+//	lock_messages.go what goes in, and the effects that come out
 //	lock_acquire.go  contending in Redis: attempts, their answers, waiting and waking
 //	lock_turn.go     passing a grant on inside the process, and ending a turn
 //	lock_end.go      what ends early: cancel, loss, death of a requester, Close
@@ -101,99 +99,6 @@ type busy struct {
 }
 
 const never = time.Duration(math.MaxInt64)
-
-// The messages of a lock actor, beside *Request and the user's protocol messages.
-type (
-	// cancelRequest ends the waiting of a request.
-	cancelRequest struct {
-		request *Request
-		cause   error
-	}
-	// channelReady says that the subscription is in place: what was told before may have been missed.
-	channelReady struct{}
-	// channelMessage says that somebody released the lock.
-	channelMessage struct{}
-	// alarm says that the instant set by the last alarm effect has come.
-	alarm struct{}
-	// grantDue says that the grant's deadline is near, or that renewing it failed.
-	grantDue struct{ grant *Grant }
-	// grantGone says that Redis does not have the grant any more.
-	grantGone struct{ grant *Grant }
-	// tryRetire asks an idle lock actor to stop.
-	tryRetire struct{}
-	// closeLock ends everything, because the runtime closes. abort also gives up on calls to Redis.
-	closeLock struct{ abort bool }
-	// requesterGone says that an actor which waits here or holds leases has terminated.
-	requesterGone struct{ pid *actor.PID }
-	// callDone is the answer of a script call of this lock.
-	callDone struct {
-		call  *lockCall
-		class scripts.Class
-		err   error
-		sent  time.Duration // the instant before the call was sent
-
-		acquired  scripts.Acquired
-		receivers int
-		held      bool
-		state     protocol.State
-	}
-)
-
-// lockCall is a script call that the step asks for.
-type lockCall struct {
-	do       callKind
-	seq      uint64
-	grant    string
-	from     string        // of a pass: the grant that ends
-	lease    time.Duration // of acquire, pass and extend
-	holder   bool          // of an acquire: name the holder when busy
-	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
-	request  *Request      // of a side call: who asked
-	target   *Grant        // of a force-release: the grant when it was asked
-}
-
-type callKind uint8
-
-const (
-	callAcquire callKind = iota
-	callPass
-	callRelease
-	callGhost // a release in the background
-	callExtend
-	callInspect
-	callForceRelease
-)
-
-// effect is one thing that the shell has to do.
-type effect struct {
-	do      effectKind
-	call    *lockCall
-	request *Request
-	hold    *Hold
-	grant   *Grant
-	pid     *actor.PID
-	at      time.Duration
-	err     error
-	event   protocol.Event
-}
-
-type effectKind uint8
-
-const (
-	doCall     effectKind = iota // send call to Redis
-	doAnswer                     // answer request
-	doTellLost                   // tell hold's requester that it was lost
-	doKeep                       // give grant to the watchdog
-	doDrop                       // take it back
-	doWatch                      // subscribe to the lock's channel
-	doUnwatch                    // and no more
-	doAlarm                      // set the timer to at
-	doGuard                      // watch the actor pid
-	doUnguard                    // and no more
-	doEmit                       // report event
-	doStop                       // stop this actor: nothing is left
-	doStay                       // tell the router that this actor is in use
-)
 
 // step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
 func (s *lockState) step(now time.Duration, message any) []effect {
