@@ -50,7 +50,7 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.lock(rt), "another": p.lock(other)} {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
-					asked := way != "cancelled" || who == "same runtime" // else Redis is not asked by whom
+					asked := way != "cancelled" || who == "same runtime"            // else Redis is not asked by whom
 					for wait := 30 * time.Millisecond; wait < patience; wait *= 4 { // on a busy machine Redis has not said it by then
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
