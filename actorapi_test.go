@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -52,65 +53,65 @@ func answerOf[T any](t *testing.T, c *client) T {
 		typed, ok := answer.(T)
 		require.True(t, ok, "the answer is %T %+v", answer, answer)
 		return typed
-	case <-time.After(patience):
+	case <-time.After(locktest.Patience):
 		var zero T
 		require.Fail(t, "no answer", "waiting for %T", zero)
 		return zero
 	}
 }
 
-func (p *place) acquireMessage(id uint64) *protocol.Acquire {
-	return &protocol.Acquire{ID: id, Kind: protocol.Kind(p.kind.name), Lock: p.name}
+func acquireMessage(p *locktest.Place, id uint64) *protocol.Acquire {
+	return &protocol.Acquire{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}
 }
 
-func (p *place) releaseMessage(id, serial uint64) *protocol.Release {
-	return &protocol.Release{ID: id, Kind: protocol.Kind(p.kind.name), Lock: p.name, Serial: serial}
+func releaseMessage(p *locktest.Place, id, serial uint64) *protocol.Release {
+	return &protocol.Release{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: serial}
 }
 
 func TestActorAPI_AcquireHandOverRelease(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		first, second := newActorClient(t, rt, p.lock(rt)), newActorClient(t, rt, p.lock(rt))
-		first.ask(p.acquireMessage(7))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		first, second := newActorClient(t, rt, p.Lock(rt)), newActorClient(t, rt, p.Lock(rt))
+		first.ask(acquireMessage(p, 7))
 		granted := answerOf[*protocol.Granted](t, first)
 		assert.Equal(t, uint64(7), granted.ID)
-		assert.Equal(t, p.name, granted.Lock)
-		assert.Contains(t, p.fields(t), granted.LeaseID)
+		assert.Equal(t, p.Name, granted.Lock)
+		assert.Contains(t, p.Fields(t), granted.LeaseID)
 		assert.InDelta(t, 30, time.Until(granted.Until).Seconds(), 3)
 
-		second.ask(*p.acquireMessage(1)) // a value serves as well as a pointer
-		p.waitForWaiting(t, rt, 1)
-		third, err := p.lock(rt).TryAcquire(t.Context())
+		second.ask(*acquireMessage(p, 1)) // a value serves as well as a pointer
+		p.WaitForWaiting(t, rt, 1)
+		third, err := p.Lock(rt).TryAcquire(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.Nil(t, third)
-		first.ask(p.releaseMessage(8, granted.Serial))
+		first.ask(releaseMessage(p, 8, granted.Serial))
 		released := answerOf[*protocol.Released](t, first)
 		require.NoError(t, released.Err)
 		assert.Equal(t, uint64(8), released.ID)
 		handed := answerOf[*protocol.Granted](t, second)
 		assert.NotEqual(t, granted.Serial, handed.Serial, "serials name leases, not grants")
 
-		first.ask(p.releaseMessage(9, granted.Serial))
+		first.ask(releaseMessage(p, 9, granted.Serial))
 		stale := answerOf[*protocol.Released](t, first)
 		require.ErrorIs(t, stale.Err, holdfast.ErrNotHeld)
-		assert.True(t, p.exists(t), "a stale release does not touch the next holder")
-		second.ask(p.releaseMessage(2, handed.Serial))
+		assert.True(t, p.Exists(t), "a stale release does not touch the next holder")
+		second.ask(releaseMessage(p, 2, handed.Serial))
 		require.NoError(t, answerOf[*protocol.Released](t, second).Err)
-		await(t, "the key to go", func() bool { return !p.exists(t) })
+		locktest.Await(t, "the key to go", func() bool { return !p.Exists(t) })
 	})
 }
 
 func TestActorAPI_Refusals(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
-		lease, err := p.lock(other).Acquire(t.Context())
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		lease, err := p.Lock(other).Acquire(t.Context())
 		require.NoError(t, err)
-		c := newActorClient(t, rt, p.lock(rt))
+		c := newActorClient(t, rt, p.Lock(rt))
 		refused := func(change func(*protocol.Acquire), want error) *protocol.Refused {
 			t.Helper()
-			m := p.acquireMessage(3)
+			m := acquireMessage(p, 3)
 			change(m)
 			c.ask(m)
 			answer := answerOf[*protocol.Refused](t, c)
@@ -130,11 +131,11 @@ func TestActorAPI_Refusals(t *testing.T) {
 		refused(func(m *protocol.Acquire) { m.Kind = "no such kind" }, holdfast.ErrInvalid)
 		refused(func(m *protocol.Acquire) { m.Owner = other.NewOwner() }, holdfast.ErrInvalid)
 
-		c.ask(p.acquireMessage(4))
-		p.waitForWaiting(t, rt, 1)
-		c.ask(p.acquireMessage(4))
+		c.ask(acquireMessage(p, 4))
+		p.WaitForWaiting(t, rt, 1)
+		c.ask(acquireMessage(p, 4))
 		require.ErrorIs(t, answerOf[*protocol.Refused](t, c).Err, holdfast.ErrInvalid, "the ID is in use")
-		c.ask(&protocol.Cancel{ID: 4, Kind: protocol.Kind(p.kind.name), Lock: p.name})
+		c.ask(&protocol.Cancel{ID: 4, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name})
 		assert.Equal(t, uint64(4), answerOf[*protocol.Refused](t, c).ID)
 		require.NoError(t, lease.Release(t.Context()))
 	})
@@ -142,15 +143,15 @@ func TestActorAPI_Refusals(t *testing.T) {
 
 func TestActorAPI_RenewAndInspect(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		c := newActorClient(t, rt, p.lock(rt))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		c := newActorClient(t, rt, p.Lock(rt))
 		renew := func(serial uint64, lease time.Duration) *protocol.Renewed {
 			t.Helper()
-			c.ask(&protocol.Renew{ID: 5, Kind: protocol.Kind(p.kind.name), Lock: p.name, Serial: serial, Lease: lease})
+			c.ask(&protocol.Renew{ID: 5, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: serial, Lease: lease})
 			return answerOf[*protocol.Renewed](t, c)
 		}
-		m := p.acquireMessage(1)
+		m := acquireMessage(p, 1)
 		m.Lease = time.Minute
 		c.ask(m)
 		granted := answerOf[*protocol.Granted](t, c)
@@ -160,30 +161,30 @@ func TestActorAPI_RenewAndInspect(t *testing.T) {
 		require.ErrorIs(t, renew(granted.Serial, time.Millisecond).Err, holdfast.ErrInvalid)
 		require.ErrorIs(t, renew(granted.Serial+1000, time.Minute).Err, holdfast.ErrNotHeld)
 
-		c.ask(&protocol.Inspect{ID: 6, Kind: protocol.Kind(p.kind.name), Lock: p.name})
+		c.ask(&protocol.Inspect{ID: 6, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name})
 		inspected := answerOf[*protocol.Inspected](t, c)
 		require.NoError(t, inspected.Err)
 		assert.True(t, inspected.State.Held)
 		assert.Equal(t, []holdfast.Holder{{ID: granted.LeaseID, Holds: 1}}, inspected.State.Holders)
 
-		c.ask(p.releaseMessage(2, granted.Serial))
+		c.ask(releaseMessage(p, 2, granted.Serial))
 		require.NoError(t, answerOf[*protocol.Released](t, c).Err)
-		c.ask(p.acquireMessage(1))
+		c.ask(acquireMessage(p, 1))
 		watched := answerOf[*protocol.Granted](t, c)
 		require.ErrorIs(t, renew(watched.Serial, time.Minute).Err, holdfast.ErrInvalid, "the watchdog renews this one")
-		c.ask(p.releaseMessage(2, watched.Serial))
+		c.ask(releaseMessage(p, 2, watched.Serial))
 		require.NoError(t, answerOf[*protocol.Released](t, c).Err)
 	})
 }
 
 func TestActorAPI_LossIsTold(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{Lease: 300 * time.Millisecond})
-		c := newActorClient(t, rt, p.lock(rt))
-		c.ask(p.acquireMessage(1))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Lease: 300 * time.Millisecond})
+		c := newActorClient(t, rt, p.Lock(rt))
+		c.ask(acquireMessage(p, 1))
 		granted := answerOf[*protocol.Granted](t, c)
-		require.NoError(t, p.redis.Del(t.Context(), p.name).Err())
+		require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 		lost := answerOf[*protocol.Lost](t, c)
 		assert.Equal(t, granted.Serial, lost.Serial)
 		require.ErrorIs(t, lost.Err, holdfast.ErrLeaseLost)
@@ -192,67 +193,67 @@ func TestActorAPI_LossIsTold(t *testing.T) {
 
 func TestActorAPI_TerminatedRequesterLeavesNothing(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		holder, waiter := newActorClient(t, rt, p.lock(rt)), newActorClient(t, rt, p.lock(rt))
-		holder.ask(p.acquireMessage(1))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		holder, waiter := newActorClient(t, rt, p.Lock(rt)), newActorClient(t, rt, p.Lock(rt))
+		holder.ask(acquireMessage(p, 1))
 		answerOf[*protocol.Granted](t, holder)
-		waiter.ask(p.acquireMessage(1))
-		p.waitForWaiting(t, rt, 1)
+		waiter.ask(acquireMessage(p, 1))
+		p.WaitForWaiting(t, rt, 1)
 		waiter.end()
-		await(t, "the dead waiter to leave", func() bool {
-			state, err := p.lock(rt).Inspect(t.Context())
+		locktest.Await(t, "the dead waiter to leave", func() bool {
+			state, err := p.Lock(rt).Inspect(t.Context())
 			return assert.NoError(t, err) && state.Waiting == 0
 		})
 		holder.end()
-		await(t, "the dead holder's lock to come free", func() bool { return !p.exists(t) })
+		locktest.Await(t, "the dead holder's lock to come free", func() bool { return !p.Exists(t) })
 	})
 }
 
 func TestActorAPI_WhatCannotBeAnsweredIsReported(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		dropped := make(chan holdfast.RequestDropped, 10)
-		rt := p.runtime(t, holdfast.Options{OnEvent: func(e holdfast.Event) {
+		rt := p.Runtime(t, holdfast.Options{OnEvent: func(e holdfast.Event) {
 			if d, ok := e.(holdfast.RequestDropped); ok {
 				dropped <- d
 			}
 		}})
-		for _, message := range []any{p.acquireMessage(1), "not a message of the protocol"} {
-			rt.System().Root.Send(p.lock(rt).PID(), message)
+		for _, message := range []any{acquireMessage(p, 1), "not a message of the protocol"} {
+			rt.System().Root.Send(p.Lock(rt).PID(), message)
 			select {
 			case <-dropped:
-			case <-time.After(patience):
+			case <-time.After(locktest.Patience):
 				require.Fail(t, "no event", "%T", message)
 			}
 		}
-		assert.False(t, p.exists(t))
+		assert.False(t, p.Exists(t))
 	})
 }
 
 func TestActorAPI_TwoRuntimesInOneSystem(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		system := actor.NewActorSystem(
-			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet() }),
+			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
 			actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval is a goroutine
 		)
 		defer system.Shutdown()
-		one := p.runtime(t, holdfast.Options{System: system})
-		two := p.runtime(t, holdfast.Options{System: system})
+		one := p.Runtime(t, holdfast.Options{System: system})
+		two := p.Runtime(t, holdfast.Options{System: system})
 		assert.Same(t, system, one.System())
 		assert.NotEqual(t, one.ID(), two.ID())
-		a, b := newActorClient(t, one, p.lock(one)), newActorClient(t, two, p.lock(two))
-		a.ask(p.acquireMessage(1))
+		a, b := newActorClient(t, one, p.Lock(one)), newActorClient(t, two, p.Lock(two))
+		a.ask(acquireMessage(p, 1))
 		granted := answerOf[*protocol.Granted](t, a)
-		b.ask(p.acquireMessage(1))
-		p.waitForWaiter(t, two)
+		b.ask(acquireMessage(p, 1))
+		p.WaitForWaiter(t, two)
 		require.NoError(t, one.Close(context.Background()))
 		lost := answerOf[*protocol.Lost](t, a)
 		assert.Equal(t, granted.Serial, lost.Serial)
 		require.ErrorIs(t, lost.Err, holdfast.ErrClosed)
 		handed := answerOf[*protocol.Granted](t, b)
-		b.ask(p.releaseMessage(2, handed.Serial))
+		b.ask(releaseMessage(p, 2, handed.Serial))
 		require.NoError(t, answerOf[*protocol.Released](t, b).Err, "the other runtime and the system live on")
 	})
 }

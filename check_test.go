@@ -13,16 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestCheck_FindsNothingWrong(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
 		assert.NoError(t, rt.Check(t.Context()))
 		assert.NoError(t, rt.Check(t.Context()), "again")
-		for _, key := range p.redis.Keys(t.Context(), "*").Val() {
+		for _, key := range p.Redis.Keys(t.Context(), "*").Val() {
 			assert.NotContains(t, key, rt.ID(), "nothing of it stays")
 		}
 	})
@@ -33,7 +34,7 @@ func asUser(t *testing.T, server *redistest.Server, rules []string, options hold
 	const name, password = "app", "canary-password"
 	rules = append([]string{"reset", "on", ">" + password}, rules...)
 	require.NoError(t, server.Client(t).ACLSetUser(t.Context(), name, rules...).Err())
-	return newRuntime(t, clientWith(t, &redis.Options{Addr: server.Addr(), Username: name, Password: password}), options)
+	return locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: name, Password: password}), options)
 }
 
 // leastRights are the rules that SECURITY.md recommends.
@@ -47,31 +48,31 @@ func appKeys(name string) string { return "app:" + name }
 
 func TestCheck_UserWithTheRecommendedRights(t *testing.T) {
 	t.Parallel()
-	onOwnServer(t, func(t *testing.T, p *place) {
-		rt := asUser(t, p.server, leastRights(t), holdfast.Options{NameMapper: appKeys, Lease: 600 * time.Millisecond})
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		rt := asUser(t, p.Server, leastRights(t), holdfast.Options{NameMapper: appKeys, Lease: 600 * time.Millisecond})
 		require.NoError(t, rt.Check(t.Context()))
 
-		lease := acquire(t, p.lock(rt))
-		other := asUser(t, p.server, leastRights(t), holdfast.Options{NameMapper: appKeys})
-		waiting := p.lock(other).AcquireAsync(t.Context())
-		channel := "redisson_lock__channel:{" + appKeys(p.name) + "}"
-		await(t, "a subscription", func() bool { return p.redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
-		stays(t, "it is renewed", 900*time.Millisecond, lease.Valid)
-		held, err := p.lock(other).ForceRelease(t.Context())
+		lease := locktest.Acquire(t, p.Lock(rt))
+		other := asUser(t, p.Server, leastRights(t), holdfast.Options{NameMapper: appKeys})
+		waiting := p.Lock(other).AcquireAsync(t.Context())
+		channel := "redisson_lock__channel:{" + appKeys(p.Name) + "}"
+		locktest.Await(t, "a subscription", func() bool { return p.Redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
+		locktest.Stays(t, "it is renewed", 900*time.Millisecond, lease.Valid)
+		held, err := p.Lock(other).ForceRelease(t.Context())
 		require.NoError(t, err)
 		assert.True(t, held)
 		lease, err = waiting.Lease()
 		require.NoError(t, err)
-		fixed := p.lock(other).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
-		release(t, lease)
+		fixed := p.Lock(other).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
+		locktest.Release(t, lease)
 		lease, err = fixed.Lease()
 		require.NoError(t, err)
-		_, err = p.lock(rt).TryAcquire(t.Context())
+		_, err = p.Lock(rt).TryAcquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		state, err := p.lock(rt).Inspect(t.Context())
+		state, err := p.Lock(rt).Inspect(t.Context())
 		require.NoError(t, err)
 		assert.True(t, state.Held)
-		release(t, lease)
+		locktest.Release(t, lease)
 	})
 }
 
@@ -111,7 +112,7 @@ func TestCheck_NamesTheMissingRight(t *testing.T) {
 
 func TestCheck_WarnsOfEviction(t *testing.T) {
 	t.Parallel()
-	rt := newRuntime(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(t), holdfast.Options{})
+	rt := locktest.NewRuntime(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(t), holdfast.Options{})
 	err := rt.Check(t.Context())
 	assert.ErrorContains(t, err, "maxmemory-policy")
 	assert.ErrorContains(t, err, "allkeys-lru")
@@ -120,13 +121,13 @@ func TestCheck_WarnsOfEviction(t *testing.T) {
 
 func TestCheck_ServerOutOfReach(t *testing.T) {
 	t.Parallel()
-	rt := newRuntime(t, clientWith(t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), holdfast.Options{})
+	rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), holdfast.Options{})
 	err := rt.Check(t.Context())
 	var network *net.OpError
 	assert.ErrorAs(t, err, &network, "the cause stays reachable")
 
 	server := redistest.Start(t)
-	rt = newRuntime(t, server.Client(t), holdfast.Options{})
+	rt = locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
 	server.Pause()
 	defer server.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -139,7 +140,7 @@ func TestCheck_ServerOutOfReach(t *testing.T) {
 func TestCheck_WrongPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "right")
-	rt := newRuntime(t, clientWith(t, &redis.Options{Addr: server.Addr(), Password: "canary-password"}), holdfast.Options{})
+	rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Password: "canary-password"}), holdfast.Options{})
 	err := rt.Check(t.Context())
 	assert.ErrorContains(t, err, "WRONGPASS")
 	assert.NotContains(t, err.Error(), "canary-password")

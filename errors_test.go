@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
 // A lock that is taken by this runtime or by another one: every way not to get it tells by whom.
@@ -43,18 +44,18 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 			return err, context.Canceled
 		},
 	}
-	everywhere(t, func(t *testing.T, p *place) {
-		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
-		lease := acquire(t, p.lock(rt))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		lease := locktest.Acquire(t, p.Lock(rt))
 		for way, try := range ways {
-			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.lock(rt), "another": p.lock(other)} {
+			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.Lock(rt), "another": p.Lock(other)} {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
-					asked := way != "cancelled" || who == "same runtime"            // else Redis is not asked by whom
-					for wait := 30 * time.Millisecond; wait < patience; wait *= 4 { // on a busy machine Redis has not said it by then
+					asked := way != "cancelled" || who == "same runtime"                     // else Redis is not asked by whom
+					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // on a busy machine Redis has not said it by then
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
-						assert.ErrorContains(t, err, p.name)
+						assert.ErrorContains(t, err, p.Name)
 						if cause != nil {
 							assert.ErrorIs(t, err, cause)
 						}
@@ -63,7 +64,7 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 							break
 						}
 					}
-					assert.Equal(t, p.name, busy.Name)
+					assert.Equal(t, p.Name, busy.Name)
 					if asked {
 						assert.Equal(t, lease.ID(), busy.Holder)
 					}
@@ -72,16 +73,16 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 				})
 			}
 		}
-		release(t, lease)
+		locktest.Release(t, lease)
 	})
 }
 
 func TestErrNotAcquired_WithAContextThatHasEnded(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		lock := p.lock(p.runtime(t, holdfast.Options{}))
+		lock := p.Lock(p.Runtime(t, holdfast.Options{}))
 		for _, acquire := range []func(context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error){lock.Acquire, lock.TryAcquire} {
 			_, err := acquire(ended)
 			assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -91,102 +92,102 @@ func TestErrNotAcquired_WithAContextThatHasEnded(t *testing.T) {
 		assert.ErrorIs(t, err, context.Canceled)
 		_, err = lock.ForceRelease(ended)
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.False(t, p.exists(t))
+		assert.False(t, p.Exists(t))
 	})
 }
 
 // A try behind local waiters is refused at once, even when the lock is free at that instant.
 func TestErrNotAcquired_ForATryBehindWaiters(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
-		lease := acquire(t, p.lock(other))
-		pending := p.lock(rt).AcquireAsync(t.Context())
-		p.waitForWaiting(t, rt, 1)
-		_, err := p.lock(rt).TryAcquire(t.Context())
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		lease := locktest.Acquire(t, p.Lock(other))
+		pending := p.Lock(rt).AcquireAsync(t.Context())
+		p.WaitForWaiting(t, rt, 1)
+		_, err := p.Lock(rt).TryAcquire(t.Context())
 		var busy *holdfast.BusyError
 		assert.ErrorAs(t, err, &busy)
-		release(t, lease)
+		locktest.Release(t, lease)
 		next, err := pending.Lease()
 		require.NoError(t, err)
-		release(t, next)
+		locktest.Release(t, next)
 	})
 }
 
 func TestErrNotHeld_OnASecondRelease(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		lease := acquire(t, p.lock(rt))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		lease := locktest.Acquire(t, p.Lock(rt))
 		assert.NoError(t, lease.Err())
-		release(t, lease)
-		next := acquire(t, p.lock(rt))
+		locktest.Release(t, lease)
+		next := locktest.Acquire(t, p.Lock(rt))
 		for range 3 {
 			err := lease.Release(t.Context())
 			assert.ErrorIs(t, err, holdfast.ErrNotHeld)
-			assert.ErrorContains(t, err, p.name)
+			assert.ErrorContains(t, err, p.Name)
 		}
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
 		assert.True(t, next.Valid(), "nothing of the next holder was touched")
-		assert.Equal(t, map[string]string{next.ID(): "1"}, p.fields(t))
-		release(t, next)
+		assert.Equal(t, map[string]string{next.ID(): "1"}, p.Fields(t))
+		locktest.Release(t, next)
 	})
 }
 
 func TestErrTooManyWaiters_AtOnce(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		const most = 7
-		rt := p.runtime(t, holdfast.Options{MaxWaiters: most})
-		lease := acquire(t, p.lock(rt))
+		rt := p.Runtime(t, holdfast.Options{MaxWaiters: most})
+		lease := locktest.Acquire(t, p.Lock(rt))
 		var waiting []*holdfast.Pending
 		for range most {
-			waiting = append(waiting, p.lock(rt).AcquireAsync(t.Context()))
+			waiting = append(waiting, p.Lock(rt).AcquireAsync(t.Context()))
 		}
-		p.waitForWaiting(t, rt, most)
-		_, err := p.lock(rt).Acquire(t.Context())
+		p.WaitForWaiting(t, rt, most)
+		_, err := p.Lock(rt).Acquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrTooManyWaiters)
 		assert.NotErrorIs(t, err, holdfast.ErrNotAcquired)
-		assert.ErrorContains(t, err, p.name)
-		release(t, acquire(t, p.another(t).lock(rt))) // other names have room
+		assert.ErrorContains(t, err, p.Name)
+		locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // other names have room
 		waiting[0].Cancel()
 		<-waiting[0].Done()
-		waiting[0] = p.lock(rt).AcquireAsync(t.Context())
-		release(t, lease)
+		waiting[0] = p.Lock(rt).AcquireAsync(t.Context())
+		locktest.Release(t, lease)
 		for _, pending := range append(waiting[1:], waiting[0]) {
 			next, err := pending.Lease()
 			require.NoError(t, err)
-			release(t, next)
+			locktest.Release(t, next)
 		}
 	})
 }
 
 func TestErrForeignKey_ForWhatIsNoSuchLock(t *testing.T) {
 	t.Parallel()
-	keys := map[string]func(p *place) error{
-		"string": func(p *place) error { return p.redis.Set(context.Background(), p.name, "x", 0).Err() },
-		"list":   func(p *place) error { return p.redis.LPush(context.Background(), p.name, "x").Err() },
-		"read/write lock": func(p *place) error {
-			return p.redis.HSet(context.Background(), p.name, "mode", "read", "a:1", 1).Err()
+	keys := map[string]func(p *locktest.Place) error{
+		"string": func(p *locktest.Place) error { return p.Redis.Set(context.Background(), p.Name, "x", 0).Err() },
+		"list":   func(p *locktest.Place) error { return p.Redis.LPush(context.Background(), p.Name, "x").Err() },
+		"read/write lock": func(p *locktest.Place) error {
+			return p.Redis.HSet(context.Background(), p.Name, "mode", "read", "a:1", 1).Err()
 		},
 	}
 	for what, set := range keys {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, func(t *testing.T, p *place) {
+			locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 				require.NoError(t, set(p))
-				lock := p.lock(p.runtime(t, holdfast.Options{}))
-				before := p.redis.Type(t.Context(), p.name).Val()
+				lock := p.Lock(p.Runtime(t, holdfast.Options{}))
+				before := p.Redis.Type(t.Context(), p.Name).Val()
 				_, err := lock.TryAcquire(t.Context())
 				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
-				assert.ErrorContains(t, err, p.name)
+				assert.ErrorContains(t, err, p.Name)
 				_, err = lock.Acquire(t.Context()) // waiting would not help
 				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
 				_, err = lock.ForceRelease(t.Context())
 				if what == "read/write lock" {
 					assert.ErrorIs(t, err, holdfast.ErrForeignKey)
 				}
-				assert.Equal(t, before, p.redis.Type(t.Context(), p.name).Val(), "it is left alone")
+				assert.Equal(t, before, p.Redis.Type(t.Context(), p.Name).Val(), "it is left alone")
 			})
 		})
 	}
@@ -194,17 +195,17 @@ func TestErrForeignKey_ForWhatIsNoSuchLock(t *testing.T) {
 
 func TestErrClosed_ForEverythingAfterClose(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		lock, owner := p.lock(rt), rt.NewOwner()
-		released := acquire(t, lock)
-		release(t, released)
-		held := acquire(t, lock, holdfast.WithLease(time.Minute))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		lock, owner := p.Lock(rt), rt.NewOwner()
+		released := locktest.Acquire(t, lock)
+		locktest.Release(t, released)
+		held := locktest.Acquire(t, lock, holdfast.WithLease(time.Minute))
 		require.NoError(t, rt.Close(t.Context()))
 
 		_, err := lock.Acquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
-		assert.ErrorContains(t, err, p.name)
+		assert.ErrorContains(t, err, p.Name)
 		_, err = lock.TryAcquire(t.Context(), holdfast.WithOwner(owner))
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
 		_, err = lock.AcquireAsync(t.Context()).Lease()
@@ -218,7 +219,7 @@ func TestErrClosed_ForEverythingAfterClose(t *testing.T) {
 		assert.ErrorIs(t, held.Extend(t.Context(), time.Minute), holdfast.ErrClosed)
 		assert.NoError(t, held.Release(t.Context()))
 		assert.ErrorIs(t, released.Release(t.Context()), holdfast.ErrNotHeld)
-		assert.Equal(t, p.name, held.Name())
+		assert.Equal(t, p.Name, held.Name())
 		assert.NotEmpty(t, held.ID())
 		assert.True(t, held.ExpiresAt().IsZero())
 	})
@@ -226,8 +227,8 @@ func TestErrClosed_ForEverythingAfterClose(t *testing.T) {
 
 func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt, other := p.runtime(t, holdfast.Options{}), p.runtime(t, holdfast.Options{})
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
 		stranger := other.NewOwner()
 		for text, options := range map[string][]holdfast.AcquireOption{
 			"lease 0s":             {holdfast.WithLease(0)},
@@ -240,22 +241,22 @@ func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
 			"of another runtime":   {holdfast.WithOwner(stranger), holdfast.WithLease(time.Minute)},
 			"lease 1ns is not bet": {holdfast.WithWait(time.Second), holdfast.WithLease(1)},
 		} {
-			_, err := p.lock(rt).Acquire(t.Context(), options...)
+			_, err := p.Lock(rt).Acquire(t.Context(), options...)
 			assert.ErrorIs(t, err, holdfast.ErrInvalid)
 			assert.ErrorContains(t, err, text)
-			assert.ErrorContains(t, err, p.name)
-			assert.ErrorIs(t, p.lock(rt).Do(t.Context(), nil, options...), holdfast.ErrInvalid)
+			assert.ErrorContains(t, err, p.Name)
+			assert.ErrorIs(t, p.Lock(rt).Do(t.Context(), nil, options...), holdfast.ErrInvalid)
 		}
-		_, err := p.lock(rt).TryAcquire(t.Context(), holdfast.WithWait(time.Second))
+		_, err := p.Lock(rt).TryAcquire(t.Context(), holdfast.WithWait(time.Second))
 		assert.ErrorIs(t, err, holdfast.ErrInvalid)
 		assert.ErrorContains(t, err, "WithWait")
-		_, err = p.lock(rt).Acquire(holdfast.ContextWithOwner(t.Context(), stranger))
+		_, err = p.Lock(rt).Acquire(holdfast.ContextWithOwner(t.Context(), stranger))
 		assert.ErrorIs(t, err, holdfast.ErrInvalid)
-		assert.False(t, p.exists(t))
+		assert.False(t, p.Exists(t))
 		for _, ok := range []holdfast.AcquireOption{
 			holdfast.WithLease(50 * time.Millisecond), holdfast.WithLease(24 * time.Hour), holdfast.WithWait(time.Hour), holdfast.WithOwner(holdfast.Owner{}),
 		} {
-			lease, err := p.lock(rt).Acquire(t.Context(), ok)
+			lease, err := p.Lock(rt).Acquire(t.Context(), ok)
 			require.NoError(t, err)
 			_ = lease.Release(t.Context()) // 50 ms may be over
 		}
@@ -264,13 +265,13 @@ func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
 
 func TestErrInvalid_NamesWhatIsWrongWithAName(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
 		for name, text := range map[string]string{
 			"": "empty", strings.Repeat("x", 513): "512", "a\xffb": "UTF-8", "a\nb": "control", "a\x7f": "control",
 			"a{": "brace", "a}": "brace", "{}a": "brace", "{a}{b}": "brace", "}a{": "brace", "{{a}}": "brace",
 		} {
-			lock := p.kind.lock(rt, name)
+			lock := p.Kind.Lock(rt, name)
 			assert.Equal(t, name, lock.Name())
 			assert.NotNil(t, lock.PID())
 			_, acquireErr := lock.Acquire(t.Context())
@@ -284,10 +285,10 @@ func TestErrInvalid_NamesWhatIsWrongWithAName(t *testing.T) {
 				assert.ErrorContains(t, err, text, "%q", name)
 			}
 		}
-		for _, end := range []string{"{a}", "{a}y", strings.Repeat("y", 512-len(p.name)), "Ärger 日本", "a:b*?[c]", "redisson_lock__channel", " "} {
-			lease := acquire(t, p.kind.lock(rt, p.name+end))
-			assert.Equal(t, p.name+end, lease.Name())
-			release(t, lease)
+		for _, end := range []string{"{a}", "{a}y", strings.Repeat("y", 512-len(p.Name)), "Ärger 日本", "a:b*?[c]", "redisson_lock__channel", " "} {
+			lease := locktest.Acquire(t, p.Kind.Lock(rt, p.Name+end))
+			assert.Equal(t, p.Name+end, lease.Name())
+			locktest.Release(t, lease)
 		}
 	})
 }
@@ -295,11 +296,11 @@ func TestErrInvalid_NamesWhatIsWrongWithAName(t *testing.T) {
 // What Redis said stays reachable below our errors.
 func TestErrors_KeepTheCause(t *testing.T) {
 	t.Parallel()
-	onOwnServer(t, func(t *testing.T, p *place) {
-		lock := p.lock(p.runtime(t, holdfast.Options{}))
-		lease := acquire(t, lock)
-		require.NoError(t, p.redis.ACLSetUser(t.Context(), "default", "-evalsha").Err())
-		_, acquireErr := p.another(t).lock(p.runtime(t, holdfast.Options{})).Acquire(t.Context())
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		lock := p.Lock(p.Runtime(t, holdfast.Options{}))
+		lease := locktest.Acquire(t, lock)
+		require.NoError(t, p.Redis.ACLSetUser(t.Context(), "default", "-evalsha").Err())
+		_, acquireErr := p.Another(t).Lock(p.Runtime(t, holdfast.Options{})).Acquire(t.Context())
 		_, inspectErr := lock.Inspect(t.Context())
 		_, forceErr := lock.ForceRelease(t.Context())
 		for _, err := range []error{lease.Release(t.Context()), acquireErr, inspectErr, forceErr} {
@@ -308,6 +309,6 @@ func TestErrors_KeepTheCause(t *testing.T) {
 			assert.ErrorContains(t, err, "evalsha")
 			assert.False(t, errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrLeaseLost))
 		}
-		require.NoError(t, p.redis.ACLSetUser(t.Context(), "default", "+evalsha").Err())
+		require.NoError(t, p.Redis.ACLSetUser(t.Context(), "default", "+evalsha").Err())
 	})
 }

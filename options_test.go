@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
 func TestNew_NamesEveryBadField(t *testing.T) {
 	t.Parallel()
-	client := newClient(t, "127.0.0.1:1")
+	client := locktest.NewClient(t, "127.0.0.1:1")
 	_, err := holdfast.New(client, holdfast.Options{
 		Lease: time.Millisecond, RenewBatch: -1, FairWait: -1, Handoff: holdfast.Handoff{Max: -1, For: time.Hour},
 		MaxWaiters: -1, AckReplicas: -1, AckTimeout: -1, PubSub: 7,
@@ -48,10 +49,10 @@ func TestNew_RefusesOtherClients(t *testing.T) {
 // New does no I/O, and a runtime that was never used closes without a server.
 func TestNew_NeedsNoServer(t *testing.T) {
 	t.Parallel()
-	rt, err := holdfast.New(newClient(t, "127.0.0.1:1"), holdfast.Options{})
+	rt, err := holdfast.New(locktest.NewClient(t, "127.0.0.1:1"), holdfast.Options{})
 	require.NoError(t, err)
 	assert.Len(t, rt.ID(), 36)
-	other, err := holdfast.New(newClient(t, "127.0.0.1:1"), holdfast.Options{})
+	other, err := holdfast.New(locktest.NewClient(t, "127.0.0.1:1"), holdfast.Options{})
 	require.NoError(t, err)
 	assert.NotEqual(t, rt.ID(), other.ID())
 	assert.NoError(t, rt.Close(t.Context()))
@@ -60,30 +61,30 @@ func TestNew_NeedsNoServer(t *testing.T) {
 
 func TestOptions_NameMapperMakesTheKey(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		mapped := p.runtime(t, holdfast.Options{NameMapper: func(name string) string { return "app:" + name }})
-		plain := p.runtime(t, holdfast.Options{})
-		lease := acquire(t, p.lock(mapped))
-		assert.Equal(t, p.name, lease.Name())
-		assert.Equal(t, p.name, p.lock(mapped).Name())
-		assert.False(t, p.exists(t))
-		other := acquire(t, p.lock(plain)) // another key
-		release(t, other)
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		mapped := p.Runtime(t, holdfast.Options{NameMapper: func(name string) string { return "app:" + name }})
+		plain := p.Runtime(t, holdfast.Options{})
+		lease := locktest.Acquire(t, p.Lock(mapped))
+		assert.Equal(t, p.Name, lease.Name())
+		assert.Equal(t, p.Name, p.Lock(mapped).Name())
+		assert.False(t, p.Exists(t))
+		other := locktest.Acquire(t, p.Lock(plain)) // another key
+		locktest.Release(t, other)
 
 		q := *p
-		q.name = "app:" + p.name
-		assert.Equal(t, map[string]string{lease.ID(): "1"}, q.fields(t))
-		waiting := q.lock(plain).AcquireAsync(t.Context()) // the same key, and the same channel
-		q.waitForWaiter(t, plain)
-		_, err := p.lock(mapped).TryAcquire(t.Context())
-		assert.ErrorContains(t, err, `"`+p.name+`"`, "errors have the name that the caller knows")
-		release(t, lease)
+		q.Name = "app:" + p.Name
+		assert.Equal(t, map[string]string{lease.ID(): "1"}, q.Fields(t))
+		waiting := q.Lock(plain).AcquireAsync(t.Context()) // the same key, and the same channel
+		q.WaitForWaiter(t, plain)
+		_, err := p.Lock(mapped).TryAcquire(t.Context())
+		assert.ErrorContains(t, err, `"`+p.Name+`"`, "errors have the name that the caller knows")
+		locktest.Release(t, lease)
 		next, err := waiting.Lease()
 		require.NoError(t, err)
-		release(t, next)
+		locktest.Release(t, next)
 
-		bad := p.runtime(t, holdfast.Options{NameMapper: func(name string) string { return "{}" + name }})
-		_, err = p.lock(bad).TryAcquire(t.Context())
+		bad := p.Runtime(t, holdfast.Options{NameMapper: func(name string) string { return "{}" + name }})
+		_, err = p.Lock(bad).TryAcquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrInvalid)
 		assert.ErrorContains(t, err, "mapper")
 	})
@@ -92,24 +93,24 @@ func TestOptions_NameMapperMakesTheKey(t *testing.T) {
 // Several names may be one key: they are one lock, and each lease has the name that it was asked for by.
 func TestOptions_NameMapperMayMakeNamesOne(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{NameMapper: strings.ToLower})
-		upper, lower := p.kind.lock(rt, p.name+"A"), p.kind.lock(rt, p.name+"a")
-		lease := acquire(t, upper)
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{NameMapper: strings.ToLower})
+		upper, lower := p.Kind.Lock(rt, p.Name+"A"), p.Kind.Lock(rt, p.Name+"a")
+		lease := locktest.Acquire(t, upper)
 		_, err := lower.TryAcquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		release(t, lease)
-		lease = acquire(t, lower)
+		locktest.Release(t, lease)
+		lease = locktest.Acquire(t, lower)
 		assert.Equal(t, lower.Name(), lease.Name())
-		release(t, lease)
+		locktest.Release(t, lease)
 	})
 }
 
 // A given actor system may hold several runtimes and other actors, and goes on when the runtimes are closed.
 func TestOptions_SystemIsSharedAndNotStopped(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet() }))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }))
 		defer system.Shutdown()
 		echo := system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
 			if text, ok := c.Message().(string); ok {
@@ -117,47 +118,47 @@ func TestOptions_SystemIsSharedAndNotStopped(t *testing.T) {
 			}
 		}))
 		defer func() { assert.NoError(t, system.Root.StopFuture(echo).Wait()) }()
-		one, two := p.runtime(t, holdfast.Options{System: system}), p.runtime(t, holdfast.Options{System: system})
+		one, two := p.Runtime(t, holdfast.Options{System: system}), p.Runtime(t, holdfast.Options{System: system})
 		assert.Same(t, system, one.System())
 		assert.Same(t, system, two.System())
-		own := p.runtime(t, holdfast.Options{})
+		own := p.Runtime(t, holdfast.Options{})
 		assert.NotSame(t, system, own.System())
 
-		lease := acquire(t, p.lock(one))
-		_, err := p.lock(two).TryAcquire(t.Context())
+		lease := locktest.Acquire(t, p.Lock(one))
+		_, err := p.Lock(two).TryAcquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "they are two runtimes")
 		require.NoError(t, one.Close(t.Context()))
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
-		release(t, acquire(t, p.lock(two)))
+		locktest.Release(t, locktest.Acquire(t, p.Lock(two)))
 		require.NoError(t, two.Close(t.Context()))
 
-		answer, err := system.Root.RequestFuture(echo, "still there", patience).Result()
+		answer, err := system.Root.RequestFuture(echo, "still there", locktest.Patience).Result()
 		require.NoError(t, err)
 		assert.Equal(t, "still there", answer)
 		assert.False(t, system.IsStopped())
-		three := p.runtime(t, holdfast.Options{System: system})
-		release(t, acquire(t, p.lock(three)))
+		three := p.Runtime(t, holdfast.Options{System: system})
+		locktest.Release(t, locktest.Acquire(t, p.Lock(three)))
 		require.NoError(t, three.Close(t.Context()))
 	})
 }
 
 func TestOptions_HandoffOfOneGivesTheLockBackEachTime(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 1}})
-		first := acquire(t, p.lock(rt))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 1}})
+		first := locktest.Acquire(t, p.Lock(rt))
 		ids := map[string]bool{first.ID(): true}
 		var waiting []*holdfast.Pending
 		for range 10 {
-			waiting = append(waiting, p.lock(rt).AcquireAsync(t.Context()))
+			waiting = append(waiting, p.Lock(rt).AcquireAsync(t.Context()))
 		}
-		p.waitForWaiting(t, rt, len(waiting))
-		release(t, first)
+		p.WaitForWaiting(t, rt, len(waiting))
+		locktest.Release(t, first)
 		for _, pending := range waiting {
 			lease, err := pending.Lease()
 			require.NoError(t, err)
 			ids[lease.ID()] = true
-			release(t, lease)
+			locktest.Release(t, lease)
 		}
 		assert.Len(t, ids, len(waiting)+1, "each has a grant of its own")
 	})

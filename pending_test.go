@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
 func TestPending_IsDoneWithTheGrant(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		first := p.lock(rt).AcquireAsync(t.Context())
-		closed(t, "the grant", first.Done())
-		second := p.lock(rt).AcquireAsync(t.Context())
-		p.waitForWaiting(t, rt, 1)
-		open(t, "the second grant", second.Done())
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		first := p.Lock(rt).AcquireAsync(t.Context())
+		locktest.Closed(t, "the grant", first.Done())
+		second := p.Lock(rt).AcquireAsync(t.Context())
+		p.WaitForWaiting(t, rt, 1)
+		locktest.Open(t, "the second grant", second.Done())
 
 		lease, err := first.Lease()
 		require.NoError(t, err)
@@ -28,44 +29,44 @@ func TestPending_IsDoneWithTheGrant(t *testing.T) {
 		require.NoError(t, err)
 		assert.Same(t, lease, again, "all calls return the same lease")
 		assert.True(t, lease.Valid())
-		release(t, lease)
-		closed(t, "the second grant", second.Done())
+		locktest.Release(t, lease)
+		locktest.Closed(t, "the second grant", second.Done())
 		next, err := second.Lease()
 		require.NoError(t, err)
-		release(t, next)
+		locktest.Release(t, next)
 	})
 }
 
 func TestPending_CancelBeforeTheGrantEndsTheWaiting(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		holder := acquire(t, p.lock(rt))
-		pending := p.lock(rt).AcquireAsync(t.Context())
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		holder := locktest.Acquire(t, p.Lock(rt))
+		pending := p.Lock(rt).AcquireAsync(t.Context())
 		pending.Cancel()
 		pending.Cancel()
 		_, err := pending.Lease()
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.ErrorContains(t, err, p.name)
-		release(t, holder)
-		assert.False(t, p.exists(t))
+		assert.ErrorContains(t, err, p.Name)
+		locktest.Release(t, holder)
+		assert.False(t, p.Exists(t))
 	})
 }
 
 func TestPending_CancelOfAGrantFreesWhatNobodyTook(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		pending := p.lock(rt).AcquireAsync(t.Context())
-		closed(t, "the grant", pending.Done())
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		pending := p.Lock(rt).AcquireAsync(t.Context())
+		locktest.Closed(t, "the grant", pending.Done())
 		pending.Cancel()
-		await(t, "the release", func() bool { return !p.exists(t) })
+		locktest.Await(t, "the release", func() bool { return !p.Exists(t) })
 		_, err := pending.Lease()
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		assert.ErrorIs(t, err, context.Canceled)
 
-		taken := p.lock(rt).AcquireAsync(t.Context())
+		taken := p.Lock(rt).AcquireAsync(t.Context())
 		lease, err := taken.Lease()
 		require.NoError(t, err)
 		taken.Cancel()
@@ -73,17 +74,17 @@ func TestPending_CancelOfAGrantFreesWhatNobodyTook(t *testing.T) {
 		again, err := taken.Lease()
 		require.NoError(t, err)
 		assert.Same(t, lease, again)
-		release(t, lease)
+		locktest.Release(t, lease)
 	})
 }
 
 // A cancel that meets the grant ends in one of two ways: no lease and a free lock, or a lease that somebody has taken.
 func TestPending_CancelRacesWithTheGrant(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
 		for i := range 300 {
-			pending := p.lock(rt).AcquireAsync(t.Context())
+			pending := p.Lock(rt).AcquireAsync(t.Context())
 			start := time.Now()
 			for time.Since(start) < time.Duration(i)*3*time.Microsecond {
 			}
@@ -91,9 +92,9 @@ func TestPending_CancelRacesWithTheGrant(t *testing.T) {
 			_, err := pending.Lease()
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired, "nobody took it before the cancel")
 		}
-		await(t, "the release", func() bool { return !p.exists(t) })
+		locktest.Await(t, "the release", func() bool { return !p.Exists(t) })
 		for range 100 {
-			pending := p.lock(rt).AcquireAsync(t.Context())
+			pending := p.Lock(rt).AcquireAsync(t.Context())
 			var both sync.WaitGroup
 			both.Go(pending.Cancel)
 			both.Go(func() {
@@ -104,46 +105,46 @@ func TestPending_CancelRacesWithTheGrant(t *testing.T) {
 			})
 			both.Wait()
 		}
-		await(t, "the release", func() bool { return !p.exists(t) })
+		locktest.Await(t, "the release", func() bool { return !p.Exists(t) })
 	})
 }
 
 func TestPending_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		rt := p.runtime(t, holdfast.Options{})
-		holder := acquire(t, p.lock(rt))
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		holder := locktest.Acquire(t, p.Lock(rt))
 
 		ctx, cancel := context.WithCancel(t.Context())
-		pending := p.lock(rt).AcquireAsync(ctx)
-		p.waitForWaiting(t, rt, 1)
+		pending := p.Lock(rt).AcquireAsync(ctx)
+		p.WaitForWaiting(t, rt, 1)
 		cancel()
 		_, err := pending.Lease()
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		assert.ErrorIs(t, err, context.Canceled)
 
-		_, err = p.lock(rt).AcquireAsync(ctx).Lease()
+		_, err = p.Lock(rt).AcquireAsync(ctx).Lease()
 		assert.ErrorIs(t, err, context.Canceled, "it had ended before")
 
-		_, err = p.lock(rt).AcquireAsync(t.Context(), holdfast.WithWait(20*time.Millisecond)).Lease()
+		_, err = p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithWait(20*time.Millisecond)).Lease()
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		assert.NotErrorIs(t, err, context.DeadlineExceeded)
-		release(t, holder)
+		locktest.Release(t, holder)
 
 		ctx, cancel = context.WithCancel(t.Context())
-		lease, err := p.lock(rt).AcquireAsync(ctx).Lease()
+		lease, err := p.Lock(rt).AcquireAsync(ctx).Lease()
 		require.NoError(t, err)
 		cancel()
-		stays(t, "a lease does not end with the context", 50*time.Millisecond, lease.Valid)
-		release(t, lease)
+		locktest.Stays(t, "a lease does not end with the context", 50*time.Millisecond, lease.Valid)
+		locktest.Release(t, lease)
 	})
 }
 
 func TestPending_ReportsWhatIsInvalid(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		pending := p.lock(p.runtime(t, holdfast.Options{})).AcquireAsync(t.Context(), holdfast.WithLease(time.Millisecond))
-		closed(t, "the refusal", pending.Done())
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		pending := p.Lock(p.Runtime(t, holdfast.Options{})).AcquireAsync(t.Context(), holdfast.WithLease(time.Millisecond))
+		locktest.Closed(t, "the refusal", pending.Done())
 		pending.Cancel()
 		_, err := pending.Lease()
 		assert.ErrorIs(t, err, holdfast.ErrInvalid)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -90,7 +91,7 @@ func increment(file string) error {
 // Two operating-system processes, 64 goroutines each, increment a number in a plain file under one lock.
 func TestProcesses_CountInAFile(t *testing.T) {
 	t.Parallel()
-	total := max(scaled(20_000), 2_000)
+	total := locktest.Scaled(20_000, 2_000)
 	const processes = 2
 	each := total/processes/countWorkers + 1
 	server := redistest.Start(t)

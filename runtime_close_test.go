@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 func TestPromise_CloseLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for way, show := range map[string]func(t *testing.T, p *place){
+	for way, show := range map[string]func(t *testing.T, p *locktest.Place){
 		"much in use":             showBusyClose,
 		"server away":             showCloseWithoutServer,
 		"link away for a while":   showCloseOverOutage,
@@ -28,31 +29,31 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			onOwnServer(t, show)
+			locktest.OnOwnServer(t, show)
 		})
 	}
 }
 
-func showBusyClose(t *testing.T, p *place) {
+func showBusyClose(t *testing.T, p *locktest.Place) {
 	const held, waiters = 100, 10_000
-	client := newClient(t, p.addr)
+	client := locktest.NewClient(t, p.Addr)
 	require.NoError(t, client.Ping(t.Context()).Err())
-	taken := acquire(t, p.lock(p.runtime(t, holdfast.Options{}))) // elsewhere: waiters subscribe
+	taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{}))) // elsewhere: waiters subscribe
 	left := labelled(t, func() {
-		rt := newRuntime(t, client, holdfast.Options{})
+		rt := locktest.NewRuntime(t, client, holdfast.Options{})
 		leases := make([]*holdfast.Lease, held)
 		pending := make([]*holdfast.Pending, waiters)
 		for i := range leases {
-			leases[i] = acquire(t, p.kind.lock(rt, p.name+strconv.Itoa(i)))
+			leases[i] = locktest.Acquire(t, p.Kind.Lock(rt, p.Name+strconv.Itoa(i)))
 		}
 		for i := range pending {
-			name := p.name
+			name := p.Name
 			if i%2 == 0 {
 				name += strconv.Itoa(i % held)
 			}
-			pending[i] = p.kind.lock(rt, name).AcquireAsync(t.Context())
+			pending[i] = p.Kind.Lock(rt, name).AcquireAsync(t.Context())
 		}
-		p.waitForWaiter(t, rt)
+		p.WaitForWaiter(t, rt)
 		assert.Greater(t, goroutines(t), held/10, "the count works")
 
 		require.NoError(t, rt.Close(t.Context()))
@@ -62,21 +63,21 @@ func showBusyClose(t *testing.T, p *place) {
 			require.ErrorIs(t, err, holdfast.ErrClosed)
 		}
 		for _, lease := range leases {
-			closed(t, "Done", lease.Done())
+			locktest.Closed(t, "Done", lease.Done())
 			require.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
 			require.False(t, lease.Valid())
 			require.NoError(t, lease.Release(t.Context()), "a late release is no mistake")
 		}
-		assert.Equal(t, int64(1), p.redis.DBSize(t.Context()).Val(), "only the other runtime's key is left")
-		assert.Empty(t, p.redis.PubSubChannels(t.Context(), "*").Val())
+		assert.Equal(t, int64(1), p.Redis.DBSize(t.Context()).Val(), "only the other runtime's key is left")
+		assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
 		assert.Zero(t, client.PoolStats().PubSubStats.Active, "the connection for messages is closed")
 		assert.Positive(t, client.PoolStats().PubSubStats.Created, "and there was one")
-		_, err := p.lock(rt).Acquire(t.Context())
+		_, err := p.Lock(rt).Acquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
 		assert.NoError(t, rt.Close(t.Context()), "a second Close")
 	})
 	assert.Equal(t, 1, left, "goroutines, the test's own among them")
-	release(t, taken)
+	locktest.Release(t, taken)
 }
 
 // labelled runs f in a goroutine whose offspring can be told, and counts how many of them are left: other tests run beside.
@@ -103,11 +104,11 @@ func goroutines(t *testing.T) (n int) {
 	return n
 }
 
-func showCloseWithoutServer(t *testing.T, p *place) {
-	rt := p.runtime(t, holdfast.Options{})
-	lease := acquire(t, p.lock(rt))
-	waiting := p.lock(rt).AcquireAsync(t.Context())
-	p.server.Pause()
+func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
+	rt := p.Runtime(t, holdfast.Options{})
+	lease := locktest.Acquire(t, p.Lock(rt))
+	waiting := p.Lock(rt).AcquireAsync(t.Context())
+	p.Server.Pause()
 
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -117,19 +118,19 @@ func showCloseWithoutServer(t *testing.T, p *place) {
 
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Less(t, took, 2*time.Second, "it does not wait for the server")
-	closed(t, "Done", lease.Done())
+	locktest.Closed(t, "Done", lease.Done())
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
 	_, err = waiting.Lease()
 	assert.ErrorIs(t, err, holdfast.ErrClosed)
 	assert.NoError(t, lease.Release(t.Context()))
-	p.server.Resume()
+	p.Server.Resume()
 	assert.NoError(t, rt.Close(t.Context()), "a later call waits for the end")
 }
 
 // showCloseOverOutage closes while the server refuses connections: what is held is released when it is back.
-func showCloseOverOutage(t *testing.T, p *place) {
-	rt, proxy := p.proxied(t, holdfast.Options{Lease: 2 * time.Second})
-	leases := []*holdfast.Lease{acquire(t, p.lock(rt)), acquire(t, p.another(t).lock(rt))}
+func showCloseOverOutage(t *testing.T, p *locktest.Place) {
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: 2 * time.Second})
+	leases := []*holdfast.Lease{locktest.Acquire(t, p.Lock(rt)), locktest.Acquire(t, p.Another(t).Lock(rt))}
 	proxy.Refuse(true)
 	proxy.Cut()
 	back := time.AfterFunc(300*time.Millisecond, func() { proxy.Refuse(false) })
@@ -139,28 +140,28 @@ func showCloseOverOutage(t *testing.T, p *place) {
 
 	for _, lease := range leases {
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
-		assert.Zero(t, p.redis.Exists(t.Context(), lease.Name()).Val(), "Close has not given up on a key")
+		assert.Zero(t, p.Redis.Exists(t.Context(), lease.Name()).Val(), "Close has not given up on a key")
 	}
 }
 
 // showCloseOverCut closes while connections break again and again.
-func showCloseOverCut(t *testing.T, p *place) {
-	rt, proxy := p.proxied(t, holdfast.Options{})
+func showCloseOverCut(t *testing.T, p *locktest.Place) {
+	rt, proxy := p.Proxied(t, holdfast.Options{})
 	for range 50 {
-		acquire(t, p.another(t).lock(rt))
+		locktest.Acquire(t, p.Another(t).Lock(rt))
 	}
 	proxy.DropReplies(20)
 	proxy.Cut()
 
 	assert.NoError(t, rt.Close(t.Context()))
 
-	assert.Zero(t, p.redis.DBSize(t.Context()).Val())
+	assert.Zero(t, p.Redis.DBSize(t.Context()).Val())
 }
 
 // showCloseInTheMiddle closes while acquires, passes and releases are on their way.
-func showCloseInTheMiddle(t *testing.T, p *place) {
+func showCloseInTheMiddle(t *testing.T, p *locktest.Place) {
 	for i := range 30 {
-		rt := p.runtime(t, holdfast.Options{})
+		rt := p.Runtime(t, holdfast.Options{})
 		name := redistest.Name(t)
 		var pending []*holdfast.Pending
 		for j := range i {
@@ -168,7 +169,7 @@ func showCloseInTheMiddle(t *testing.T, p *place) {
 			if j%2 == 1 {
 				options = append(options, holdfast.WithLease(time.Minute))
 			}
-			pending = append(pending, p.kind.lock(rt, name).AcquireAsync(t.Context(), options...))
+			pending = append(pending, p.Kind.Lock(rt, name).AcquireAsync(t.Context(), options...))
 		}
 		for j := range i / 3 {
 			lease, err := pending[j].Lease()
@@ -178,10 +179,10 @@ func showCloseInTheMiddle(t *testing.T, p *place) {
 
 		require.NoError(t, rt.Close(t.Context()))
 
-		require.Zero(t, p.redis.DBSize(t.Context()).Val())
+		require.Zero(t, p.Redis.DBSize(t.Context()).Val())
 		for _, waiting := range pending {
 			if lease, err := waiting.Lease(); err == nil {
-				closed(t, "Done", lease.Done())
+				locktest.Closed(t, "Done", lease.Done())
 				require.False(t, lease.Valid())
 			} else {
 				require.ErrorIs(t, err, holdfast.ErrClosed)

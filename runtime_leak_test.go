@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/childproc"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
 // unusedLease is the lease of the locks that are left behind.
@@ -23,7 +24,7 @@ const unusedLease = time.Second
 
 func TestPromise_UnusedLockDisappears(t *testing.T) {
 	t.Parallel()
-	leaveBehind := map[string]func(t *testing.T, p *place){
+	leaveBehind := map[string]func(t *testing.T, p *locktest.Place){
 		"process killed":                killedHolder,
 		"link gone for good":            cutOffHolder,
 		"waiter cancelled":              cancelledWaiter,
@@ -36,22 +37,22 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 		"fixed lease, never released":   forgottenLease,
 		"holder of a pass has given up": cancelledPass,
 	}
-	onOwnServer(t, func(t *testing.T, p *place) {
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		for how, leave := range leaveBehind {
 			t.Run(how, func(t *testing.T) {
 				t.Parallel()
-				p := p.another(t)
-				stalls := watchStalls(t, p)
+				p := p.Another(t)
+				stalls := locktest.WatchStalls(t, p)
 				leave(t, p)
 				start := time.Now()
 				seen := start // a grant that nobody wants any more may still come, and go
-				await(t, "the key to be gone for good", func() bool {
-					if p.exists(t) {
+				locktest.Await(t, "the key to be gone for good", func() bool {
+					if p.Exists(t) {
 						seen = time.Now()
 					}
 					return time.Since(seen) > unusedLease/2
 				})
-				assert.LessOrEqual(t, seen.Sub(start), unusedLease+50*time.Millisecond+5*stalls.take())
+				assert.LessOrEqual(t, seen.Sub(start), unusedLease+50*time.Millisecond+5*stalls.Take())
 			})
 		}
 	})
@@ -64,65 +65,65 @@ func holdUntilKilled() {
 	})
 	rt, err := holdfast.New(client, holdfast.Options{Lease: unusedLease})
 	if err == nil {
-		_, err = kinds[0].lock(rt, os.Getenv("LOCK")).Acquire(context.Background())
+		_, err = locktest.Kinds[0].Lock(rt, os.Getenv("LOCK")).Acquire(context.Background())
 	}
 	fmt.Println("held:", err == nil)
 	bufio.NewScanner(os.Stdin).Scan() // until the parent is gone
 }
 
-func killedHolder(t *testing.T, p *place) {
-	child := childproc.Run(t, "holder", "ADDR="+p.addr, "LOCK="+p.name)
+func killedHolder(t *testing.T, p *locktest.Place) {
+	child := childproc.Run(t, "holder", "ADDR="+p.Addr, "LOCK="+p.Name)
 	require.Equal(t, "held: true", child.Line())
-	stays(t, "the child renews", unusedLease*3/2, func() bool { return p.exists(t) })
+	locktest.Stays(t, "the child renews", unusedLease*3/2, func() bool { return p.Exists(t) })
 	child.Kill()
 }
 
-func cutOffHolder(t *testing.T, p *place) {
-	rt, proxy := p.proxied(t, holdfast.Options{Lease: unusedLease})
-	acquire(t, p.lock(rt))
+func cutOffHolder(t *testing.T, p *locktest.Place) {
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	locktest.Acquire(t, p.Lock(rt))
 	proxy.Blackhole(true)
 	proxy.Cut()
 }
 
-func cancelledWaiter(t *testing.T, p *place) {
-	holder, waiter := p.runtime(t, holdfast.Options{Lease: unusedLease}), p.runtime(t, holdfast.Options{Lease: unusedLease})
-	lease := acquire(t, p.lock(holder))
+func cancelledWaiter(t *testing.T, p *locktest.Place) {
+	holder, waiter := p.Runtime(t, holdfast.Options{Lease: unusedLease}), p.Runtime(t, holdfast.Options{Lease: unusedLease})
+	lease := locktest.Acquire(t, p.Lock(holder))
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan error, 1)
 	go func() {
-		_, err := p.lock(waiter).Acquire(ctx)
+		_, err := p.Lock(waiter).Acquire(ctx)
 		answer <- err
 	}()
-	p.waitForWaiter(t, waiter)
+	p.WaitForWaiter(t, waiter)
 	cancel()
 	assert.ErrorIs(t, <-answer, context.Canceled)
-	release(t, lease)
+	locktest.Release(t, lease)
 }
 
-func cancelledPending(t *testing.T, p *place) {
-	holder, waiter := p.runtime(t, holdfast.Options{Lease: unusedLease}), p.runtime(t, holdfast.Options{Lease: unusedLease})
-	lease := acquire(t, p.lock(holder))
-	pending := p.lock(waiter).AcquireAsync(t.Context())
-	p.waitForWaiter(t, waiter)
+func cancelledPending(t *testing.T, p *locktest.Place) {
+	holder, waiter := p.Runtime(t, holdfast.Options{Lease: unusedLease}), p.Runtime(t, holdfast.Options{Lease: unusedLease})
+	lease := locktest.Acquire(t, p.Lock(holder))
+	pending := p.Lock(waiter).AcquireAsync(t.Context())
+	p.WaitForWaiter(t, waiter)
 	pending.Cancel()
 	_, err := pending.Lease()
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	release(t, lease)
+	locktest.Release(t, lease)
 }
 
-func cancelledGrant(t *testing.T, p *place) {
-	pending := p.lock(p.runtime(t, holdfast.Options{Lease: unusedLease})).AcquireAsync(t.Context())
-	closed(t, "the grant", pending.Done())
-	assert.True(t, p.exists(t))
+func cancelledGrant(t *testing.T, p *locktest.Place) {
+	pending := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease})).AcquireAsync(t.Context())
+	locktest.Closed(t, "the grant", pending.Done())
+	assert.True(t, p.Exists(t))
 	pending.Cancel()
 	_, err := pending.Lease()
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // endedPending ends the context at any point of the way to the grant: nobody has it, or the caller does.
-func endedPending(t *testing.T, p *place) {
-	lock := p.lock(p.runtime(t, holdfast.Options{Lease: unusedLease}))
+func endedPending(t *testing.T, p *locktest.Place) {
+	lock := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease}))
 	for i := range 100 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*20*time.Microsecond)
 		lease, err := lock.AcquireAsync(ctx).Lease()
@@ -135,61 +136,61 @@ func endedPending(t *testing.T, p *place) {
 	}
 }
 
-func lostGrant(t *testing.T, p *place) {
-	rt, proxy := p.proxied(t, holdfast.Options{Lease: unusedLease})
-	proxy.DropReplies(1000, faultproxy.Containing(p.name))
+func lostGrant(t *testing.T, p *locktest.Place) {
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	proxy.DropReplies(1000, faultproxy.Containing(p.Name))
 	ctx, cancel := context.WithCancel(t.Context())
-	pending := p.lock(rt).AcquireAsync(ctx)
-	await(t, "a lost reply", func() bool { return proxy.Dropped() > 1 }) // the first may be a NOSCRIPT
+	pending := p.Lock(rt).AcquireAsync(ctx)
+	locktest.Await(t, "a lost reply", func() bool { return proxy.Dropped() > 1 }) // the first may be a NOSCRIPT
 	cancel()
 	_, err := pending.Lease()
 	assert.ErrorIs(t, err, context.Canceled)
 	proxy.Heal()
 }
 
-func lateAcquire(t *testing.T, p *place) {
-	rt, proxy := p.proxied(t, holdfast.Options{Lease: unusedLease})
-	release(t, acquire(t, p.another(t).lock(rt))) // so that the link is there
+func lateAcquire(t *testing.T, p *locktest.Place) {
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // so that the link is there
 	proxy.Blackhole(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := p.lock(rt).Acquire(ctx)
+	_, err := p.Lock(rt).Acquire(ctx)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.False(t, p.exists(t))
+	assert.False(t, p.Exists(t))
 	proxy.Blackhole(false)
 	start := time.Now() // for so long the acquire may still do something
-	await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease/3 })
+	locktest.Await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease/3 })
 }
 
 // lateGrant is granted when its lease is over already.
-func lateGrant(t *testing.T, p *place) {
-	rt, proxy := p.proxied(t, holdfast.Options{Lease: unusedLease})
-	release(t, acquire(t, p.another(t).lock(rt)))
+func lateGrant(t *testing.T, p *locktest.Place) {
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt)))
 	proxy.Delay(faultproxy.ToClient, 100*time.Millisecond)
-	lease, err := p.lock(rt).Acquire(t.Context(), holdfast.WithLease(60*time.Millisecond), holdfast.WithWait(300*time.Millisecond))
+	lease, err := p.Lock(rt).Acquire(t.Context(), holdfast.WithLease(60*time.Millisecond), holdfast.WithWait(300*time.Millisecond))
 	if !assert.ErrorIs(t, err, holdfast.ErrNotAcquired) {
 		assert.False(t, lease.Valid())
 	}
 	proxy.Heal()
 }
 
-func forgottenLease(t *testing.T, p *place) {
-	acquire(t, p.lock(p.runtime(t, holdfast.Options{})), holdfast.WithLease(unusedLease))
+func forgottenLease(t *testing.T, p *locktest.Place) {
+	locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})), holdfast.WithLease(unusedLease))
 }
 
 // cancelledPass gives the lock to a waiter that is leaving.
-func cancelledPass(t *testing.T, p *place) {
-	rt := p.runtime(t, holdfast.Options{Lease: unusedLease, Handoff: holdfast.Handoff{For: unusedLease / 3}})
+func cancelledPass(t *testing.T, p *locktest.Place) {
+	rt := p.Runtime(t, holdfast.Options{Lease: unusedLease, Handoff: holdfast.Handoff{For: unusedLease / 3}})
 	for i := range 50 {
-		lease := acquire(t, p.lock(rt))
+		lease := locktest.Acquire(t, p.Lock(rt))
 		ctx, cancel := context.WithCancel(t.Context())
-		pending := p.lock(rt).AcquireAsync(ctx, holdfast.WithLease(unusedLease))
+		pending := p.Lock(rt).AcquireAsync(ctx, holdfast.WithLease(unusedLease))
 		if i%2 == 0 {
 			cancel()
-			release(t, lease)
+			locktest.Release(t, lease)
 		} else {
 			go cancel()
-			release(t, lease)
+			locktest.Release(t, lease)
 		}
 		if lease, err := pending.Lease(); err == nil {
 			assert.NoError(t, lease.Release(t.Context()))
@@ -200,7 +201,7 @@ func cancelledPass(t *testing.T, p *place) {
 
 func TestPromise_LostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
-	onOwnServer(t, func(t *testing.T, p *place) {
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		t.Run("acquire", func(t *testing.T) { lostReply(t, p, loseAcquire) })
 		t.Run("acquire with a fixed lease", func(t *testing.T) { lostReply(t, p, loseAcquire, holdfast.WithLease(time.Minute)) })
 		t.Run("release", func(t *testing.T) { lostReply(t, p, loseRelease) })
@@ -214,99 +215,99 @@ func TestPromise_LostReplyCountsOnce(t *testing.T) {
 
 // lossy is a runtime behind a proxy that loses replies of one lock, and another runtime on a good link.
 type lossy struct {
-	*place
+	*locktest.Place
 	proxy   *faultproxy.Proxy
 	lock    *holdfast.Lock
 	other   *holdfast.Lock
 	options []holdfast.AcquireOption
 }
 
-func lostReply(t *testing.T, p *place, show func(t *testing.T, l *lossy), options ...holdfast.AcquireOption) {
-	p = p.another(t)
-	rt, proxy := p.proxied(t, holdfast.Options{Lease: unusedLease, Handoff: holdfast.Handoff{For: unusedLease / 3}})
-	other := p.runtime(t, holdfast.Options{})
+func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy), options ...holdfast.AcquireOption) {
+	p = p.Another(t)
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease, Handoff: holdfast.Handoff{For: unusedLease / 3}})
+	other := p.Runtime(t, holdfast.Options{})
 	require.NoError(t, other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
-	l := &lossy{place: p, proxy: proxy, lock: p.lock(rt), other: p.lock(other), options: options}
+	l := &lossy{Place: p, proxy: proxy, lock: p.Lock(rt), other: p.Lock(other), options: options}
 	show(t, l)
 	assert.Positive(t, proxy.Dropped(), "a reply was lost")
-	release(t, acquire(t, l.other))
+	locktest.Release(t, locktest.Acquire(t, l.other))
 }
 
-func (l *lossy) loseNext() { l.proxy.DropReplies(1, faultproxy.Containing(l.name)) }
+func (l *lossy) loseNext() { l.proxy.DropReplies(1, faultproxy.Containing(l.Name)) }
 
 // assertHeld sees that the lease holds the lock, once, and can be given back.
 func (l *lossy) assertHeld(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	assert.True(t, lease.Valid())
-	assert.Equal(t, map[string]string{lease.ID(): "1"}, l.fields(t))
+	assert.Equal(t, map[string]string{lease.ID(): "1"}, l.Fields(t))
 	assert.NoError(t, lease.Release(t.Context()))
-	assert.False(t, l.exists(t))
+	assert.False(t, l.Exists(t))
 }
 
 func loseAcquire(t *testing.T, l *lossy) {
 	l.loseNext()
-	l.assertHeld(t, acquire(t, l.lock, l.options...))
+	l.assertHeld(t, locktest.Acquire(t, l.lock, l.options...))
 }
 
 // loseAbandoned is granted a lock that nobody wants any more: it is released long before its lease is over.
 func loseAbandoned(t *testing.T, l *lossy) {
-	l.proxy.DropReplies(1000, faultproxy.Containing(l.name))
+	l.proxy.DropReplies(1000, faultproxy.Containing(l.Name))
 	ctx, cancel := context.WithCancel(t.Context())
 	pending := l.lock.AcquireAsync(ctx, holdfast.WithLease(time.Hour))
-	await(t, "the grant", func() bool { return l.exists(t) })
+	locktest.Await(t, "the grant", func() bool { return l.Exists(t) })
 	cancel()
 	_, err := pending.Lease()
 	assert.ErrorIs(t, err, context.Canceled)
 	l.proxy.Heal()
-	await(t, "the orphan's end", func() bool { return !l.exists(t) })
+	locktest.Await(t, "the orphan's end", func() bool { return !l.Exists(t) })
 }
 
 func loseRelease(t *testing.T, l *lossy) {
-	lease := acquire(t, l.lock)
+	lease := locktest.Acquire(t, l.lock)
 	l.loseNext()
 	assert.NoError(t, lease.Release(t.Context()), "no false loss")
-	assert.False(t, l.exists(t))
+	assert.False(t, l.Exists(t))
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
 }
 
 func losePass(t *testing.T, l *lossy) {
-	first := acquire(t, l.lock)
+	first := locktest.Acquire(t, l.lock)
 	pending := l.lock.AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
-	await(t, "the waiter", func() bool {
+	locktest.Await(t, "the waiter", func() bool {
 		state, err := l.lock.Inspect(t.Context())
 		return err == nil && state.Waiting == 1
 	})
-	told := l.server.CommandStats(t, "publish")
+	told := l.Server.CommandStats(t, "publish")
 	l.loseNext()
 	assert.NoError(t, first.Release(t.Context()))
 	second, err := pending.Lease()
 	require.NoError(t, err)
-	assert.Equal(t, told, l.server.CommandStats(t, "publish"), "it was passed, not released")
+	assert.Equal(t, told, l.Server.CommandStats(t, "publish"), "it was passed, not released")
 	assert.NotEqual(t, first.ID(), second.ID())
 	l.assertHeld(t, second)
 }
 
 func loseRenewal(t *testing.T, l *lossy) {
-	lease := acquire(t, l.lock)
+	lease := locktest.Acquire(t, l.lock)
 	l.loseNext()
-	stays(t, "the lease is valid", 2*unusedLease, lease.Valid)
+	locktest.Stays(t, "the lease is valid", 2*unusedLease, lease.Valid)
 	l.assertHeld(t, lease)
 }
 
 func loseExtend(t *testing.T, l *lossy) {
-	lease := acquire(t, l.lock, l.options...)
+	lease := locktest.Acquire(t, l.lock, l.options...)
 	l.loseNext()
 	assert.NoError(t, lease.Extend(t.Context(), time.Hour))
-	assert.InDelta(t, time.Hour.Seconds(), l.redis.PTTL(t.Context(), l.name).Val().Seconds(), 5)
+	assert.InDelta(t, time.Hour.Seconds(), l.Redis.PTTL(t.Context(), l.Name).Val().Seconds(), 5)
 	l.assertHeld(t, lease)
 }
 
 // loseForceRelease does not repeat, since a repeat could hit the next holder.
 func loseForceRelease(t *testing.T, l *lossy) {
-	lease := acquire(t, l.other)
+	lease := locktest.Acquire(t, l.other)
 	l.loseNext()
 	_, err := l.lock.ForceRelease(t.Context())
 	assert.Error(t, err, "unknown whether it was done")
-	assert.False(t, l.exists(t))
+	assert.False(t, l.Exists(t))
 	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
@@ -18,16 +19,16 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	t.Parallel()
 	t.Run("in order", func(t *testing.T) {
 		t.Parallel()
-		everywhere(t, showOrder)
+		locktest.Everywhere(t, showOrder)
 	})
 	t.Run("holders per turn", func(t *testing.T) {
 		t.Parallel()
-		everywhere(t, showTurnLength)
+		locktest.Everywhere(t, showTurnLength)
 	})
 	t.Run("other process", func(t *testing.T) {
 		t.Parallel()
-		onOwnServer(t, func(t *testing.T, p *place) {
-			lock := p.lock(p.runtime(t, holdfast.Options{}))
+		locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+			lock := p.Lock(p.Runtime(t, holdfast.Options{}))
 			showTurnsEnd(t, p, func(ctx context.Context) error {
 				return lock.Do(ctx, func(context.Context) error { return nil })
 			})
@@ -35,8 +36,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 	t.Run("Redisson", func(t *testing.T) {
 		t.Parallel()
-		onOwnServer(t, func(t *testing.T, p *place) {
-			lock := newPeer(t, p).RLock(p.name, 1)
+		locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+			lock := newPeer(t, p).RLock(p.Name, 1)
 			showTurnsEnd(t, p, func(ctx context.Context) error {
 				if err := lock.Lock(ctx, 0); err != nil {
 					return err
@@ -48,20 +49,20 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 }
 
 // showOrder has waiters of all sorts in one process: they are served in order of arrival, through passes and ends of turns.
-func showOrder(t *testing.T, p *place) {
-	rt := p.runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 7}})
-	first := acquire(t, p.lock(rt))
+func showOrder(t *testing.T, p *locktest.Place) {
+	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 7}})
+	first := locktest.Acquire(t, p.Lock(rt))
 	waiting := make([]*holdfast.Pending, 60)
 	for i := range waiting {
 		var options []holdfast.AcquireOption
 		if i%5 == 3 {
 			options = append(options, holdfast.WithLease(time.Minute))
 		}
-		waiting[i] = p.lock(rt).AcquireAsync(t.Context(), options...)
+		waiting[i] = p.Lock(rt).AcquireAsync(t.Context(), options...)
 	}
 	waiting[10].Cancel()
-	p.waitForWaiting(t, rt, len(waiting)-1)
-	release(t, first)
+	p.WaitForWaiting(t, rt, len(waiting)-1)
+	locktest.Release(t, first)
 	for i, pending := range waiting {
 		lease, err := pending.Lease()
 		if i == 10 {
@@ -72,30 +73,30 @@ func showOrder(t *testing.T, p *place) {
 		require.True(t, lease.Valid())
 		for _, later := range waiting[i+1:] {
 			if later != waiting[10] {
-				open(t, "a later one's grant", later.Done())
+				locktest.Open(t, "a later one's grant", later.Done())
 			}
 		}
-		release(t, lease)
+		locktest.Release(t, lease)
 	}
 }
 
 // showTurnLength counts how many holders in a row have the same grant.
-func showTurnLength(t *testing.T, p *place) {
+func showTurnLength(t *testing.T, p *locktest.Place) {
 	const most = 5
-	rt := p.runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
-	first := acquire(t, p.lock(rt))
+	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
+	first := locktest.Acquire(t, p.Lock(rt))
 	waiting := make([]*holdfast.Pending, 40)
 	for i := range waiting {
-		waiting[i] = p.lock(rt).AcquireAsync(t.Context())
+		waiting[i] = p.Lock(rt).AcquireAsync(t.Context())
 	}
-	p.waitForWaiting(t, rt, len(waiting))
+	p.WaitForWaiting(t, rt, len(waiting))
 	ids := []string{first.ID()}
-	release(t, first)
+	locktest.Release(t, first)
 	for _, pending := range waiting {
 		lease, err := pending.Lease()
 		require.NoError(t, err)
 		ids = append(ids, lease.ID())
-		release(t, lease)
+		locktest.Release(t, lease)
 	}
 	var turns []int
 	for len(ids) > 0 {
@@ -110,10 +111,10 @@ func showTurnLength(t *testing.T, p *place) {
 }
 
 // showTurnsEnd has one waiter against a process in which 16 goroutines never let the lock go.
-func showTurnsEnd(t *testing.T, p *place, once func(ctx context.Context) error) {
+func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context) error) {
 	const crowd, rounds, section = 16, 30, 200 * time.Microsecond
-	stalls := watchStalls(t, p)
-	rt := p.runtime(t, holdfast.Options{})
+	stalls := locktest.WatchStalls(t, p)
+	rt := p.Runtime(t, holdfast.Options{})
 	var all sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	defer all.Wait()
@@ -122,7 +123,7 @@ func showTurnsEnd(t *testing.T, p *place, once func(ctx context.Context) error) 
 	for i := range crowd {
 		all.Go(func() {
 			for {
-				lease, err := p.lock(rt).Acquire(ctx)
+				lease, err := p.Lock(rt).Acquire(ctx)
 				if err != nil {
 					return
 				}
@@ -133,7 +134,7 @@ func showTurnsEnd(t *testing.T, p *place, once func(ctx context.Context) error) 
 			}
 		})
 	}
-	p.waitForWaiting(t, rt, crowd/2)
+	p.WaitForWaiting(t, rt, crowd/2)
 	var waits []time.Duration
 	for begin := time.Now(); len(waits) < rounds || time.Since(begin) < time.Second/2; {
 		start := time.Now()
@@ -144,15 +145,15 @@ func showTurnsEnd(t *testing.T, p *place, once func(ctx context.Context) error) 
 	all.Wait()
 
 	slices.Sort(waits)
-	late, median, longest := stalls.take(), waits[len(waits)/2], waits[len(waits)-1]
+	late, median, longest := stalls.Take(), waits[len(waits)/2], waits[len(waits)-1]
 	t.Logf("%d waits, median %v, longest %v, stalls up to %v; the crowd was served %v", len(waits), median, longest, late, served)
 	assert.Less(t, median, 10*(10*time.Millisecond+section)+late, "the usual wait is a turn or a few")
 	assert.Less(t, longest, 500*time.Millisecond+4*late, "the longest is no fallback")
 	assert.Greater(t, slices.Min(served), slices.Max(served)/4, "the crowd itself is served evenly")
 }
 
-func newPeer(t *testing.T, p *place) *redissonpeer.Peer {
-	peer := redissonpeer.New(newClient(t, p.addr), redissonpeer.Config{})
+func newPeer(t *testing.T, p *locktest.Place) *redissonpeer.Peer {
+	peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
 	t.Cleanup(peer.Close)
 	return peer
 }

@@ -13,41 +13,42 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
 func TestPromise_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
-	for way, waiter := range map[string]func(t *testing.T, p *place) *redis.Options{
-		"connections killed": func(t *testing.T, p *place) *redis.Options {
+	for way, waiter := range map[string]func(t *testing.T, p *locktest.Place) *redis.Options{
+		"connections killed": func(t *testing.T, p *locktest.Place) *redis.Options {
 			killSubscribers(t, p)
 			return &redis.Options{}
 		},
-		"messages lost": func(*testing.T, *place) *redis.Options { return &redis.Options{Dialer: dialDeaf} },
-		"no right to subscribe": func(t *testing.T, p *place) *redis.Options {
+		"messages lost": func(*testing.T, *locktest.Place) *redis.Options { return &redis.Options{Dialer: dialDeaf} },
+		"no right to subscribe": func(t *testing.T, p *locktest.Place) *redis.Options {
 			rules := []string{"on", "nopass", "allkeys", "allchannels", "+@all", "-subscribe"}
-			require.NoError(t, p.redis.ACLSetUser(t.Context(), "deaf", rules...).Err())
+			require.NoError(t, p.Redis.ACLSetUser(t.Context(), "deaf", rules...).Err())
 			return &redis.Options{Username: "deaf", Password: "any"}
 		},
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			onOwnServer(t, func(t *testing.T, p *place) {
-				stalls := watchStalls(t, p)
-				holder := acquire(t, p.lock(p.runtime(t, holdfast.Options{})))
+			locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+				stalls := locktest.WatchStalls(t, p)
+				holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
 				options := waiter(t, p)
-				options.Addr = p.addr
-				rt := newRuntime(t, clientWith(t, options), holdfast.Options{})
-				pending := p.lock(rt).AcquireAsync(t.Context())
-				p.waitForWaiting(t, rt, 1)
-				stays(t, "it waits", 100*time.Millisecond, func() bool { return p.exists(t) })
+				options.Addr = p.Addr
+				rt := locktest.NewRuntime(t, locktest.ClientWith(t, options), holdfast.Options{})
+				pending := p.Lock(rt).AcquireAsync(t.Context())
+				p.WaitForWaiting(t, rt, 1)
+				locktest.Stays(t, "it waits", 100*time.Millisecond, func() bool { return p.Exists(t) })
 				start := time.Now()
-				release(t, holder)
+				locktest.Release(t, holder)
 				lease, err := pending.Lease()
-				took, late := time.Since(start), stalls.take()
+				took, late := time.Since(start), stalls.Take()
 
 				require.NoError(t, err)
-				release(t, lease)
+				locktest.Release(t, lease)
 				assert.LessOrEqual(t, took, 1300*time.Millisecond+5*late, "the fallback is a second and a quarter at most")
 				if way != "connections killed" && late < 500*time.Millisecond {
 					assert.Greater(t, took, 100*time.Millisecond, "a message came")
@@ -58,8 +59,8 @@ func TestPromise_ProgressWithoutNotifications(t *testing.T) {
 }
 
 // killSubscribers breaks all connections for messages, again and again, until the test ends.
-func killSubscribers(t *testing.T, p *place) {
-	client, ended := newClient(t, p.addr), make(chan struct{})
+func killSubscribers(t *testing.T, p *locktest.Place) {
+	client, ended := locktest.NewClient(t, p.Addr), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(ended)
@@ -90,8 +91,8 @@ func (c deafConn) Read(b []byte) (int, error) {
 
 func TestPromise_RedissonSharesTheLock(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, p *place) {
-		for way, show := range map[string]func(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime){
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		for way, show := range map[string]func(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime){
 			"both ways":       showRounds,
 			"counts":          showPeersCounts,
 			"repeated unlock": showLatch,
@@ -101,23 +102,23 @@ func TestPromise_RedissonSharesTheLock(t *testing.T) {
 		} {
 			t.Run(way, func(t *testing.T) {
 				t.Parallel()
-				q := p.another(t)
-				show(t, q, newPeer(t, q), q.runtime(t, holdfast.Options{}))
+				q := p.Another(t)
+				show(t, q, newPeer(t, q), q.Runtime(t, holdfast.Options{}))
 			})
 		}
 	})
 }
 
 // showRounds hands the lock to and fro. Without messages our side would wait for a second, and theirs for half a minute.
-func showRounds(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+func showRounds(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
 	const rounds = 15
-	theirs := peer.RLock(p.name, 1)
+	theirs := peer.RLock(p.Name, 1)
 	var ours []time.Duration
 	for range rounds {
 		require.NoError(t, theirs.Lock(t.Context(), 0))
-		pending := p.lock(rt).AcquireAsync(t.Context())
-		p.waitForWaiter(t, rt)
-		open(t, "our grant", pending.Done())
+		pending := p.Lock(rt).AcquireAsync(t.Context())
+		p.WaitForWaiter(t, rt)
+		locktest.Open(t, "our grant", pending.Done())
 		start := time.Now()
 		require.NoError(t, theirs.Unlock(t.Context()))
 		lease, err := pending.Lease()
@@ -130,11 +131,11 @@ func showRounds(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Ru
 		answer := make(chan error, 1)
 		before := peer.Wakeups().ByMessage
 		go func() { answer <- theirs.Lock(t.Context(), 0) }()
-		await(t, "their subscription", func() bool {
-			channel := redissonpeer.Channel(p.name)
-			return p.redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0
+		locktest.Await(t, "their subscription", func() bool {
+			channel := redissonpeer.Channel(p.Name)
+			return p.Redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0
 		})
-		release(t, lease)
+		locktest.Release(t, lease)
 		require.NoError(t, <-answer)
 		require.LessOrEqual(t, peer.Wakeups().ByMessage, before+1)
 		require.NoError(t, theirs.Unlock(t.Context()))
@@ -145,49 +146,49 @@ func showRounds(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Ru
 	assert.Zero(t, peer.Malformed(), "our messages are what Redisson reads")
 }
 
-func showPeersCounts(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
-	theirs := peer.RLock(p.name, 7)
+func showPeersCounts(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	theirs := peer.RLock(p.Name, 7)
 	for range 3 {
 		require.NoError(t, theirs.Lock(t.Context(), 0))
 	}
 	for range 3 {
-		_, err := p.lock(rt).TryAcquire(t.Context())
+		_, err := p.Lock(rt).TryAcquire(t.Context())
 		var busy *holdfast.BusyError
 		require.ErrorAs(t, err, &busy)
 		assert.Equal(t, theirs.Owner(), busy.Holder)
-		state, err := p.lock(rt).Inspect(t.Context())
+		state, err := p.Lock(rt).Inspect(t.Context())
 		require.NoError(t, err)
 		count, err := theirs.HoldCount(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, []holdfast.Holder{{ID: theirs.Owner(), Holds: int(count)}}, state.Holders)
 		require.NoError(t, theirs.Unlock(t.Context()))
 	}
-	release(t, acquire(t, p.lock(rt)))
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 }
 
 // showLatch repeats a request to unlock, as Redisson does after a lost reply: the next holder, which is ours, keeps the lock.
-func showLatch(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
-	theirs, request := peer.RLock(p.name, 1), redissonpeer.NewRequestID()
+func showLatch(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	theirs, request := peer.RLock(p.Name, 1), redissonpeer.NewRequestID()
 	require.NoError(t, theirs.Lock(t.Context(), time.Minute))
 	outcome, err := theirs.Release(t.Context(), request)
 	require.NoError(t, err)
 	require.Equal(t, redissonpeer.Freed, outcome)
-	lease := acquire(t, p.lock(rt))
+	lease := locktest.Acquire(t, p.Lock(rt))
 	outcome, err = theirs.Release(t.Context(), request)
 	require.NoError(t, err)
 	assert.Equal(t, redissonpeer.Freed, outcome)
-	assert.Equal(t, map[string]string{lease.ID(): "1"}, p.fields(t))
-	release(t, lease)
+	assert.Equal(t, map[string]string{lease.ID(): "1"}, p.Fields(t))
+	locktest.Release(t, lease)
 }
 
-func showNotTheirs(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
-	theirs, lease := peer.RLock(p.name, 1), acquire(t, p.lock(rt))
+func showNotTheirs(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
+	theirs, lease := peer.RLock(p.Name, 1), locktest.Acquire(t, p.Lock(rt))
 	assert.ErrorIs(t, theirs.Unlock(t.Context()), redissonpeer.ErrNotHeld)
 	locked, err := theirs.IsLocked(t.Context())
 	require.NoError(t, err)
 	assert.True(t, locked)
 	assert.True(t, lease.Valid())
-	release(t, lease)
+	locktest.Release(t, lease)
 	require.NoError(t, theirs.Lock(t.Context(), 0))
 	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrNotHeld)
 	held, err := theirs.IsHeld(t.Context())
@@ -196,40 +197,40 @@ func showNotTheirs(t *testing.T, p *place, peer *redissonpeer.Peer, rt *holdfast
 	require.NoError(t, theirs.Unlock(t.Context()))
 }
 
-func showForceUnlock(t *testing.T, p *place, peer *redissonpeer.Peer, other *holdfast.Runtime) {
-	rt := p.runtime(t, holdfast.Options{Lease: 600 * time.Millisecond})
-	lease := acquire(t, p.lock(rt))
-	pending := p.lock(rt).AcquireAsync(t.Context())
-	existed, err := peer.RLock(p.name, 1).ForceUnlock(t.Context())
+func showForceUnlock(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, other *holdfast.Runtime) {
+	rt := p.Runtime(t, holdfast.Options{Lease: 600 * time.Millisecond})
+	lease := locktest.Acquire(t, p.Lock(rt))
+	pending := p.Lock(rt).AcquireAsync(t.Context())
+	existed, err := peer.RLock(p.Name, 1).ForceUnlock(t.Context())
 	require.NoError(t, err)
 	assert.True(t, existed)
-	closed(t, "Done", lease.Done())
+	locktest.Closed(t, "Done", lease.Done())
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 	next, err := pending.Lease()
 	require.NoError(t, err)
-	release(t, next)
+	locktest.Release(t, next)
 
-	require.NoError(t, peer.RLock(p.name, 1).Lock(t.Context(), 0))
-	held, err := p.lock(other).ForceRelease(t.Context())
+	require.NoError(t, peer.RLock(p.Name, 1).Lock(t.Context(), 0))
+	held, err := p.Lock(other).ForceRelease(t.Context())
 	require.NoError(t, err)
 	assert.True(t, held, "ours frees theirs, too")
-	release(t, acquire(t, p.lock(rt)))
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 }
 
 // showBothWatchdogs has leases of different length renew beside each other.
-func showBothWatchdogs(t *testing.T, p *place, _ *redissonpeer.Peer, _ *holdfast.Runtime) {
+func showBothWatchdogs(t *testing.T, p *locktest.Place, _ *redissonpeer.Peer, _ *holdfast.Runtime) {
 	const lease = 900 * time.Millisecond
-	peer := redissonpeer.New(newClient(t, p.addr), redissonpeer.Config{Watchdog: lease})
+	peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{Watchdog: lease})
 	t.Cleanup(peer.Close)
-	rt, q := p.runtime(t, holdfast.Options{Lease: lease}), p.another(t)
-	theirs, ours := peer.RLock(p.name, 1), acquire(t, q.lock(rt))
+	rt, q := p.Runtime(t, holdfast.Options{Lease: lease}), p.Another(t)
+	theirs, ours := peer.RLock(p.Name, 1), locktest.Acquire(t, q.Lock(rt))
 	require.NoError(t, theirs.Lock(t.Context(), 0))
-	pending := p.lock(rt).AcquireAsync(t.Context())
-	stays(t, "both are kept", 2*lease, func() bool { return ours.Valid() && p.exists(t) && q.exists(t) })
-	open(t, "our grant", pending.Done())
+	pending := p.Lock(rt).AcquireAsync(t.Context())
+	locktest.Stays(t, "both are kept", 2*lease, func() bool { return ours.Valid() && p.Exists(t) && q.Exists(t) })
+	locktest.Open(t, "our grant", pending.Done())
 	require.NoError(t, theirs.Unlock(t.Context()))
 	next, err := pending.Lease()
 	require.NoError(t, err)
-	release(t, next)
-	release(t, ours)
+	locktest.Release(t, next)
+	locktest.Release(t, ours)
 }

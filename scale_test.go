@@ -15,21 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // The scale tests count goroutines and heap of the whole process, so they do not run beside other tests.
-
-// scaled is the full size, or a smaller one where time is short.
-func scaled(full int) int {
-	switch {
-	case testing.Short():
-		return full / 100
-	case raceDetector:
-		return full / 20
-	}
-	return full
-}
 
 func heap() int64 {
 	runtime.GC()
@@ -48,7 +38,7 @@ func liveActors(rt *holdfast.Runtime) (count int) {
 
 // A million names, each acquired and released once by 64 goroutines: idle lock actors are retired on the way, nothing is lost.
 func TestScale_MillionNames(t *testing.T) {
-	names := scaled(1_000_000)
+	names := locktest.Scaled(1_000_000, 0)
 	server := redistest.Start(t)
 	client := server.Client(t)
 	rt, err := holdfast.New(client, holdfast.Options{})
@@ -104,7 +94,7 @@ func scriptsRun(t *testing.T, server *redistest.Server) int64 {
 
 // 100 000 pending acquires on one lock hold no goroutine each, and are all served.
 func TestScale_PendingAcquires(t *testing.T) {
-	waiters := scaled(100_000)
+	waiters := locktest.Scaled(100_000, 0)
 	client := redistest.Shared(t).Client(t)
 	rt, err := holdfast.New(client, holdfast.Options{})
 	require.NoError(t, err)

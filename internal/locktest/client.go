@@ -1,0 +1,51 @@
+package locktest
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// NewClient is a client of its own for a server.
+func NewClient(t *testing.T, addr string) *redis.Client {
+	return ClientWith(t, &redis.Options{Addr: addr})
+}
+
+// ClientWith is a client that does not ask for what no server here knows. It is closed when the test ends.
+func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return client
+}
+
+// NewRuntime is a quiet runtime that is closed when the test ends, and must be closed in time then.
+func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Options) *holdfast.Runtime {
+	t.Helper()
+	if options.Logger == nil {
+		options.Logger = Quiet()
+	}
+	rt, err := holdfast.New(client, options)
+	require.NoError(t, err)
+	CloseAtEnd(t, rt)
+	return rt
+}
+
+// Quiet is a logger that says nothing.
+func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// CloseAtEnd closes a runtime when the test ends, and fails the test if that does not come to an end.
+func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		assert.NoError(t, rt.Close(ctx))
+	})
+}

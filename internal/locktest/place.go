@@ -1,0 +1,138 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Patience bounds every wait for what must happen, also on a machine that is busy with something else.
+const Patience = 20 * time.Second
+
+// Kind is one kind of lock with one holder at a time. Every promise is shown for all of them.
+type Kind struct {
+	Name string
+	Lock func(rt *holdfast.Runtime, name string) *holdfast.Lock
+}
+
+// Kinds are all of them: a new kind needs one row here.
+var Kinds = []Kind{
+	{"lock", (*holdfast.Runtime).Lock},
+}
+
+// servers are where a promise is shown that needs no faults.
+var servers = []struct {
+	Name string
+	Addr func(t *testing.T) string
+}{
+	{"redis", func(t *testing.T) string { return redistest.Shared(t).Addr() }},
+	{"embedded", func(t *testing.T) string {
+		server, err := embedded.Start()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, server.Close()) })
+		return server.Addr()
+	}},
+}
+
+// Place is one kind on one server, with a lock name that nobody else uses.
+type Place struct {
+	Kind   Kind
+	Addr   string
+	Name   string
+	Redis  *redis.Client     // to look with; no runtime has it
+	Server *redistest.Server // nil if others use it too
+}
+
+// Everywhere shows a promise for every kind on every server.
+func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, kind := range Kinds {
+		for _, server := range servers {
+			t.Run(kind.Name+"/"+server.Name, func(t *testing.T) {
+				t.Parallel()
+				show(t, newPlace(t, kind, server.Addr(t)))
+			})
+		}
+	}
+}
+
+// OnOwnServer shows a promise for every kind on a Redis that the test may disturb.
+func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, kind := range Kinds {
+		t.Run(kind.Name+"/own", func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			p := newPlace(t, kind, server.Addr())
+			p.Server = server
+			show(t, p)
+		})
+	}
+}
+
+func newPlace(t *testing.T, k Kind, addr string) *Place {
+	return &Place{Kind: k, Addr: addr, Name: redistest.Name(t), Redis: NewClient(t, addr)}
+}
+
+// Another is the same place with another lock name, for a subtest.
+func (p *Place) Another(t *testing.T) *Place {
+	q := *p
+	q.Name = redistest.Name(t)
+	return &q
+}
+
+// Lock is the runtime's handle of the place's lock.
+func (p *Place) Lock(rt *holdfast.Runtime) *holdfast.Lock { return p.Kind.Lock(rt, p.Name) }
+
+// Runtime is a runtime as a process of its own would have it: with its own client. It is closed when the test ends.
+func (p *Place) Runtime(t *testing.T, options holdfast.Options) *holdfast.Runtime {
+	return NewRuntime(t, NewClient(t, p.Addr), options)
+}
+
+// Proxied is a runtime with a proxy between it and the server. The proxy's faults end before the runtime is closed.
+func (p *Place) Proxied(t *testing.T, options holdfast.Options) (*holdfast.Runtime, *faultproxy.Proxy) {
+	proxy := faultproxy.New(t, p.Addr)
+	rt := NewRuntime(t, NewClient(t, proxy.Addr()), options)
+	t.Cleanup(proxy.Heal)
+	return rt, proxy
+}
+
+// Fields are the lock's holders in Redis, with their counts; empty: it is free.
+func (p *Place) Fields(t *testing.T) map[string]string {
+	fields, err := p.Redis.HGetAll(context.Background(), p.Name).Result()
+	assert.NoError(t, err)
+	return fields
+}
+
+// Exists tells whether the lock's key is there.
+func (p *Place) Exists(t *testing.T) bool {
+	n, err := p.Redis.Exists(context.Background(), p.Name).Result()
+	assert.NoError(t, err)
+	return n > 0
+}
+
+// WaitForWaiting returns when that many acquires of the runtime, or more, wait for the lock.
+func (p *Place) WaitForWaiting(t *testing.T, rt *holdfast.Runtime, n int) {
+	t.Helper()
+	Await(t, "waiters", func() bool {
+		state, err := p.Lock(rt).Inspect(context.Background())
+		return assert.NoError(t, err) && state.Waiting >= n
+	})
+}
+
+// WaitForWaiter returns when somebody of the runtime waits for the lock and listens for its release.
+func (p *Place) WaitForWaiter(t *testing.T, rt *holdfast.Runtime) {
+	t.Helper()
+	p.WaitForWaiting(t, rt, 1)
+	channel := "redisson_lock__channel:{" + p.Name + "}"
+	Await(t, "a subscription", func() bool {
+		return p.Redis.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
+	})
+}

@@ -1,0 +1,64 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Acquire takes a lock that must come free in time.
+func Acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOption) *holdfast.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	lease, err := lock.Acquire(ctx, options...)
+	require.NoError(t, err)
+	return lease
+}
+
+// Release gives a lease back that must be held.
+func Release(t *testing.T, lease *holdfast.Lease) {
+	t.Helper()
+	require.NoError(t, lease.Release(t.Context()))
+}
+
+// Await waits until something is so.
+func Await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	require.Eventually(t, so, Patience, 2*time.Millisecond, "waiting for %s", what)
+}
+
+// Closed waits for a channel to be closed and tells when that was seen.
+func Closed(t *testing.T, what string, done <-chan struct{}) time.Time {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(Patience):
+		require.Fail(t, "waiting for "+what)
+	}
+	return time.Now()
+}
+
+// Open fails the test if the channel is closed already.
+func Open(t *testing.T, what string, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+		require.Fail(t, what+" came too early")
+	default:
+	}
+}
+
+// Stays fails the test if something does not stay so for as long as that.
+func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
+	t.Helper()
+	looks := time.NewTicker(5 * time.Millisecond)
+	defer looks.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-looks.C {
+		require.True(t, so(), what)
+	}
+}
