@@ -82,7 +82,7 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 		s.jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
 	}
 	engine, err := actors.Start(actors.Config{
-		Client: client, ID: s.id, System: o.System, RenewBatch: o.RenewBatch, NameMapper: o.NameMapper,
+		Client: client, ID: s.id, System: o.System, RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
 		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters},
 		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.first, Clock: s.clock, Jitter: s.jitter,
 	})

@@ -55,13 +55,13 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 	}
 	raw, first, second := address.Raw, e.id+":"+number, e.policy.NewID()
 	for _, call := range []scripts.Call{
-		kind.Acquire(raw, first, checkLease, false),
-		kind.Acquire(raw, second, checkLease, true), // finds it busy
+		kind.Acquire(&e.site, raw, scripts.Terms{Grant: first, Lease: checkLease}),
+		kind.Acquire(&e.site, raw, scripts.Terms{Grant: second, Lease: checkLease, WantHolder: true}), // finds it busy
 		kind.Inspect(raw),
-		kind.Pass(raw, first, second, checkLease),
-		kind.Renew([]string{raw}, []string{second}, checkLease),
-		kind.Release(raw, second, e.publish),
-		kind.ForceRelease(raw, e.publish),
+		kind.Pass(&e.site, raw, scripts.Terms{From: first, Grant: second, Lease: checkLease}),
+		kind.Renew(&e.site, []string{raw}, []string{second}, checkLease),
+		kind.Release(&e.site, raw, scripts.Terms{Grant: second}),
+		kind.ForceRelease(&e.site, raw),
 	} {
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks
@@ -70,7 +70,7 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 			errs = append(errs, fmt.Errorf("script %s: %w", call.Script.Name, err))
 		}
 	}
-	channel := kind.Channel(raw)
+	channel := kind.Channel(raw, first)
 	if err := e.trySubscribe(ctx, channel); err != nil {
 		errs = append(errs, fmt.Errorf("subscribing to %s: %w", channel, err))
 	}

@@ -26,6 +26,7 @@ type Config struct {
 	System     *actor.ActorSystem // nil: an own one
 	Policy     Policy             // the user's part of it
 	RenewBatch int
+	FairWait   time.Duration
 	NameMapper func(string) string
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
@@ -49,7 +50,7 @@ type Engine struct {
 	policy     Policy
 	renewBatch int
 	nameMapper func(string) string
-	publish    string
+	site       scripts.Site
 	sweepEvery time.Duration
 	events     *events
 	workers    *workers
@@ -91,12 +92,15 @@ const (
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
 		id: c.ID, client: c.Client, clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
-		nameMapper: c.NameMapper, publish: "PUBLISH", sweepEvery: sweepEvery, events: newEvents(c.Logger, c.OnEvent),
+		nameMapper: c.NameMapper, sweepEvery: sweepEvery, events: newEvents(c.Logger, c.OnEvent),
 		workers: startWorkers(), seed: maphash.MakeSeed(),
 		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	if e.clock == nil {
 		e.clock = NewSystemClock()
+	}
+	e.site = scripts.Site{
+		Runtime: c.ID, Publish: "PUBLISH", Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
 	e.epoch = time.Now().Add(-e.clock.Now())
 	e.policy.NewID = func() string { return e.id + ":" + strconv.FormatUint(e.Number(), 10) }

@@ -118,7 +118,7 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 	}
 }
 
-func (l *lockActor) channel() string { return l.state.address.Kind.Channel(l.state.address.Raw) }
+func (l *lockActor) channel() string { return l.state.address.Kind.Channel(l.state.address.Raw, "") }
 
 // setTimer arms the one timer of this actor; a timer that fires for an instant that was moved is harmless.
 func (l *lockActor) setTimer(c actor.Context, at time.Duration) {
@@ -144,21 +144,21 @@ func (l *lockActor) stopTimer() {
 }
 
 func (l *lockActor) call(c actor.Context, call *lockCall) {
-	kind, raw := l.state.address.Kind, l.state.address.Raw
+	kind, raw, site := l.state.address.Kind, l.state.address.Raw, &l.engine.site
 	var script scripts.Call
 	switch call.do {
 	case callAcquire:
-		script = kind.Acquire(raw, call.grant, call.lease, call.holder)
+		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, WantHolder: call.holder})
 	case callPass:
-		script = kind.Pass(raw, call.from, call.grant, call.lease)
+		script = kind.Pass(site, raw, scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease})
 	case callRelease, callGhost:
-		script = kind.Release(raw, call.grant, l.engine.publish)
+		script = kind.Release(site, raw, scripts.Terms{Grant: call.grant})
 	case callExtend:
-		script = kind.Renew([]string{raw}, []string{call.grant}, call.lease)
+		script = kind.Renew(site, []string{raw}, []string{call.grant}, call.lease)
 	case callInspect:
 		script = kind.Inspect(raw)
 	case callForceRelease:
-		script = kind.ForceRelease(raw, l.engine.publish)
+		script = kind.ForceRelease(site, raw)
 	}
 	c.Send(l.engine.gateway, &scriptCall{Call: script, deadline: call.deadline, from: c.Self(), tag: call})
 }

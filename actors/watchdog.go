@@ -115,7 +115,7 @@ func (w *watchdog) renew(c actor.Context, r *renewal, deadline time.Duration) {
 		raws[i], r.grants[i] = t.Value.address.Raw, t.Value.id
 	}
 	c.Send(w.engine.renewals, &scriptCall{
-		Call: r.kind.Renew(raws, r.grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
+		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
 	})
 }
 

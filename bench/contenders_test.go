@@ -128,15 +128,17 @@ func viaAutoPipeline(name string, backoff time.Duration) contender {
 
 // Bare EVALSHA: Holdfast's own scripts without Holdfast. What remains is what go-redis and the server cost.
 
+var site = scripts.Site{Publish: "PUBLISH"}
+
 // acquireCall and releaseCall are the commands of one pair. They may be sent again and again.
 func acquireCall(lock, grant string) []any {
-	call := scripts.Lock.Acquire(lock, grant, lease, true)
+	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true})
 	call.SetNotAfter(time.Now().Add(24 * time.Hour).UnixMilli())
 	return call.Command
 }
 
 func releaseCall(lock, grant string) []any {
-	return scripts.Lock.Release(lock, grant, "PUBLISH").Command
+	return scripts.Lock.Release(&site, lock, scripts.Terms{Grant: grant}).Command
 }
 
 // granted is nil when the command was an acquire that got its lock.
@@ -152,7 +154,7 @@ func granted(command *redis.Cmd) error {
 }
 
 func loadScripts(tb testing.TB, client *redis.Client) {
-	for _, s := range []*scripts.Script{scripts.Lock.Acquire("", "", 0, false).Script, scripts.Lock.Release("", "", "").Script} {
+	for _, s := range []*scripts.Script{scripts.Lock.Acquire(&site, "", scripts.Terms{}).Script, scripts.Lock.Release(&site, "", scripts.Terms{}).Script} {
 		if err := client.ScriptLoad(context.Background(), s.Source).Err(); err != nil {
 			tb.Fatal(err)
 		}

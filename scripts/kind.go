@@ -6,26 +6,71 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Family groups the kinds that must not hold the same name at once: they share one actor per name.
+// Family groups the kinds that share one actor per name.
 type Family uint8
 
-// Exclusive is the family of the locks with one holder.
-const Exclusive Family = iota
+// The families. Locks with one holder have one each, so that an actor serves one kind; in Redis they exclude each other all the same.
+const (
+	Plain Family = iota
+	Fair
+	Fenced
+	Spin
+	ReadWrite
+	Permits
+	Counters
+)
 
 // Kind is one way to lock a name: a set of scripts and a policy. A new kind is a new value; the actors know none by name.
 type Kind struct {
-	Name    protocol.Kind
-	Family  Family
-	Handoff bool // the grant may serve one local holder after another
+	Name   protocol.Kind
+	Family Family
 
-	Channel func(raw string) string // where releases are told
+	// Handoff: a grant may serve one local holder after another, and may be passed on.
+	Handoff bool
+	// Queued: Redis keeps the queue, so every waiter contends for itself from the start.
+	Queued bool
+	// Beside: a process may have several grants at once.
+	Beside bool
+	// Shared: the watchdog's holders of a process share one grant.
+	Shared bool
+	// Owned: an owner may enter again.
+	Owned bool
+	// Spins: nothing tells of releases, so waiters try again and again, by their own back-off.
+	Spins bool
+	// Suffix ends the owner fields of this kind.
+	Suffix string
 
-	Acquire      func(raw, grant string, lease time.Duration, wantHolder bool) Call
-	Release      func(raw, grant, publish string) Call
-	Pass         func(raw, from, grant string, lease time.Duration) Call
-	Renew        func(raws, grants []string, lease time.Duration) Call
+	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
+
+	Acquire      func(s *Site, raw string, t Terms) Call
+	Release      func(s *Site, raw string, t Terms) Call
+	Pass         func(s *Site, raw string, t Terms) Call
+	Renew        func(s *Site, raws, grants []string, lease time.Duration) Call
 	Inspect      func(raw string) Call
-	ForceRelease func(raw, publish string) Call
+	ForceRelease func(s *Site, raw string) Call
+}
+
+// Many reports whether a process may have several contenders or grants of one name.
+func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrite }
+
+// Site is what is the same in all calls of one runtime.
+type Site struct {
+	Runtime  string        // its UUID
+	Publish  string        // PUBLISH or SPUBLISH
+	Lease    time.Duration // of the watchdog
+	FairWait time.Duration // how long Redis keeps the place of a waiter in a fair queue
+	Tokens   int           // how many fencing tokens a turn may need
+}
+
+// Terms are what a call is about.
+type Terms struct {
+	Grant      string        // owner field of the grant in question
+	From       string        // of a pass: the grant that ends
+	Lease      time.Duration // of acquire and pass
+	WantHolder bool          // of an acquire: name a holder if it is busy
+	Try        bool          // of an acquire: do not wait in Redis' queue
+	Heir       string        // of a release: our own first waiter, to be granted at once if it is the next one
+	HeirLease  time.Duration // its lease
 }
 
 var kinds = map[protocol.Kind]*Kind{

@@ -34,41 +34,42 @@ var (
 // Lock is the reentrant lock.
 var Lock = &Kind{
 	Name:         protocol.KindLock,
-	Family:       Exclusive,
+	Family:       Plain,
 	Handoff:      true,
-	Channel:      LockChannel,
+	Owned:        true,
+	Channel:      func(raw, _ string) string { return LockChannel(raw) },
 	Acquire:      acquireLock,
 	Release:      releaseLock,
 	Pass:         passLock,
-	Renew:        RenewLocks,
+	Renew:        renewLocks,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseLock,
 }
 
-func acquireLock(raw, grant string, lease time.Duration, wantHolder bool) Call {
+func acquireLock(_ *Site, raw string, t Terms) Call {
 	want := 0
-	if wantHolder {
+	if t.WantHolder {
 		want = 1
 	}
 	c := newCall(lockAcquire, 1, 4, 2)
-	c.Command = append(c.Command, raw, grant, lease.Milliseconds(), nil, want)
+	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, want)
 	return c
 }
 
-func releaseLock(raw, grant, publish string) Call {
+func releaseLock(s *Site, raw string, t Terms) Call {
 	c := newCall(lockRelease, 2, 2, -1)
-	c.Command = append(c.Command, raw, LockChannel(raw), grant, publish)
+	c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish)
 	return c
 }
 
-func passLock(raw, from, grant string, lease time.Duration) Call {
+func passLock(_ *Site, raw string, t Terms) Call {
 	c := newCall(lockPass, 1, 4, 3)
-	c.Command = append(c.Command, raw, from, grant, lease.Milliseconds(), nil)
+	c.Command = append(c.Command, raw, t.From, t.Grant, t.Lease.Milliseconds(), nil)
 	return c
 }
 
-// RenewLocks gives each lock a full lease again if its grant still holds it.
-func RenewLocks(raws, grants []string, lease time.Duration) Call {
+// renewLocks gives each lock a full lease again if its grant still holds it.
+func renewLocks(_ *Site, raws, grants []string, lease time.Duration) Call {
 	c := newCall(lockRenew, len(raws), 2+len(grants), 1)
 	for _, raw := range raws {
 		c.Command = append(c.Command, raw)
@@ -86,9 +87,9 @@ func inspectLock(raw string) Call {
 	return c
 }
 
-func forceReleaseLock(raw, publish string) Call {
+func forceReleaseLock(s *Site, raw string) Call {
 	c := newCall(lockForceRelease, 2, 2, 1)
-	c.Command = append(c.Command, raw, LockChannel(raw), publish, nil)
+	c.Command = append(c.Command, raw, LockChannel(raw), s.Publish, nil)
 	return c
 }
 

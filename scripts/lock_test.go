@@ -38,6 +38,8 @@ func on(t *testing.T, test func(b bed)) {
 }
 
 // run executes a call, in time unless it is told otherwise before.
+var site = &scripts.Site{Runtime: "u", Publish: "PUBLISH", Lease: 30 * time.Second, FairWait: 5 * time.Minute, Tokens: 100}
+
 func (b bed) run(call scripts.Call) (any, error) {
 	b.Helper()
 	if call.Bounded() {
@@ -60,7 +62,7 @@ func (b bed) send(call scripts.Call) (any, error) {
 
 func (b bed) acquire(grant string, lease time.Duration) scripts.Acquired {
 	b.Helper()
-	reply, err := b.run(scripts.Lock.Acquire(b.name, grant, lease, true))
+	reply, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true}))
 	require.NoError(b, err)
 	acquired, err := scripts.ReadAcquired(reply, grant)
 	require.NoError(b, err)
@@ -110,7 +112,7 @@ func TestLockAcquire(t *testing.T) {
 
 func TestLockAcquire_TooLateChangesNothing(t *testing.T) {
 	on(t, func(b bed) {
-		call := scripts.Lock.Acquire(b.name, "u:1", time.Second, false)
+		call := scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second})
 		now, err := b.Time(b.Context()).Result()
 		require.NoError(b, err)
 		call.SetNotAfter(now.Add(-time.Second).UnixMilli())
@@ -127,17 +129,17 @@ func TestLockAcquire_TooLateChangesNothing(t *testing.T) {
 func TestLockAcquire_ForeignKeys(t *testing.T) {
 	on(t, func(b bed) {
 		require.NoError(b, b.HSet(b.Context(), b.name, "mode", "read").Err())
-		_, err := b.run(scripts.Lock.Acquire(b.name, "u:1", time.Second, false))
+		_, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second}))
 		assert.ErrorContains(b, scripts.Explain(err), "read/write lock")
 		assert.Equal(b, scripts.Rejected, scripts.Classify(err))
 
 		require.NoError(b, b.Set(b.Context(), b.name, "text", 0).Err())
 		for _, call := range []scripts.Call{
-			scripts.Lock.Acquire(b.name, "u:1", time.Second, false),
-			scripts.Lock.Release(b.name, "u:1", "PUBLISH"),
-			scripts.Lock.Pass(b.name, "u:1", "u:2", time.Second),
+			scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second}),
+			scripts.Lock.Release(site, b.name, scripts.Terms{Grant: "u:1"}),
+			scripts.Lock.Pass(site, b.name, scripts.Terms{From: "u:1", Grant: "u:2", Lease: time.Second}),
 			scripts.Lock.Inspect(b.name),
-			scripts.Lock.ForceRelease(b.name, "PUBLISH"),
+			scripts.Lock.ForceRelease(site, b.name),
 		} {
 			_, err := b.run(call)
 			assert.Equal(b, scripts.Rejected, scripts.Classify(err), call.Script.Name)
@@ -170,7 +172,7 @@ func TestLockRelease(t *testing.T) {
 
 func (b bed) release(grant string) []any {
 	b.Helper()
-	reply, err := b.run(scripts.Lock.Release(b.name, grant, "PUBLISH"))
+	reply, err := b.run(scripts.Lock.Release(site, b.name, scripts.Terms{Grant: grant}))
 	require.NoError(b, err)
 	receivers, held, err := scripts.ReadReleased(reply)
 	require.NoError(b, err)
@@ -180,7 +182,7 @@ func (b bed) release(grant string) []any {
 func TestLockPass(t *testing.T) {
 	on(t, func(b bed) {
 		pass := func(from, grant string, lease time.Duration) bool {
-			reply, err := b.run(scripts.Lock.Pass(b.name, from, grant, lease))
+			reply, err := b.run(scripts.Lock.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: lease}))
 			require.NoError(b, err)
 			passed, err := scripts.ReadPassed(reply, grant)
 			require.NoError(b, err)
@@ -204,14 +206,14 @@ func TestLockRenew(t *testing.T) {
 	on(t, func(b bed) {
 		names := []string{b.name + "-a", b.name + "-b", b.name + "-c", b.name + "-d"}
 		for i, name := range names[:3] {
-			reply, err := b.run(scripts.Lock.Acquire(name, []string{"u:0", "u:1", "other"}[i], 5*time.Second, false))
+			reply, err := b.run(scripts.Lock.Acquire(site, name, scripts.Terms{Grant: []string{"u:0", "u:1", "other"}[i], Lease: 5 * time.Second}))
 			require.NoError(b, err)
 			require.Equal(b, []string{"u:0", "u:1", "other"}[i], reply)
 		}
 		require.NoError(b, b.Set(b.Context(), b.name+"-e", "text", 0).Err())
 		names = append(names, b.name+"-e")
 		grants := []string{"u:0", "u:1", "u:2", "u:3", "u:4"}
-		reply, err := b.run(scripts.Lock.Renew(names, grants, time.Minute))
+		reply, err := b.run(scripts.Lock.Renew(site, names, grants, time.Minute))
 		require.NoError(b, err)
 		gone, err := scripts.ReadRenewed(reply, grants)
 		require.NoError(b, err)
@@ -236,7 +238,7 @@ func TestLockInspectAndForceRelease(t *testing.T) {
 			return state.Held, len(state.Holders), state.Mode
 		}
 		force := func() bool {
-			reply, err := b.run(scripts.Lock.ForceRelease(b.name, "PUBLISH"))
+			reply, err := b.run(scripts.Lock.ForceRelease(site, b.name))
 			require.NoError(b, err)
 			was, err := scripts.ReadFlag(reply)
 			require.NoError(b, err)
