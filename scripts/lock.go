@@ -187,15 +187,18 @@ func ReadInspected(reply any) (protocol.State, error) {
 	}
 	state := protocol.State{Held: true, Mode: "exclusive", TTL: time.Duration(ttl) * time.Millisecond}
 	for i := 1; i+1 < len(list); i += 2 {
-		field, _ := list[i].(string)
-		value, _ := list[i+1].(string)
+		field, ok := list[i].(string)
+		value, ok2 := list[i+1].(string)
+		if !ok || !ok2 {
+			return protocol.State{}, unexpected("inspect", reply)
+		}
 		if field == "mode" {
 			state.Mode = value
 			continue
 		}
 		holds, err := strconv.Atoi(value)
 		if err != nil {
-			return protocol.State{}, unexpected("inspect", reply)
+			return protocol.State{}, fmt.Errorf("%w: a hash whose field %q counts no holds", protocol.ErrForeignKey, field)
 		}
 		state.Holders = append(state.Holders, protocol.Holder{ID: field, Holds: holds})
 	}

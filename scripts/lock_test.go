@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/embedded"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -132,6 +133,17 @@ func TestLockAcquire_ForeignKeys(t *testing.T) {
 		_, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second}))
 		assert.ErrorContains(b, scripts.Explain(err), "read/write lock")
 		assert.Equal(b, scripts.Rejected, scripts.Classify(err))
+
+		require.NoError(b, b.Del(b.Context(), b.name).Err())
+		require.NoError(b, b.HSet(b.Context(), b.name, "city", "Ulm", "id", 1).Err())
+		_, err = b.run(scripts.Lock.ForceRelease(site, b.name))
+		assert.ErrorContains(b, scripts.Explain(err), "no lock")
+		reply, err := b.run(scripts.Lock.Inspect(b.name))
+		require.NoError(b, err)
+		_, err = scripts.ReadInspected(reply)
+		assert.ErrorIs(b, err, protocol.ErrForeignKey)
+		assert.ErrorContains(b, err, `"city"`)
+		assert.Equal(b, "Ulm", b.fields()["city"], "nothing was touched")
 
 		require.NoError(b, b.Set(b.Context(), b.name, "text", 0).Err())
 		for _, call := range []scripts.Call{

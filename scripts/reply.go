@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,15 +59,29 @@ func classify(err error) Class {
 }
 
 func classifyServer(text string) Class {
-	for _, word := range passing {
-		if strings.HasPrefix(text, word+" ") {
-			return Refused
-		}
-	}
-	if strings.Contains(text, "max number of clients") {
+	code, _, _ := strings.Cut(replied(text), " ")
+	if slices.Contains(passing, code) || strings.Contains(text, "max number of clients") {
 		return Refused
 	}
 	return Rejected
+}
+
+// inScript is how servers before Redis 7 tell what a command in a script was refused with.
+var inScript = regexp.MustCompile(`^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+ .*)`)
+
+// Reply is what the server has replied, beginning with its code. A script's error says the same in every version of the server.
+func Reply(err error) string { return replied(err.Error()) }
+
+func replied(text string) string {
+	if found := inScript.FindStringSubmatch(text); found != nil {
+		return found[1]
+	}
+	for _, denied := range []string{"can't run this command", "can't access at least one of the"} {
+		if strings.Contains(text, denied) {
+			return "NOPERM " + text // as for a command outside of a script
+		}
+	}
+	return text
 }
 
 // Explain wraps a server's error in the sentinel that it stands for, if there is one.

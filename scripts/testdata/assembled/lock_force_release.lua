@@ -26,6 +26,12 @@ if redis.call('exists', lock) == 0 then return 0 end
 if redis.call('hexists', lock, 'mode') == 1 then
   return redis.error_reply('FOREIGN the key holds a read/write lock')
 end
+local fields = redis.call('hgetall', lock)
+for i = 2, #fields, 2 do
+  if not tonumber(fields[i]) then
+    return redis.error_reply('FOREIGN the key holds a hash that is no lock')
+  end
+end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
 return 1
