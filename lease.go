@@ -15,13 +15,15 @@ type Lease struct {
 	hold   actors.Hold
 }
 
-// Release gives the lease back. It works when ctx has ended already: it then has 500 ms of its own. When Redis does not confirm,
-// the lease is over for the caller all the same and the error wraps the cause; the runtime goes on trying until the deadline.
+// Release gives the lease back. It works when ctx has ended already: it then has 500 ms of its own. When Redis does not confirm for
+// Options.Lease/3 (1 s to 10 s), the lease is over for the caller all the same and the error wraps the cause; the runtime goes on
+// trying until the deadline.
 // A second Release is ErrNotHeld; the release of a lost lease is ErrLeaseLost; after Close it is nil.
 func (l *Lease) Release(ctx context.Context) error { return l.engine.Release(ctx, &l.hold) }
 
 // Extend makes a lease that was acquired WithLease last from now to now + d, also when that is shorter. d is 50 ms to 24 h.
-// A lease that the watchdog renews cannot be extended: ErrInvalid.
+// A lease that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (1 s to 10 s), the
+// error wraps the cause and the shorter of the two leases counts.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return l.engine.Extend(ctx, &l.hold, d)
 }

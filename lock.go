@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -71,6 +70,9 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 	var o acquireOptions
 	o.Try = try
 	for _, option := range opts {
+		if option == nil {
+			return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w: an option is nil", actors.Quoted(l.address.Name), ErrInvalid)
+		}
 		option(&o)
 	}
 	if o.Owner.IsZero() {
@@ -89,7 +91,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 		err = l.rt.engine.Check(o.AcquireSpec)
 	}
 	if err != nil {
-		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %q: %w", l.address.Name, err)
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(l.address.Name), err)
 	}
 	return o.AcquireSpec, nil
 }
@@ -102,6 +104,9 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	if err != nil {
 		return err
 	}
+	if fn == nil {
+		return fmt.Errorf("holdfast: acquire %q: %w: the function is nil", l.address.Name, ErrInvalid)
+	}
 	if spec.Owner.IsZero() {
 		spec.Owner = l.rt.NewOwner()
 	}
@@ -112,7 +117,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	inner, cancel := lease.Context(contextForLock(ctx, spec.Owner, l))
 	defer func() {
 		cancel()
-		err = errors.Join(err, lease.Release(ctx))
+		err = actors.Join(err, lease.Release(ctx))
 	}()
 	return fn(inner)
 }
@@ -120,7 +125,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 // Inspect reads who holds the lock and who waits for it. Its error wraps the cause when Redis does not answer.
 func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
-		return State{}, fmt.Errorf("holdfast: inspect %q: %w", l.address.Name, l.bad)
+		return State{}, fmt.Errorf("holdfast: inspect %s: %w", actors.Quoted(l.address.Name), l.bad)
 	}
 	return l.rt.engine.Inspect(ctx, l.address)
 }
@@ -130,7 +135,7 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 // says so, and the lock may be free or not.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
-		return false, fmt.Errorf("holdfast: force-release %q: %w", l.address.Name, l.bad)
+		return false, fmt.Errorf("holdfast: force-release %s: %w", actors.Quoted(l.address.Name), l.bad)
 	}
 	return l.rt.engine.ForceRelease(ctx, l.address)
 }

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -105,7 +104,7 @@ func (o Options) complete() (Options, error) {
 		o.Logger = slog.Default()
 	}
 	if len(errs) > 0 {
-		return o, fmt.Errorf("holdfast: new: %w options: %w", ErrInvalid, errors.Join(errs...))
+		return o, fmt.Errorf("holdfast: new: %w options: %w", ErrInvalid, actors.Join(errs...))
 	}
 	return o, nil
 }

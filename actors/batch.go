@@ -51,14 +51,14 @@ func (e *Engine) run(b *batch) {
 		}
 	}
 	for _, i := range open {
-		e.post(b, i, &result{class: scripts.Refused, err: fmt.Errorf("the server forgets scripts faster than they can be loaded: %w", errNotSent)})
+		e.post(b, i, &result{class: scripts.Refused, err: errFlushed})
 	}
 }
 
 // exchange sends the open commands as one pipeline, with the scripts they turned out to need and a look at the server's clock
 // in front when due.
 func (e *Engine) exchange(b *batch, commands []command, open []int) {
-	ctx := context.Background()
+	ctx := e.ctx
 	pipe := e.client.Pipeline()
 	b.sent = e.clock.Now()
 	var clock command
@@ -73,7 +73,7 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_ = e.exec(pipe) // each command has its own error
 	if clock.Cmd != nil {
 		_ = e.server.observe(clock, e.clock.Now()) // without it the old sample serves on
 	}
@@ -88,12 +88,24 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	}
 }
 
+// exec sends a pipeline. When the server refuses the handshake of a new connection, go-redis tells that to Exec alone: the commands
+// get to know it here, too.
+func (e *Engine) exec(pipe redis.Pipeliner) error {
+	commands, err := pipe.Exec(e.ctx)
+	for _, c := range commands {
+		if answered, ok := c.(interface{ Val() any }); ok && answered.Val() == nil && c.Err() == nil {
+			c.SetErr(err)
+		}
+	}
+	return err
+}
+
 // loads puts the scripts that the server did not have in front of the batch.
 func (e *Engine) loads(b *batch, pipe redis.Pipeliner) []command {
 	var loads []command
 	for s := range b.missing {
 		load := newCommand("script", "load", s.Source)
-		_ = pipe.Process(context.Background(), load)
+		_ = pipe.Process(e.ctx, load)
 		loads = append(loads, load)
 	}
 	b.missing = nil
@@ -114,7 +126,7 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 			continue
 		}
 		if err == nil && reply == nil {
-			err = errNoAnswer // a nil reply is redis.Nil; this is none at all
+			err = e.causes.noAnswer() // a nil reply is redis.Nil; this is none at all
 		}
 		if ms, late := scripts.LateBy(err); late {
 			e.server.correct(ms, e.clock.Now())
@@ -128,6 +140,8 @@ func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Err
 
 // post answers one call, unless the gateway has given it up.
 func (e *Engine) post(b *batch, i int, r *result) {
+	r.err = e.causes.explain(r.err)
+	e.causes.note(r.err)
 	if b.claimed[i].CompareAndSwap(false, true) {
 		r.call = b.calls[i]
 		e.root.Send(r.call.from, r)
@@ -148,8 +162,8 @@ func (e *Engine) failBatch(b *batch, err error) {
 func (e *Engine) askTime() error {
 	pipe := e.client.Pipeline()
 	clock := newCommand("time")
-	_ = pipe.Process(context.Background(), clock)
-	if _, err := pipe.Exec(context.Background()); err != nil {
+	_ = pipe.Process(e.ctx, clock)
+	if err := e.exec(pipe); err != nil {
 		return err
 	}
 	return e.server.observe(clock, e.clock.Now())

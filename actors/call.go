@@ -145,11 +145,10 @@ func (e *Engine) claim(h *Hold) (*Request, error) {
 		r.hold = h
 		return r, nil
 	}
-	err := h.Err()
-	if err == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
+	if h.Err() == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
 		return nil, nil
 	}
-	return nil, fmt.Errorf("holdfast: release %q: %w", h.grant.address.Name, err)
+	return nil, fmt.Errorf("holdfast: release %q: %w", h.grant.address.Name, h.ending())
 }
 
 // Extend makes a fixed lease last from now to now + d.
@@ -158,7 +157,7 @@ func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if err := CheckLease(d); err != nil {
 		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
 	}
-	if err := h.Err(); err != nil {
+	if err := h.ending(); err != nil {
 		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
 	}
 	r := e.requests.take(opExtend, a)

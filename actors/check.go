@@ -12,27 +12,51 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// checkLease is how long the throw-away key of a check would stay if the check died.
-const checkLease = 5 * time.Second
+const (
+	checkLease = 5 * time.Second  // how long the throw-away key of a check would stay if the check died
+	checkWait  = 10 * time.Second // a check takes no longer, whatever ctx allows
+)
 
 // CheckServer tries everything that this engine will ask of the server, on throw-away names, and says what does not work.
 // go-redis may ignore ctx for as long as its own timeouts are; the answer does not wait for it.
 func (e *Engine) CheckServer(ctx context.Context, kinds ...*scripts.Kind) error {
+	e.door.RLock()
+	closing := e.closing.Load()
+	if !closing {
+		e.checks.Add(1)
+	}
+	e.door.RUnlock()
+	if closing {
+		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
+	}
+	asking, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
 	answer := make(chan error, 1)
-	go func() { answer <- e.checkServer(ctx, kinds) }()
+	go func() {
+		defer e.checks.Done()
+		answer <- e.checkServer(asking, kinds)
+	}()
 	select {
 	case err := <-answer:
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("holdfast: check: the server did not answer in time: %w", ctx.Err())
+	case <-asking.Done():
 	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("holdfast: check: %w: %w", e.causes.noAnswer(), ctx.Err())
+	case e.ctx.Err() != nil:
+		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
+	}
+	return fmt.Errorf("holdfast: check: %w", e.causes.noAnswer())
 }
 
 func (e *Engine) checkServer(ctx context.Context, kinds []*scripts.Kind) error {
-	if err := e.client.Ping(ctx).Err(); err != nil {
+	if _, err := e.ask(ctx, "ping"); err != nil {
 		return fmt.Errorf("holdfast: check: the server cannot be used: %w", err)
 	}
 	var errs []error
@@ -40,10 +64,18 @@ func (e *Engine) checkServer(ctx context.Context, kinds []*scripts.Kind) error {
 		errs = append(errs, e.checkKind(ctx, kind)...)
 	}
 	errs = append(errs, e.checkInfo(ctx)...)
-	if err := errors.Join(errs...); err != nil {
+	if err := Join(errs...); err != nil {
 		return fmt.Errorf("holdfast: check: %w", err)
 	}
 	return nil
+}
+
+// ask sends one command, once.
+func (e *Engine) ask(ctx context.Context, args ...any) (any, error) {
+	c := newCommand(args...)
+	_ = e.client.Process(ctx, c)
+	reply, err := c.Result()
+	return reply, e.causes.explain(err)
 }
 
 // checkKind runs every script of a kind, and subscribes to its channel.
@@ -78,12 +110,12 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 }
 
 func (e *Engine) tryScript(ctx context.Context, call scripts.Call) error {
-	err := e.client.Do(ctx, call.Command...).Err()
+	_, err := e.ask(ctx, call.Command...)
 	if isNoScript(err) {
-		if err := e.client.ScriptLoad(ctx, call.Script.Source).Err(); err != nil {
+		if _, err := e.ask(ctx, "script", "load", call.Script.Source); err != nil {
 			return fmt.Errorf("SCRIPT LOAD: %w", err)
 		}
-		err = e.client.Do(ctx, call.Command...).Err()
+		_, err = e.ask(ctx, call.Command...)
 	}
 	if errors.Is(err, redis.Nil) {
 		return nil
@@ -120,16 +152,17 @@ func nameDenied(script *scripts.Script, err error) error {
 func (e *Engine) trySubscribe(ctx context.Context, channel string) error {
 	pubsub := e.client.Subscribe(ctx, channel)
 	defer func() { _ = pubsub.Close() }()
-	_, err := pubsub.Receive(ctx)
-	return err
+	_, err := pubsub.ReceiveTimeout(ctx, replyWait)
+	return e.causes.explain(err)
 }
 
 // checkInfo looks at version and eviction policy, if the user may read them: a lock that can be evicted is no lock.
 func (e *Engine) checkInfo(ctx context.Context) (errs []error) {
-	info, err := e.client.Info(ctx).Result()
+	reply, err := e.ask(ctx, "info")
 	if err != nil {
 		return nil // not allowed to look; nothing that the runtime needs
 	}
+	info, _ := reply.(string)
 	field := func(name string) string {
 		_, rest, found := strings.Cut(info, "\n"+name+":")
 		if !found {

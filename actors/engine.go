@@ -56,6 +56,7 @@ type Engine struct {
 	workers    *workers
 	seed       maphash.Seed
 	server     serverClock
+	causes     *causes
 	requests   requestPool
 
 	// set while starting
@@ -67,6 +68,10 @@ type Engine struct {
 	watchdog   *watchdog
 
 	numbers atomic.Uint64 // of grants, owners and leases
+
+	ctx    context.Context // of everything that asks Redis; ends when nothing has to be asked any more
+	cancel context.CancelFunc
+	checks sync.WaitGroup // calls of CheckServer
 
 	closing atomic.Bool
 	door    sync.RWMutex // who passed before Close is heard by a router that still answers
@@ -91,11 +96,12 @@ const (
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
-		id: c.ID, client: c.Client, clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
-		nameMapper: c.NameMapper, sweepEvery: sweepEvery, events: newEvents(c.Logger, c.OnEvent),
+		id: c.ID, client: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
+		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
 		workers: startWorkers(), seed: maphash.MakeSeed(),
 		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if e.clock == nil {
 		e.clock = NewSystemClock()
 	}
@@ -217,6 +223,9 @@ func (e *Engine) Router(a *Address) *actor.PID {
 
 // drop reports a message that cannot be answered.
 func (e *Engine) drop(lock, reason string) {
+	if len(lock) > protocol.MaxName {
+		lock = lock[:shownName] + "..."
+	}
 	e.events.emit(protocol.RequestDropped{Name: lock, Reason: reason})
 }
 
@@ -258,7 +267,9 @@ func (e *Engine) shutDown() {
 		e.root.Send(e.guardian, closeRouter{abort: true})
 		<-e.drained
 	}
+	e.cancel()
 	e.watchdog.wheel.Stop()
+	e.checks.Wait()
 	for pid, stop := range map[*actor.PID]func(chan struct{}) any{
 		e.gateway:    func(done chan struct{}) any { return stopGateway{done} },
 		e.renewals:   func(done chan struct{}) any { return stopGateway{done} },

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -75,11 +74,6 @@ type (
 	batchDone    struct{ batch *batch }
 	checkBatches struct{}
 	stopGateway  struct{ done chan struct{} }
-)
-
-var (
-	errNoAnswer = errors.New("no answer from Redis in time")
-	errNotSent  = errors.New("not sent: no connection to Redis was free in time")
 )
 
 func newGateway(e *Engine, lanes int) *gateway {
@@ -187,7 +181,7 @@ func (g *gateway) check(c actor.Context) {
 				continue
 			}
 			if b.claimed[i].CompareAndSwap(false, true) {
-				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: errNoAnswer})
+				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: g.engine.causes.noAnswer()})
 			}
 		}
 		if !open && g.hanging < hangingMax {
@@ -203,7 +197,7 @@ func (g *gateway) check(c actor.Context) {
 			kept = append(kept, call)
 			continue
 		}
-		c.Send(call.from, &result{call: call, class: scripts.Refused, err: errNotSent})
+		c.Send(call.from, &result{call: call, class: scripts.Refused, err: g.engine.causes.notSent()})
 	}
 	clear(g.waiting[len(kept):])
 	g.waiting = kept

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Hold struct {
 	done  chan struct{}
 	onEnd map[*func(error)]struct{}
 	err   error
+	why   string // adds to err
 }
 
 const (
@@ -77,6 +79,16 @@ func (h *Hold) Err() error {
 	return h.err
 }
 
+// ending is Err with the reason.
+func (h *Hold) ending() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.why == "" {
+		return h.err
+	}
+	return fmt.Errorf("%w: %s", h.err, h.why)
+}
+
 // OnEnd has f called once with the reason when the hold ends, at once if it has ended; f must not block.
 // forget takes that back.
 func (h *Hold) OnEnd(f func(error)) (forget func()) {
@@ -104,22 +116,22 @@ func (h *Hold) claim() bool {
 	if !h.state.CompareAndSwap(holdOpen, holdClaimed) {
 		return false
 	}
-	h.finish(protocol.ErrNotHeld)
+	h.finish(protocol.ErrNotHeld, "it was released before")
 	return true
 }
 
 // lose is the lock actor's way to end the hold; false when its holder has claimed it and the release is on its way.
-func (h *Hold) lose(err error) bool {
+func (h *Hold) lose(err error, why string) bool {
 	if !h.state.CompareAndSwap(holdOpen, holdLost) {
 		return false
 	}
-	h.finish(err)
+	h.finish(err, why)
 	return true
 }
 
-func (h *Hold) finish(err error) {
+func (h *Hold) finish(err error, why string) {
 	h.mu.Lock()
-	h.err = err
+	h.err, h.why = err, why
 	onEnd := h.onEnd
 	h.onEnd = nil
 	if h.done != nil {

@@ -14,7 +14,7 @@ func TestHold_EndsWithItsHolderWhenTheGrantGoesOn(t *testing.T) {
 	grant := newGrant(nil, nil, trial{id: "g1", lease: time.Second, watched: true}, deadlineOf(0, time.Second))
 	first, second, third := &Hold{grant: grant}, &Hold{grant: grant}, &Hold{grant: grant}
 	assert.True(t, first.claim())
-	assert.True(t, second.lose(protocol.ErrLeaseLost))
+	assert.True(t, second.lose(protocol.ErrLeaseLost, ""))
 
 	assert.Zero(t, first.Until())
 	assert.False(t, first.Valid(0))
@@ -34,10 +34,10 @@ func TestHold_EndsOnce(t *testing.T) {
 		want := protocol.ErrNotHeld
 		if claimFirst {
 			assert.True(t, h.claim())
-			assert.False(t, h.lose(protocol.ErrLeaseLost))
+			assert.False(t, h.lose(protocol.ErrLeaseLost, ""))
 		} else {
 			want = protocol.ErrLeaseLost
-			assert.True(t, h.lose(protocol.ErrLeaseLost))
+			assert.True(t, h.lose(protocol.ErrLeaseLost, ""))
 			assert.False(t, h.claim())
 		}
 		<-done

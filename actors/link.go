@@ -15,7 +15,8 @@ import (
 type link struct {
 	engine *Engine
 	owner  *actor.PID
-	stop   chan struct{}
+	ctx    context.Context // ends with the link, for connections on their way
+	cancel context.CancelFunc
 	wake   chan struct{} // to the writer
 	group  sync.WaitGroup
 
@@ -42,10 +43,11 @@ const (
 
 func openLink(e *Engine, owner *actor.PID) *link {
 	l := &link{
-		engine: e, owner: owner, stop: make(chan struct{}), wake: make(chan struct{}, 1),
+		engine: e, owner: owner, wake: make(chan struct{}, 1),
 		wanted: map[string]bool{}, all: map[string]struct{}{}, told: map[string]channelNews{},
-		pubsub: e.client.Subscribe(context.Background()),
 	}
+	l.ctx, l.cancel = context.WithCancel(e.ctx)
+	l.pubsub = e.client.Subscribe(l.ctx)
 	l.group.Go(l.write)
 	l.group.Go(l.read)
 	return l
@@ -72,7 +74,7 @@ func (l *link) write() {
 	for {
 		select {
 		case <-l.wake:
-		case <-l.stop:
+		case <-l.ctx.Done():
 			return
 		}
 		l.mu.Lock()
@@ -89,10 +91,10 @@ func (l *link) write() {
 		l.mu.Unlock()
 		// Errors show at the reader, which connects anew; go-redis then subscribes to all channels again.
 		if len(off) > 0 {
-			_ = pubsub.Unsubscribe(context.Background(), off...)
+			_ = pubsub.Unsubscribe(l.ctx, off...)
 		}
 		if len(on) > 0 {
-			_ = pubsub.Subscribe(context.Background(), on...)
+			_ = pubsub.Subscribe(l.ctx, on...)
 		}
 	}
 }
@@ -100,11 +102,11 @@ func (l *link) write() {
 // read takes what comes, and keeps the connection alive or replaces it.
 func (l *link) read() {
 	last, failures := l.engine.clock.Now(), 0
-	for !l.isClosed() {
+	for l.ctx.Err() == nil {
 		l.mu.Lock()
 		pubsub := l.pubsub
 		l.mu.Unlock()
-		message, err := pubsub.ReceiveTimeout(context.Background(), pingAfter)
+		message, err := pubsub.ReceiveTimeout(l.ctx, pingAfter)
 		now := l.engine.clock.Now()
 		switch {
 		case err == nil:
@@ -113,7 +115,7 @@ func (l *link) read() {
 		case errors.Is(err, redis.ErrClosed):
 			return
 		case isTimeout(err) && now-last < deadAfter:
-			_ = pubsub.Ping(context.Background())
+			_ = pubsub.Ping(l.ctx)
 		case isTimeout(err):
 			l.replace()
 			last = now
@@ -135,7 +137,7 @@ func (l *link) pause(failures int) {
 	timer := l.engine.clock.AfterFunc(l.engine.policy.backoff(failures), func() { close(ended) })
 	select {
 	case <-ended:
-	case <-l.stop:
+	case <-l.ctx.Done():
 		timer.Stop()
 	}
 }
@@ -148,7 +150,7 @@ func (l *link) replace() {
 		return
 	}
 	old := l.pubsub
-	l.pubsub = l.engine.client.Subscribe(context.Background())
+	l.pubsub = l.engine.client.Subscribe(l.ctx)
 	for channel := range l.all {
 		l.wanted[channel] = true
 	}
@@ -197,19 +199,13 @@ func (l *link) news() map[string]channelNews {
 	return told
 }
 
-func (l *link) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
-
-// close ends the connection and returns when its goroutines have ended, which may take as long as a connection attempt.
+// close ends the connection and returns when its goroutines have ended, which may take as long as a handshake.
 func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
 	pubsub := l.pubsub
 	l.mu.Unlock()
-	close(l.stop)
+	l.cancel()
 	_ = pubsub.Close()
 	l.group.Wait()
 }

@@ -27,7 +27,7 @@ func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	case r.try && (s.queue.len > 0 || len(s.holds) > 0):
 		s.answer(r, s.busyError(now, r))
 	case s.queue.len >= s.policy.MaxWaiters:
-		s.fail(r, protocol.ErrTooManyWaiters)
+		s.fail(r, fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, s.queue.len))
 	default:
 		s.queue.push(r)
 		if s.phase == free && s.queue.len == 1 { // what earlier waiters went through does not bind this one
@@ -140,7 +140,7 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 	s.failures = failures{}
 	s.yield.lost()
 	ttl := m.acquired.TTL
-	s.busy = busy{holder: m.acquired.Holder, until: now + max(ttl, 0)}
+	s.busy = busy{known: true, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	for r := s.queue.front(); r != nil && r.try; r = s.queue.front() {
 		s.queue.remove(r)
 		s.answer(r, s.busyError(now, r))
@@ -194,12 +194,14 @@ func (f *failures) add(now time.Duration, err error) {
 	f.last = err
 }
 
-// failed notes a call without an answer, and refuses those who need not or cannot wait for the next.
+// failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
+// who asked for it.
 func (s *lockState) failed(now time.Duration, err error) {
 	s.failures.add(now, err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
 	if now-s.failures.first >= s.policy.Patience {
 		s.refuseAll(err)
+		s.tellReleasers(unconfirmed(err))
 		return
 	}
 	for r := s.queue.front(); r != nil && r.try; r = s.queue.front() {
@@ -249,7 +251,7 @@ func (s *lockState) settleWatch(now time.Duration) {
 // busyError tells by whom the lock is held: by this process, or by whom Redis named last.
 func (s *lockState) busyError(now time.Duration, r *Request) error {
 	e := &protocol.BusyError{Name: r.address.Name}
-	if s.phase == held {
+	if s.grant != nil {
 		e.Holder, e.TTL = s.grant.id, max(0, s.grant.left(now))
 	} else {
 		e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
@@ -260,8 +262,11 @@ func (s *lockState) busyError(now time.Duration, r *Request) error {
 // waitError is the answer of a waiter whose waiting ended: by whom the lock was held, or why Redis could not say.
 func (s *lockState) waitError(now time.Duration, r *Request, cause error) error {
 	err := s.busyError(now, r)
-	if s.failures.last != nil && s.failures.count > 0 {
+	switch {
+	case s.failures.count > 0:
 		err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.last))
+	case s.grant == nil && !s.busy.known:
+		err = r.because(fmt.Errorf("%w: %w from Redis yet", protocol.ErrNotAcquired, errNoAnswer))
 	}
 	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
 		return err

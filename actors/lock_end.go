@@ -79,7 +79,7 @@ func (s *lockState) onCancel(now time.Duration, m cancelRequest) {
 // haunted: Redis may still have the grant.
 func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
 	s.emit(effect{do: doDrop, grant: s.grant})
-	s.endHolds(protocol.ErrLeaseLost)
+	s.endHolds(protocol.ErrLeaseLost, reason)
 	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: reason}})
 	if haunted {
 		s.hauntGrant(now)
@@ -90,12 +90,12 @@ func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
 }
 
 // endHolds takes the leases away from the local holder.
-func (s *lockState) endHolds(err error) {
+func (s *lockState) endHolds(err error, reason string) {
 	for _, h := range s.holds {
 		switch {
-		case h.lose(err):
+		case h.lose(err, reason):
 			if h.requester != nil {
-				s.emit(effect{do: doTellLost, hold: h, err: err})
+				s.emit(effect{do: doTellLost, hold: h, err: h.ending()})
 				s.unbind(h.requester)
 			}
 		default:
@@ -111,7 +111,7 @@ func (s *lockState) onClose(now time.Duration, abort bool) {
 		s.closing = true
 		s.refuseAll(protocol.ErrClosed)
 		if s.phase == held {
-			s.endHolds(protocol.ErrClosed)
+			s.endHolds(protocol.ErrClosed, "")
 		}
 		if s.inflight == 0 {
 			s.retryAt = now

@@ -16,7 +16,7 @@ type extension struct {
 	call     *lockCall     // on its way; nil: none
 	retryAt  time.Duration // no call before this instant
 	stale    time.Duration // until then a copy of an earlier call may still run
-	failures int
+	failures failures
 }
 
 func (s *lockState) onExtend(r *Request) {
@@ -36,7 +36,7 @@ func endOf(h *Hold) error {
 	if h == nil || h.Err() == nil {
 		return protocol.ErrNotHeld
 	}
-	return h.Err()
+	return h.ending()
 }
 
 // settleExtension serves the first in line, or all of them when there is nothing left to extend.
@@ -90,7 +90,7 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 	e.call = nil
 	switch {
 	case m.class == scripts.Done && !m.held:
-		s.lose(now, "gone from Redis", false)
+		s.lose(now, goneReason, false)
 	case m.class == scripts.Done:
 		s.grant.deadline.Store(int64(deadlineOf(m.sent, m.call.lease)))
 		s.emit(effect{do: doDrop, grant: s.grant})
@@ -104,9 +104,20 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 		if m.class == scripts.Unknown {
 			e.stale = max(e.stale, m.call.deadline)
 		}
-		e.failures++
-		e.retryAt = now + s.policy.backoff(e.failures)
+		e.failures.add(now, m.err)
+		e.retryAt = now + s.policy.backoff(e.failures.count)
+		if r := e.waiting[0]; now-e.failures.first >= s.policy.Patience {
+			s.leaveExtension(r)
+			s.fail(r, unprolonged(r, m.err))
+		}
 	}
+}
+
+func unprolonged(r *Request, cause error) error {
+	if r.do == opAcquire {
+		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)
+	}
+	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
 func (s *lockState) extended(r *Request) {
@@ -133,6 +144,6 @@ func (s *lockState) leaveExtension(r *Request) bool {
 	if e.call != nil {
 		e.stale = max(e.stale, e.call.deadline)
 	}
-	e.call, e.failures, e.retryAt = nil, 0, e.stale
+	e.call, e.failures, e.retryAt = nil, failures{}, e.stale
 	return true
 }

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,6 +32,8 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	s.sides = slices.Delete(s.sides, i, i+1)
 	r := m.call.request
 	switch {
+	case m.class == scripts.Unknown && m.call.do == callForceRelease:
+		s.fail(r, fmt.Errorf("outcome unknown, the lock may be free or not: %w", m.err))
 	case m.class != scripts.Done:
 		s.fail(r, scripts.Explain(m.err))
 	case m.call.do == callForceRelease:

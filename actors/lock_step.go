@@ -94,6 +94,7 @@ type failures struct {
 
 // busy is what is known about whoever held the lock when we were refused.
 type busy struct {
+	known  bool
 	holder string
 	until  time.Duration
 }
@@ -137,7 +138,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 		s.guarded = s.guarded || m.grant == s.grant
 	case grantGone:
 		if m.grant == s.grant && s.phase == held {
-			s.lose(now, "gone from Redis", false)
+			s.lose(now, goneReason, false)
 		}
 	case requesterGone:
 		s.onRequesterGone(m.pid)

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -190,27 +191,50 @@ func (s *lockState) onReleaseDone(now time.Duration, m *callDone) {
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.released(now, m.sent, protocol.ErrLeaseLost)
+		s.released(now, m.sent, lostBy(goneReason))
 	case m.class == scripts.Rejected:
-		s.released(now, m.sent, unconfirmed(scripts.Explain(m.err)))
+		s.onReleaseRejected(now, m)
 	default:
 		s.unsure = s.unsure || m.class == scripts.Unknown
 		s.failed(now, m.err)
 	}
 }
 
-// goneFromRedis reports that a turn ended in Redis before it ended here.
-func (s *lockState) goneFromRedis() {
-	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: "gone from Redis"}})
+// onReleaseRejected finds that something else has come in the place of the lock, or that Redis does not let us release it.
+func (s *lockState) onReleaseRejected(now time.Duration, m *callDone) {
+	err := scripts.Explain(m.err)
+	if errors.Is(err, protocol.ErrForeignKey) {
+		s.goneFromRedis()
+		err = fmt.Errorf("%w: %w", protocol.ErrLeaseLost, err)
+	} else {
+		err = unconfirmed(err)
+	}
+	s.released(now, m.sent, err)
 }
 
-// released answers those who wait for the release and makes the lock free for this process too.
-func (s *lockState) released(now, sent time.Duration, err error) {
+// goneReason says that Redis does not have a grant any more that should be there.
+const goneReason = "gone from Redis"
+
+// lostBy is the error of a lease that was lost for this reason.
+func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason) }
+
+// goneFromRedis reports that a turn ended in Redis before it ended here.
+func (s *lockState) goneFromRedis() {
+	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: goneReason}})
+}
+
+// tellReleasers answers those who wait for the release.
+func (s *lockState) tellReleasers(err error) {
 	for _, r := range s.releasers {
 		s.fail(r, err)
 	}
 	clear(s.releasers)
 	s.releasers = s.releasers[:0]
+}
+
+// released answers those who wait for the release and makes the lock free for this process too.
+func (s *lockState) released(now, sent time.Duration, err error) {
+	s.tellReleasers(err)
 	s.endGrant(now, sent)
 	s.failures = failures{}
 	s.phase = free
@@ -242,5 +266,5 @@ func (s *lockState) lateRelease() error {
 	if s.closing {
 		return nil
 	}
-	return protocol.ErrLeaseLost
+	return lostBy("it ended before its release came")
 }

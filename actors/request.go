@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -58,7 +60,21 @@ func (o operation) String() string {
 // because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
 // says the requester's.
 func (r *Request) because(cause error) error {
+	if r.address.Raw != r.address.Name && errors.Is(cause, protocol.ErrForeignKey) {
+		cause = fmt.Errorf("%w (key %q)", cause, r.address.Raw)
+	}
 	return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, cause)
+}
+
+// shownName is how much is shown of a name that is too long to be one.
+const shownName = 64
+
+// Quoted is how errors show a name that may be none: it may be huge.
+func Quoted(name string) string {
+	if len(name) > protocol.MaxName {
+		return strconv.Quote(name[:shownName]) + "..."
+	}
+	return strconv.Quote(name)
 }
 
 // requestPool keeps answered requests of goroutines. Each engine has its own: a channel must not leave the testing/synctest

@@ -102,16 +102,16 @@ func (r *router) request(c actor.Context, do operation, id uint64, kind protocol
 	q := &Request{do: do, id: id, requester: c.Sender()}
 	k, ok := scripts.KindOf(kind)
 	if !ok {
-		r.engine.drop(name, fmt.Sprintf("unknown kind %q", kind))
+		r.engine.drop(name, "unknown kind "+Quoted(string(kind)))
 		q.address = &Address{Kind: &scripts.Kind{Name: kind}, Name: name}
-		q.err = fmt.Errorf("holdfast: %s %q: %w: unknown kind %q", do, name, protocol.ErrInvalid, kind)
+		q.err = fmt.Errorf("holdfast: %s %s: %w: unknown kind %s", do, Quoted(name), protocol.ErrInvalid, Quoted(string(kind)))
 		r.engine.answer(q)
 		return nil
 	}
 	address, err := r.engine.Address(k, name)
 	q.address = address
 	if err != nil {
-		q.err = fmt.Errorf("holdfast: %s %q: %w", do, name, err)
+		q.err = fmt.Errorf("holdfast: %s %s: %w", do, Quoted(name), err)
 		r.engine.answer(q)
 		return nil
 	}

@@ -1,0 +1,178 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// causes turns the errors of go-redis into what a person can use who sees nothing else: which Redis, what to look at. The error
+// stays reachable underneath. What the client keeps secret shows in none of it.
+type causes struct {
+	redis   string // "Redis at host:port"
+	secrets *strings.Replacer
+	last    atomic.Pointer[error] // why the latest batch failed on its way; nil: it did not
+}
+
+var (
+	errNoAnswer = errors.New("no answer")
+	errNotSent  = errors.New("not sent")
+	errFlushed  = errors.New("Redis forgets scripts faster than they can be loaded: somebody flushes them all the time")
+)
+
+func causesOf(client redis.UniversalClient) *causes {
+	c := &causes{redis: "Redis", secrets: strings.NewReplacer()}
+	single, ok := client.(*redis.Client)
+	if !ok {
+		return c
+	}
+	o := single.Options()
+	before, _, _ := strings.Cut(o.Addr, "@") // a URL where an address should be
+	_, userInfo, isURL := strings.Cut(before, "://")
+	if !isURL {
+		userInfo = before
+	}
+	if before == o.Addr {
+		userInfo = ""
+	}
+	c.hide(o.Password, userInfo)
+	if strings.ContainsAny(o.Addr, ":/") { // else it is a word that go-redis has made up
+		c.redis = "Redis at " + c.conceal(o.Addr)
+	}
+	return c
+}
+
+// hide makes the secrets, in every way that they may be written, into stars.
+func (c *causes) hide(secrets ...string) {
+	var pairs []string
+	for _, s := range secrets {
+		quoted := strconv.Quote(s)
+		for _, written := range []string{s, quoted[1 : len(quoted)-1], url.QueryEscape(s), url.PathEscape(s)} {
+			if written != "" {
+				pairs = append(pairs, written, "***")
+			}
+		}
+	}
+	c.secrets = strings.NewReplacer(pairs...)
+}
+
+var userInfo = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
+
+func (c *causes) conceal(text string) string {
+	return userInfo.ReplaceAllString(c.secrets.Replace(text), "$1***@")
+}
+
+// concealed stands for an error whose text told a secret, and which is therefore out of reach.
+type concealed string
+
+func (e concealed) Error() string { return string(e) }
+
+// concealedReply is one that the server replied.
+type concealedReply struct{ concealed }
+
+func (concealedReply) RedisError() {}
+
+func (c *causes) concealError(err error) error {
+	text := err.Error()
+	shown := c.conceal(text)
+	if shown == text {
+		return err
+	}
+	if isReply(err) {
+		return concealedReply{concealed(shown)}
+	}
+	return concealed(shown)
+}
+
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// explain adds to an error what its text does not say. What the server replied stays in front: others look at how it begins.
+func (c *causes) explain(err error) error {
+	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it as it is
+		return err
+	}
+	err = c.concealError(err)
+	switch {
+	case isReply(err):
+		return explainReply(err)
+	case errors.Is(err, redis.ErrClosed), errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("the Redis client was closed before the runtime: %w", err)
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return fmt.Errorf("all connections of the Redis client are in use: %w", err)
+	case closedByPeer(err):
+		return fmt.Errorf("%s closed the connection (restarted, or maxclients reached?): %w", c.redis, err)
+	case isTimeout(err):
+		return fmt.Errorf("%s did not answer in time: %w", c.redis, err)
+	}
+	return err
+}
+
+func explainReply(err error) error {
+	hint := ""
+	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
+	case "MOVED", "ASK":
+		hint = "the server is part of a cluster, the client is for a single server"
+	case "READONLY":
+		hint = "this is a replica, locks need its master"
+	case "NOPERM":
+		hint = "Runtime.Check names every missing right"
+	}
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
+}
+
+// closedByPeer recognizes the ways in which it shows that the other end is gone. A server that has too many clients accepts a
+// connection, says so and closes it; go-redis takes the words for the answer to HELLO and goes on.
+func closedByPeer(err error) bool {
+	for _, sign := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// note remembers why a batch failed on its way, until one does not.
+func (c *causes) note(err error) {
+	switch {
+	case errors.Is(err, errNoAnswer):
+	case err != nil && !isReply(err) && err != redis.Nil: //nolint:errorlint // as above
+		c.last.Store(&err)
+	case c.last.Load() != nil:
+		c.last.Store(nil)
+	}
+}
+
+// noAnswer is the error of a call that was sent, or may have been, and not answered by its deadline.
+func (c *causes) noAnswer() error {
+	return c.since(fmt.Errorf("%w from %s in time", errNoAnswer, c.redis))
+}
+
+// notSent is the error of a call that could not be sent by its deadline.
+func (c *causes) notSent() error {
+	return c.since(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", errNotSent, c.redis))
+}
+
+// since adds why the attempts before failed: it tells more.
+func (c *causes) since(err error) error {
+	if last := c.last.Load(); last != nil {
+		return fmt.Errorf("%w; before that: %w", err, *last)
+	}
+	return err
+}
