@@ -28,7 +28,7 @@ type causes struct {
 var (
 	errNoAnswer = errors.New("no answer")
 	errNotSent  = errors.New("not sent")
-	errFlushed  = errors.New("Redis forgets scripts faster than they can be loaded: somebody flushes them all the time")
+	errFlushed  = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
 )
 
 func causesOf(client redis.UniversalClient) *causes {
