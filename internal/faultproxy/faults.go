@@ -10,18 +10,31 @@ import (
 type faults struct {
 	mu      sync.Mutex
 	delay   [2]time.Duration // by Direction
-	drops   []*drop
+	orders  []*order
 	swallow bool
 	refuse  bool
 	hold    chan struct{} // while nothing may pass; closed at its end; nil without
 	dropped int
+	twice   int
 }
 
-// drop is the order to lose the replies to the next left requests that match.
-type drop struct {
+// order is what is to be done with the replies to the next left requests that match.
+type order struct {
+	fate  fate
 	left  int
 	match []func(request []byte) bool
 }
+
+// fate is what becomes of one reply.
+type fate int
+
+const (
+	arrives  fate = iota
+	dropped       // lost, and its connection with it
+	broken        // only the beginning arrives, then its connection ends
+	skipped       // lost, and the next reply comes in its place
+	repeated      // arrives, and once more before the next reply
+)
 
 // Containing matches requests that contain all the texts, byte by byte: a script's SHA, a key, a command as
 // the client writes it (go-redis writes them in lower case).
@@ -50,20 +63,35 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 // connection count too. Requests that subscribe are not counted.
 //
 // A second call adds to the first. Of several orders the oldest that matches takes a request.
-func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) {
+func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
+
+// BreakReplies passes only the beginning of the replies to the next n requests that match, one byte at least
+// and one too few at most, and ends their connections there. Orders are counted as those of DropReplies.
+func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.order(broken, n, match) }
+
+// SkipReplies loses the replies to the next n requests that match, and nothing else: from there on each
+// request on their connections gets the reply to a later one. Orders are counted as those of DropReplies.
+func (p *Proxy) SkipReplies(n int, match ...func(request []byte) bool) { p.order(skipped, n, match) }
+
+// RepeatReplies passes the replies to the next n requests that match twice, the second time right before the
+// next reply: from there on each request on their connections gets the reply to an earlier one. Orders are
+// counted as those of DropReplies.
+func (p *Proxy) RepeatReplies(n int, match ...func(request []byte) bool) { p.order(repeated, n, match) }
+
+func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
-	p.faults.drops = append(p.faults.drops, &drop{left: n, match: match})
+	p.faults.orders = append(p.faults.orders, &order{fate: f, left: n, match: match})
 }
 
 // SwallowReplies lets requests through and loses all replies and messages, without closing anything, so that
-// clients run into their timeouts. Switching it off cuts the connections that lost a reply.
+// clients run into their timeouts. Switching it off cuts the connections that are out of step.
 func (p *Proxy) SwallowReplies(on bool) {
 	p.faults.mu.Lock()
 	p.faults.swallow = on
 	p.faults.mu.Unlock()
 	if !on {
-		p.cutMute()
+		p.cutAstray()
 	}
 }
 
@@ -89,20 +117,20 @@ func (p *Proxy) Refuse(on bool) {
 	p.faults.refuse = on
 }
 
-// Heal ends all faults. Connections that lost a reply are cut, the others live on.
+// Heal ends all faults. Connections on which replies are missing or too many are cut, the others live on.
 func (p *Proxy) Heal() {
 	p.Refuse(false)
 	p.Delay(ToServer, 0)
 	p.Delay(ToClient, 0)
-	p.forgetDrops()
+	p.forgetOrders()
 	p.SwallowReplies(false)
 	p.Blackhole(false)
 }
 
-func (p *Proxy) forgetDrops() {
+func (p *Proxy) forgetOrders() {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
-	p.faults.drops = nil
+	p.faults.orders = nil
 }
 
 func (f *faults) refuses() bool {
@@ -123,27 +151,28 @@ func (f *faults) holding() chan struct{} {
 	return f.hold
 }
 
-func (f *faults) droppedReplies() int {
+// counts are how many replies did not arrive whole, and how many arrived twice.
+func (f *faults) counts() (dropped, twice int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.dropped
+	return f.dropped, f.twice
 }
 
-// takes reports whether the reply to request is to be dropped, and counts it off if so.
-func (f *faults) takes(request []byte) bool {
+// fateOf is what is to become of the reply to request. An order for it is counted off.
+func (f *faults) fateOf(request []byte) fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, d := range f.drops {
-		if d.left > 0 && d.matches(request) {
-			d.left--
-			return true
+	for _, o := range f.orders {
+		if o.left > 0 && o.matches(request) {
+			o.left--
+			return o.fate
 		}
 	}
-	return false
+	return arrives
 }
 
-func (d *drop) matches(request []byte) bool {
-	for _, match := range d.match {
+func (o *order) matches(request []byte) bool {
+	for _, match := range o.match {
 		if !match(request) {
 			return false
 		}
@@ -151,18 +180,21 @@ func (d *drop) matches(request []byte) bool {
 	return true
 }
 
-func (f *faults) countDropped() {
+func (f *faults) count(what fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.dropped++
-}
-
-// swallows reports whether a reply is to be lost, and counts it if so.
-func (f *faults) swallows() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.swallow {
+	switch what {
+	case arrives:
+	case repeated:
+		f.twice++
+	default:
 		f.dropped++
 	}
+}
+
+// swallowing reports whether all replies are to be lost.
+func (f *faults) swallowing() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.swallow
 }

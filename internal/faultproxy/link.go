@@ -2,6 +2,7 @@ package faultproxy
 
 import (
 	"bufio"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -22,9 +23,11 @@ type link struct {
 	mu      sync.Mutex
 	isCut   bool
 	server  net.Conn
-	pending []bool // a request each that waits for its reply: is that to be dropped?
+	pending []fate // of the reply that a request each waits for
 	doomed  bool   // a reply was dropped: pass nothing more, end when pending is empty
 	mute    bool   // a reply was swallowed
+	shifted bool   // a reply was skipped or repeated
+	again   []byte // replies to be passed once more, before the next one
 	pubsub  bool   // a subscription was asked for: requests from then on have no reply of their own
 }
 
@@ -74,10 +77,10 @@ func (l *link) cut() {
 	}
 }
 
-func (l *link) isMute() bool {
+func (l *link) isAstray() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mute
+	return l.mute || l.shifted
 }
 
 // pumpRequests forwards requests until the client has no more. It then closes the way to the server, but not
@@ -118,13 +121,9 @@ func (l *link) pumpReplies(server net.Conn) {
 		if !l.pass(ToClient, burst) {
 			return
 		}
-		switch l.judgeReply(reply) {
-		case deliver:
-			_ = forward(out, reply, in.Buffered() == 0)
-		case lose:
-			_ = out.Flush()
-		case loseAndEnd:
-			_ = out.Flush()
+		pass, end := l.judgeReply(reply)
+		_ = forward(out, pass, end || in.Buffered() == 0)
+		if end {
 			return
 		}
 	}
@@ -176,44 +175,54 @@ func (l *link) noteRequest(request []byte) bool {
 		l.pubsub = true
 	}
 	if !l.pubsub {
-		l.pending = append(l.pending, l.proxy.faults.takes(request))
+		l.pending = append(l.pending, l.proxy.faults.fateOf(request))
 	}
 	return true
 }
 
-// verdict is what becomes of a reply.
-type verdict int
-
-const (
-	deliver verdict = iota
-	lose
-	loseAndEnd
-)
-
-// judgeReply pairs a reply with its request and decides about it. Messages, and everything that comes after
-// the last counted request of a connection that subscribes, belong to no request.
-func (l *link) judgeReply(reply []byte) verdict {
+// judgeReply pairs a reply with its request and decides what is passed in its place, and whether that is the
+// end. Messages, and everything that comes after the last counted request of a connection that subscribes,
+// belong to no request.
+func (l *link) judgeReply(reply []byte) (pass []byte, end bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	paired := len(l.pending) > 0 && reply[0] != '>'
+	what := arrives
 	if paired {
-		if l.pending[0] {
-			l.doomed = true
-			l.proxy.faults.countDropped()
-		}
+		what = l.pending[0]
 		l.pending = l.pending[1:]
 	}
 	switch {
-	case l.doomed && len(l.pending) == 0:
-		return loseAndEnd
+	case what == dropped:
+		l.doomed = true
+		l.proxy.faults.count(dropped)
+		return nil, len(l.pending) == 0
 	case l.doomed:
-		return lose
-	case l.mute && paired:
-		l.proxy.faults.countDropped()
-		return lose
-	case l.proxy.faults.swallows():
+		return nil, len(l.pending) == 0
+	case l.mute && paired, l.proxy.faults.swallowing():
 		l.mute = l.mute || paired
-		return lose
+		l.proxy.faults.count(dropped)
+		return nil, false
+	case !paired:
+		return reply, false
 	}
-	return deliver
+	l.proxy.faults.count(what)
+	return l.fulfil(what, reply)
+}
+
+// fulfil is what is passed instead of a reply that has this fate.
+func (l *link) fulfil(what fate, reply []byte) (pass []byte, end bool) {
+	if what == skipped {
+		l.shifted = true
+		return nil, false
+	}
+	pass = append(l.again, reply...)
+	l.again = nil
+	switch what {
+	case broken:
+		return pass[:len(pass)-1-rand.IntN(len(reply)-1)], true
+	case repeated:
+		l.shifted, l.again = true, reply
+	}
+	return pass, false
 }

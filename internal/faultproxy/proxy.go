@@ -1,5 +1,6 @@
 // Package faultproxy puts a TCP proxy in front of a Redis server, whose faults a test switches on and off
-// while clients work through it: delay, lost replies, silence, broken and refused connections.
+// while clients work through it: delay, replies that are lost, broken or out of step, silence, broken and
+// refused connections.
 //
 // The proxy knows where a request and a reply begin and end (RESP2 and RESP3), so a fault hits whole ones:
 // with DropReplies a request has certainly been executed and its reply certainly not been seen.
@@ -66,8 +67,17 @@ func (p *Proxy) Open() int {
 	return len(p.links)
 }
 
-// Dropped is how many replies were lost so far by DropReplies and SwallowReplies.
-func (p *Proxy) Dropped() int { return p.faults.droppedReplies() }
+// Dropped is how many replies were lost so far, in whole or in part.
+func (p *Proxy) Dropped() int {
+	dropped, _ := p.faults.counts()
+	return dropped
+}
+
+// Repeated is how many replies came a second time so far.
+func (p *Proxy) Repeated() int {
+	_, twice := p.faults.counts()
+	return twice
+}
 
 // Cut closes all connections now. What the proxy still held back of them is lost. New ones are welcome.
 func (p *Proxy) Cut() {
@@ -78,12 +88,12 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// cutMute closes the connections on which a reply is missing: the next reply would be taken for it.
-func (p *Proxy) cutMute() {
+// cutAstray closes the connections that are out of step: a reply would be taken for another.
+func (p *Proxy) cutAstray() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.links {
-		if l.isMute() {
+		if l.isAstray() {
 			l.cut()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +259,66 @@ func TestSwallowReplies_LosesMessagesAndKeepsTheSubscription(t *testing.T) {
 	}
 }
 
+func TestBreakReplies_PassesTheBeginningOnly(t *testing.T) {
+	r := setup(t)
+	require.NoError(t, r.direct.Set(t.Context(), r.key, "value", time.Minute).Err())
+	whole := "$5\r\nvalue\r\n"
+	r.proxy.BreakReplies(20, faultproxy.Containing(r.key))
+	for i := range 20 {
+		conn, err := net.Dial("tcp", r.proxy.Addr())
+		require.NoError(t, err)
+		_, err = conn.Write([]byte("GET " + r.key + "\r\n"))
+		require.NoError(t, err)
+		got, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		assert.NotEmpty(t, got)
+		assert.NotEqual(t, whole, string(got))
+		assert.True(t, strings.HasPrefix(whole, string(got)), "%q", got)
+		assert.Equal(t, i+1, r.proxy.Dropped())
+		_ = conn.Close()
+	}
+	assert.Equal(t, "value", r.through.Get(t.Context(), r.key).Val(), "the next one passes")
+}
+
+func TestRepeatReplies_PutsTheConnectionOutOfStep(t *testing.T) {
+	r := setup(t)
+	r.proxy.RepeatReplies(1, faultproxy.Containing("first"))
+	assert.Equal(t, []string{"first", "first", "second"}, r.echo(t, "first", "second", "third"), "within a pipeline")
+	assert.Equal(t, 1, r.proxy.Repeated())
+
+	one := r.through.Conn()
+	defer one.Close()
+	r.proxy.RepeatReplies(1, faultproxy.Containing("first"))
+	assert.Equal(t, "first", one.Echo(t.Context(), "first").Val())
+	assert.Equal(t, "first", one.Echo(t.Context(), "second").Val(), "and from one pipeline to the next")
+	assert.Zero(t, r.proxy.Dropped())
+
+	r.proxy.Heal()
+	require.Eventually(t, func() bool { return r.proxy.Open() == 0 }, patience, time.Millisecond, "a connection out of step is cut")
+	assert.Equal(t, []string{"first"}, r.echo(t, "first"))
+}
+
+func TestSkipReplies_PutsTheConnectionOutOfStep(t *testing.T) {
+	r := setupWaiting(t, impatience)
+	r.proxy.SkipReplies(1, faultproxy.Containing("first"))
+	assert.Equal(t, []string{"second", "third", ""}, r.echo(t, "first", "second", "third"), "the last one gets nothing")
+	assert.Equal(t, 1, r.proxy.Dropped())
+	assert.Equal(t, []string{"first"}, r.echo(t, "first"))
+}
+
+// echo sends texts in one pipeline and returns what came back for them.
+func (r rig) echo(t *testing.T, texts ...string) (replies []string) {
+	pipe := r.through.Pipeline()
+	for _, text := range texts {
+		pipe.Echo(t.Context(), text)
+	}
+	commands, _ := pipe.Exec(t.Context())
+	for _, command := range commands {
+		replies = append(replies, command.(*redis.StringCmd).Val())
+	}
+	return replies
+}
+
 func TestBlackhole_AcceptsAndForwardsNothing(t *testing.T) {
 	r := setupWaiting(t, impatience)
 	r.connect(t)
@@ -327,6 +388,9 @@ func TestHeal_EndsEveryFault(t *testing.T) {
 	r.proxy.Delay(faultproxy.ToServer, time.Hour)
 	r.proxy.Delay(faultproxy.ToClient, time.Hour)
 	r.proxy.DropReplies(5)
+	r.proxy.BreakReplies(5)
+	r.proxy.SkipReplies(5)
+	r.proxy.RepeatReplies(5)
 	r.proxy.SwallowReplies(true)
 	r.proxy.Blackhole(true)
 	r.proxy.Refuse(true)
