@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -56,7 +58,7 @@ func (e *Engine) run(b *batch) {
 }
 
 // exchange sends the open commands as one pipeline, with the scripts they turned out to need and a look at the server's clock
-// in front when due.
+// in front when due, and a mark at the end.
 func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	ctx := e.ctx
 	pipe := e.client.Pipeline()
@@ -73,8 +75,9 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
-	_ = e.exec(pipe) // each command has its own error
-	if clock.Cmd != nil {
+	if err := e.exec(pipe); err != nil {
+		distrust(err, commands, open)
+	} else if clock.Cmd != nil {
 		_ = e.server.observe(clock, e.clock.Now()) // without it the old sample serves on
 	}
 	for _, load := range loads {
@@ -88,16 +91,53 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	}
 }
 
-// exec sends a pipeline. When the server refuses the handshake of a new connection, go-redis tells that to Exec alone: the commands
-// get to know it here, too.
+// mark is the last command of a pipeline, and comes back with what it was sent with. If it does not, the connection was out of
+// step or broke: some of the replies before may be those to other commands.
+type mark struct {
+	command
+	text string
+}
+
+// exec sends a pipeline with a mark at its end, and says why the mark has not come back; nil: it has. Each command has its own
+// error besides. When the server refuses the handshake of a new connection, go-redis tells that to Exec alone: the commands get
+// to know it here, too.
 func (e *Engine) exec(pipe redis.Pipeliner) error {
+	text := strconv.FormatUint(e.Number(), 10)
+	end := mark{newCommand("ping", text), text}
+	_ = pipe.Process(e.ctx, end)
 	commands, err := pipe.Exec(e.ctx)
 	for _, c := range commands {
 		if answered, ok := c.(interface{ Val() any }); ok && answered.Val() == nil && c.Err() == nil {
 			c.SetErr(err)
 		}
 	}
-	return err
+	return end.missing()
+}
+
+var errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
+
+// missing says why the mark has not come back; nil: it has.
+func (m mark) missing() error {
+	if m.Err() == nil && m.Val() != m.text {
+		return errOutOfStep
+	}
+	return m.Err()
+}
+
+// distrust takes back the replies of a pipeline without its mark: nobody knows what became of the calls. A server that refuses
+// everything, mark included, is believed.
+func distrust(cause error, commands []command, open []int) {
+	var refusal redis.Error
+	refused := errors.As(cause, &refusal)
+	if refused {
+		cause = errOutOfStep
+	}
+	for _, i := range open {
+		err := commands[i].Err()
+		if scripts.Classify(err) == scripts.Done || errors.As(err, &refusal) && !refused {
+			commands[i].SetErr(cause)
+		}
+	}
 }
 
 // loads puts the scripts that the server did not have in front of the batch.

@@ -1,0 +1,113 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// Replies break off, are missing, or come twice, so that connections are out of step and calls get the replies to others. No
+// such reply grants a lock, frees one, or takes one away; nor does any leave an orphan, which would be in the way for a lease.
+func TestFault_RepliesOutOfStep(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		const locks, runtimes, goroutines = 8, 2, 16
+		rooms := make([]*room, locks)
+		for i := range rooms {
+			rooms[i] = &room{place: p.Another(t)}
+		}
+		var left atomic.Int64
+		left.Store(int64(locktest.Scaled(20_000, 500)))
+		var visitors sync.WaitGroup
+		var proxies []*faultproxy.Proxy
+		for range runtimes {
+			rt, proxy := outOfStepRuntime(t, p)
+			proxies = append(proxies, proxy)
+			for range goroutines {
+				visitors.Go(func() {
+					for left.Add(-1) >= 0 && rooms[rand.IntN(locks)].visit(t, rt) {
+					}
+				})
+			}
+		}
+		confuse(t, proxies, &visitors)
+
+		for _, proxy := range proxies {
+			t.Logf("%d replies came twice, %d not or in part", proxy.Repeated(), proxy.Dropped())
+			assert.Positive(t, proxy.Repeated())
+			assert.Positive(t, proxy.Dropped())
+		}
+		for _, room := range rooms {
+			assert.Zero(t, room.crowds.Load(), "two holders at a time")
+			locktest.Await(t, "the key to be gone", func() bool { return !room.place.Exists(t) })
+		}
+	})
+}
+
+// outOfStepRuntime has a client that waits only briefly for a reply that does not come.
+func outOfStepRuntime(t *testing.T, p *locktest.Place) (*holdfast.Runtime, *faultproxy.Proxy) {
+	proxy := faultproxy.New(t, p.Addr)
+	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100 * time.Millisecond})
+	rt := locktest.NewRuntime(t, client, holdfast.Options{})
+	t.Cleanup(proxy.Heal)
+	return rt, proxy
+}
+
+// room is a lock and who is in it.
+type room struct {
+	place  *locktest.Place
+	inside atomic.Int32
+	crowds atomic.Int32
+}
+
+// visit holds the lock once. The lease is longer than anybody here has patience, so it cannot be lost.
+func (r *room) visit(t *testing.T, rt *holdfast.Runtime) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
+	defer cancel()
+	lease, err := r.place.Lock(rt).Acquire(ctx)
+	if !assert.NoError(t, err) {
+		return false
+	}
+	if r.inside.Add(1) > 1 {
+		r.crowds.Add(1)
+	}
+	valid := lease.Valid()
+	r.inside.Add(-1)
+	return assert.True(t, valid) && assert.NoError(t, lease.Release(ctx))
+}
+
+// confuse puts connections out of step until the visitors have gone.
+func confuse(t *testing.T, proxies []*faultproxy.Proxy, visitors *sync.WaitGroup) {
+	gone := make(chan struct{})
+	go func() { visitors.Wait(); close(gone) }()
+	for ordered := map[*faultproxy.Proxy]int{}; ; {
+		select {
+		case <-gone:
+			return
+		case <-time.After(time.Duration(rand.IntN(int(20 * time.Millisecond)))):
+		}
+		proxy := proxies[rand.IntN(len(proxies))]
+		if ordered[proxy] > proxy.Repeated()+proxy.Dropped() {
+			continue // else nothing but faults would await whoever comes after a pause
+		}
+		ordered[proxy]++
+		switch rand.IntN(5) {
+		case 0:
+			proxy.BreakReplies(1)
+		case 1:
+			proxy.SkipReplies(1)
+		default:
+			proxy.RepeatReplies(1)
+		}
+	}
+}
