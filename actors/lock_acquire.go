@@ -89,10 +89,10 @@ func (s *lockState) abandonTrial(now time.Duration) {
 }
 
 // forgetTrial gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
-// that came after that brings it about, so it is released when none can come any more.
+// that came after that brings it about, so it is released until none can come any more.
 func (s *lockState) forgetTrial(now, sent time.Duration) {
 	if s.trial.stale > sent {
-		s.haunt(max(now, s.trial.stale), s.trial.id, s.trial.stale, s.trial.lease)
+		s.hauntLater(now, s.trial.id, s.trial.stale, s.trial.lease)
 	}
 	s.trial, s.phase = trial{}, free
 }

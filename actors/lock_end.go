@@ -17,7 +17,8 @@ type ghost struct {
 	until    time.Duration // by then the server has expired it
 	next     time.Duration
 	inflight bool
-	failures int
+	releases int // that were done before stale
+	failures int // of releases
 }
 
 // haunt has a grant released from an instant on.
@@ -25,6 +26,11 @@ func (s *lockState) haunt(from time.Duration, id string, stale, lease time.Durat
 	s.ghosts = append(s.ghosts, ghost{
 		id: id, stale: stale, next: from, until: max(from, stale) + lease + margin(lease),
 	})
+}
+
+// hauntLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
+func (s *lockState) hauntLater(now time.Duration, id string, stale, lease time.Duration) {
+	s.haunt(min(now+s.policy.haunting(0), max(now, stale)), id, stale, lease)
 }
 
 func (s *lockState) settleGhosts(now time.Duration) {
@@ -49,7 +55,8 @@ func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Rejected, now > g.until, m.class == scripts.Done && m.sent >= g.stale:
 		s.ghosts = slices.Delete(s.ghosts, i, i+1)
 	case m.class == scripts.Done:
-		g.next = g.stale
+		g.next = min(g.stale, now+s.policy.haunting(g.releases))
+		g.releases++
 	default:
 		g.failures++
 		g.next = now + s.policy.backoff(g.failures)

@@ -242,11 +242,11 @@ func (s *lockState) released(now, sent time.Duration, err error) {
 }
 
 // endGrant forgets the grant; its holders are gone. Redis did not have it when it executed a call that was sent at this instant; a
-// copy of its acquire that came after that brings it back, so it is released when none can come any more.
+// copy of its acquire that came after that brings it back, so it is released until none can come any more.
 func (s *lockState) endGrant(now, sent time.Duration) {
 	s.grant.over()
 	if s.grant.stale > sent {
-		s.haunt(max(now, s.grant.stale), s.grant.id, s.grant.stale, s.grant.longest)
+		s.hauntLater(now, s.grant.id, s.grant.stale, s.grant.longest)
 	}
 	s.grant, s.guarded = nil, false
 }

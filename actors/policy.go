@@ -43,3 +43,10 @@ func (p *Policy) backoff(failures int) time.Duration {
 	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
 	return time.Millisecond + p.Jitter(step)
 }
+
+// haunting is how long to wait after a release of a ghost that may not be the last, and was not the first after so many: doubling,
+// so that a copy of its acquire that comes late is found after about as long again, with few releases made in vain.
+func (p *Policy) haunting(releases int) time.Duration {
+	step := 25 * time.Millisecond << min(releases, 6)
+	return step + p.Jitter(step)
+}
