@@ -112,6 +112,7 @@ func Start(c Config) (*Engine, error) {
 	e.policy.NewID = func() string { return e.id + ":" + strconv.FormatUint(e.Number(), 10) }
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
+	e.policy.ServerTime = e.server.time
 	e.numbers.Store(c.FirstNumber)
 	e.undone.Store(routerCount)
 	var err error

@@ -33,7 +33,7 @@ type link struct {
 type channelNews struct {
 	subscribed bool // confirmed, maybe again
 	dropped    bool // unsubscribed
-	message    bool
+	messages   int
 }
 
 const (
@@ -173,7 +173,7 @@ func (l *link) take(message any) {
 		})
 	case *redis.Message:
 		l.tell(m.Channel, func(n channelNews) channelNews {
-			n.message = true
+			n.messages++
 			return n
 		})
 	}

@@ -49,7 +49,6 @@ func (s *lockState) startAt() time.Duration {
 func (s *lockState) attempt(now time.Duration) {
 	s.trial = s.trialFor(s.queue.front())
 	s.phase = acquiring
-	s.yield.noteGap(now, s.policy)
 	s.sendAcquire(now)
 }
 
@@ -62,7 +61,7 @@ func (s *lockState) trialFor(r *Request) trial {
 }
 
 func (s *lockState) sendAcquire(now time.Duration) {
-	s.woken = false
+	s.wokenFor = never
 	head := s.queue.front()
 	s.call(&lockCall{
 		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: now + Window(s.trial.lease),
@@ -117,6 +116,8 @@ func (s *lockState) onGranted(now time.Duration, m *callDone) {
 		return
 	}
 	s.turn = turn{start: now}
+	s.yield.won(now)
+	s.yield.gaps.taken(s.policy, now, m.sent)
 	s.begin(deadline)
 }
 
@@ -148,8 +149,8 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 	if s.queue.len == 0 {
 		return
 	}
-	if s.woken {
-		s.retryAt = now
+	if s.wokenFor != never {
+		s.retryAt = max(s.wokenFor, now)
 		return
 	}
 	wait := s.policy.PollCap
@@ -220,19 +221,26 @@ func (s *lockState) refuseAll(err error) {
 func (s *lockState) onChannelReady(now time.Duration) {
 	if s.watch != unwatched {
 		s.watch = subscribed
-		s.wake(now)
+		s.yield.echo = false
+		if now >= s.yield.until {
+			s.wake(now, now)
+		}
 	}
 }
 
-func (s *lockState) onChannelMessage(now time.Duration) { s.wake(now) }
+func (s *lockState) onChannelMessage(now time.Duration, releases int) {
+	if at := s.hear(now, releases); at != never {
+		s.wake(now, at)
+	}
+}
 
-// wake tries again, unless this process has just had its turn: then the others come first, and we try after that anyway.
-func (s *lockState) wake(now time.Duration) {
+// wake tries again at an instant: not always at once, because the others come first when this process has just had its turn.
+func (s *lockState) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:
-		s.woken = true
-	case s.phase == free && s.failures.count == 0 && now >= s.yield.until:
-		s.retryAt = now
+		s.wokenFor = at
+	case s.phase == free && s.failures.count == 0:
+		s.retryAt = at
 	}
 }
 

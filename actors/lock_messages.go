@@ -18,8 +18,8 @@ type (
 	}
 	// channelReady says that the subscription is in place: what was told before may have been missed.
 	channelReady struct{}
-	// channelMessage says that somebody released the lock.
-	channelMessage struct{}
+	// channelMessage says that somebody released the lock, how often since the last one.
+	channelMessage struct{ releases int }
 	// alarm says that the instant set by the last alarm effect has come.
 	alarm struct{}
 	// grantDue says that the grant's deadline is near, or that renewing it failed.

@@ -37,11 +37,12 @@ type lockState struct {
 	failures failures
 
 	retryAt time.Duration // no attempt before this instant
-	woken   bool          // a wake-up came while an attempt was on its way
 	watch   watchState
 	watchAt time.Duration // when the channel was last needed
 	busy    busy          // what the last attempt found
 	yield   yield
+
+	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
 	releasers []*Request // answered when the release in flight is confirmed
 	unsure    bool       // the grant may have been released already: an earlier copy may have run
@@ -131,7 +132,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 	case channelReady:
 		s.onChannelReady(now)
 	case channelMessage:
-		s.onChannelMessage(now)
+		s.onChannelMessage(now, m.releases)
 	case alarm:
 		s.alarmAt = never
 	case grantDue:

@@ -165,7 +165,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 // release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
 func (s *lockState) release(now time.Duration) {
 	s.emit(effect{do: doDrop, grant: s.grant})
-	s.phase, s.failures = releasing, failures{}
+	s.phase, s.failures, s.yield.heard = releasing, failures{}, 0
 	s.sendRelease(now)
 }
 

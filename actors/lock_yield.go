@@ -3,44 +3,160 @@ package actors
 import "time"
 
 // yield keeps this process out for a moment after its turn, so that others get theirs: the releaser would win again.
+//
+// Processes take turns without a list of them. Whoever releases is told how many others wait, and lets as many have a turn
+// before it tries again: it counts the releases that it hears of. So the one that has waited longest is the first to try after
+// a release, and every other one later by a slot for each that is ahead of it. Nothing depends on the count but the order: who
+// is ahead may have gone, and then a slot passes in vain.
+//
+// Spinners, pollers and reconnecting waiters cannot be counted. For them there are gaps, see gaps.
 type yield struct {
-	until time.Duration
-	wins  int           // turns in a row that we won although others waited
-	gapAt time.Duration // when the lock was last free for long enough to be seen by somebody who only polls
-	freed time.Duration // when we last released it
+	until time.Duration // no attempt before, but for a try
+	ahead int           // how many others are to have a turn before us
+	fresh time.Duration // until then; later they have gone
+	slot  time.Duration // what each of them is given to take it
+	wins  uint          // how often we won although somebody was ahead, less how often nobody was: then slots are too short
+	gapTo time.Duration // until then we stay out for those who are not counted
+	echo  bool          // the message of our own release has still to come
+	heard int           // messages that came while a release was on its way: one is ours
+
+	gaps gaps
 }
+
+// slotMax bounds a slot: it passes in vain when somebody only looks as if he waited.
+const slotMax = 5 * time.Millisecond
 
 // yieldAfter decides how long to stay out after a confirmed release.
 func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
-	y := &s.yield
-	y.freed = now
-	others := m.receivers
+	y, others := &s.yield, m.receivers
+	y.echo = false
 	if s.watch == subscribed {
 		others-- // our own subscription
+		y.echo = y.heard == 0
 	}
-	if others <= 0 {
+	stay := time.Duration(0)
+	if y.ahead = max(others, 0); y.ahead > 0 {
+		y.slot = min((now-m.sent)<<y.wins, s.policy.YieldMax)
+		y.fresh = now + 2*time.Duration(y.ahead)*max(now-s.turn.start, s.policy.HandoffFor)
+		stay = min(time.Duration(y.ahead)*y.slot, s.policy.YieldMax) + s.policy.Jitter(y.slot)
+	} else {
 		y.wins = 0
 	}
+	if y.gaps.released(s.policy, now, m.sent, y.ahead > 0) {
+		y.gapTo = now + s.policy.Gap
+		stay += s.policy.Gap
+	}
+	y.until = now + stay
+}
+
+// rank is how many others are to have a turn before us.
+func (y *yield) rank(now time.Duration) int {
+	if now >= y.fresh {
+		return 0
+	}
+	return y.ahead
+}
+
+// won says that we got the lock. When somebody is ahead who never makes it in his slot, slots get longer: he may be far away.
+func (y *yield) won(now time.Duration) {
 	switch {
-	case others > 0:
-		trip := now - m.sent
-		stay := min(trip<<min(y.wins, 10), s.policy.YieldMax)
-		y.until = now + stay + s.policy.Jitter(max(stay, 1))
-		y.wins++
-	case s.queue.len > 0 && now-y.gapAt >= s.policy.GapEvery:
-		// Spinners, pollers and reconnecting waiters do not show as subscribers.
-		y.until = now + s.policy.Gap
-	default:
-		y.until = 0
+	case y.rank(now) > 0:
+		y.wins = min(y.wins+1, 10)
+	case y.wins > 0:
+		y.wins--
 	}
 }
 
-// lost says that somebody else got the lock.
-func (y *yield) lost() { y.wins, y.until = 0, 0 }
+// lost says that somebody else got it.
+func (y *yield) lost() { y.until = 0 }
 
-// noteGap is called before an attempt: was the lock free for as long as a gap?
-func (y *yield) noteGap(now time.Duration, p *Policy) {
-	if now-y.freed >= p.Gap {
-		y.gapAt = now
+// hear takes news of releases and says when to try again; never: when it was to be anyway.
+func (s *lockState) hear(now time.Duration, releases int) time.Duration {
+	y := &s.yield
+	switch {
+	case s.phase == held, s.phase == passing:
+		return never // not ours: somebody freed it by force, which our renewals will notice
+	case s.phase == releasing:
+		y.heard += releases
+		return never
+	case now < y.gapTo: // who had the lock in a gap was in no line
+		y.echo = false
+		return never
+	case y.echo && now < y.until:
+		y.echo = false
+		releases--
 	}
+	if releases <= 0 {
+		return never
+	}
+	y.ahead = max(y.rank(now)-releases, 0)
+	wait := time.Duration(0)
+	if y.ahead > 0 {
+		slot := min(y.slot, slotMax)
+		wait = min(time.Duration(y.ahead)*slot, s.policy.YieldMax) + s.policy.Jitter(slot)
+	}
+	switch {
+	case y.gaps.heard(s.policy, now):
+		y.gapTo = now + s.policy.Gap
+		y.until = y.gapTo + wait
+		return y.until
+	case y.ahead > 0 && now < y.until:
+		return never
+	}
+	return now + wait
+}
+
+// gaps are the moments in which a lock that is wanted all the time is left free for those who only look now and then.
+//
+// A process alone makes one when there was none for GapEvery. Several cannot make one alone: the others would take the lock. So
+// all who hear of releases stay out after the same one, the first in a new second of the server's clock. They need not agree
+// about the clock to the millisecond: if the second may have begun before one release or before the next, both are the first.
+type gaps struct {
+	last  time.Duration // server time of the newest release that we know of
+	since time.Duration // when the newest gap was
+	freed time.Duration // when our own release was executed; 0: somebody else has had the lock since
+	open  time.Duration // for how long in all the lock was free since the newest gap
+}
+
+// released is told of our own release and reports whether a gap is due.
+func (g *gaps) released(p *Policy, now, sent time.Duration, others bool) bool {
+	g.freed = (sent + now) / 2
+	if due := g.newSecond(p, now); others {
+		return due && g.begin(now)
+	}
+	if now-g.since < p.GapEvery {
+		return false
+	}
+	often := g.open >= (now-g.since)/8 // then whoever looks now and then finds it free
+	return g.begin(now) && !often
+}
+
+// heard is told of a release by somebody else, and reports the same.
+func (g *gaps) heard(p *Policy, now time.Duration) bool {
+	g.freed = 0
+	return g.newSecond(p, now) && g.begin(now)
+}
+
+// taken is told of an acquire of ours: if the lock was free for as long before, that was a gap.
+func (g *gaps) taken(p *Policy, now, sent time.Duration) {
+	free := (sent+now)/2 - g.freed
+	switch {
+	case g.last == 0, g.freed != 0 && free >= p.Gap:
+		g.last = p.ServerTime(now)
+		g.begin(now)
+	case g.freed != 0:
+		g.open += free
+	}
+}
+
+func (g *gaps) begin(now time.Duration) bool {
+	g.since, g.open = now, 0
+	return true
+}
+
+// newSecond notes a release and reports that a second of the server's clock has begun since the one before.
+func (g *gaps) newSecond(p *Policy, now time.Duration) bool {
+	last := g.last
+	g.last = p.ServerTime(now)
+	return last != 0 && (g.last+p.ClockError)/p.GapEvery > (last-p.ClockError)/p.GapEvery
 }

@@ -14,13 +14,16 @@ type Policy struct {
 	Patience time.Duration // waiters are refused with the cause when no attempt has been answered for this long
 	PollCap  time.Duration // longest wait between two attempts while the lock is taken
 	Linger   time.Duration // a channel is kept this long after its last waiter
-	Gap      time.Duration // once per GapEvery a process that never lets go stays out this long, for those who only poll
+	Gap      time.Duration // once per GapEvery a lock that is wanted all the time is left free this long, for those who only poll
 	GapEvery time.Duration
 	YieldMax time.Duration // longest stay-out after a turn
 
-	NewID  func() string                     // of a grant; never the same twice
-	Serial func() uint64                     // of a lease; never the same twice
-	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
+	ClockError time.Duration // by how much two processes may differ about the server's time; twice this much does no harm
+
+	NewID      func() string                     // of a grant; never the same twice
+	Serial     func() uint64                     // of a lease; never the same twice
+	Jitter     func(time.Duration) time.Duration // random, from 0 to below its argument
+	ServerTime func(time.Duration) time.Duration // the server's clock at an instant of ours
 }
 
 // withTimes fills in the fixed times, which follow from the lease.
@@ -31,6 +34,7 @@ func (p Policy) withTimes() Policy {
 	p.Gap = 25 * time.Millisecond
 	p.GapEvery = time.Second
 	p.YieldMax = 50 * time.Millisecond
+	p.ClockError = 2500 * time.Microsecond
 	return p
 }
 

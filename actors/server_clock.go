@@ -34,10 +34,13 @@ func (s *serverClock) stale(now time.Duration) bool {
 }
 
 // at is the server's time, in ms, at one of our instants.
-func (s *serverClock) at(instant time.Duration) int64 {
+func (s *serverClock) at(instant time.Duration) int64 { return s.time(instant).Milliseconds() }
+
+// time is the server's time, since its epoch, at one of our instants.
+func (s *serverClock) time(instant time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return (s.offset + instant).Milliseconds()
+	return s.offset + instant
 }
 
 // observe takes the answer of a TIME command.

@@ -17,8 +17,10 @@ type proc struct {
 	checker *stepChecker
 	policy  Policy
 
-	alarms     int // changes with every alarm effect: older timers mean nothing
-	watches    int // likewise
+	alarms     int           // changes with every alarm effect: older timers mean nothing
+	watches    int           // likewise
+	lag        time.Duration // messages take that much longer to come here
+	clock      time.Duration // how wrong it is about the server's clock
 	subscribed bool
 	pausedTo   time.Duration
 	timers     map[*Grant]int // the watchdog's, likewise
@@ -42,6 +44,7 @@ func newProc(w *world, name string, policy Policy) *proc {
 		return serials
 	}
 	policy.Jitter = w.upTo
+	policy.ServerTime = func(now time.Duration) time.Duration { return time.Hour + p.clock + now }
 	p.policy = policy.withTimes()
 	p.state = &lockState{
 		policy: &p.policy, address: &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, alarmAt: never,

@@ -27,7 +27,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 		return func() { give(callDone{class: class, err: errors.New("the model says " + class.String())}) }
 	}
 	w.at(c.deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
-	way := func() time.Duration { return 50*time.Microsecond + w.upTo(time.Millisecond) }
+	way := func() time.Duration { return 50*time.Microsecond + w.upTo(w.way) }
 	run := func(reply time.Duration) func() {
 		return func() {
 			done := w.execute(c)
@@ -108,7 +108,7 @@ func (w *world) publish() (receivers int) {
 		if p.subscribed {
 			receivers++
 			if w.calm || !w.chance(10) {
-				p.post(w.upTo(2*time.Millisecond), channelMessage{})
+				p.post(p.lag+w.upTo(2*w.way), channelMessage{1})
 			}
 		}
 	}

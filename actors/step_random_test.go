@@ -59,9 +59,10 @@ type world struct {
 	events eventHeap
 	order  int
 	steps  int
-	calm   bool // the users have gone, and the network is well
-	faults int  // percent of calls that something happens to
-	panics int  // percent of leases whose giving panics
+	calm   bool          // the users have gone, and the network is well
+	faults int           // percent of calls that something happens to
+	panics int           // percent of leases whose giving panics
+	way    time.Duration // how long a message takes to Redis or back at most, when nothing happens to it
 	trace  func(string)
 	err    error
 
@@ -94,7 +95,7 @@ func (h *eventHeap) Pop() any {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}}
+	w := &world{random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}, way: time.Millisecond}
 	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
 	w.panics = []int{0, 0, 0, 0, 5}[w.random.IntN(5)]
 	count := 2 + w.random.IntN(3)

@@ -131,8 +131,8 @@ func (s *subscriber) onNews(c actor.Context) {
 			s.tell(c, state, channelReady{})
 		case news.dropped:
 			state.ready = false
-		case news.message && state.ready:
-			s.tell(c, state, channelMessage{})
+		case news.messages > 0 && state.ready:
+			s.tell(c, state, channelMessage{news.messages})
 		}
 	}
 	if again > 0 {

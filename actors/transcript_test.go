@@ -193,6 +193,7 @@ func (p *player) setPolicy(options []string) {
 		return serials
 	}
 	policy.Jitter = func(d time.Duration) time.Duration { return time.Duration(jitter * float64(d)) }
+	policy.ServerTime = func(now time.Duration) time.Duration { return 100900*time.Millisecond + now } // its seconds begin at 100 ms
 	p.policy = policy.withTimes()
 }
 
@@ -278,7 +279,11 @@ func (p *player) message(verb string, a arguments) any {
 	case "ready":
 		return channelReady{}
 	case "message":
-		return channelMessage{}
+		releases := 1
+		if n := a.values["releases"]; n != "" {
+			releases = p.number(n)
+		}
+		return channelMessage{releases}
 	case "alarm":
 		return alarm{}
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed

@@ -1,0 +1,146 @@
+package actors
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStep_SharesAreEven lets processes whose users never have enough contend in the model for ten seconds. Messages reach some
+// later than others, always the same, as with subscribers of Redis; their clocks differ. Each gets its share, and so does somebody
+// who only looks every few milliseconds.
+func TestStep_SharesAreEven(t *testing.T) {
+	for _, c := range []struct {
+		processes, users int
+		section          time.Duration
+		busy             float64 // how much of the time somebody has the lock at least
+	}{
+		{1, 1, 20 * time.Millisecond, 0.8}, // one user of a process never waits when it releases
+		{1, 16, time.Millisecond, 0.7},
+		{2, 1, time.Millisecond, 0.45}, // the way to Redis and back takes as long as the section
+		{8, 1, 20 * time.Millisecond, 0.8},
+		{8, 8, 500 * time.Microsecond, 0.6},
+		{8, 8, time.Millisecond, 0.7},
+		{8, 8, 20 * time.Millisecond, 0.9},
+	} {
+		for _, every := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%dx%d section=%v look=%v", c.processes, c.users, c.section, every), func(t *testing.T) {
+				t.Parallel()
+				f := newFight(c.processes, c.users, c.section)
+				if every > 0 {
+					f.look(every)
+				}
+				f.run(t)
+				busy := float64(f.used) / float64(fightFor)
+				t.Logf("served %v, busy %.0f %%; longest look in vain %v", f.served, 100*busy, f.vain)
+				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
+				assert.Less(t, f.vain, 1500*time.Millisecond, "there is a gap every second")
+				assert.Greater(t, busy, c.busy)
+			})
+		}
+	}
+}
+
+const fightFor = 10 * time.Second
+
+// fight is a world in which everybody wants the lock all the time.
+type fight struct {
+	*world
+	section time.Duration
+
+	served []int
+	vain   time.Duration // for how long somebody looked in vain at most
+	used   time.Duration
+}
+
+func newFight(count, users int, section time.Duration) *fight {
+	w := &world{
+		random:  rand.New(rand.NewPCG(uint64(count), uint64(section))),
+		removed: map[string]bool{}, calm: true, way: 200 * time.Microsecond,
+	}
+	f := &fight{world: w, section: section, served: make([]int, count)}
+	policy := Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}
+	for i := range count {
+		p := newProc(w, string(rune('A'+i)), policy)
+		p.lag = time.Duration(i) * 50 * time.Microsecond
+		p.clock = time.Duration(i%3-1) * p.policy.ClockError
+		w.procs = append(w.procs, p)
+		for range users {
+			w.after(w.upTo(20*time.Millisecond), func() { f.next(newUser(p), i) })
+		}
+	}
+	return f
+}
+
+// next is what a user does all the time.
+func (f *fight) next(u *user, process int) {
+	if f.now >= fightFor {
+		return
+	}
+	u.pid = nil
+	h := &Hold{}
+	r := u.request(opAcquire, func(err error) {
+		if err != nil {
+			f.failf("%s: %v", u.p.name, err)
+			return
+		}
+		f.use(process)
+		f.after(f.section, func() { u.release(h, func() { f.next(u, process) }) })
+	})
+	r.hold = h
+	u.send(r)
+}
+
+// look is somebody who listens to nothing, and looks for the lock now and then.
+func (f *fight) look(every time.Duration) {
+	since := f.now
+	var again func()
+	again = func() {
+		if f.now >= fightFor {
+			return
+		}
+		f.vain = max(f.vain, f.now-since)
+		if f.holder != "" && f.now < f.expires {
+			f.after(every+f.upTo(time.Millisecond), again)
+			return
+		}
+		f.holder, f.expires = "peer", f.now+time.Minute
+		f.use(-1)
+		f.after(f.section, func() {
+			f.holder, since = "", f.now
+			f.publish()
+			f.after(every+f.upTo(time.Millisecond), again)
+		})
+	}
+	again()
+}
+
+// use counts a section of a process, or of somebody else.
+func (f *fight) use(process int) {
+	if f.now >= fightFor {
+		return // by those who still waited
+	}
+	f.used += f.section
+	if process >= 0 {
+		f.served[process]++
+	}
+}
+
+func (f *fight) run(t *testing.T) {
+	for len(f.events) > 0 && f.err == nil {
+		e := heap.Pop(&f.events).(event)
+		f.now = e.at
+		e.do()
+		f.checkHolders()
+		f.checkOrphan()
+	}
+	require.NoError(t, f.err)
+	f.checkEnd()
+	require.NoError(t, f.err)
+}
