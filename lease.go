@@ -34,7 +34,8 @@ func (l *Lease) Done() <-chan struct{} { return l.hold.Done() }
 // Err is nil while the lease is held, then ErrNotHeld (released), ErrLeaseLost or ErrClosed.
 func (l *Lease) Err() error { return l.hold.Err() }
 
-// Valid looks at the clock now: it is false from the local deadline on, even when nobody has noticed the loss yet.
+// Valid looks at the clock now: it is false from the local deadline on, even when nobody has noticed the loss yet. On Linux the
+// clock counts the time that the machine was suspended; Done is then closed within a second of its waking.
 func (l *Lease) Valid() bool { return l.hold.Valid(l.engine.Now()) }
 
 // ExpiresAt is the local deadline, earlier than the server's expiry; a renewal moves it. Once the lease has ended it is the zero time.

@@ -46,7 +46,6 @@ type Engine struct {
 	root       *actor.RootContext
 	client     redis.UniversalClient
 	clock      Clock
-	epoch      time.Time // the clock's instant 0
 	policy     Policy
 	renewBatch int
 	nameMapper func(string) string
@@ -108,7 +107,6 @@ func Start(c Config) (*Engine, error) {
 	e.site = scripts.Site{
 		Runtime: c.ID, Publish: "PUBLISH", Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
-	e.epoch = time.Now().Add(-e.clock.Now())
 	e.policy.NewID = func() string { return e.id + ":" + strconv.FormatUint(e.Number(), 10) }
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
@@ -128,7 +126,7 @@ func Start(c Config) (*Engine, error) {
 	}
 	e.root = e.system.Root
 	if err := e.spawn(); err != nil {
-		e.watchdog.wheel.Stop()
+		e.watchdog.stop()
 		e.workers.stop()
 		return nil, err
 	}
@@ -199,8 +197,12 @@ func (e *Engine) System() *actor.ActorSystem { return e.system }
 // Now is the present instant.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time is an instant as wall-clock time.
-func (e *Engine) Time(instant time.Duration) time.Time { return e.epoch.Add(instant) }
+// Time is an instant as wall-clock time; package time's monotonic clock is as far from it. It is counted from the present, because a
+// suspension moves the one away from the other. The wall clock is read first: what happens in between makes a deadline earlier.
+func (e *Engine) Time(instant time.Duration) time.Time {
+	present := time.Now()
+	return present.Add(instant - e.clock.Now())
+}
 
 // Address checks a name and finds its key. With an error it still carries the name.
 func (e *Engine) Address(kind *scripts.Kind, name string) (*Address, error) {
@@ -269,7 +271,7 @@ func (e *Engine) shutDown() {
 		<-e.drained
 	}
 	e.cancel()
-	e.watchdog.wheel.Stop()
+	e.watchdog.stop()
 	e.checks.Wait()
 	for pid, stop := range map[*actor.PID]func(chan struct{}) any{
 		e.gateway:    func(done chan struct{}) any { return stopGateway{done} },

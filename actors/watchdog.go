@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -20,6 +21,12 @@ type watchdog struct {
 	engine *Engine
 	wheel  *timerwheel.Wheel[*Grant]
 	self   *actor.PID
+
+	// The wheel sleeps on a timer, which stands still with the machine, up to the next grant that is due. So while it holds any it
+	// is nudged now and then: it looks at the clock, and hands over what is due after a suspension.
+	nudge   timerwheel.Timer[*Grant] // is due at once, and nobody's
+	nudger  Timer                    // arms nudge
+	nudging atomic.Bool              // nudger is set, or nudge is on its way
 }
 
 type (
@@ -37,13 +44,27 @@ type (
 // exactly one renewal interval, so that grants of one slot stay together.
 const slotsPerLease = 66
 
+// nudgeEvery bounds how late, in time awake, a loss is told that came about while the machine was suspended.
+const nudgeEvery = time.Second
+
 func newWatchdog(e *Engine) (*watchdog, error) {
 	w := &watchdog{engine: e}
 	var err error
 	w.wheel, err = timerwheel.New(timerwheel.Options{
 		Width: max(e.policy.Lease/slotsPerLease, time.Millisecond), Now: e.clock.Now,
 	}, func(due []*timerwheel.Timer[*Grant]) { e.root.Send(w.self, grantsDue{due}) })
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	w.nudger = e.clock.AfterFunc(nudgeEvery, func() { w.wheel.Add(&w.nudge, 0) })
+	w.nudger.Stop()
+	return w, nil
+}
+
+// stop ends the wheel. Nothing may be kept any more.
+func (w *watchdog) stop() {
+	w.wheel.Stop()
+	w.nudger.Stop()
 }
 
 // keep watches a grant from now on: its next renewal, or its deadline. It may be called from any actor.
@@ -54,6 +75,22 @@ func (w *watchdog) keep(g *Grant) {
 	}
 	g.kept.Store(true)
 	w.wheel.Add(&g.timer, at)
+	w.nudgeLater()
+}
+
+// nudgeLater sets the nudger, unless it is.
+func (w *watchdog) nudgeLater() {
+	if !w.nudging.Load() && w.nudging.CompareAndSwap(false, true) {
+		w.nudger.Reset(nudgeEvery)
+	}
+}
+
+// onNudge goes on nudging while there is anything to lose. Who keeps a grant meanwhile sees that nobody nudges, or is seen here.
+func (w *watchdog) onNudge() {
+	w.nudging.Store(false)
+	if w.wheel.Len() > 0 {
+		w.nudgeLater()
+	}
 }
 
 // drop ends that, before anything else is sent for the grant. A renewal that is on its way already is not followed by another.
@@ -86,6 +123,10 @@ func (w *watchdog) onDue(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 	}
 	for _, t := range timers {
 		g := t.Value
+		if g == nil {
+			w.onNudge()
+			continue
+		}
 		deadline := g.until()
 		switch {
 		case deadline == 0 || !g.kept.Load():
@@ -177,4 +218,5 @@ func (w *watchdog) arm(timers []*timerwheel.Timer[*Grant], at time.Duration) {
 			w.wheel.Cancel(t)
 		}
 	}
+	w.nudgeLater()
 }

@@ -1,0 +1,152 @@
+package holdfast_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// sleepyClock is the clock of a machine that can be suspended: the instants count on, all timers stand still.
+type sleepyClock struct {
+	actors.SystemClock
+	slept *atomic.Int64
+}
+
+func (c sleepyClock) Now() time.Duration { return c.SystemClock.Now() + time.Duration(c.slept.Load()) }
+
+// sleeper is a runtime on a machine that can be suspended, behind a proxy.
+type sleeper struct {
+	*holdfast.Runtime
+	clock  sleepyClock
+	proxy  *faultproxy.Proxy
+	events locktest.Recorder
+}
+
+func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
+	s := &sleeper{proxy: faultproxy.New(t, p.Addr), clock: sleepyClock{actors.NewSystemClock(), new(atomic.Int64)}}
+	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
+	var err error
+	s.Runtime, err = holdfast.NewWithClock(locktest.NewClient(t, s.proxy.Addr()), options, s.clock)
+	require.NoError(t, err)
+	locktest.CloseAtEnd(t, s.Runtime)
+	t.Cleanup(s.proxy.Heal)
+	return s
+}
+
+// suspend lets the machine sleep. Redis does not; what it would have expired is for the test to delete.
+func (s *sleeper) suspend(d time.Duration) { s.clock.slept.Add(int64(d)) }
+
+func TestSuspended_HolderKnowsWhenItWakes(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]holdfast.AcquireOption{
+		"renewed": nil, "fixed": {holdfast.WithLease(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) { showWakingHolder(t, p, options) })
+		})
+	}
+}
+
+func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.AcquireOption) {
+	stalls := locktest.WatchStalls(t, p)
+	s := newSleeper(t, p, holdfast.Options{Lease: time.Minute})
+	lease := locktest.Acquire(t, p.Lock(s.Runtime), options...)
+	waiter := p.Lock(s.Runtime).AcquireAsync(t.Context())
+	require.True(t, lease.Valid())
+
+	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
+	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	woke := time.Now()
+	s.suspend(2 * time.Hour)
+
+	assert.False(t, lease.Valid(), "the first look")
+	stalls.Take()
+	told := locktest.Closed(t, "Done", lease.Done()).Sub(woke)
+	assert.LessOrEqual(t, told, time.Second+50*time.Millisecond+5*stalls.Take())
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
+	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&s.events)) == 1 })
+	assert.Equal(t, "expired", locktest.Recorded[holdfast.LeaseLost](&s.events)[0].Reason)
+	assert.Contains(t, p.Fields(t), next.ID(), "the next holder is left alone")
+	assert.True(t, next.Valid())
+	locktest.Release(t, next)
+
+	after, err := waiter.Lease()
+	require.NoError(t, err, "who waited goes on waiting")
+	assert.True(t, after.Valid())
+	assert.InDelta(t, time.Minute.Seconds(), time.Until(after.ExpiresAt()).Seconds(), 20, "counted from after the sleep")
+	locktest.Release(t, after)
+}
+
+// A short sleep costs the lease what it took, and no more: it is renewed as before.
+func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		s := newSleeper(t, p, holdfast.Options{Lease: time.Minute})
+		lease := locktest.Acquire(t, p.Lock(s.Runtime))
+		left := time.Until(lease.ExpiresAt())
+		require.NoError(t, p.Redis.PExpire(t.Context(), p.Name, 30*time.Second).Err())
+		s.suspend(30 * time.Second)
+		assert.True(t, lease.Valid())
+		assert.LessOrEqual(t, time.Until(lease.ExpiresAt()), left-30*time.Second)
+
+		locktest.Await(t, "the renewal that was due", func() bool { return time.Until(lease.ExpiresAt()) > 35*time.Second })
+		assert.Greater(t, p.Redis.PTTL(t.Context(), p.Name).Val(), 35*time.Second)
+		locktest.Release(t, lease)
+		assert.False(t, p.Exists(t))
+	})
+}
+
+// What was asked before the sleep is answered after it: an answer that is older than its lease makes nobody a holder.
+func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		require.NoError(t, p.Runtime(t, holdfast.Options{}).Check(t.Context())) // loads all scripts: no reply is a NOSCRIPT
+		t.Run("renewal", func(t *testing.T) {
+			t.Parallel()
+			p := p.Another(t)
+			s := newSleeper(t, p, holdfast.Options{Lease: 3 * time.Second})
+			lease := locktest.Acquire(t, p.Lock(s.Runtime))
+			s.proxy.SwallowReplies(true)
+			ttl := p.Redis.PTTL(t.Context(), p.Name).Val()
+			locktest.Await(t, "a renewal", func() bool {
+				before := ttl
+				ttl = p.Redis.PTTL(t.Context(), p.Name).Val()
+				return ttl > before
+			})
+			s.suspend(time.Minute)
+			s.proxy.Heal()
+			assert.False(t, lease.Valid())
+			locktest.Closed(t, "Done", lease.Done())
+			locktest.Stays(t, "the lease is lost", time.Second, func() bool { return !lease.Valid() })
+			locktest.Await(t, "the key's end", func() bool { return !p.Exists(t) })
+		})
+		t.Run("acquire", func(t *testing.T) {
+			t.Parallel()
+			p := p.Another(t)
+			s := newSleeper(t, p, holdfast.Options{Lease: 10 * time.Second})
+			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(s.Runtime))) // so that the link is there
+			s.proxy.Delay(faultproxy.ToClient, 300*time.Millisecond)
+			pending := p.Lock(s.Runtime).AcquireAsync(t.Context())
+			locktest.Await(t, "the grant", func() bool { return p.Exists(t) })
+			first := p.Fields(t)
+			s.suspend(time.Minute)
+			s.proxy.Heal()
+			lease, err := pending.Lease()
+			require.NoError(t, err)
+			assert.True(t, lease.Valid())
+			assert.NotContains(t, first, lease.ID(), "a new grant: the first one was over")
+			locktest.Release(t, lease)
+			locktest.Await(t, "the key's end", func() bool { return !p.Exists(t) })
+		})
+	})
+}
