@@ -10,3 +10,8 @@ import (
 func NewWithClock(client redis.UniversalClient, options Options, clock actors.Clock) (*Runtime, error) {
 	return newRuntime(client, options, seams{clock: clock})
 }
+
+// NewTwin is New with an identity that another runtime may have too: its UUID, and the number that it counts from.
+func NewTwin(client redis.UniversalClient, options Options, id string, first uint64) (*Runtime, error) {
+	return newRuntime(client, options, seams{id: id, first: first})
+}

@@ -2,10 +2,12 @@ package actors
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -107,7 +109,7 @@ func Start(c Config) (*Engine, error) {
 	e.site = scripts.Site{
 		Runtime: c.ID, Publish: "PUBLISH", Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
-	e.policy.NewID = func() string { return e.id + ":" + strconv.FormatUint(e.Number(), 10) }
+	e.policy.NewID = e.newGrantID
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
 	e.policy.ServerTime = e.server.time
@@ -190,6 +192,22 @@ func (g *guardian) spawn(c actor.Context) error {
 
 // Number is a number that this runtime has not used yet.
 func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
+
+// saltBits of a grant's number are the operating system's.
+const saltBits = 24
+
+// newGrantID names a grant. Its number counts, so that this runtime never names two of them the same; and it is salted, because of a
+// process that is continued twice, from a snapshot of its virtual machine, both copies have the same UUID and count on from the same
+// number: Redis would take one's grant for a repeat of the other's. The copies' operating systems know that they are two.
+func (e *Engine) newGrantID() string {
+	var salt [saltBits / 8]byte
+	_, _ = rand.Read(salt[:])                        // never fails, by its documentation
+	number := e.Number() << saltBits & math.MaxInt64 // as large as Redisson's thread ids
+	for i, b := range salt {
+		number |= uint64(b) << (8 * i)
+	}
+	return e.id + ":" + strconv.FormatUint(number, 10)
+}
 
 // System is the actor system that the actors live in.
 func (e *Engine) System() *actor.ActorSystem { return e.system }
