@@ -1,16 +1,17 @@
 package holdfast_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/actors"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -22,27 +23,55 @@ type sleepyClock struct {
 
 func (c sleepyClock) Now() time.Duration { return c.SystemClock.Now() + time.Duration(c.slept.Load()) }
 
-// sleeper is a runtime on a machine that can be suspended, behind a proxy.
+// sleeper is a runtime on a machine that can be suspended.
 type sleeper struct {
 	*holdfast.Runtime
-	clock  sleepyClock
-	proxy  *faultproxy.Proxy
-	events locktest.Recorder
+	clock   sleepyClock
+	events  locktest.Recorder
+	answers chan chan struct{} // to whoever holds answers: what to wait for
 }
 
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
-	s := &sleeper{proxy: faultproxy.New(t, p.Addr), clock: sleepyClock{actors.NewSystemClock(), new(atomic.Int64)}}
+	s := &sleeper{clock: sleepyClock{actors.NewSystemClock(), new(atomic.Int64)}, answers: make(chan chan struct{})}
 	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
+	client := locktest.NewClient(t, p.Addr)
+	client.AddHook(s)
 	var err error
-	s.Runtime, err = holdfast.NewWithClock(locktest.NewClient(t, s.proxy.Addr()), options, s.clock)
+	s.Runtime, err = holdfast.NewWithClock(client, options, s.clock)
 	require.NoError(t, err)
 	locktest.CloseAtEnd(t, s.Runtime)
-	t.Cleanup(s.proxy.Heal)
 	return s
 }
 
 // suspend lets the machine sleep. Redis does not; what it would have expired is for the test to delete.
 func (s *sleeper) suspend(d time.Duration) { s.clock.slept.Add(int64(d)) }
+
+// holdAnswer waits until the server has answered a pipeline, and keeps the answer back until what it returns is closed.
+func (s *sleeper) holdAnswer(t *testing.T) (held chan struct{}) {
+	t.Helper()
+	held = make(chan struct{})
+	select {
+	case s.answers <- held:
+	case <-time.After(locktest.Patience):
+		require.Fail(t, "waiting for an answer of the server")
+	}
+	return held
+}
+
+func (s *sleeper) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		select {
+		case held := <-s.answers:
+			<-held
+		default:
+		}
+		return err
+	}
+}
 
 func TestSuspended_HolderKnowsWhenItWakes(t *testing.T) {
 	t.Parallel()
@@ -109,38 +138,32 @@ func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 // What was asked before the sleep is answered after it: an answer that is older than its lease makes nobody a holder.
 func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 	t.Parallel()
-	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		require.NoError(t, p.Runtime(t, holdfast.Options{}).Check(t.Context())) // loads all scripts: no reply is a NOSCRIPT
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		t.Run("renewal", func(t *testing.T) {
 			t.Parallel()
 			p := p.Another(t)
 			s := newSleeper(t, p, holdfast.Options{Lease: 3 * time.Second})
 			lease := locktest.Acquire(t, p.Lock(s.Runtime))
-			s.proxy.SwallowReplies(true)
-			ttl := p.Redis.PTTL(t.Context(), p.Name).Val()
-			locktest.Await(t, "a renewal", func() bool {
-				before := ttl
-				ttl = p.Redis.PTTL(t.Context(), p.Name).Val()
-				return ttl > before
-			})
+			held := s.holdAnswer(t)
 			s.suspend(time.Minute)
-			s.proxy.Heal()
+			close(held)
 			assert.False(t, lease.Valid())
 			locktest.Closed(t, "Done", lease.Done())
-			locktest.Stays(t, "the lease is lost", time.Second, func() bool { return !lease.Valid() })
+			assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+			assert.False(t, lease.Valid())
 			locktest.Await(t, "the key's end", func() bool { return !p.Exists(t) })
 		})
 		t.Run("acquire", func(t *testing.T) {
 			t.Parallel()
 			p := p.Another(t)
 			s := newSleeper(t, p, holdfast.Options{Lease: 10 * time.Second})
-			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(s.Runtime))) // so that the link is there
-			s.proxy.Delay(faultproxy.ToClient, 300*time.Millisecond)
+			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(s.Runtime))) // loads the scripts
 			pending := p.Lock(s.Runtime).AcquireAsync(t.Context())
+			held := s.holdAnswer(t)
 			locktest.Await(t, "the grant", func() bool { return p.Exists(t) })
 			first := p.Fields(t)
 			s.suspend(time.Minute)
-			s.proxy.Heal()
+			close(held)
 			lease, err := pending.Lease()
 			require.NoError(t, err)
 			assert.True(t, lease.Valid())

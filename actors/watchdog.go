@@ -180,9 +180,13 @@ func (w *watchdog) onRenewed(c actor.Context, m *result) {
 	deadline := deadlineOf(m.sent, w.engine.policy.Lease)
 	kept := r.timers[:0]
 	for _, t := range r.timers {
-		if t != nil && t.Value.extend(now, deadline) {
+		switch {
+		case t == nil || t.Value.until() == 0:
+		case t.Value.extend(now, deadline):
 			t.Value.suspect.Store(false)
 			kept = append(kept, t)
+		default: // the answer came too late for it: it is in no wheel any more, so nobody else would tell
+			c.Send(t.Value.lock, grantDue{t.Value})
 		}
 	}
 	w.arm(kept, now+w.engine.policy.Lease/3)
