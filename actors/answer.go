@@ -38,6 +38,6 @@ func (e *Engine) message(r *Request) any {
 		return &protocol.Refused{ID: r.id, Kind: kind, Lock: name, Err: r.err}
 	}
 	return &protocol.Granted{
-		ID: r.id, Kind: kind, Lock: name, Serial: r.hold.serial, LeaseID: r.hold.ID(), Until: e.Time(r.hold.Until()),
+		ID: r.id, Kind: kind, Lock: name, Serial: r.hold.serial, LeaseID: r.hold.ID(), Token: r.hold.Token(), Until: e.Time(r.hold.Until()),
 	}
 }

@@ -1,11 +1,13 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // The calls of the handles. Each is one message and one answer; nothing here decides anything about locks.
@@ -16,10 +18,30 @@ type AcquireSpec struct {
 	Lease time.Duration  // 0: renewed by the watchdog
 	Wait  time.Duration  // 0: no bound but the context
 	Try   bool
+
+	Backoff protocol.Backoff // of spin locks; zero fields: defaults
 }
 
 // Check says what is wrong with a spec in this engine.
-func (e *Engine) Check(s AcquireSpec) error { return e.checkAcquire(s.Owner, s.Lease, s.Wait, s.Try) }
+func (e *Engine) Check(kind *scripts.Kind, s *AcquireSpec) error {
+	if err := checkBackoff(kind, &s.Backoff); err != nil {
+		return err
+	}
+	return e.checkAcquire(s.Owner, s.Lease, s.Wait, s.Try)
+}
+
+// checkBackoff fills in the defaults.
+func checkBackoff(kind *scripts.Kind, b *protocol.Backoff) error {
+	if *b != (protocol.Backoff{}) && !kind.Spins {
+		return fmt.Errorf("%w: a %s does not spin, so it has no back-off", protocol.ErrInvalid, kind.Name)
+	}
+	b.Initial, b.Max = cmp.Or(b.Initial, time.Millisecond), cmp.Or(b.Max, 128*time.Millisecond)
+	b.Multiplier = cmp.Or(b.Multiplier, 2)
+	if b.Initial < 0 || b.Max < b.Initial || !(b.Multiplier >= 1) {
+		return fmt.Errorf("%w: back-off %v, must not be negative, shrink, or have a Max below its Initial", protocol.ErrInvalid, *b)
+	}
+	return nil
+}
 
 // Acquire waits for the lock until ctx ends. On success hold is filled.
 func (e *Engine) Acquire(ctx context.Context, a *Address, s AcquireSpec, hold *Hold) error {
@@ -44,7 +66,7 @@ func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 		return nil, fmt.Errorf("holdfast: acquire %q: %w: %w", a.Name, protocol.ErrNotAcquired, err)
 	}
 	r := e.requests.take(opAcquire, a)
-	r.owner, r.lease, r.try, r.hold = s.Owner, s.Lease, s.Try, hold
+	r.owner, r.lease, r.try, r.hold, r.backoff = s.Owner, s.Lease, s.Try, hold, s.Backoff
 	_, r.bounded = ctx.Deadline()
 	r.bounded = r.bounded || s.Wait > 0
 	return r, nil

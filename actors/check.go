@@ -86,21 +86,28 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 		return []error{err}
 	}
 	raw, first, second := address.Raw, e.id+":"+number, e.policy.NewID()
-	for _, call := range []scripts.Call{
+	calls := []scripts.Call{
 		kind.Acquire(&e.site, raw, scripts.Terms{Grant: first, Lease: checkLease}),
 		kind.Acquire(&e.site, raw, scripts.Terms{Grant: second, Lease: checkLease, WantHolder: true}), // finds it busy
 		kind.Inspect(raw),
-		kind.Pass(&e.site, raw, scripts.Terms{From: first, Grant: second, Lease: checkLease}),
-		kind.Renew(&e.site, []string{raw}, []string{second}, checkLease),
-		kind.Release(&e.site, raw, scripts.Terms{Grant: second}),
-		kind.ForceRelease(&e.site, raw),
-	} {
+		kind.Renew(&e.site, []string{raw}, []string{first}, checkLease),
+	}
+	if kind.Pass != nil {
+		calls = append(calls, kind.Pass(&e.site, raw, scripts.Terms{From: first, Grant: second, Lease: checkLease}))
+	}
+	calls = append(calls,
+		kind.Release(&e.site, raw, scripts.Terms{Grant: second}), kind.Release(&e.site, raw, scripts.Terms{Grant: first}),
+		kind.ForceRelease(&e.site, raw))
+	for _, call := range calls {
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks
 		}
 		if err := e.tryScript(ctx, call); err != nil {
 			errs = append(errs, fmt.Errorf("script %s: %w", call.Script.Name, err))
 		}
+	}
+	if kind.Channel == nil {
+		return errs
 	}
 	channel := kind.Channel(raw, first)
 	if err := e.trySubscribe(ctx, channel); err != nil {

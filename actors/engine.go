@@ -49,6 +49,7 @@ type Engine struct {
 	client     redis.UniversalClient
 	clock      Clock
 	policy     Policy
+	spinning   Policy // of kinds whose waiters only look now and then: they need more gaps
 	renewBatch int
 	nameMapper func(string) string
 	site       scripts.Site
@@ -113,6 +114,8 @@ func Start(c Config) (*Engine, error) {
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
 	e.policy.ServerTime = e.server.time
+	e.spinning = e.policy
+	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
 	e.undone.Store(routerCount)
 	var err error

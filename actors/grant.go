@@ -18,10 +18,13 @@ type Grant struct {
 	lease   time.Duration // what every renewal sets
 	watched bool          // renewed by the watchdog; otherwise a fixed lease
 	lock    *actor.PID    // the lock actor, to be told of trouble
+	home    *lockState    // its part that has the grant
 
 	// owned by the lock actor
-	stale   time.Duration // until then a copy of its acquire may still run
-	longest time.Duration // the longest lease that Redis was asked for
+	stale   time.Duration  // until then a copy of its acquire may still run
+	tokens  scripts.Tokens // those that no holder has had
+	token   int64          // of the present holder
+	longest time.Duration  // the longest lease that Redis was asked for
 
 	// deadline is the instant from which the lease counts as lost, 0 once the grant is over. Whoever moves it does so by
 	// compare-and-swap from what it saw, so a late renewal cannot revive a grant that has ended.
@@ -40,8 +43,10 @@ func margin(lease time.Duration) time.Duration { return lease/100 + 2*time.Milli
 // deadlineOf is the local deadline of a lease that Redis granted or renewed by a call sent at this instant.
 func deadlineOf(sent, lease time.Duration) time.Duration { return sent + lease - margin(lease) }
 
-func newGrant(address *Address, lock *actor.PID, t trial, deadline time.Duration) *Grant {
-	g := &Grant{address: address, id: t.id, lease: t.lease, watched: t.watched, stale: t.stale, lock: lock, longest: t.lease}
+func newGrant(s *lockState, t trial, deadline time.Duration) *Grant {
+	g := &Grant{
+		address: s.address, id: t.id, lease: t.lease, watched: t.watched, stale: t.stale, lock: s.self, home: s, longest: t.lease,
+	}
 	g.timer.Value = g
 	g.deadline.Store(int64(deadline))
 	return g

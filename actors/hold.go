@@ -19,6 +19,7 @@ type Hold struct {
 	// set by the lock actor before the grant is delivered
 	grant     *Grant
 	serial    uint64
+	token     int64 // fencing token; 0: none
 	owner     protocol.Owner
 	requester *actor.PID // of the actor message API; nil for a goroutine
 
@@ -39,6 +40,9 @@ const (
 
 // ID is the owner field in Redis.
 func (h *Hold) ID() string { return h.grant.id }
+
+// Token is the fencing token, 0 if the kind has none.
+func (h *Hold) Token() int64 { return h.token }
 
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.grant.address }

@@ -11,7 +11,7 @@ import (
 
 // Local holders of one turn share a grant: what is said about the lease of one must not follow from the grant of the next.
 func TestHold_EndsWithItsHolderWhenTheGrantGoesOn(t *testing.T) {
-	grant := newGrant(nil, nil, trial{id: "g1", lease: time.Second, watched: true}, deadlineOf(0, time.Second))
+	grant := newGrant(&lockState{}, trial{id: "g1", lease: time.Second, watched: true}, deadlineOf(0, time.Second))
 	first, second, third := &Hold{grant: grant}, &Hold{grant: grant}, &Hold{grant: grant}
 	assert.True(t, first.claim())
 	assert.True(t, second.lose(protocol.ErrLeaseLost, ""))

@@ -12,7 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// lockActor is the shell around lockState: it receives, calls step, and carries out the effects.
+// stepper is the pure part of a lock actor: a lockState, or a hall of several.
+type stepper interface {
+	step(now time.Duration, message any) []effect
+	distrust(now time.Duration) []effect
+	idle() bool
+	waitingOf(requester *actor.PID, id uint64) *Request
+	forget(r *Request)
+	room() *[]effect // where the effects of the next step go
+	start(self *actor.PID)
+}
+
+// lockActor is the shell around a stepper: it receives, calls step, and carries out the effects.
 // It owns one name in one family; its router spawns it on the first message and stops it when idle.
 // It never blocks: calls go to the gateway, subscriptions to the subscriber, and their answers come back as messages.
 type lockActor struct {
@@ -22,14 +33,28 @@ type lockActor struct {
 	slot   *slot // its place in the router, handed back as is
 
 	// owned by the actor; touched only in Receive
-	state     lockState
+	state     stepper
 	timer     Timer
 	announced bool     // the router knows that we are idle
 	request   *Request // the one being handled, to be refused after a panic
 }
 
 func newLockActor(e *Engine, router *actor.PID, s *slot) *lockActor {
-	return &lockActor{engine: e, router: router, slot: s, state: lockState{policy: &e.policy, address: s.address}}
+	l := &lockActor{engine: e, router: router, slot: s}
+	if s.address.Kind.Many() {
+		many := &hall{}
+		many.init(&e.policy, s.address)
+		l.state = many
+		return l
+	}
+	one := &lockState{}
+	policy := &e.policy
+	if s.address.Kind.Spins {
+		policy = &e.spinning
+	}
+	one.init(policy, s.address)
+	l.state = one
+	return l
 }
 
 var effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
@@ -39,7 +64,7 @@ func (l *lockActor) Receive(c actor.Context) {
 	defer l.recoverFrom(c)
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		l.state.self, l.state.alarmAt = c.Self(), never
+		l.state.start(c.Self())
 	case *actor.Stopping:
 		l.stopTimer()
 	case *actor.Stopped, *actor.Restarting:
@@ -63,10 +88,11 @@ func (l *lockActor) Receive(c actor.Context) {
 
 func (l *lockActor) step(c actor.Context, message any) {
 	buffer := effectBuffers.Get().(*[]effect)
-	l.state.effects = (*buffer)[:0]
+	room := l.state.room()
+	*room = (*buffer)[:0]
 	effects := l.state.step(l.engine.clock.Now(), message)
 	l.carryOut(c, effects)
-	l.state.effects = nil
+	*room = nil
 	clear(effects)
 	*buffer = effects
 	effectBuffers.Put(buffer)
@@ -77,9 +103,10 @@ func (l *lockActor) step(c actor.Context, message any) {
 }
 
 func (l *lockActor) carryOut(c actor.Context, effects []effect) {
+	room := l.state.room()
 	for i := range effects {
 		e := &effects[i]
-		l.state.effects = effects[i+1:] // what is left to do after a panic
+		*room = effects[i+1:] // what is left to do after a panic
 		switch e.do {
 		case doCall:
 			l.call(c, e.call)
@@ -89,18 +116,18 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 			}
 			l.engine.answer(e.request)
 		case doTellLost:
+			a := e.hold.Address()
 			c.Send(e.hold.requester, &protocol.Lost{
-				Kind: l.state.address.Kind.Name, Lock: l.state.address.Name, Serial: e.hold.serial,
-				Err: fmt.Errorf("holdfast: lock %q: %w", l.state.address.Name, e.err),
+				Kind: a.Kind.Name, Lock: a.Name, Serial: e.hold.serial, Err: fmt.Errorf("holdfast: lock %q: %w", a.Name, e.err),
 			})
 		case doKeep:
 			l.engine.watchdog.keep(e.grant)
 		case doDrop:
 			l.engine.watchdog.drop(e.grant)
 		case doWatch:
-			c.Send(l.engine.subscriber, watchChannel{l.channel(), c.Self()})
+			c.Send(l.engine.subscriber, watchChannel{e.channel, c.Self()})
 		case doUnwatch:
-			c.Send(l.engine.subscriber, unwatchChannel{l.channel(), c.Self()})
+			c.Send(l.engine.subscriber, unwatchChannel{e.channel, c.Self()})
 		case doAlarm:
 			l.setTimer(c, e.at)
 		case doGuard:
@@ -117,8 +144,6 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 		}
 	}
 }
-
-func (l *lockActor) channel() string { return l.state.address.Kind.Channel(l.state.address.Raw, "") }
 
 // setTimer arms the one timer of this actor; a timer that fires for an instant that was moved is harmless.
 func (l *lockActor) setTimer(c actor.Context, at time.Duration) {
@@ -144,15 +169,19 @@ func (l *lockActor) stopTimer() {
 }
 
 func (l *lockActor) call(c actor.Context, call *lockCall) {
-	kind, raw, site := l.state.address.Kind, l.state.address.Raw, &l.engine.site
+	kind, raw, site := call.address.Kind, call.address.Raw, &l.engine.site
 	var script scripts.Call
 	switch call.do {
 	case callAcquire:
-		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, WantHolder: call.holder})
+		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, WantHolder: call.holder, Try: call.try, Standing: call.standing})
 	case callPass:
 		script = kind.Pass(site, raw, scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease})
 	case callRelease, callGhost:
-		script = kind.Release(site, raw, scripts.Terms{Grant: call.grant})
+		terms := scripts.Terms{Grant: call.grant}
+		if call.heir != nil {
+			terms.Heir, terms.HeirLease = call.heir.id, call.heir.lease
+		}
+		script = kind.Release(site, raw, terms)
 	case callExtend:
 		script = kind.Renew(site, []string{raw}, []string{call.grant}, call.lease)
 	case callInspect:
@@ -175,9 +204,12 @@ func read(m *result) callDone {
 	case callAcquire:
 		done.acquired, err = scripts.ReadAcquired(m.reply, call.grant)
 	case callRelease, callGhost:
-		done.receivers, done.held, err = scripts.ReadReleased(m.reply)
+		var released scripts.Released
+		released, err = scripts.ReadReleased(m.reply)
+		done.receivers, done.held = released.Receivers, released.Held
+		done.inherits = call.heir != nil && released.Heir == call.heir.id
 	case callPass:
-		done.held, err = scripts.ReadPassed(m.reply, call.grant)
+		done.held, done.tokens, err = scripts.ReadPassed(m.reply, call.grant)
 	case callForceRelease:
 		done.held, err = scripts.ReadFlag(m.reply)
 	case callExtend:
@@ -199,14 +231,14 @@ func (l *lockActor) recoverFrom(c actor.Context) {
 	if value == nil {
 		return
 	}
-	name := l.state.address.Name
+	name := l.slot.address.Name
 	l.engine.events.emit(protocol.ActorPanicked{Name: name, Value: value, Stack: string(debug.Stack())})
 	if r := l.request; r != nil {
 		l.request = nil
-		l.state.queue.remove(r)
+		l.state.forget(r)
 		r.err = fmt.Errorf("holdfast: %s %q: the lock's actor panicked: %v", r.do, name, value)
 		l.engine.answer(r)
 	}
 	l.carryOut(c, l.state.distrust(l.engine.clock.Now()))
-	l.state.effects = nil
+	*l.state.room() = nil
 }

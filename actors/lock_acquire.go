@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -47,13 +48,19 @@ func (s *lockState) startAt() time.Duration {
 
 // attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
 func (s *lockState) attempt(now time.Duration) {
-	s.trial = s.trialFor(s.queue.front())
+	if head := s.queue.front(); !s.trial.standing || !head.wants(s.trial.lease, s.trial.watched) {
+		s.abandonTrial(now)
+		s.trial = s.trialFor(head)
+	}
 	s.phase = acquiring
 	s.sendAcquire(now)
 }
 
 func (s *lockState) trialFor(r *Request) trial {
-	t := trial{id: s.policy.NewID(), lease: r.lease}
+	t := trial{id: s.reserved, lease: r.lease}
+	if s.reserved = ""; t.id == "" {
+		t.id = s.policy.NewID() + s.address.Kind.Suffix
+	}
 	if t.lease == 0 {
 		t.lease, t.watched = s.policy.Lease, true
 	}
@@ -63,9 +70,10 @@ func (s *lockState) trialFor(r *Request) trial {
 func (s *lockState) sendAcquire(now time.Duration) {
 	s.wokenFor = never
 	head := s.queue.front()
+	s.trial.asked = now + Window(s.trial.lease)
 	s.call(&lockCall{
-		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: now + Window(s.trial.lease),
-		holder: head != nil && (head.try || head.bounded),
+		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: s.trial.asked,
+		holder: head != nil && (head.try || head.bounded), try: head != nil && head.try, standing: s.trial.standing,
 	})
 }
 
@@ -81,10 +89,31 @@ func (s *lockState) attemptAgain(now time.Duration) {
 
 // abandonTrial gives up a grant that was asked for. If Redis may have it, it is released in the background.
 func (s *lockState) abandonTrial(now time.Duration) {
-	if s.trial.stale > 0 {
+	if s.trial.stale > 0 || s.trial.standing {
 		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease)
+		s.ghosts[len(s.ghosts)-1].standing = s.trial.standing
 	}
 	s.trial, s.phase = trial{}, free
+}
+
+// onInherited takes the grant that a release of this process has brought about.
+func (s *lockState) onInherited(now time.Duration, m inherited) {
+	if s.trial.id != m.id || s.phase != free && s.phase != acquiring {
+		return // given up meanwhile: it is released in the background
+	}
+	if s.inflight != 0 {
+		s.inflight = 0
+		s.trial.stale = max(s.trial.stale, s.trial.asked)
+	}
+	s.trial.standing = false
+	s.onGranted(now, &callDone{call: &lockCall{lease: s.trial.lease}, sent: m.sent})
+}
+
+// onPromoted contends like one that is alone from now on.
+func (s *lockState) onPromoted(now time.Duration) {
+	if s.standby = false; s.phase == free && s.queue.len > 0 && s.failures.count == 0 {
+		s.retryAt = now
+	}
 }
 
 // forgetTrial gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
@@ -118,7 +147,7 @@ func (s *lockState) onGranted(now time.Duration, m *callDone) {
 	s.turn = turn{start: now}
 	s.yield.won(now)
 	s.yield.gaps.taken(s.policy, now, m.sent)
-	s.begin(deadline)
+	s.begin(deadline, m.acquired.Tokens)
 }
 
 // tooLate is the failure of an answer that took longer than its own lease: what it grants is over already.
@@ -127,9 +156,10 @@ func tooLate(took time.Duration) error {
 }
 
 // begin makes the grant of the current trial the one that is held.
-func (s *lockState) begin(deadline time.Duration) {
-	s.grant = newGrant(s.address, s.self, s.trial, deadline)
-	s.trial, s.failures, s.busy = trial{}, failures{}, busy{}
+func (s *lockState) begin(deadline time.Duration, tokens scripts.Tokens) {
+	s.grant = newGrant(s, s.trial, deadline)
+	s.grant.tokens = tokens
+	s.trial, s.failures, s.busy, s.spins = trial{}, failures{}, busy{}, 0
 	s.phase, s.guarded, s.unsure = held, false, false
 	s.extension = extension{retryAt: s.grant.stale, stale: s.grant.stale} // a late copy of the acquire would set its own lease
 	s.emit(effect{do: doKeep, grant: s.grant})
@@ -137,7 +167,14 @@ func (s *lockState) begin(deadline time.Duration) {
 
 // onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
 func (s *lockState) onBusy(now time.Duration, m *callDone) {
-	s.forgetTrial(now, m.sent)
+	if m.acquired.Queued {
+		s.trial.standing, s.phase = true, free
+		if m.acquired.Requeued {
+			s.emit(effect{do: doEmit, event: protocol.QueueLost{Name: s.address.Name, ID: s.trial.id}})
+		}
+	} else {
+		s.forgetTrial(now, m.sent)
+	}
 	s.failures = failures{}
 	s.yield.lost()
 	ttl := m.acquired.TTL
@@ -154,13 +191,40 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 		return
 	}
 	wait := s.policy.PollCap
+	if s.address.Kind.Spins {
+		wait = s.nextSpin()
+	}
+	if s.standby {
+		wait = max(wait, s.policy.Lease/3)
+	} else if s.trial.standing {
+		wait = min(wait, s.policy.Lease/3) // so that the place in the queue is kept
+	}
 	if ttl >= 0 && ttl < wait {
 		wait = ttl
 	}
-	s.retryAt = now + wait + s.policy.Jitter(wait/4+time.Millisecond)
-	if s.watch == unwatched {
-		s.watch = subscribing
-		s.emit(effect{do: doWatch})
+	if s.retryAt = now + wait; !s.address.Kind.Spins || wait == ttl { // a pause between spins has its jitter already
+		s.retryAt += s.policy.Jitter(wait/4 + time.Millisecond)
+	}
+	s.listen()
+}
+
+// nextSpin is how long the first waiter of a lock that spins pauses.
+func (s *lockState) nextSpin() time.Duration {
+	b := s.queue.front().backoff
+	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
+	if pause >= b.Max || pause <= 0 {
+		pause = b.Max
+	} else {
+		s.spins++
+	}
+	return pause - s.policy.Jitter(pause/2)
+}
+
+// listen subscribes to where the release will be told, if it will.
+func (s *lockState) listen() {
+	if s.watch == unwatched && !s.standby && s.address.Kind.Channel != nil {
+		s.watch, s.channel = subscribing, s.address.Kind.Channel(s.address.Raw, s.trial.id)
+		s.emit(effect{do: doWatch, channel: s.channel})
 	}
 }
 
@@ -179,7 +243,10 @@ func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 	default:
 		s.failed(now, m.err)
 	}
-	if s.trial.stale == 0 {
+	switch {
+	case s.trial.standing:
+		s.phase = free
+	case s.trial.stale == 0:
 		s.trial, s.phase = trial{}, free
 	}
 }
@@ -229,7 +296,9 @@ func (s *lockState) onChannelReady(now time.Duration) {
 }
 
 func (s *lockState) onChannelMessage(now time.Duration, releases int) {
-	if at := s.hear(now, releases); at != never {
+	if !s.address.Kind.TakesTurns() {
+		s.wake(now, now)
+	} else if at := s.hear(now, releases); at != never {
 		s.wake(now, at)
 	}
 }
@@ -252,7 +321,7 @@ func (s *lockState) settleWatch(now time.Duration) {
 		s.watchAt = now
 	case s.closing || s.retiring || now >= s.watchAt+s.policy.Linger:
 		s.watch = unwatched
-		s.emit(effect{do: doUnwatch})
+		s.emit(effect{do: doUnwatch, channel: s.channel})
 	}
 }
 

@@ -47,6 +47,21 @@ func (s *lockState) unwait(r *Request) {
 	}
 }
 
+// unbindMoved forgets an actor's acquire that waits elsewhere from now on.
+func (s *lockState) unbindMoved(r *Request) {
+	if c := s.clientOf(r); c != nil {
+		delete(c.waiting, r.id)
+		s.unbind(r.requester)
+	}
+}
+
+func (s *lockState) clientOf(r *Request) *client {
+	if r.requester == nil {
+		return nil
+	}
+	return s.clients[r.requester.String()]
+}
+
 // unbind counts a wait or lease of an actor less, and stops watching it after the last one.
 func (s *lockState) unbind(pid *actor.PID) {
 	c := s.clients[pid.String()]

@@ -17,8 +17,9 @@ type ghost struct {
 	until    time.Duration // by then the server has expired it
 	next     time.Duration
 	inflight bool
-	releases int // that were done before stale
-	failures int // of releases
+	releases int  // that were done before stale
+	failures int  // of releases
+	standing bool // it may stand in Redis' queue, where no lease ends it
 }
 
 // haunt has a grant released from an instant on.
@@ -40,7 +41,7 @@ func (s *lockState) settleGhosts(now time.Duration) {
 			continue
 		}
 		g.inflight = true
-		s.emit(effect{do: doCall, call: &lockCall{do: callGhost, grant: g.id, deadline: now + Window(s.policy.Lease)}})
+		s.emit(effect{do: doCall, call: &lockCall{do: callGhost, address: s.address, grant: g.id, deadline: now + Window(s.policy.Lease)}})
 	}
 }
 
@@ -52,7 +53,7 @@ func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
 	g := &s.ghosts[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until, m.class == scripts.Done && m.sent >= g.stale:
+	case m.class == scripts.Rejected, now > g.until && (!g.standing || s.closing), m.class == scripts.Done && m.sent >= g.stale:
 		s.ghosts = slices.Delete(s.ghosts, i, i+1)
 	case m.class == scripts.Done:
 		g.next = min(g.stale, now+s.policy.haunting(g.releases))
@@ -157,7 +158,7 @@ func (s *lockState) distrust(now time.Duration) []effect {
 	for i := range s.ghosts {
 		s.ghosts[i].inflight = false
 	}
-	if s.phase == acquiring || s.phase == passing {
+	if s.phase == acquiring || s.phase == passing || s.trial.standing {
 		s.haunt(now, s.trial.id, max(now+Window(s.trial.lease), s.trial.stale), s.trial.lease)
 	}
 	if s.grant != nil {

@@ -71,7 +71,7 @@ func (s *lockState) endExtension(now time.Duration) {
 // sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
 func (s *lockState) sendExtend(now, lease time.Duration) {
 	s.extension.call = &lockCall{
-		do: callExtend, grant: s.grant.id, lease: lease,
+		do: callExtend, address: s.address, grant: s.grant.id, lease: lease,
 		deadline: now + Window(min(lease, s.grant.left(now))), // so that there is time for another
 	}
 	s.emit(effect{do: doCall, call: s.extension.call})

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -17,15 +18,28 @@ type (
 		cause   error
 	}
 	// channelReady says that the subscription is in place: what was told before may have been missed.
-	channelReady struct{}
+	channelReady struct{ channel string }
 	// channelMessage says that somebody released the lock, how often since the last one.
-	channelMessage struct{ releases int }
+	channelMessage struct {
+		channel  string
+		releases int
+	}
+	// inherited says that a release of this process, sent at this instant, has made a standing contender the holder.
+	inherited struct {
+		id   string
+		sent time.Duration
+	}
+	// promoted ends a contender's standby: it is the first of its process now.
+	promoted struct{}
 	// alarm says that the instant set by the last alarm effect has come.
 	alarm struct{}
 	// grantDue says that the grant's deadline is near, or that renewing it failed.
 	grantDue struct{ grant *Grant }
 	// grantGone says that Redis does not have the grant any more.
-	grantGone struct{ grant *Grant }
+	grantGone struct {
+		grant  *Grant
+		reason string // "" when a renewal has found it
+	}
 	// tryRetire asks an idle lock actor to stop.
 	tryRetire struct{}
 	// closeLock ends everything, because the runtime closes. abort also gives up on calls to Redis.
@@ -41,19 +55,28 @@ type (
 
 		acquired  scripts.Acquired
 		receivers int
+		tokens    scripts.Tokens // of a pass
+		inherits  bool           // of a release: the heir has the lock
 		held      bool
 		state     protocol.State
 	}
 )
 
+func (m grantGone) why() string { return cmp.Or(m.reason, goneReason) }
+
 // lockCall is a script call that the step asks for.
 type lockCall struct {
 	do       callKind
+	address  *Address
+	home     *lockState // the part of a hall that asked
 	seq      uint64
 	grant    string
 	from     string        // of a pass: the grant that ends
 	lease    time.Duration // of acquire, pass and extend
 	holder   bool          // of an acquire: name the holder when busy
+	try      bool          // of an acquire: do not stand in Redis' queue
+	standing bool          // of an acquire: it should stand there already
+	heir     *trial        // of a release: our first contender in Redis' queue
 	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
 	request  *Request      // of a side call: who asked
 	target   *Grant        // of a force-release: the grant when it was asked
@@ -79,6 +102,7 @@ type effect struct {
 	hold    *Hold
 	grant   *Grant
 	pid     *actor.PID
+	channel string
 	at      time.Duration
 	err     error
 	event   protocol.Event
@@ -92,7 +116,7 @@ const (
 	doTellLost                   // tell hold's requester that it was lost
 	doKeep                       // give grant to the watchdog
 	doDrop                       // take it back
-	doWatch                      // subscribe to the lock's channel
+	doWatch                      // subscribe to channel
 	doUnwatch                    // and no more
 	doAlarm                      // set the timer to at
 	doGuard                      // watch the actor pid

@@ -12,7 +12,7 @@ import (
 
 // onSide is an inspect or a force-release.
 func (s *lockState) onSide(now time.Duration, r *Request) {
-	c := &lockCall{do: callInspect, deadline: now + Window(s.policy.Lease), request: r}
+	c := &lockCall{do: callInspect, address: r.address, deadline: now + Window(s.policy.Lease), request: r}
 	if r.do == opForceRelease {
 		c.do, c.target = callForceRelease, s.grant
 	}

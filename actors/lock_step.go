@@ -39,8 +39,12 @@ type lockState struct {
 	retryAt time.Duration // no attempt before this instant
 	watch   watchState
 	watchAt time.Duration // when the channel was last needed
+	spins   int           // pauses so far, of a lock that spins
 	busy    busy          // what the last attempt found
-	yield   yield
+	yield   *yield
+	turns   yield  // what yield points to, unless several contenders take their turns together
+	channel string // the one that is watched
+	standby bool   // another of this process contends first: no need to listen, nor to ask often
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
@@ -56,9 +60,17 @@ type lockState struct {
 	closing   bool
 	retiring  bool
 
+	seat     *seat  // in a hall; nil: alone
+	reserved string // the id of the next grant, if it is not to be a new one
+
 	alarmAt time.Duration // what the shell's timer is set to; never: off
 	request *Request      // the one at hand: after a panic the shell answers it
 	effects []effect
+}
+
+// init makes it ready for its first step.
+func (s *lockState) init(policy *Policy, address *Address) {
+	s.policy, s.address, s.alarmAt, s.yield = policy, address, never, &s.turns
 }
 
 // phase is where the one grant of this process stands.
@@ -75,15 +87,18 @@ const (
 // turn is one grant, from the acquire in Redis to its release.
 type turn struct {
 	start  time.Duration
-	served int // local holders so far
+	served int  // local holders so far
+	spent  bool // nobody may follow
 }
 
 // trial is a grant that Redis has been asked for.
 type trial struct {
-	id      string
-	lease   time.Duration
-	watched bool
-	stale   time.Duration // until then an earlier copy of the attempt may still run
+	id       string
+	lease    time.Duration
+	watched  bool
+	asked    time.Duration // until then a copy of the last attempt may run, if it is not answered
+	stale    time.Duration // until then an earlier copy of the attempt may still run
+	standing bool          // it stands in Redis' own queue, and has to be taken out of it when it is given up
 }
 
 // failures counts attempts without an answer, in a row.
@@ -114,6 +129,13 @@ func (s *lockState) step(now time.Duration, message any) []effect {
 	return s.takeEffects()
 }
 
+func (s *lockState) start(self *actor.PID) { s.self = self }
+
+func (s *lockState) room() *[]effect { return &s.effects }
+
+// forget takes a waiter out that was answered by somebody else.
+func (s *lockState) forget(r *Request) { s.queue.remove(r) }
+
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
 func (s *lockState) takeEffects() []effect {
 	effects := s.effects
@@ -133,13 +155,17 @@ func (s *lockState) receive(now time.Duration, message any) {
 		s.onChannelReady(now)
 	case channelMessage:
 		s.onChannelMessage(now, m.releases)
+	case inherited:
+		s.onInherited(now, m)
+	case promoted:
+		s.onPromoted(now)
 	case alarm:
 		s.alarmAt = never
 	case grantDue:
 		s.guarded = s.guarded || m.grant == s.grant
 	case grantGone:
 		if m.grant == s.grant && s.phase == held {
-			s.lose(now, goneReason, false)
+			s.lose(now, m.why(), false)
 		}
 	case requesterGone:
 		s.onRequesterGone(m.pid)
@@ -205,6 +231,9 @@ func (s *lockState) settle(now time.Duration) {
 	if s.due(now, passing) {
 		s.passAgain(now)
 	}
+	if s.phase == free && s.trial.standing && s.queue.len == 0 {
+		s.abandonTrial(now)
+	}
 	if s.due(now, acquiring) || s.phase == acquiring && s.inflight == 0 && s.queue.len == 0 {
 		s.attemptAgain(now)
 	}
@@ -242,7 +271,7 @@ func (s *lockState) settleEnd() {
 
 // idle reports that nothing would be missed if this actor stopped.
 func (s *lockState) idle() bool {
-	return s.phase == free && s.queue.len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
+	return s.phase == free && !s.trial.standing && s.queue.len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.ghosts) == 0 && s.watch == unwatched && len(s.clients) == 0
 }
 
@@ -277,7 +306,7 @@ func (s *lockState) emit(e effect) { s.effects = append(s.effects, e) }
 // call asks the shell for a script call. Its answer counts only while it is the one in flight.
 func (s *lockState) call(c *lockCall) {
 	s.callSeq++
-	c.seq = s.callSeq
+	c.seq, c.address = s.callSeq, s.address
 	s.inflight = c.seq
 	s.emit(effect{do: doCall, call: c})
 }

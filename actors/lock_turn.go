@@ -28,7 +28,7 @@ func (s *lockState) next(now time.Duration) {
 }
 
 func (s *lockState) turnOver(now time.Duration) bool {
-	return s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
+	return s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last || s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
 }
 
 // sound reports whether the grant may be handed on: no renewal failed, and more than a renewal interval is left.
@@ -39,8 +39,17 @@ func (s *lockState) sound(now time.Duration) bool {
 // give makes a waiter the holder of the grant.
 func (s *lockState) give(now time.Duration, r *Request) {
 	s.turn.served++
+	if s.address.Kind.Tokens {
+		s.grant.token = s.grant.tokens.First
+		s.grant.tokens.First++
+	}
 	s.hand(r) // before it leaves the queue: a panic must not make it forgotten
 	s.queue.remove(r)
+	for q := s.queue.front(); q != nil && s.joins(q); q = s.queue.front() {
+		s.turn.served++
+		s.hand(q)
+		s.queue.remove(q)
+	}
 	if s.queue.owners[r.owner] == 0 {
 		return
 	}
@@ -57,14 +66,22 @@ func (s *lockState) give(now time.Duration, r *Request) {
 // hand delivers one lease on the current grant.
 func (s *lockState) hand(r *Request) {
 	h := r.hold
-	h.grant, h.serial, h.owner, h.requester = s.grant, s.policy.Serial(), r.owner, r.requester
+	h.grant, h.serial, h.owner, h.requester, h.token = s.grant, s.policy.Serial(), r.owner, r.requester, s.grant.token
 	s.holds = append(s.holds, h)
 	s.answer(r, nil)
 }
 
+// joins reports whether r may hold the grant beside those who do.
+func (s *lockState) joins(r *Request) bool {
+	return s.address.Kind.Shared && s.phase == held && s.grant.watched && r.lease == 0
+}
+
 // reenters reports whether r's owner holds the lock in this process.
 func (s *lockState) reenters(r *Request) bool {
-	return !r.owner.IsZero() && s.phase == held && len(s.holds) > 0 && s.holds[0].owner == r.owner
+	if s.joins(r) {
+		return true
+	}
+	return s.address.Kind.Owned && !r.owner.IsZero() && s.phase == held && len(s.holds) > 0 && s.holds[0].owner == r.owner
 }
 
 // reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
@@ -72,6 +89,9 @@ func (s *lockState) reenter(now time.Duration, r *Request) {
 	if !s.grant.watched && r.lease > s.grant.left(now) {
 		s.extension.waiting = append(s.extension.waiting, r)
 		return
+	}
+	if s.joins(r) {
+		s.turn.served++
 	}
 	s.hand(r)
 }
@@ -138,7 +158,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
 		s.endGrant(now, m.sent)
-		s.begin(deadline)
+		s.begin(deadline, m.tokens)
 		if head := s.queue.front(); head != nil && head.wants(s.grant.lease, s.grant.watched) {
 			s.give(now, head)
 		}

@@ -28,7 +28,10 @@ const slotMax = 5 * time.Millisecond
 
 // yieldAfter decides how long to stay out after a confirmed release.
 func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
-	y, others := &s.yield, m.receivers
+	if !s.address.Kind.TakesTurns() {
+		return
+	}
+	y, others := s.yield, m.receivers
 	y.echo = false
 	if s.watch == subscribed {
 		others-- // our own subscription
@@ -72,7 +75,7 @@ func (y *yield) lost() { y.until = 0 }
 
 // hear takes news of releases and says when to try again; never: when it was to be anyway.
 func (s *lockState) hear(now time.Duration, releases int) time.Duration {
-	y := &s.yield
+	y := s.yield
 	switch {
 	case s.phase == held, s.phase == passing:
 		return never // not ours: somebody freed it by force, which our renewals will notice

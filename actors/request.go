@@ -21,8 +21,9 @@ type Request struct {
 	owner   protocol.Owner // explicit owner of an acquire
 	lease   time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
 	try     bool
-	bounded bool  // somebody will ask who held the lock
-	hold    *Hold // of an acquire: to be filled; of release and extend: which one
+	backoff protocol.Backoff // of an acquire that spins
+	bounded bool             // somebody will ask who held the lock
+	hold    *Hold            // of an acquire: to be filled; of release and extend: which one
 
 	// who is answered: one of the three
 	answered  chan struct{}  // a goroutine
@@ -36,6 +37,10 @@ type Request struct {
 	state protocol.State
 	held  bool          // of a force-release: it was held
 	until time.Duration // of an extend: the new deadline
+
+	// owned by the lock actor, in a hall
+	home    *lockState // the part that serves it
+	targets []*Grant   // of a force-release: what was held when it was asked
 
 	// owned by the lock actor while it waits
 	queue      *requestQueue

@@ -43,8 +43,10 @@ func (r *router) onAcquire(c actor.Context, m *protocol.Acquire) {
 	if q == nil {
 		return
 	}
-	q.owner, q.lease, q.try, q.bounded, q.hold = m.Owner, m.Lease, m.Try, m.Wait > 0, &Hold{}
-	if err := r.engine.checkAcquire(m.Owner, m.Lease, m.Wait, m.Try); err != nil {
+	spec := AcquireSpec{Owner: m.Owner, Lease: m.Lease, Wait: m.Wait, Try: m.Try, Backoff: m.Backoff}
+	err := r.engine.Check(q.address.Kind, &spec)
+	q.owner, q.lease, q.try, q.bounded, q.hold, q.backoff = m.Owner, m.Lease, m.Try, m.Wait > 0, &Hold{}, spec.Backoff
+	if err != nil {
 		q.err = fmt.Errorf("holdfast: acquire %q: %w", m.Lock, err)
 		r.engine.answer(q)
 		return

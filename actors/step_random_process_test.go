@@ -46,9 +46,8 @@ func newProc(w *world, name string, policy Policy) *proc {
 	policy.Jitter = w.upTo
 	policy.ServerTime = func(now time.Duration) time.Duration { return time.Hour + p.clock + now }
 	p.policy = policy.withTimes()
-	p.state = &lockState{
-		policy: &p.policy, address: &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, alarmAt: never,
-	}
+	p.state = &lockState{}
+	p.state.init(&p.policy, &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 	return p
 }
@@ -251,7 +250,7 @@ func (p *proc) renewed(g *Grant, done callDone) {
 			p.arm(g, now+modelLease/60+p.w.upTo(modelLease/30))
 		}
 	case !done.held:
-		p.post(0, grantGone{g})
+		p.post(0, grantGone{grant: g})
 	case g.extend(now, deadlineOf(done.sent, g.lease)):
 		g.suspect.Store(false)
 		if g.kept.Load() {

@@ -108,7 +108,7 @@ func (w *world) publish() (receivers int) {
 		if p.subscribed {
 			receivers++
 			if w.calm || !w.chance(10) {
-				p.post(p.lag+w.upTo(2*w.way), channelMessage{1})
+				p.post(p.lag+w.upTo(2*w.way), channelMessage{releases: 1})
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (s *subscriber) watch(c actor.Context, m watchChannel) {
 	}
 	state.waiting = append(state.waiting, m.who)
 	if state.ready {
-		c.Send(m.who, channelReady{})
+		c.Send(m.who, channelReady{m.channel})
 	}
 }
 
@@ -128,11 +128,11 @@ func (s *subscriber) onNews(c actor.Context) {
 				again++
 			}
 			state.ready = true
-			s.tell(c, state, channelReady{})
+			s.tell(c, state, channelReady{channel})
 		case news.dropped:
 			state.ready = false
 		case news.messages > 0 && state.ready:
-			s.tell(c, state, channelMessage{news.messages})
+			s.tell(c, state, channelMessage{channel, news.messages})
 		}
 	}
 	if again > 0 {

@@ -150,7 +150,8 @@ func newPlayer(t *testing.T, title string) *player {
 	}
 	p.setPolicy(nil)
 	address := &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}
-	p.state = &lockState{policy: &p.policy, address: address, alarmAt: never}
+	p.state = &lockState{}
+	p.state.init(&p.policy, address)
 	p.checker = newStepChecker(p.state)
 	return p
 }
@@ -283,7 +284,7 @@ func (p *player) message(verb string, a arguments) any {
 		if n := a.values["releases"]; n != "" {
 			releases = p.number(n)
 		}
-		return channelMessage{releases}
+		return channelMessage{releases: releases}
 	case "alarm":
 		return alarm{}
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
@@ -295,7 +296,7 @@ func (p *player) message(verb string, a arguments) any {
 		require.True(p.t, g.extend(p.now, deadlineOf(p.now, g.lease)))
 		g.suspect.Store(false)
 	case "gone":
-		return grantGone{p.grants[a.word(0)]}
+		return grantGone{grant: p.grants[a.word(0)]}
 	case "terminated":
 		return requesterGone{p.pid(a.word(0))}
 	case "retire":

@@ -174,7 +174,7 @@ func (w *watchdog) onRenewed(c actor.Context, m *result) {
 	for _, i := range gone {
 		g := r.timers[i].Value
 		r.timers[i] = nil
-		c.Send(g.lock, grantGone{g})
+		c.Send(g.lock, grantGone{grant: g})
 	}
 	now := w.engine.clock.Now()
 	deadline := deadlineOf(m.sent, w.engine.policy.Lease)

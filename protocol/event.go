@@ -27,6 +27,16 @@ type RenewFailed struct {
 // Reconnected says that the connection for unlock messages is back; everybody who waits tries again.
 type Reconnected struct{ Channels int }
 
+// QueueLost says that a waiter of a fair lock was thrown out of the queue, by a client whose clock is ahead or because this
+// process did not run for a while. It stands at the end of the queue now.
+type QueueLost struct {
+	Name string
+	ID   string // owner field in Redis
+}
+
+// Lock is the name of the lock concerned.
+func (e QueueLost) Lock() string { return e.Name }
+
 // ActorPanicked says that a message made an actor panic. The request it was handling was refused, the lock reads its state anew.
 type ActorPanicked struct {
 	Name  string

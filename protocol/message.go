@@ -5,8 +5,15 @@ import "time"
 // Kind says how a name is locked.
 type Kind string
 
-// KindLock is the reentrant lock, Redisson's getLock.
-const KindLock Kind = "lock"
+// The kinds.
+const (
+	KindLock   Kind = "lock"        // the reentrant lock, Redisson's getLock
+	KindFair   Kind = "fair lock"   // grants in the order of queueing, Redisson's getFairLock
+	KindFenced Kind = "fenced lock" // grants come with a fencing token, Redisson's getFencedLock
+	KindSpin   Kind = "spin lock"   // waiters try again and again, Redisson's getSpinLock
+	KindRead   Kind = "read lock"   // held beside other readers, Redisson's getReadWriteLock().readLock()
+	KindWrite  Kind = "write lock"  // held alone, Redisson's getReadWriteLock().writeLock()
+)
 
 // Acquire asks for the lock. Answered once, by Granted or Refused. The requester is watched until its leases are released.
 type Acquire struct {
@@ -19,8 +26,17 @@ type Acquire struct {
 	Lease time.Duration
 	// Wait bounds the waiting; 0: until a Cancel.
 	Wait time.Duration
+	// Backoff is how a waiter of a spin lock tries again; zero: 1 ms doubling to 128 ms.
+	Backoff Backoff
 	// Try asks for one attempt: Refused at once when the lock is taken or others wait.
 	Try bool
+}
+
+// Backoff is how long a waiter of a spin lock pauses between attempts: Initial at first, each time Multiplier times as long, Max at
+// most; always with jitter, from half of that up to all of it. Zero fields: 1 ms, 128 ms, 2.
+type Backoff struct {
+	Initial, Max time.Duration
+	Multiplier   float64
 }
 
 // Granted says that the requester holds a lease now.

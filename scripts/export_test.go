@@ -1,4 +1,4 @@
 package scripts
 
 // All is every script of the package.
-var All = []*Script{lockAcquire, lockRelease, lockPass, lockRenew, lockInspect, lockForceRelease}
+func All() []*Script { return all }

@@ -7,6 +7,33 @@ import "strings"
 // LockChannel is where releases of an exclusive lock are told.
 func LockChannel(raw string) string { return prefixed("redisson_lock__channel", raw) }
 
+// WaiterChannel is where one waiter of a fair lock is told that it is the next.
+func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + owner }
+
+// ReadWriteChannel is where releases of a read/write lock are told.
+func ReadWriteChannel(raw string) string { return prefixed("redisson_rwlock", raw) }
+
+// readTimeoutKey lives as long as a reader's lease. Ours count once, so it is the first.
+func readTimeoutKey(raw, grant string) string {
+	return suffixed(raw) + ":" + grant + ":rwlock_timeout:1"
+}
+
+func queueKey(raw string) string   { return prefixed("redisson_lock_queue", raw) }
+func timeoutKey(raw string) string { return prefixed("redisson_lock_timeout", raw) }
+
+func tokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
+
+// waitingKey is our own: which runtimes with waiters are known to live.
+func waitingKey(raw string) string { return prefixed("holdfast_waiting", raw) }
+
+// suffixed is Redisson's "suffix name", up to the suffix.
+func suffixed(raw string) string {
+	if strings.Contains(raw, "{") {
+		return raw
+	}
+	return "{" + raw + "}"
+}
+
 // prefixed is Redisson's "prefix name": the lock's name becomes the hash tag unless it brings one along.
 func prefixed(prefix, raw string) string {
 	if strings.Contains(raw, "{") {

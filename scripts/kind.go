@@ -37,6 +37,8 @@ type Kind struct {
 	Owned bool
 	// Spins: nothing tells of releases, so waiters try again and again, by their own back-off.
 	Spins bool
+	// Tokens: every holder has a fencing token.
+	Tokens bool
 	// Suffix ends the owner fields of this kind.
 	Suffix string
 
@@ -52,6 +54,9 @@ type Kind struct {
 
 // Many reports whether a process may have several contenders or grants of one name.
 func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrite }
+
+// TakesTurns reports whether processes have to let one another in: Redis keeps no queue, and there is but one holder at a time.
+func (k *Kind) TakesTurns() bool { return !k.Queued && (!k.Beside || k.Shared) }
 
 // Site is what is the same in all calls of one runtime.
 type Site struct {
@@ -69,12 +74,17 @@ type Terms struct {
 	Lease      time.Duration // of acquire and pass
 	WantHolder bool          // of an acquire: name a holder if it is busy
 	Try        bool          // of an acquire: do not wait in Redis' queue
+	Standing   bool          // of an acquire: it should stand in the queue already
 	Heir       string        // of a release: our own first waiter, to be granted at once if it is the next one
 	HeirLease  time.Duration // its lease
 }
 
-var kinds = map[protocol.Kind]*Kind{
-	Lock.Name: Lock,
+var kinds = map[protocol.Kind]*Kind{}
+
+func init() {
+	for _, k := range []*Kind{Lock, FairLock, FencedLock, SpinLock, ReadLock, WriteLock} {
+		kinds[k.Name] = k
+	}
 }
 
 // KindOf finds a kind by its name in messages.

@@ -47,13 +47,16 @@ var Lock = &Kind{
 }
 
 func acquireLock(_ *Site, raw string, t Terms) Call {
-	want := 0
-	if t.WantHolder {
-		want = 1
-	}
 	c := newCall(lockAcquire, 1, 4, 2)
-	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, want)
+	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
 	return c
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func releaseLock(s *Site, raw string, t Terms) Call {
@@ -98,6 +101,10 @@ type Acquired struct {
 	Granted bool
 	TTL     time.Duration // of the holder; negative: the key has none
 	Holder  string        // one of the holders, if asked for
+
+	Tokens   Tokens
+	Queued   bool // it stands in Redis' queue now
+	Requeued bool // it stood there before and was thrown out
 }
 
 // The replies that grant something name the grant: should a connection ever get out of step, another call's reply grants nothing.
@@ -112,26 +119,72 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 	case int64:
 		return Acquired{TTL: time.Duration(v) * time.Millisecond}, nil
 	case []any:
-		if len(v) == 2 {
-			ttl, ok := v[0].(int64)
-			holder, ok2 := v[1].(string)
-			if ok && ok2 {
-				return Acquired{TTL: time.Duration(ttl) * time.Millisecond, Holder: holder}, nil
-			}
+		if tokens, ok := readTokens(v, grant); ok {
+			return Acquired{Granted: true, Tokens: tokens}, nil
+		}
+		if a, ok := readBusy(v); ok {
+			return a, nil
 		}
 	}
 	return Acquired{}, unexpected("acquire", reply)
 }
 
-// ReadReleased reads the reply of a release: how many subscribers were told; held is false when the grant did not hold the lock.
-func ReadReleased(reply any) (receivers int, held bool, err error) {
+// Tokens are the fencing tokens of a grant; zero: it has none.
+type Tokens struct{ First, Last int64 }
+
+// readTokens reads {grant, first, last}.
+func readTokens(list []any, grant string) (t Tokens, ok bool) {
+	if len(list) != 3 || list[0] != grant {
+		return t, false
+	}
+	first, _ := list[1].(string)
+	last, _ := list[2].(string)
+	var err, err2 error
+	t.First, err = strconv.ParseInt(first, 10, 64)
+	t.Last, err2 = strconv.ParseInt(last, 10, 64)
+	return t, err == nil && err2 == nil && t.First <= t.Last
+}
+
+// readBusy reads {ttl, holder} and {ttl, holder, state in the queue}.
+func readBusy(list []any) (a Acquired, ok bool) {
+	if len(list) != 2 && len(list) != 3 {
+		return a, false
+	}
+	ttl, ok := list[0].(int64)
+	holder, ok2 := list[1].(string)
+	a = Acquired{TTL: time.Duration(ttl) * time.Millisecond, Holder: holder}
+	if len(list) == 3 {
+		state, ok3 := list[2].(int64)
+		a.Queued, a.Requeued = state > 0, state > 1
+		ok2 = ok2 && ok3
+	}
+	return a, ok && ok2
+}
+
+// Released is the reply of a release.
+type Released struct {
+	Held      bool   // the grant held the lock
+	Receivers int    // subscribers that were told
+	Heir      string // the grant that has the lock now, if it was named as heir and was the next
+}
+
+// ReadReleased reads the reply of a release.
+func ReadReleased(reply any) (Released, error) {
 	switch v := reply.(type) {
 	case nil:
-		return 0, false, nil
+		return Released{}, nil
 	case int64:
-		return int(v), true, nil
+		return Released{Held: true, Receivers: int(v)}, nil
+	case []any:
+		if len(v) == 2 {
+			held, ok := v[0].(int64)
+			heir, ok2 := v[1].(string)
+			if ok && ok2 {
+				return Released{Held: held == 1, Heir: heir}, nil
+			}
+		}
 	}
-	return 0, false, unexpected("release", reply)
+	return Released{}, unexpected("release", reply)
 }
 
 // ReadFlag reads the reply of a script that answers 1 or 0.
@@ -143,16 +196,20 @@ func ReadFlag(reply any) (bool, error) {
 }
 
 // ReadPassed reads the reply of a pass to this grant.
-func ReadPassed(reply any, grant string) (bool, error) {
+func ReadPassed(reply any, grant string) (held bool, tokens Tokens, err error) {
 	switch v := reply.(type) {
 	case nil:
-		return false, nil
+		return false, tokens, nil
 	case string:
 		if v == grant {
-			return true, nil
+			return true, tokens, nil
+		}
+	case []any:
+		if tokens, ok := readTokens(v, grant); ok {
+			return true, tokens, nil
 		}
 	}
-	return false, unexpected("pass", reply)
+	return false, tokens, unexpected("pass", reply)
 }
 
 // ReadRenewed reads the reply of a renewal of these grants: the indices of those that are gone.
@@ -175,7 +232,15 @@ func ReadRenewed(reply any, grants []string) ([]int, error) {
 // ReadInspected reads the reply of an inspect.
 func ReadInspected(reply any) (protocol.State, error) {
 	list, ok := reply.([]any)
-	if !ok || (len(list) > 0 && len(list)%2 == 0) {
+	if !ok {
+		return protocol.State{}, unexpected("inspect", reply)
+	}
+	if len(list) > 0 {
+		if _, nested := list[0].([]any); nested {
+			return readInspectedMore(list)
+		}
+	}
+	if len(list) > 0 && len(list)%2 == 0 {
 		return protocol.State{}, unexpected("inspect", reply)
 	}
 	if len(list) == 0 {
@@ -201,6 +266,28 @@ func ReadInspected(reply any) (protocol.State, error) {
 			return protocol.State{}, fmt.Errorf("%w: a hash whose field %q counts no holds", protocol.ErrForeignKey, field)
 		}
 		state.Holders = append(state.Holders, protocol.Holder{ID: field, Holds: holds})
+	}
+	return state, nil
+}
+
+// readInspectedMore reads {what of the lock, the queue} and {what of the lock, the queue, the last token}.
+func readInspectedMore(reply []any) (protocol.State, error) {
+	state, err := ReadInspected(reply[0])
+	if err != nil || len(reply) > 3 {
+		return state, unexpected("inspect", reply)
+	}
+	if len(reply) > 1 {
+		queue, _ := reply[1].([]any)
+		for _, owner := range queue {
+			text, _ := owner.(string)
+			state.Queue = append(state.Queue, text)
+		}
+	}
+	if len(reply) > 2 {
+		token, _ := reply[2].(string)
+		if state.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
+			return state, unexpected("inspect", reply)
+		}
 	}
 	return state, nil
 }

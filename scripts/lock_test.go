@@ -186,9 +186,9 @@ func (b bed) release(grant string) []any {
 	b.Helper()
 	reply, err := b.run(scripts.Lock.Release(site, b.name, scripts.Terms{Grant: grant}))
 	require.NoError(b, err)
-	receivers, held, err := scripts.ReadReleased(reply)
+	released, err := scripts.ReadReleased(reply)
 	require.NoError(b, err)
-	return []any{receivers, held}
+	return []any{released.Receivers, released.Held}
 }
 
 func TestLockPass(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLockPass(t *testing.T) {
 		pass := func(from, grant string, lease time.Duration) bool {
 			reply, err := b.run(scripts.Lock.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: lease}))
 			require.NoError(b, err)
-			passed, err := scripts.ReadPassed(reply, grant)
+			passed, _, err := scripts.ReadPassed(reply, grant)
 			require.NoError(b, err)
 			return passed
 		}
@@ -275,11 +275,11 @@ func TestRead_UnexpectedReplies(t *testing.T) {
 	for _, reply := range []any{"text", []any{"x"}, []any{int64(1), int64(2), int64(3)}, map[any]any{}, 1.5} {
 		_, err := scripts.ReadAcquired(reply, "u:1")
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, _, err = scripts.ReadReleased(reply)
+		_, err = scripts.ReadReleased(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadFlag(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, err = scripts.ReadPassed(reply, "u:1")
+		_, _, err = scripts.ReadPassed(reply, "u:1")
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadRenewed(reply, []string{"u:1", "u:2"})
 		assert.ErrorContains(t, err, "unexpected reply")

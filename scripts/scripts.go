@@ -24,6 +24,9 @@ var lib embed.FS
 
 const include = "-- @include "
 
+// all is every script of the package.
+var all []*Script
+
 // load puts the included files into the source. A missing file is a programming error and panics at start.
 func load(name, source string) *Script {
 	var b strings.Builder
@@ -41,7 +44,9 @@ func load(name, source string) *Script {
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // as above.
 	sha := hex.EncodeToString(sum[:])
-	return &Script{Name: name, Source: b.String(), SHA: sha, sha: sha}
+	script := &Script{Name: name, Source: b.String(), SHA: sha, sha: sha}
+	all = append(all, script)
+	return script
 }
 
 // Call is one script call, ready to be sent: the whole EVALSHA command, so that sending copies nothing.

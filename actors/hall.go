@@ -1,0 +1,268 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// hall is the step of a lock actor that may have several contenders or grants at once: waiters of a fair lock each stand in Redis'
+// queue, readers hold beside one another, permits are many. Each of them has a seat, which is a lockState of its own; the hall
+// decides who gets one (hall_place.go), passes messages on to the seat they are about, and makes one actor of them to the outside
+// (hall_effects.go). Like lockState it is pure.
+type hall struct {
+	// fixed at construction
+	policy  *Policy
+	address *Address
+	self    *actor.PID
+
+	queue requestQueue // waiting for a seat
+	first *seat        // the seats, oldest first
+	last  *seat
+	seats int
+	desk  lockState // inspects and force-releases, and answers releases of what nobody holds
+	turns yield     // the process stays out between turns as one
+
+	listeners map[string]*listeners
+	guarded   map[string]int // actors that wait or hold, by how many seats
+	alarmAt   time.Duration
+	told      time.Duration // what the shell's timer is set to
+	closing   bool
+	retiring  bool
+	again     []again // steps that follow from the one at hand
+	atHand    *lockState
+	holding   int // seats with a grant
+	effects   []effect
+}
+
+// seat is one contender or grant.
+type seat struct {
+	lockState
+	prev, next *seat
+	shared     bool // by all of the watchdog's holders
+	gone       bool
+}
+
+// listeners are the seats that want to hear of one channel.
+type listeners struct {
+	seats []*lockState
+	ready bool
+}
+
+// again is a step of a seat that follows from another's.
+type again struct {
+	seat    *lockState
+	message any
+}
+
+func (h *hall) init(policy *Policy, address *Address) {
+	h.policy, h.address, h.alarmAt, h.told = policy, address, never, never
+	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
+	h.desk.init(policy, address)
+}
+
+// step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
+func (h *hall) step(now time.Duration, message any) []effect {
+	h.receive(now, message)
+	h.seatWaiters(now)
+	h.promote(now)
+	h.settleEnd()
+	h.setAlarm()
+	return h.takeEffects()
+}
+
+func (h *hall) start(self *actor.PID) { h.self, h.desk.self = self, self }
+
+func (h *hall) room() *[]effect { return &h.effects }
+
+func (h *hall) takeEffects() []effect {
+	effects := h.effects
+	h.effects = nil
+	return effects
+}
+
+func (h *hall) receive(now time.Duration, message any) {
+	switch m := message.(type) {
+	case *Request:
+		h.onRequest(now, m)
+	case cancelRequest:
+		h.onCancel(now, m)
+	case *callDone:
+		h.pass(now, m.call.home, m)
+	case grantDue:
+		h.pass(now, m.grant.home, m)
+	case grantGone:
+		h.pass(now, m.grant.home, m)
+	case channelReady:
+		h.hear(now, m.channel, true, m)
+	case channelMessage:
+		h.hear(now, m.channel, false, m)
+	case alarm:
+		h.onAlarm(now, m)
+	case requesterGone:
+		h.onRequesterGone(now, m)
+	case tryRetire:
+		h.retiring = true
+	case closeLock:
+		h.onClose(now, m)
+	}
+}
+
+func (h *hall) onRequest(now time.Duration, r *Request) {
+	switch r.do {
+	case opAcquire:
+		h.onAcquire(now, r)
+	case opRelease, opExtend:
+		r.home = h.homeOf(r)
+		h.pass(now, r.home, r)
+	default:
+		r.home = &h.desk
+		if r.do == opForceRelease {
+			r.targets = h.grants()
+		}
+		h.pass(now, r.home, r)
+	}
+}
+
+// homeOf is the seat of the lease that a release or extend names; the desk answers for what nobody holds.
+func (h *hall) homeOf(r *Request) *lockState {
+	if r.hold != nil {
+		return r.hold.grant.home
+	}
+	for s := h.first; s != nil; s = s.next {
+		if s.holdOf(r) != nil {
+			return &s.lockState
+		}
+	}
+	return &h.desk
+}
+
+func (h *hall) onCancel(now time.Duration, m cancelRequest) {
+	switch r := m.request; {
+	case h.queue.remove(r):
+		r.err = h.waitError(now, r, m.cause)
+		h.answer(r)
+	case r.home != nil:
+		h.pass(now, r.home, m)
+	}
+}
+
+// hear passes news of a channel on to who listens.
+func (h *hall) hear(now time.Duration, channel string, ready bool, message any) {
+	l := h.listeners[channel]
+	if l == nil {
+		return
+	}
+	l.ready = l.ready || ready
+	for _, s := range slices.Clone(l.seats) {
+		h.pass(now, s, message)
+	}
+}
+
+func (h *hall) onAlarm(now time.Duration, m alarm) {
+	h.told, h.alarmAt = never, never
+	h.each(func(s *lockState) {
+		if s.alarmAt <= now {
+			h.pass(now, s, m)
+		}
+		h.alarmAt = min(h.alarmAt, s.alarmAt)
+	})
+}
+
+func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
+	delete(h.guarded, m.pid.String())
+	for r := h.queue.front(); r != nil; {
+		gone := r
+		if r = r.next; gone.requester != nil && gone.requester.Equal(m.pid) {
+			h.queue.remove(gone)
+		}
+	}
+	h.each(func(s *lockState) { h.pass(now, s, m) })
+}
+
+func (h *hall) onClose(now time.Duration, m closeLock) {
+	h.closing = true
+	for r := h.queue.front(); r != nil; r = h.queue.front() {
+		h.queue.remove(r)
+		r.err = r.because(protocol.ErrClosed)
+		h.answer(r)
+	}
+	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
+		prev := s.prev
+		h.pass(now, &s.lockState, m)
+		s = prev
+	}
+	h.pass(now, &h.desk, m)
+}
+
+// each calls f for the desk and every seat; f may end the one at hand.
+func (h *hall) each(f func(s *lockState)) {
+	f(&h.desk)
+	for s := h.first; s != nil; {
+		next := s.next
+		f(&s.lockState)
+		s = next
+	}
+}
+
+// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (h *hall) settleEnd() {
+	idle := h.idle()
+	switch {
+	case idle && (h.retiring || h.closing):
+		h.effects = append(h.effects, effect{do: doStop})
+	case h.retiring:
+		h.effects = append(h.effects, effect{do: doStay})
+	}
+	h.retiring = false
+}
+
+// idle reports that nothing would be missed if this actor stopped.
+func (h *hall) idle() bool { return h.seats == 0 && h.queue.len == 0 && h.desk.idle() }
+
+// setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
+func (h *hall) setAlarm() {
+	if h.alarmAt < h.told || h.idle() && h.told != never {
+		if h.idle() {
+			h.alarmAt = never
+		}
+		h.told = h.alarmAt
+		h.effects = append(h.effects, effect{do: doAlarm, at: h.told})
+	}
+}
+
+// distrust starts the seat at hand over after a panic.
+func (h *hall) distrust(now time.Duration) []effect {
+	h.again = nil
+	if s := h.atHand; s != nil {
+		h.atHand = nil
+		h.absorb(now, s, s.distrust(now))
+	}
+	h.setAlarm()
+	return h.takeEffects()
+}
+
+// waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+func (h *hall) waitingOf(pid *actor.PID, id uint64) *Request {
+	for r := h.queue.front(); r != nil; r = r.next {
+		if r.requester != nil && r.requester.Equal(pid) && r.id == id {
+			return r
+		}
+	}
+	for s := h.first; s != nil; s = s.next {
+		if r := s.waitingOf(pid, id); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// forget takes a request out that was answered by somebody else.
+func (h *hall) forget(r *Request) {
+	if !h.queue.remove(r) && r.home != nil {
+		r.home.queue.remove(r)
+	}
+}

@@ -1,0 +1,70 @@
+package scripts
+
+import (
+	_ "embed"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+var (
+	//go:embed fair_acquire.lua
+	fairAcquireLua string
+	//go:embed fair_release.lua
+	fairReleaseLua string
+	//go:embed fair_inspect.lua
+	fairInspectLua string
+	//go:embed fair_force_release.lua
+	fairForceReleaseLua string
+
+	fairAcquire      = load("fair_acquire", fairAcquireLua)
+	fairRelease      = load("fair_release", fairReleaseLua)
+	fairInspect      = load("fair_inspect", fairInspectLua)
+	fairForceRelease = load("fair_force_release", fairForceReleaseLua)
+)
+
+// FairLock grants in the order of queueing, across processes.
+var FairLock = &Kind{
+	Name:         protocol.KindFair,
+	Family:       Fair,
+	Queued:       true,
+	Owned:        true,
+	Channel:      WaiterChannel,
+	Acquire:      acquireFair,
+	Release:      releaseFair,
+	Renew:        renewLocks,
+	Inspect:      inspectFair,
+	ForceRelease: forceReleaseFair,
+}
+
+func acquireFair(s *Site, raw string, t Terms) Call {
+	place := "new"
+	switch {
+	case t.Try:
+		place = "try"
+	case t.Standing:
+		place = "kept"
+	}
+	c := newCall(fairAcquire, 4, 8, 2)
+	c.Command = append(c.Command, raw, queueKey(raw), timeoutKey(raw), waitingKey(raw),
+		t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), place, s.FairWait.Milliseconds(), s.Runtime, s.Lease.Milliseconds())
+	return c
+}
+
+func releaseFair(s *Site, raw string, t Terms) Call {
+	c := newCall(fairRelease, 5, 5, -1)
+	c.Command = append(c.Command, raw, queueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw),
+		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds())
+	return c
+}
+
+func inspectFair(raw string) Call {
+	c := newCall(fairInspect, 2, 0, -1)
+	c.Command = append(c.Command, raw, queueKey(raw))
+	return c
+}
+
+func forceReleaseFair(s *Site, raw string) Call {
+	c := newCall(fairForceRelease, 5, 2, 1)
+	c.Command = append(c.Command, raw, queueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw), s.Publish, nil)
+	return c
+}

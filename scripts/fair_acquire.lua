@@ -1,0 +1,58 @@
+-- fair_acquire: take the lock for a grant if it is free and nobody is before it, else stand in the queue. A repeat is granted
+-- again and counts once, or finds its place kept; a place that was lost is taken anew, at the end.
+--
+-- KEYS[1] lock        hash  {name}
+-- KEYS[2] queue       list  redisson_lock_queue:{name}
+-- KEYS[3] timeouts    zset  redisson_lock_timeout:{name}
+-- KEYS[4] waiting     hash  holdfast_waiting:{name}, runtime -> ms until which it is known to live
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[5] place       try (do not queue) | new | kept (it should stand in the queue)
+-- ARGV[6] wait        ms that a place in the queue is kept for, Redisson's fairLockWaitTimeout
+-- ARGV[7] runtime     our UUID
+-- ARGV[8] stay        ms that this runtime is known to live from now on
+--
+-- Returns grant (granted) | {ttl, holder or '', state} (busy): state 0 not queued, 1 queued, 2 queued anew | error LATE ms
+-- | error FOREIGN text
+local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+-- @include lib/in_time.lua
+-- @include lib/fair_queue.lua
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('hexists', lock, 'mode') == 1 then
+  return redis.error_reply('FOREIGN the key holds a read/write lock')
+end
+local now = server_now()
+local head = drop_stale(queue, timeouts, waiting, now)
+local ttl = redis.call('pttl', lock)
+if ttl == -2 and (not head or head == grant) then
+  take(lock, queue, timeouts, waiting, grant, lease, wait)
+  return grant
+end
+if redis.call('hexists', lock, grant) == 1 then
+  if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
+  return grant
+end
+
+local state, score = 0, redis.call('zscore', timeouts, grant)
+if place ~= 'try' then
+  state = (place == 'kept' and not score) and 2 or 1
+  if not score then
+    local last = redis.call('lindex', queue, -1)
+    local ahead = last and redis.call('zscore', timeouts, last)
+    score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
+    redis.call('rpush', queue, grant)
+  end
+  score = math.max(tonumber(score), now + stay + 10000)
+  redis.call('zadd', timeouts, string.format('%.0f', score), grant)
+  redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
+  local top = redis.call('zrange', timeouts, -1, -1, 'withscores')
+  redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
+end
+local holder = want_holder == '1' and redis.call('hkeys', lock)[1]
+return {math.max(ttl, -1), holder or '', state}

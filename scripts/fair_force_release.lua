@@ -1,0 +1,27 @@
+-- fair_force_release: free the lock whoever holds it, and wake the next in the queue. Not repeatable: a repeat could hit the next
+-- holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+--
+-- KEYS[1] lock      hash     {name}
+-- KEYS[2] queue     list     redisson_lock_queue:{name}
+-- KEYS[3] timeouts  zset     redisson_lock_timeout:{name}
+-- KEYS[4] waiting   hash     holdfast_waiting:{name}
+-- KEYS[5] channel   channel  redisson_lock__channel:{name}, ":owner" follows
+-- ARGV[1] publish   PUBLISH or SPUBLISH
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+--
+-- Returns 1 (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
+local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local publish, not_after = ARGV[1], ARGV[2]
+-- @include lib/in_time.lua
+-- @include lib/fair_queue.lua
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('exists', lock) == 0 then return 0 end
+if redis.call('hexists', lock, 'mode') == 1 then
+  return redis.error_reply('FOREIGN the key holds a read/write lock')
+end
+redis.call('del', lock)
+local head = drop_stale(queue, timeouts, waiting, server_now())
+if head then redis.call(publish, channel .. ':' .. head, '0') end
+return 1

@@ -1,0 +1,43 @@
+-- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all, else wake the
+-- next. A grant that waits instead is taken out of the queue. A repeat changes nothing.
+-- DEL comes first: it grows no memory, so unlocking works at maxmemory.
+--
+-- KEYS[1] lock       hash     {name}
+-- KEYS[2] queue      list     redisson_lock_queue:{name}
+-- KEYS[3] timeouts   zset     redisson_lock_timeout:{name}
+-- KEYS[4] waiting    hash     holdfast_waiting:{name}
+-- KEYS[5] channel    channel  redisson_lock__channel:{name}, ":owner" follows
+-- ARGV[1] grant      owner field, runtimeUUID:number
+-- ARGV[2] publish    PUBLISH or SPUBLISH
+-- ARGV[3] heir       owner field of our first waiter, or ''
+-- ARGV[4] heir_lease ms
+-- ARGV[5] wait       ms that a place in the queue is kept for
+--
+-- Returns the number of subscribers that were told | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- @include lib/fair_queue.lua
+
+local function wake(head)
+  if not head then return 0 end
+  return redis.call(publish, channel .. ':' .. head, '0')
+end
+
+local now = server_now()
+if redis.call('hexists', lock, grant) == 0 then
+  if redis.call('zscore', timeouts, grant) and leave(queue, timeouts, waiting, grant, wait) and redis.call('exists', lock) == 0 then
+    wake(drop_stale(queue, timeouts, waiting, now))
+  end
+  if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
+    if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
+    return {0, heir}
+  end
+  return nil
+end
+redis.call('del', lock)
+local head = drop_stale(queue, timeouts, waiting, now)
+if head and head == heir then
+  take(lock, queue, timeouts, waiting, heir, heir_lease, wait)
+  return {1, heir}
+end
+return wake(head)

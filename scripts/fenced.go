@@ -1,0 +1,54 @@
+package scripts
+
+import (
+	_ "embed"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+var (
+	//go:embed fenced_acquire.lua
+	fencedAcquireLua string
+	//go:embed fenced_pass.lua
+	fencedPassLua string
+	//go:embed fenced_inspect.lua
+	fencedInspectLua string
+
+	fencedAcquire = load("fenced_acquire", fencedAcquireLua)
+	fencedPass    = load("fenced_pass", fencedPassLua)
+	fencedInspect = load("fenced_inspect", fencedInspectLua)
+)
+
+// FencedLock is the lock whose holders have fencing tokens.
+var FencedLock = &Kind{
+	Name:         protocol.KindFenced,
+	Family:       Fenced,
+	Handoff:      true,
+	Owned:        true,
+	Tokens:       true,
+	Channel:      Lock.Channel,
+	Acquire:      acquireFenced,
+	Release:      releaseLock,
+	Pass:         passFenced,
+	Renew:        renewLocks,
+	Inspect:      inspectFenced,
+	ForceRelease: forceReleaseLock,
+}
+
+func acquireFenced(s *Site, raw string, t Terms) Call {
+	c := newCall(fencedAcquire, 2, 5, 2)
+	c.Command = append(c.Command, raw, tokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
+	return c
+}
+
+func passFenced(s *Site, raw string, t Terms) Call {
+	c := newCall(fencedPass, 2, 5, 3)
+	c.Command = append(c.Command, raw, tokenKey(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Tokens)
+	return c
+}
+
+func inspectFenced(raw string) Call {
+	c := newCall(fencedInspect, 2, 0, -1)
+	c.Command = append(c.Command, raw, tokenKey(raw))
+	return c
+}

@@ -1,0 +1,33 @@
+-- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A repeat of the same attempt is
+-- granted again, and counts once; its tokens are new ones.
+--
+-- KEYS[1] lock        hash    {name}
+-- KEYS[2] counter     string  redisson_lock_token:{name}
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[5] tokens      how many
+--
+-- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+local lock, counter = KEYS[1], KEYS[2]
+local grant, lease, not_after, want_holder, tokens = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- @include lib/in_time.lua
+-- @include lib/tokens.lua
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 then
+  if redis.call('hexists', lock, 'mode') == 1 then
+    return redis.error_reply('FOREIGN the key holds a read/write lock')
+  end
+  local ttl = redis.call('pttl', lock)
+  if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
+  return ttl
+end
+local first, last = take_tokens(counter, tonumber(tokens))
+if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+  redis.call('hset', lock, grant, 1)
+  redis.call('pexpire', lock, lease)
+end
+return {grant, first, last}

@@ -1,0 +1,119 @@
+package scripts
+
+import (
+	_ "embed"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+var (
+	//go:embed read_acquire.lua
+	readAcquireLua string
+	//go:embed read_release.lua
+	readReleaseLua string
+	//go:embed read_renew.lua
+	readRenewLua string
+	//go:embed write_acquire.lua
+	writeAcquireLua string
+	//go:embed write_release.lua
+	writeReleaseLua string
+	//go:embed write_pass.lua
+	writePassLua string
+	//go:embed read_write_force_release.lua
+	readWriteForceReleaseLua string
+
+	readAcquire           = load("read_acquire", readAcquireLua)
+	readRelease           = load("read_release", readReleaseLua)
+	readRenew             = load("read_renew", readRenewLua)
+	writeAcquire          = load("write_acquire", writeAcquireLua)
+	writeRelease          = load("write_release", writeReleaseLua)
+	writePass             = load("write_pass", writePassLua)
+	readWriteForceRelease = load("read_write_force_release", readWriteForceReleaseLua)
+)
+
+// ReadLock is the half of a read/write lock that is held beside other readers.
+var ReadLock = &Kind{
+	Name:         protocol.KindRead,
+	Family:       ReadWrite,
+	Handoff:      true,
+	Beside:       true,
+	Shared:       true,
+	Owned:        true,
+	Channel:      readWriteChannel,
+	Acquire:      acquireRead,
+	Release:      releaseRead,
+	Renew:        renewReads,
+	Inspect:      inspectLock,
+	ForceRelease: forceReleaseRead,
+}
+
+// WriteLock is the half of a read/write lock that is held alone.
+var WriteLock = &Kind{
+	Name:         protocol.KindWrite,
+	Family:       ReadWrite,
+	Handoff:      true,
+	Owned:        true,
+	Suffix:       ":write",
+	Channel:      readWriteChannel,
+	Acquire:      acquireWrite,
+	Release:      releaseWrite,
+	Pass:         passWrite,
+	Renew:        renewLocks,
+	Inspect:      inspectLock,
+	ForceRelease: forceReleaseWrite,
+}
+
+func acquireRead(_ *Site, raw string, t Terms) Call {
+	c := newCall(readAcquire, 2, 4, 2)
+	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
+	return c
+}
+
+func releaseRead(s *Site, raw string, t Terms) Call {
+	c := newCall(readRelease, 3, 3, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeoutKey(raw, t.Grant), t.Grant, s.Publish, suffixed(raw))
+	return c
+}
+
+func renewReads(_ *Site, raws, grants []string, lease time.Duration) Call {
+	c := newCall(readRenew, 2*len(raws), 2+len(grants), 1)
+	for i, raw := range raws {
+		c.Command = append(c.Command, raw, readTimeoutKey(raw, grants[i]))
+	}
+	c.Command = append(c.Command, lease.Milliseconds(), nil)
+	for _, grant := range grants {
+		c.Command = append(c.Command, grant)
+	}
+	return c
+}
+
+func forceReleaseRead(s *Site, raw string) Call { return forceReleaseReadWrite(s, raw, "read", "0") }
+
+func acquireWrite(_ *Site, raw string, t Terms) Call {
+	c := newCall(writeAcquire, 1, 4, 2)
+	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
+	return c
+}
+
+func releaseWrite(s *Site, raw string, t Terms) Call {
+	c := newCall(writeRelease, 2, 2, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), t.Grant, s.Publish)
+	return c
+}
+
+func passWrite(_ *Site, raw string, t Terms) Call {
+	c := newCall(writePass, 1, 4, 3)
+	c.Command = append(c.Command, raw, t.From, t.Grant, t.Lease.Milliseconds(), nil)
+	return c
+}
+
+func forceReleaseWrite(s *Site, raw string) Call { return forceReleaseReadWrite(s, raw, "write", "1") }
+
+func forceReleaseReadWrite(s *Site, raw, mode, message string) Call {
+	c := newCall(readWriteForceRelease, 2, 4, 1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), s.Publish, nil, mode, message)
+	return c
+}
+
+func readWriteChannel(raw, _ string) string { return ReadWriteChannel(raw) }

@@ -1,0 +1,24 @@
+-- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a repeat
+-- could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+--
+-- KEYS[1] lock      hash     {name}, with mode
+-- KEYS[2] channel   channel  redisson_rwlock:{name}
+-- ARGV[1] publish   PUBLISH or SPUBLISH
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] wanted    read or write
+-- ARGV[4] message   0 (wake one) or 1 (wake all)
+--
+-- Returns 1 (it was held so) | 0 (it was not) | error LATE ms | error FOREIGN text
+local lock, channel = KEYS[1], KEYS[2]
+local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- @include lib/in_time.lua
+-- @include lib/read_write.lua
+
+local late = in_time(not_after)
+if late then return late end
+local mode = mode_of(lock)
+if mode == 'other' then return not_read_write() end
+if mode ~= wanted then return 0 end
+redis.call('del', lock)
+redis.call(publish, channel, message)
+return 1

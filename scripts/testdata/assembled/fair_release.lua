@@ -1,0 +1,103 @@
+-- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all, else wake the
+-- next. A grant that waits instead is taken out of the queue. A repeat changes nothing.
+-- DEL comes first: it grows no memory, so unlocking works at maxmemory.
+--
+-- KEYS[1] lock       hash     {name}
+-- KEYS[2] queue      list     redisson_lock_queue:{name}
+-- KEYS[3] timeouts   zset     redisson_lock_timeout:{name}
+-- KEYS[4] waiting    hash     holdfast_waiting:{name}
+-- KEYS[5] channel    channel  redisson_lock__channel:{name}, ":owner" follows
+-- ARGV[1] grant      owner field, runtimeUUID:number
+-- ARGV[2] publish    PUBLISH or SPUBLISH
+-- ARGV[3] heir       owner field of our first waiter, or ''
+-- ARGV[4] heir_lease ms
+-- ARGV[5] wait       ms that a place in the queue is kept for
+--
+-- Returns the number of subscribers that were told | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped;
+-- ours is a hash that says until when a runtime with waiters is known to live. Times are the server's.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- lives: nobody knows of runtimes that say nothing of themselves, which are Redisson's.
+local function lives(owner, waiting, now)
+  local runtime = string.match(owner, '^(.*):')
+  local till = runtime and redis.call('hget', waiting, runtime)
+  return not till or tonumber(till) > now
+end
+
+-- drop_stale takes away waiters at the head that have gone, and returns the head that is left. A score may come from a clock that
+-- is wrong by some seconds.
+local function drop_stale(queue, timeouts, waiting, now)
+  for _ = 1, 1000 do
+    local head = redis.call('lindex', queue, 0)
+    if not head then return nil end
+    local score = redis.call('zscore', timeouts, head)
+    if lives(head, waiting, now) and not (score and tonumber(score) + 10000 <= now) then return head end
+    redis.call('lpop', queue)
+    redis.call('zrem', timeouts, head)
+  end
+  return redis.call('lindex', queue, 0)
+end
+
+-- tidy leaves nothing of ours behind when nobody waits.
+local function tidy(queue, waiting)
+  if redis.call('exists', queue) == 0 then redis.call('del', waiting) end
+end
+
+-- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does.
+local function move_up(timeouts, owners, wait)
+  for _, owner in ipairs(owners) do
+    if redis.call('zscore', timeouts, owner) then redis.call('zincrby', timeouts, -tonumber(wait), owner) end
+  end
+end
+
+-- take gives the lock to a grant that is the head, or to whom nobody is before.
+local function take(lock, queue, timeouts, waiting, grant, lease, wait)
+  if redis.call('lindex', queue, 0) == grant then redis.call('lpop', queue) end
+  redis.call('zrem', timeouts, grant)
+  move_up(timeouts, redis.call('zrange', timeouts, 0, -1), wait)
+  redis.call('hset', lock, grant, 1)
+  redis.call('pexpire', lock, lease)
+  tidy(queue, waiting)
+end
+
+-- leave takes a waiter out of the queue; true if it was the head.
+local function leave(queue, timeouts, waiting, grant, wait)
+  local place = redis.call('lpos', queue, grant, 'rank', -1) -- mostly those leave who came last
+  if place then
+    move_up(timeouts, redis.call('lrange', queue, place + 1, -1), wait)
+    redis.call('lrem', queue, -1, grant)
+  end
+  redis.call('zrem', timeouts, grant)
+  tidy(queue, waiting)
+  return place == 0
+end
+
+local function wake(head)
+  if not head then return 0 end
+  return redis.call(publish, channel .. ':' .. head, '0')
+end
+
+local now = server_now()
+if redis.call('hexists', lock, grant) == 0 then
+  if redis.call('zscore', timeouts, grant) and leave(queue, timeouts, waiting, grant, wait) and redis.call('exists', lock) == 0 then
+    wake(drop_stale(queue, timeouts, waiting, now))
+  end
+  if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
+    if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
+    return {0, heir}
+  end
+  return nil
+end
+redis.call('del', lock)
+local head = drop_stale(queue, timeouts, waiting, now)
+if head and head == heir then
+  take(lock, queue, timeouts, waiting, heir, heir_lease, wait)
+  return {1, heir}
+end
+return wake(head)

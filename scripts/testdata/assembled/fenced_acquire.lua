@@ -1,0 +1,51 @@
+-- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A repeat of the same attempt is
+-- granted again, and counts once; its tokens are new ones.
+--
+-- KEYS[1] lock        hash    {name}
+-- KEYS[2] counter     string  redisson_lock_token:{name}
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[5] tokens      how many
+--
+-- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+local lock, counter = KEYS[1], KEYS[2]
+local grant, lease, not_after, want_holder, tokens = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+-- tokens: take a block of n fencing tokens, {first, last}. They follow the server's clock in microseconds, so they increase over a
+-- restart without persistence and over a failover that lost the counter, and they continue from what Redisson's INCR has left.
+local function take_tokens(counter, n)
+  local t = redis.call('time')
+  local least = tonumber(redis.call('get', counter) or '0') + 1
+  local last = math.max(least, t[1] * 1000000 + t[2])
+  local first = math.max(least, last - n + 1)
+  redis.call('set', counter, string.format('%.0f', last))
+  return string.format('%.0f', first), string.format('%.0f', last)
+end
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 then
+  if redis.call('hexists', lock, 'mode') == 1 then
+    return redis.error_reply('FOREIGN the key holds a read/write lock')
+  end
+  local ttl = redis.call('pttl', lock)
+  if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
+  return ttl
+end
+local first, last = take_tokens(counter, tonumber(tokens))
+if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+  redis.call('hset', lock, grant, 1)
+  redis.call('pexpire', lock, lease)
+end
+return {grant, first, last}

@@ -1,0 +1,30 @@
+-- read_release: end one reader's hold, and free the lock after the last that lives, waking the waiters. A repeat changes nothing.
+--
+-- KEYS[1] lock    hash     {name}, with mode
+-- KEYS[2] channel channel  redisson_rwlock:{name}
+-- KEYS[3] timeout string   {name}:grant:rwlock_timeout:1
+-- ARGV[1] grant   owner field, runtimeUUID:number
+-- ARGV[2] publish PUBLISH or SPUBLISH
+-- ARGV[3] prefix  {name}, with which the other readers' timeout keys begin
+--
+-- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+local lock, channel, timeout = KEYS[1], KEYS[2], KEYS[3]
+local grant, publish, prefix = ARGV[1], ARGV[2], ARGV[3]
+
+if redis.call('hexists', lock, grant) == 0 then return nil end
+redis.call('hdel', lock, grant)
+redis.call('del', timeout)
+if redis.call('hget', lock, 'mode') == 'write' then return 0 end
+
+local longest, fields = 0, redis.call('hgetall', lock)
+for i = 1, #fields, 2 do
+  for n = tonumber(fields[i + 1]) or 0, 1, -1 do
+    longest = math.max(longest, redis.call('pttl', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
+  end
+end
+if longest > 0 then
+  redis.call('pexpire', lock, longest)
+  return 0
+end
+redis.call('del', lock)
+return redis.call(publish, channel, '0')

@@ -1,0 +1,34 @@
+-- write_pass: hand the lock from one writer to the next one of the same process, with a fresh lease and without a wake-up. A repeat
+-- finds the new grant in place and begins its lease anew.
+--
+-- KEYS[1] lock      hash  {name}, with mode
+-- ARGV[1] from      owner field of the grant that ends
+-- ARGV[2] grant     owner field of the grant that begins
+-- ARGV[3] lease     ms
+-- ARGV[4] not_after ms of server time; later, the attempt is refused
+--
+-- Returns grant (passed) | nil (neither grant holds the lock alone) | error LATE ms
+local lock = KEYS[1]
+local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('hexists', lock, grant) == 0 then
+  if redis.call('hexists', lock, from) == 0 or redis.call('hlen', lock) ~= 2 then return nil end
+  redis.call('hset', lock, grant, 1)
+  redis.call('hdel', lock, from)
+elseif redis.call('pttl', lock) >= tonumber(lease) then
+  return grant -- a late copy must not shorten what was prolonged since
+end
+redis.call('pexpire', lock, lease)
+return grant

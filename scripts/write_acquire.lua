@@ -1,0 +1,24 @@
+-- write_acquire: take the lock alone if nobody holds it. A repeat of the same attempt is granted again, and counts once.
+--
+-- KEYS[1] lock        hash  {name}, with mode
+-- ARGV[1] grant       owner field, runtimeUUID:number:write
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+--
+-- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
+local lock = KEYS[1]
+local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- @include lib/in_time.lua
+-- @include lib/read_write.lua
+
+local late = in_time(not_after)
+if late then return late end
+local mode = mode_of(lock)
+if mode == 'other' then return not_read_write() end
+if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, want_holder) end
+if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+  redis.call('hset', lock, 'mode', 'write', grant, 1)
+  redis.call('pexpire', lock, lease)
+end
+return grant

@@ -1,0 +1,25 @@
+-- write_pass: hand the lock from one writer to the next one of the same process, with a fresh lease and without a wake-up. A repeat
+-- finds the new grant in place and begins its lease anew.
+--
+-- KEYS[1] lock      hash  {name}, with mode
+-- ARGV[1] from      owner field of the grant that ends
+-- ARGV[2] grant     owner field of the grant that begins
+-- ARGV[3] lease     ms
+-- ARGV[4] not_after ms of server time; later, the attempt is refused
+--
+-- Returns grant (passed) | nil (neither grant holds the lock alone) | error LATE ms
+local lock = KEYS[1]
+local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- @include lib/in_time.lua
+
+local late = in_time(not_after)
+if late then return late end
+if redis.call('hexists', lock, grant) == 0 then
+  if redis.call('hexists', lock, from) == 0 or redis.call('hlen', lock) ~= 2 then return nil end
+  redis.call('hset', lock, grant, 1)
+  redis.call('hdel', lock, from)
+elseif redis.call('pttl', lock) >= tonumber(lease) then
+  return grant -- a late copy must not shorten what was prolonged since
+end
+redis.call('pexpire', lock, lease)
+return grant
