@@ -60,7 +60,7 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 }
 
 // Token is the fencing token of a fenced lock; 0 for other kinds.
-func (l *Lease) Token() int64 { return 0 }
+func (l *Lease) Token() int64 { return l.hold.Token() }
 
 // ID is the owner field in Redis. Local holders of one turn share it.
 func (l *Lease) ID() string { return l.hold.ID() }

@@ -37,7 +37,7 @@ func (l *Lock) Name() string { return l.address.Name }
 func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
 
 func (l *Lock) same(other *Lock) bool {
-	return l.rt == other.rt && l.address.Kind == other.address.Kind && l.address.Raw == other.address.Raw
+	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
 }
 
 // Acquire waits for the lock until ctx ends. Waiters of this process are served in order of arrival. When ctx ends, the error
@@ -88,7 +88,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 	case o.lease && o.Lease == 0:
 		err = actors.CheckLease(0)
 	default:
-		err = l.rt.engine.Check(o.AcquireSpec)
+		err = l.rt.engine.Check(l.address.Kind, &o.AcquireSpec)
 	}
 	if err != nil {
 		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(l.address.Name), err)

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // Options configure a Runtime. The zero value works.
@@ -138,4 +139,13 @@ func WithWait(d time.Duration) AcquireOption {
 // WithOwner says who acquires: see Owner. An Owner of another runtime is ErrInvalid.
 func WithOwner(owner Owner) AcquireOption {
 	return func(o *acquireOptions) { o.Owner = owner }
+}
+
+// Backoff is how long a waiter of a spin lock pauses between attempts: Initial at first, each time Multiplier times as long, Max at
+// most; always with jitter, from half of that up to all of it. Zero fields: 1 ms, 128 ms, 2.
+type Backoff = protocol.Backoff
+
+// WithBackoff is for spin locks; with any other kind it is ErrInvalid.
+func WithBackoff(b Backoff) AcquireOption {
+	return func(o *acquireOptions) { o.Backoff = b }
 }

@@ -117,7 +117,8 @@ func newUUID() string {
 // are gone afterwards), eviction policy, version. The error names everything that is missing. What the user may not read of the
 // server's INFO is not checked.
 func (rt *Runtime) Check(ctx context.Context) error {
-	return rt.engine.CheckServer(ctx, scripts.Lock)
+	return rt.engine.CheckServer(ctx, scripts.Lock, scripts.FairLock, scripts.FencedLock, scripts.SpinLock,
+		scripts.ReadLock, scripts.WriteLock)
 }
 
 // Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns
@@ -138,3 +139,19 @@ func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.
 // 512 bytes, invalid UTF-8, control characters, braces other than exactly one non-empty {tag}) is reported by the first call
 // that would use it, as an error matching ErrInvalid.
 func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }
+
+// FairLock is the lock of this name that is granted in the order of queueing, across goroutines, processes and languages, Redisson's
+// getFairLock. Each waiter stands in Redis' queue, so a lock changes hands at the cost of Redis' round trips. A waiter whose process
+// has died keeps the others waiting for Options.Lease at most while another Holdfast process uses the lock; Redisson's own dead
+// waiters stay for fairLockWaitTimeout.
+func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
+
+// FencedLock is the lock of this name whose leases carry a fencing token (Lease.Token): each holder's is larger than all before it,
+// over processes, restarts without persistence and failovers, as long as the server's clock is not set back. A resource that
+// remembers the largest token it has seen, and refuses smaller ones, is safe from holders that come late (M. Kleppmann, "How to do
+// distributed locking", 2016). Redisson's getFencedLock; after a loss of data its clients may begin again at 1.
+func (rt *Runtime) FencedLock(name string) *Lock { return rt.lock(scripts.FencedLock, name) }
+
+// SpinLock is the lock of this name whose waiters subscribe to nothing and try again and again, see WithBackoff: for very many names
+// that are rarely contended, or servers without pub/sub. Redisson's getSpinLock.
+func (rt *Runtime) SpinLock(name string) *Lock { return rt.lock(scripts.SpinLock, name) }

@@ -37,7 +37,10 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	t.Run("Redisson", func(t *testing.T) {
 		t.Parallel()
 		locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-			lock := newPeer(t, p).RLock(p.Name, 1)
+			if p.Kind.Peer == nil {
+				t.Skip("the peer does not know this kind yet")
+			}
+			lock := p.Kind.Peer(newPeer(t, p), p.Name, 1)
 			showTurnsEnd(t, p, func(ctx context.Context) error {
 				if err := lock.Lock(ctx, 0); err != nil {
 					return err
@@ -107,7 +110,11 @@ func showTurnLength(t *testing.T, p *locktest.Place) {
 		turns = append(turns, end)
 		ids = ids[end:]
 	}
-	assert.Equal(t, []int{5, 5, 5, 5, 5, 5, 5, 5, 1}, turns, "each turn serves as many as it may")
+	if p.Kind.Queued {
+		assert.Len(t, turns, 1+len(waiting), "each holder has a turn of its own")
+	} else {
+		assert.Equal(t, []int{5, 5, 5, 5, 5, 5, 5, 5, 1}, turns, "each turn serves as many as it may")
+	}
 }
 
 // showTurnsEnd has one waiter against a process in which 16 goroutines never let the lock go.

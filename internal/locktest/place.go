@@ -2,6 +2,8 @@ package locktest
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/embedded"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -22,11 +25,24 @@ const Patience = 20 * time.Second
 type Kind struct {
 	Name string
 	Lock func(rt *holdfast.Runtime, name string) *holdfast.Lock
+	Peer func(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock // Redisson's
+	// Queued: Redis keeps the queue, so every holder has a grant of its own.
+	Queued bool
+	// Deaf: waiters are told nothing, they try again and again.
+	Deaf bool
 }
 
 // Kinds are all of them: a new kind needs one row here.
 var Kinds = []Kind{
-	{"lock", (*holdfast.Runtime).Lock},
+	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock},
+	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock},
+	{Name: "spin lock", Lock: (*holdfast.Runtime).SpinLock, Peer: rlock, Deaf: true},
+	{Name: "write lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() }},
+	{Name: "fair lock", Lock: (*holdfast.Runtime).FairLock, Queued: true},
+}
+
+func rlock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {
+	return peer.RLock(name, thread)
 }
 
 // servers are where a promise is shown that needs no faults.
@@ -104,10 +120,11 @@ func (p *Place) Proxied(t *testing.T, options holdfast.Options) (*holdfast.Runti
 	return rt, proxy
 }
 
-// Fields are the lock's holders in Redis, with their counts; empty: it is free.
+// Fields are the lock's holders in Redis, with their counts; empty: it is free. The mode of a read/write lock is not among them.
 func (p *Place) Fields(t *testing.T) map[string]string {
 	fields, err := p.Redis.HGetAll(context.Background(), p.Name).Result()
 	assert.NoError(t, err)
+	delete(fields, "mode")
 	return fields
 }
 
@@ -116,6 +133,13 @@ func (p *Place) Exists(t *testing.T) bool {
 	n, err := p.Redis.Exists(context.Background(), p.Name).Result()
 	assert.NoError(t, err)
 	return n > 0
+}
+
+// Keys are all keys on the server, but for the counters of fenced locks, which stay.
+func (p *Place) Keys(t *testing.T) []string {
+	keys, err := p.Redis.Keys(context.Background(), "*").Result()
+	assert.NoError(t, err)
+	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "redisson_lock_token:") })
 }
 
 // WaitForWaiting returns when that many acquires of the runtime, or more, wait for the lock.
@@ -131,8 +155,16 @@ func (p *Place) WaitForWaiting(t *testing.T, rt *holdfast.Runtime, n int) {
 func (p *Place) WaitForWaiter(t *testing.T, rt *holdfast.Runtime) {
 	t.Helper()
 	p.WaitForWaiting(t, rt, 1)
-	channel := "redisson_lock__channel:{" + p.Name + "}"
+	p.WaitForListener(t)
+}
+
+// WaitForListener returns when somebody listens for a release of the lock.
+func (p *Place) WaitForListener(t *testing.T) {
+	t.Helper()
+	if p.Kind.Deaf {
+		return
+	}
 	Await(t, "a subscription", func() bool {
-		return p.Redis.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
+		return len(p.Redis.PubSubChannels(context.Background(), "*{"+p.Name+"}*").Val()) > 0
 	})
 }
