@@ -38,11 +38,15 @@ var Kinds = []Kind{
 	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock},
 	{Name: "spin lock", Lock: (*holdfast.Runtime).SpinLock, Peer: rlock, Deaf: true},
 	{Name: "write lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() }},
-	{Name: "fair lock", Lock: (*holdfast.Runtime).FairLock, Queued: true},
+	{Name: "fair lock", Lock: (*holdfast.Runtime).FairLock, Peer: fairLock, Queued: true},
 }
 
 func rlock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {
 	return peer.RLock(name, thread)
+}
+
+func fairLock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {
+	return peer.RFairLock(name, thread)
 }
 
 // servers are where a promise is shown that needs no faults.

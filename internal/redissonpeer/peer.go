@@ -1,6 +1,6 @@
-// Package redissonpeer is a lock client that behaves on the wire as Redisson 4.7 does with its RLock, for
-// tests that let another implementation share locks with it. It is written from a description of the wire
-// format; it knows a single server, and nothing of fair, fenced, spin or read/write locks.
+// Package redissonpeer is a lock client that behaves on the wire as Redisson 4.7 does with its RLock and fair
+// lock, for tests that let another implementation share locks with it. It is written from a description of
+// the wire format; it knows a single server.
 //
 // It keeps to what Redisson does even where that is not wise: an acquire is no idempotent request, a waiter
 // that loses its message sleeps until the lock's TTL is over, and a holder is not told of a lost lock.
@@ -35,6 +35,9 @@ const (
 type Config struct {
 	Watchdog time.Duration // lease of a lock taken without one, renewed every third of it; default 30 s
 	Batch    int           // locks renewed by one script call; default 100
+	FairWait time.Duration // how long a place in the queue of a fair lock is kept; default 5 min
+
+	ClockAhead time.Duration // how far the client's clock is wrong
 }
 
 // Wakeups tells what made waiters try again.
@@ -48,6 +51,8 @@ type Peer struct {
 	client   redis.UniversalClient
 	id       string
 	watchdog *watchdog
+
+	fairWait, clockAhead time.Duration
 
 	byMessage, byTTL, malformed atomic.Int64
 
@@ -64,7 +69,11 @@ func New(client redis.UniversalClient, config Config) *Peer {
 	if config.Batch <= 0 {
 		config.Batch = 100
 	}
+	if config.FairWait <= 0 {
+		config.FairWait = 5 * time.Minute
+	}
 	p := &Peer{
+		fairWait: config.FairWait, clockAhead: config.ClockAhead,
 		client:   client,
 		id:       newUUID(),
 		closed:   make(chan struct{}),
