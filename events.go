@@ -13,6 +13,8 @@ type (
 	RenewFailed = protocol.RenewFailed
 	// Reconnected: the connection for unlock messages is back; all who wait try again.
 	Reconnected = protocol.Reconnected
+	// QueueLost: a waiter of a fair lock was thrown out of the queue, and stands at its end now.
+	QueueLost = protocol.QueueLost
 	// ActorPanicked: a message made an actor panic; its request was refused, the lock reads its state anew.
 	ActorPanicked = protocol.ActorPanicked
 	// RequestDropped: a message to a lock could not be answered.

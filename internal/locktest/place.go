@@ -101,6 +101,13 @@ func newPlace(t *testing.T, k Kind, addr string) *Place {
 	return &Place{Kind: k, Addr: addr, Name: redistest.Name(t), Redis: NewClient(t, addr)}
 }
 
+// PlaceOf is one kind, by its name, on the server that all tests share.
+func PlaceOf(t *testing.T, kind string) *Place {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
+	require.GreaterOrEqual(t, i, 0, kind)
+	return newPlace(t, Kinds[i], redistest.Shared(t).Addr())
+}
+
 // Another is the same place with another lock name, for a subtest.
 func (p *Place) Another(t *testing.T) *Place {
 	q := *p
