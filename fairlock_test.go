@@ -184,7 +184,9 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		require.NoError(t, err)
 		return state.Queue
 	}
-	locktest.Await(t, "the queue", func() bool { return len(queue()) == 1 })
+	locktest.Await(t, "a waiter that knows its place", func() bool {
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 1
+	})
 	child.Stop()
 	locktest.Release(t, holder)
 	holder = locktest.Acquire(t, rt.FairLock(name)) // past the one that sleeps, when it counts as dead
