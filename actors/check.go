@@ -85,19 +85,20 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 	if err != nil {
 		return []error{err}
 	}
-	raw, first, second := address.Raw, e.id+":"+number, e.policy.NewID()
+	raw, first, second := address.Raw, kind.GrantID(e.id+":"+number), kind.GrantID(e.policy.NewID())
 	calls := []scripts.Call{
 		kind.Acquire(&e.site, raw, scripts.Terms{Grant: first, Lease: checkLease}),
 		kind.Acquire(&e.site, raw, scripts.Terms{Grant: second, Lease: checkLease, WantHolder: true}), // finds it busy
-		kind.Inspect(raw),
 		kind.Renew(&e.site, []string{raw}, []string{first}, checkLease),
 	}
 	if kind.Pass != nil {
 		calls = append(calls, kind.Pass(&e.site, raw, scripts.Terms{From: first, Grant: second, Lease: checkLease}))
 	}
 	calls = append(calls,
-		kind.Release(&e.site, raw, scripts.Terms{Grant: second}), kind.Release(&e.site, raw, scripts.Terms{Grant: first}),
-		kind.ForceRelease(&e.site, raw))
+		kind.Release(&e.site, raw, scripts.Terms{Grant: second}), kind.Release(&e.site, raw, scripts.Terms{Grant: first}))
+	if kind.Inspect != nil {
+		calls = append(calls, kind.Inspect(raw), kind.ForceRelease(&e.site, raw))
+	}
 	for _, call := range calls {
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks

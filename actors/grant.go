@@ -14,7 +14,8 @@ import (
 type Grant struct {
 	// fixed at construction
 	address *Address
-	id      string        // the field in the lock's hash
+	plain   string        // runtimeUUID:number
+	id      string        // made of that: the field in the lock's hash
 	lease   time.Duration // what every renewal sets
 	watched bool          // renewed by the watchdog; otherwise a fixed lease
 	lock    *actor.PID    // the lock actor, to be told of trouble
@@ -45,7 +46,7 @@ func deadlineOf(sent, lease time.Duration) time.Duration { return sent + lease -
 
 func newGrant(s *lockState, t trial, deadline time.Duration) *Grant {
 	g := &Grant{
-		address: s.address, id: t.id, lease: t.lease, watched: t.watched, stale: t.stale, lock: s.self, home: s, longest: t.lease,
+		address: s.address, plain: t.plain, id: t.id, lease: t.lease, watched: t.watched, stale: t.stale, lock: s.self, home: s, longest: t.lease,
 	}
 	g.timer.Value = g
 	g.deadline.Store(int64(deadline))

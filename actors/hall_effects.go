@@ -2,7 +2,6 @@ package actors
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -257,6 +256,3 @@ func (h *hall) waitError(now time.Duration, r *Request, cause error) error {
 func (s *lockState) heldBy(owner protocol.Owner) bool {
 	return !owner.IsZero() && s.phase == held && slices.ContainsFunc(s.holds, func(h *Hold) bool { return h.owner == owner })
 }
-
-// plainID is the number of a grant without what its kind adds to it.
-func plainID(g *Grant) string { return strings.TrimSuffix(g.id, g.address.Kind.Suffix) }

@@ -164,8 +164,8 @@ func (h *hall) newSeat(r *Request) *seat {
 	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
 	for other := h.first; other != nil; other = other.next {
 		if !other.address.Kind.Beside && other.heldBy(r.owner) {
-			s.reserved, s.shared = plainID(other.grant), false // an owner that holds alone keeps its number when it shares
-			other.turn.spent = true                            // nobody may follow it while it shares
+			s.reserved, s.shared = other.grant.plain, false // an owner that holds alone keeps its number when it shares
+			other.turn.spent = true                         // nobody may follow it while it shares
 		}
 	}
 	if h.last == nil {

@@ -57,10 +57,11 @@ func (s *lockState) attempt(now time.Duration) {
 }
 
 func (s *lockState) trialFor(r *Request) trial {
-	t := trial{id: s.reserved, lease: r.lease}
-	if s.reserved = ""; t.id == "" {
-		t.id = s.policy.NewID() + s.address.Kind.Suffix
+	t := trial{plain: s.reserved, lease: r.lease}
+	if s.reserved = ""; t.plain == "" {
+		t.plain = s.policy.NewID()
 	}
+	t.id = s.address.Kind.GrantID(t.plain)
 	if t.lease == 0 {
 		t.lease, t.watched = s.policy.Lease, true
 	}

@@ -93,7 +93,8 @@ type turn struct {
 
 // trial is a grant that Redis has been asked for.
 type trial struct {
-	id       string
+	plain    string // runtimeUUID:number
+	id       string // the owner field made of that
 	lease    time.Duration
 	watched  bool
 	asked    time.Duration // until then a copy of the last attempt may run, if it is not answered

@@ -12,6 +12,7 @@ const (
 	KindFenced Kind = "fenced lock" // grants come with a fencing token, Redisson's getFencedLock
 	KindSpin   Kind = "spin lock"   // waiters try again and again, Redisson's getSpinLock
 	KindRead   Kind = "read lock"   // held beside other readers, Redisson's getReadWriteLock().readLock()
+	KindPermit Kind = "permit"      // of a semaphore, Redisson's getPermitExpirableSemaphore; not in the actor message API
 	KindWrite  Kind = "write lock"  // held alone, Redisson's getReadWriteLock().writeLock()
 )
 

@@ -18,6 +18,12 @@ func readTimeoutKey(raw, grant string) string {
 	return suffixed(raw) + ":" + grant + ":rwlock_timeout:1"
 }
 
+// SemaphoreChannel is where permits are told of that have come free.
+func SemaphoreChannel(raw string) string { return prefixed("redisson_sc", raw) }
+
+// permitsKey has the permits that are out.
+func permitsKey(raw string) string { return suffixed(raw) + ":timeout" }
+
 func queueKey(raw string) string   { return prefixed("redisson_lock_queue", raw) }
 func timeoutKey(raw string) string { return prefixed("redisson_lock_timeout", raw) }
 

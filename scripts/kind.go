@@ -39,8 +39,8 @@ type Kind struct {
 	Spins bool
 	// Tokens: every holder has a fencing token.
 	Tokens bool
-	// Suffix ends the owner fields of this kind.
-	Suffix string
+	// ID makes the owner field of a grant from its runtimeUUID:number; nil: it is that.
+	ID func(plain string) string
 
 	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
 
@@ -57,6 +57,14 @@ func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrit
 
 // TakesTurns reports whether processes have to let one another in: Redis keeps no queue, and there is but one holder at a time.
 func (k *Kind) TakesTurns() bool { return !k.Queued && (!k.Beside || k.Shared) }
+
+// GrantID is the owner field of a grant.
+func (k *Kind) GrantID(plain string) string {
+	if k.ID == nil {
+		return plain
+	}
+	return k.ID(plain)
+}
 
 // Site is what is the same in all calls of one runtime.
 type Site struct {

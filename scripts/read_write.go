@@ -54,7 +54,7 @@ var WriteLock = &Kind{
 	Family:       ReadWrite,
 	Handoff:      true,
 	Owned:        true,
-	Suffix:       ":write",
+	ID:           func(plain string) string { return plain + ":write" },
 	Channel:      readWriteChannel,
 	Acquire:      acquireWrite,
 	Release:      releaseWrite,

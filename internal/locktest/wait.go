@@ -62,3 +62,13 @@ func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
 		require.True(t, so(), what)
 	}
 }
+
+// AcquirePermit takes a permit that must come free in time.
+func AcquirePermit(t *testing.T, s *holdfast.PermitSemaphore, options ...holdfast.AcquireOption) *holdfast.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	lease, err := s.Acquire(ctx, options...)
+	require.NoError(t, err)
+	return lease
+}

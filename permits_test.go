@@ -1,0 +1,123 @@
+package holdfast_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func init() { childproc.Register("permit-holder", holdPermits) }
+
+// holdPermits takes two permits and keeps them until it is killed.
+func holdPermits() {
+	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
+	rt, err := holdfast.New(client, holdfast.Options{Lease: time.Second, Logger: locktest.Quiet()})
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		if _, err := rt.PermitSemaphore(os.Getenv("LOCK")).Acquire(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println("held")
+	bufio.NewScanner(os.Stdin).Scan()
+}
+
+// Never more holders than permits, over goroutines and runtimes, and nothing is lost.
+func TestPermitSemaphore_NeverMoreHoldersThanPermits(t *testing.T) {
+	t.Parallel()
+	const permits = 5
+	server := redistest.Start(t)
+	look := server.Client(t)
+	name := redistest.Name(t)
+	require.NoError(t, look.Set(t.Context(), name, permits, 0).Err())
+	var holders, most atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
+		for range 8 {
+			all.Go(func() {
+				for range locktest.Scaled(400, 30) {
+					lease, err := rt.PermitSemaphore(name).Acquire(t.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					n := holders.Add(1)
+					for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+					}
+					look.Ping(t.Context())
+					holders.Add(-1)
+					assert.NoError(t, lease.Release(t.Context()))
+				}
+			})
+		}
+	}
+	all.Wait()
+	t.Logf("at most %d of %d permits at once", most.Load(), permits)
+	assert.LessOrEqual(t, most.Load(), int64(permits))
+	assert.Greater(t, most.Load(), int64(1), "they hold beside one another")
+	assert.Equal(t, fmt.Sprint(permits), look.Get(t.Context(), name).Val())
+	assert.Zero(t, look.ZCard(t.Context(), "{"+name+"}:timeout").Val())
+}
+
+// The permits of a process that dies come back within its lease and ten seconds.
+func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	name := redistest.Name(t)
+	require.NoError(t, server.Client(t).Set(t.Context(), name, 2, 0).Err())
+	child := childproc.Run(t, "permit-holder", "ADDR="+server.Addr(), "LOCK="+name)
+	require.Equal(t, "held", child.Line())
+	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
+	_, err := rt.PermitSemaphore(name).TryAcquire(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	child.Kill()
+	start := time.Now()
+	lease := locktest.AcquirePermit(t, rt.PermitSemaphore(name))
+	took := time.Since(start)
+	t.Logf("back after %v", took)
+	assert.Less(t, took, 13*time.Second, "a lease, ten seconds, and a look")
+	locktest.Release(t, lease)
+}
+
+// The watchdog renews permits, a fixed one ends by itself and is told, and both are gone from Redis after.
+func TestPermitSemaphore_Leases(t *testing.T) {
+	t.Parallel()
+	const lease = 600 * time.Millisecond
+	server := redistest.Start(t)
+	look := server.Client(t)
+	name := redistest.Name(t)
+	require.NoError(t, look.Set(t.Context(), name, 3, 0).Err())
+	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{Lease: lease})
+	s := rt.PermitSemaphore(name)
+	renewed, fixed := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s, holdfast.WithLease(lease))
+	assert.Len(t, renewed.ID(), 32)
+	assert.NotEqual(t, renewed.ID(), fixed.ID())
+	assert.ErrorIs(t, renewed.Extend(t.Context(), time.Second), holdfast.ErrInvalid)
+	require.NoError(t, fixed.Extend(t.Context(), 2*lease))
+	locktest.Closed(t, "the fixed one's end", fixed.Done())
+	assert.ErrorIs(t, fixed.Err(), holdfast.ErrLeaseLost)
+	locktest.Stays(t, "the other is renewed", 2*lease, renewed.Valid)
+	locktest.Release(t, renewed)
+	locktest.Await(t, "all permits", func() bool { return look.Get(t.Context(), name).Val() == "3" })
+
+	lost := locktest.AcquirePermit(t, s)
+	require.NoError(t, look.ZRem(t.Context(), "{"+name+"}:timeout", look.ZRange(t.Context(), "{"+name+"}:timeout", 0, 0).Val()).Err())
+	locktest.Closed(t, "the loss", lost.Done())
+	assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
+}

@@ -1,0 +1,28 @@
+-- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
+-- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as Redis has it: an id is its hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- reap takes expired permits back and tells the waiters.
+local function reap(permits, timeouts, channel, publish, now)
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return end
+  redis.call('zrem', timeouts, unpack(gone))
+  local free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+end

@@ -1,0 +1,21 @@
+-- permit_release: give a permit back, and tell the waiters. A repeat changes nothing. ZREM comes first: it grows no memory, so this
+-- works at maxmemory.
+--
+-- KEYS[1] permits  string   {name}, how many are free
+-- KEYS[2] timeouts zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[3] channel  channel  redisson_sc:{name}
+-- ARGV[1] id       hexadecimal form of the permit
+-- ARGV[2] publish  PUBLISH or SPUBLISH
+--
+-- Returns the number of subscribers that were told | nil (it was not out, or had expired)
+local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
+local id, publish = ARGV[1], ARGV[2]
+-- @include lib/permits.lua
+
+local permit = bytes(id)
+local score = redis.call('zscore', timeouts, permit)
+if not score then return nil end
+redis.call('zrem', timeouts, permit)
+local told = redis.call(publish, channel, redis.call('incr', permits))
+if expired(permit, tonumber(score), server_now()) then return nil end
+return told

@@ -1,0 +1,27 @@
+-- permit_renew: give many permits a full lease again, each only if it is still out. Nothing is ever created.
+--
+-- KEYS[n] timeouts  zset  {name}:timeout, one or more
+-- ARGV[1] lease     ms
+-- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[3] first     hexadecimal form of the first permit
+-- ARGV[n] id        of the others, in the order of KEYS
+--
+-- Returns {first, position, ...}: the positions (from 1) of those that are not out any more | error LATE ms
+local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- @include lib/in_time.lua
+-- @include lib/permits.lua
+
+local late = in_time(not_after)
+if late then return late end
+local now, gone = server_now(), {first}
+for i, timeouts in ipairs(KEYS) do
+  local permit = bytes(ARGV[i + 2])
+  local score = redis.pcall('zscore', timeouts, permit)
+  if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then return score end
+  if type(score) == 'string' and not expired(permit, tonumber(score), now) then
+    redis.call('zadd', timeouts, string.format('%.0f', now + lease + 10000), permit)
+  else
+    gone[#gone + 1] = i
+  end
+end
+return gone

@@ -1,0 +1,74 @@
+-- permit_acquire: take a permit if one is free. A repeat of the same attempt is granted again, and counts once.
+--
+-- KEYS[1] permits   string   {name}, how many are free
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[3] channel   channel  redisson_sc:{name}
+-- ARGV[1] id        hexadecimal form of the permit
+-- ARGV[2] lease     ms
+-- ARGV[3] not_after ms of server time; later, the attempt is refused
+-- ARGV[4] publish   PUBLISH or SPUBLISH
+--
+-- Returns id (granted) | {ms until the next one expires or -1, ''} (none is free) | error LATE ms | error FOREIGN text
+local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
+local id, lease, not_after, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+-- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
+-- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as Redis has it: an id is its hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- reap takes expired permits back and tells the waiters.
+local function reap(permits, timeouts, channel, publish, now)
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return end
+  redis.call('zrem', timeouts, unpack(gone))
+  local free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+end
+
+local late = in_time(not_after)
+if late then return late end
+local free = redis.call('get', permits)
+if free and not tonumber(free) then return redis.error_reply('FOREIGN the key holds something else than a number of permits') end
+local now, permit = server_now(), bytes(id)
+local till = string.format('%.0f', now + lease + 10000)
+local score = redis.call('zscore', timeouts, permit)
+if score then
+  if tonumber(score) < tonumber(till) then redis.call('zadd', timeouts, till, permit) end
+  return id
+end
+reap(permits, timeouts, channel, publish, now)
+if tonumber(redis.call('get', permits) or '0') > 0 then
+  redis.call('decr', permits)
+  redis.call('zadd', timeouts, till, permit)
+  local life = redis.call('pttl', permits)
+  if life > 0 then redis.call('pexpire', timeouts, life) end
+  return id
+end
+local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
+if not first[2] or tonumber(first[2]) >= 922337203685477 then return {-1, ''} end
+return {math.max(tonumber(first[2]) - now, 0), ''}

@@ -1,0 +1,63 @@
+-- permit_renew: give many permits a full lease again, each only if it is still out. Nothing is ever created.
+--
+-- KEYS[n] timeouts  zset  {name}:timeout, one or more
+-- ARGV[1] lease     ms
+-- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[3] first     hexadecimal form of the first permit
+-- ARGV[n] id        of the others, in the order of KEYS
+--
+-- Returns {first, position, ...}: the positions (from 1) of those that are not out any more | error LATE ms
+local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+-- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
+-- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as Redis has it: an id is its hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- reap takes expired permits back and tells the waiters.
+local function reap(permits, timeouts, channel, publish, now)
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return end
+  redis.call('zrem', timeouts, unpack(gone))
+  local free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+end
+
+local late = in_time(not_after)
+if late then return late end
+local now, gone = server_now(), {first}
+for i, timeouts in ipairs(KEYS) do
+  local permit = bytes(ARGV[i + 2])
+  local score = redis.pcall('zscore', timeouts, permit)
+  if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then return score end
+  if type(score) == 'string' and not expired(permit, tonumber(score), now) then
+    redis.call('zadd', timeouts, string.format('%.0f', now + lease + 10000), permit)
+  else
+    gone[#gone + 1] = i
+  end
+end
+return gone
