@@ -40,6 +40,19 @@ func suffixed(raw string) string {
 	return "{" + raw + "}"
 }
 
+// LatchChannel is where a latch's zero is told. Redisson puts braces around the name here even if it has its own.
+func LatchChannel(raw string) string { return "redisson_countdownlatch__channel__{" + raw + "}" }
+
+// Keys of our own; each has a TTL.
+
+// AttemptKey keeps the result of a request that has no owner, for its repeats.
+func AttemptKey(raw, request string) string {
+	return prefixed("holdfast_attempt", raw) + ":" + request
+}
+
+// WantKey is the runtime that has reserved a semaphore for a waiter for several permits.
+func WantKey(raw string) string { return prefixed("holdfast_want", raw) }
+
 // prefixed is Redisson's "prefix name": the lock's name becomes the hash tag unless it brings one along.
 func prefixed(prefix, raw string) string {
 	if strings.Contains(raw, "{") {

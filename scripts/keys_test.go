@@ -16,6 +16,16 @@ func TestLockChannel_IsRedissons(t *testing.T) {
 	assert.Equal(t, "redisson_lock__channel:a{b}c", scripts.LockChannel("a{b}c"))
 }
 
+func TestCountKeys_AreRedissonsOrHaveOurPrefix(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "redisson_sc:{pool}", scripts.SemaphoreChannel("pool"))
+	assert.Equal(t, "redisson_sc:a{b}c", scripts.SemaphoreChannel("a{b}c"))
+	assert.Equal(t, "redisson_countdownlatch__channel__{start}", scripts.LatchChannel("start"))
+	assert.Equal(t, "redisson_countdownlatch__channel__{a{b}c}", scripts.LatchChannel("a{b}c"), "always in braces")
+	assert.Equal(t, "holdfast_attempt:{pool}:u:7", scripts.AttemptKey("pool", "u:7"))
+	assert.Equal(t, "holdfast_want:{pool}", scripts.WantKey("pool"))
+}
+
 // tag is what Redis Cluster hashes of a key.
 func tag(key string) string {
 	_, rest, found := strings.Cut(key, "{")
@@ -34,8 +44,12 @@ func FuzzNames_KeepToOneSlot(f *testing.F) {
 		if protocol.CheckName(name) != nil {
 			return
 		}
-		if a, b := tag(name), tag(scripts.LockChannel(name)); a != b {
-			t.Fatalf("%q hashes %q, its channel %q", name, a, b)
+		for _, other := range []string{
+			scripts.LockChannel(name), scripts.SemaphoreChannel(name), scripts.AttemptKey(name, "u:7"), scripts.WantKey(name),
+		} {
+			if a, b := tag(name), tag(other); a != b {
+				t.Fatalf("%q hashes %q, %q hashes %q", name, a, other, b)
+			}
 		}
 	})
 }

@@ -18,6 +18,7 @@ const (
 	ReadWrite
 	Permits
 	Counters
+	Latches
 )
 
 // Kind is one way to lock a name: a set of scripts and a policy. A new kind is a new value; the actors know none by name.
@@ -41,6 +42,9 @@ type Kind struct {
 	Tokens bool
 	// ID makes the owner field of a grant from its runtimeUUID:number; nil: it is that.
 	ID func(plain string) string
+
+	// Counting: nobody holds anything, something is counted. Such a kind has a name, a family and a channel besides, no more.
+	Counting *Counting
 
 	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
 

@@ -56,6 +56,8 @@ type Call struct {
 	Command []any
 	// notAfter is the position in Command that takes the server time after which the script refuses to run; 0: it has none.
 	notAfter int
+	// Limit is the latest that SetNotAfter sets, ms of server time; 0: there is none.
+	Limit int64
 }
 
 // newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
@@ -72,7 +74,12 @@ func newCall(s *Script, keys, args, notAfter int) Call {
 func (c Call) Bounded() bool { return c.notAfter > 0 }
 
 // SetNotAfter sets the server time, in ms, after which the script refuses to run.
-func (c Call) SetNotAfter(ms int64) { c.Command[c.notAfter] = ms }
+func (c Call) SetNotAfter(ms int64) {
+	if c.Limit > 0 {
+		ms = min(ms, c.Limit)
+	}
+	c.Command[c.notAfter] = ms
+}
 
 // Key is the first key of the call.
 func (c Call) Key() string { return c.Command[3].(string) }

@@ -1,0 +1,167 @@
+package scripts
+
+import (
+	_ "embed"
+	"time"
+)
+
+var (
+	//go:embed counter_try_set.lua
+	counterTrySetLua string
+	//go:embed counter_read.lua
+	counterReadLua string
+	//go:embed counter_delete.lua
+	counterDeleteLua string
+	//go:embed counter_forget.lua
+	counterForgetLua string
+
+	counterTrySet = load("counter_try_set", counterTrySetLua)
+	counterRead   = load("counter_read", counterReadLua)
+	counterDelete = load("counter_delete", counterDeleteLua)
+	counterForget = load("counter_forget", counterForgetLua)
+)
+
+// Counting is the part of a kind that counts instead of holding: nobody owns anything, so there is nothing to renew and nothing to
+// expire. The actors know none of its operations by name.
+type Counting struct {
+	Give  *CountOp                                              // gives back what a Take took for somebody who has gone; nil: nothing is taken
+	Check func(s *Site, raw string, newID func() string) []Call // every script at least once, for Runtime.Check; nothing stays behind
+}
+
+// Way is how an operation is carried out.
+type Way uint8
+
+// The ways.
+const (
+	Ask  Way = iota // one caller, one answer
+	Take            // its callers wait for their share, in order; one call asks for several
+	Look            // its callers wait for zero; one call serves all
+	Give            // goes on without its callers; one call serves several
+)
+
+// CountOp is one operation of a kind that counts. Every call of it may be repeated under its request's id.
+type CountOp struct {
+	Word    string // what is done, for errors
+	Way     Way
+	Changes bool     // keeps its result for repeats
+	Undo    *CountOp // takes back what it may have done when its caller has gone; nil: what is done is done
+	Call    func(s *Site, raw string, t CountTerms) Call
+}
+
+// CountTerms are what a call of a CountOp is about.
+type CountTerms struct {
+	Request  string        // id; a repeat has the same
+	Numbers  []int64       // how many: one number, of a Take one for each waiter, negative for those who do not wait
+	Keep     time.Duration // for how long the result is kept
+	Reserve  time.Duration // of a Take: keep other runtimes out for so long if the first cannot be served; negative: no more
+	Rest     time.Duration // of a Take: how long nobody may reserve after that
+	Answered []string      // requests whose results nobody will ask for again
+}
+
+// Counted is the reply of a CountOp.
+type Counted struct {
+	Number   int64  // what is left, or what the operation is about
+	Served   []bool // of a Take: who got their share
+	Reserved bool   // of a Take: others are kept out
+}
+
+// Forget deletes the results of answered requests when no other call is there to do it.
+var Forget = &CountOp{Word: "forget", Call: func(_ *Site, raw string, t CountTerms) Call {
+	c := newCall(counterForget, len(t.Answered), 1, -1)
+	return answered(c, raw, t, t.Request)
+}}
+
+// countCall begins a call with the keys; changing ones end theirs with the results to be forgotten.
+func countCall(s *Script, raw string, keys []any, t CountTerms, args ...any) Call {
+	c := newCall(s, len(keys)+len(t.Answered), 3+len(args), 1)
+	c.Command = append(c.Command, keys...)
+	return answered(c, raw, t, append([]any{t.Request, nil, t.Keep.Milliseconds()}, args...)...)
+}
+
+func answered(c Call, raw string, t CountTerms, args ...any) Call {
+	for _, request := range t.Answered {
+		c.Command = append(c.Command, AttemptKey(raw, request))
+	}
+	c.Command = append(c.Command, args...)
+	return c
+}
+
+// trySet sets a number where there is none; message tells of it.
+func trySet(word string, channel func(string) string, message func(n int64) any) *CountOp {
+	return &CountOp{Word: word, Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
+		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
+		return countCall(counterTrySet, raw, keys, t, s.Publish, t.Numbers[0], message(t.Numbers[0]))
+	}}
+}
+
+// read reads the number.
+func read(word string) *CountOp {
+	return &CountOp{Word: word, Call: func(_ *Site, raw string, t CountTerms) Call {
+		c := newCall(counterRead, 1, 1, -1)
+		c.Command = append(c.Command, raw, t.Request)
+		return c
+	}}
+}
+
+// as is the operation carried out another way.
+func (o *CountOp) as(way Way) *CountOp {
+	o.Way = way
+	return o
+}
+
+// remove deletes the key; message tells of it, unless it is empty.
+func remove(channel func(string) string, message string) *CountOp {
+	return &CountOp{Word: "delete", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
+		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
+		return countCall(counterDelete, raw, keys, t, s.Publish, message)
+	}}
+}
+
+// countTry is one call of a check.
+type countTry struct {
+	op    *CountOp
+	terms CountTerms
+}
+
+// checkCounting makes the calls of a check, and one that deletes the results of the others.
+func checkCounting(s *Site, raw string, newID func() string, tries []countTry) (calls []Call) {
+	last := CountTerms{Request: newID()}
+	for _, try := range tries {
+		try.terms.Keep = time.Second
+		if try.terms.Request == "" {
+			try.terms.Request = newID()
+		}
+		last.Answered = append(last.Answered, try.terms.Request)
+		calls = append(calls, try.op.Call(s, raw, try.terms))
+	}
+	return append(calls, Forget.Call(s, raw, last))
+}
+
+// ReadCounted reads the reply of a CountOp with these terms.
+func ReadCounted(reply any, op *CountOp, t *CountTerms) (Counted, error) {
+	list, ok := reply.([]any)
+	length, at := 2, 1
+	if op.Way == Take {
+		length, at = 4, 2
+	}
+	if !ok || len(list) != length || list[0] != t.Request {
+		return Counted{}, unexpected(op.Word, reply)
+	}
+	number, ok := list[at].(int64)
+	if !ok {
+		return Counted{}, unexpected(op.Word, reply)
+	}
+	c := Counted{Number: number}
+	if op.Way != Take {
+		return c, nil
+	}
+	served, ok := list[1].(string)
+	if !ok || len(served) != len(t.Numbers) {
+		return Counted{}, unexpected(op.Word, reply)
+	}
+	for i := range served {
+		c.Served = append(c.Served, served[i] == '1')
+	}
+	c.Reserved = list[3] == int64(1)
+	return c, nil
+}

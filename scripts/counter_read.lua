@@ -1,0 +1,13 @@
+-- counter_read: the number of a semaphore or latch.
+--
+-- KEYS[1] counter string  {name}
+-- ARGV[1] request id, runtimeUUID:number
+--
+-- Returns {request, number}, 0 without the key | error FOREIGN text
+local counter = KEYS[1]
+local request = ARGV[1]
+-- @include lib/count_of.lua
+
+local count, foreign = count_of(counter)
+if foreign then return foreign end
+return {request, count or 0}

@@ -1,0 +1,36 @@
+-- counter_try_set: set the number of a semaphore or latch that has none, and tell those who wait. A repeat changes nothing.
+--
+-- KEYS[1] counter   string   {name}
+-- KEYS[2] channel   channel  redisson_sc:{name} or redisson_countdownlatch__channel__{name}
+-- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- ARGV[1] request   id, runtimeUUID:number
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[4] publish   PUBLISH or SPUBLISH
+-- ARGV[5] number    to be set
+-- ARGV[6] message   to be published
+--
+-- Returns {request, 1} (set) | {request, 0} (there was a number) | error LATE ms | error FOREIGN text
+local counter, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
+local request, not_after, keep, publish, number, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+-- @include lib/in_time.lua
+-- @include lib/count_of.lua
+-- @include lib/forget.lua
+
+local late = in_time(not_after)
+if late then return late end
+local result = redis.call('get', attempt)
+if not result then
+  local count, foreign = count_of(counter)
+  if foreign then return foreign end
+  result = '0'
+  if not count then
+    result = '1'
+    redis.call('set', counter, number)
+    redis.call(publish, channel, message)
+  end
+  redis.call('set', attempt, result, 'px', keep)
+end
+forget(4)
+return {request, tonumber(result)}

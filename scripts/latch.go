@@ -1,0 +1,46 @@
+package scripts
+
+import _ "embed"
+
+var (
+	//go:embed latch_count_down.lua
+	latchCountDownLua string
+
+	latchCountDown = load("latch_count_down", latchCountDownLua)
+)
+
+// CountDownLatch counts down to zero, for which others wait.
+var CountDownLatch = &Kind{
+	Name:     "count-down latch",
+	Family:   Latches,
+	Channel:  func(raw, _ string) string { return LatchChannel(raw) },
+	Counting: &Counting{Check: checkLatch},
+}
+
+// newCount is what Redisson publishes when a latch is set or deleted.
+const newCount = "1"
+
+// What can be done with a latch.
+var (
+	LatchWait      = read("wait for").as(Look)
+	LatchCountDown = &CountOp{Word: "count down", Way: Give, Changes: true, Call: countDown}
+	LatchTrySet    = trySet("set the count of", LatchChannel, func(int64) any { return newCount })
+	LatchRead      = read("read the count of")
+	LatchDelete    = remove(LatchChannel, newCount)
+)
+
+func countDown(s *Site, raw string, t CountTerms) Call {
+	keys := []any{raw, LatchChannel(raw), AttemptKey(raw, t.Request)}
+	return countCall(latchCountDown, raw, keys, t, s.Publish, t.Numbers[0])
+}
+
+func checkLatch(s *Site, raw string, newID func() string) []Call {
+	return checkCounting(s, raw, newID, []countTry{
+		{LatchTrySet, CountTerms{Numbers: []int64{2}}},
+		{LatchCountDown, CountTerms{Numbers: []int64{1}}},
+		{LatchRead, CountTerms{}},
+		{LatchDelete, CountTerms{}},
+		{LatchTrySet, CountTerms{Numbers: []int64{1}}},
+		{LatchCountDown, CountTerms{Numbers: []int64{1}}},
+	})
+}

@@ -1,0 +1,11 @@
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end

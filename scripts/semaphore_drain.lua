@@ -1,0 +1,28 @@
+-- semaphore_drain: take all permits. A repeat takes nothing and returns how many it were.
+--
+-- KEYS[1] semaphore string   {name}
+-- KEYS[2] attempt   string   holdfast_attempt:{name}:<request>
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- ARGV[1] request   id, runtimeUUID:number
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] keep      ms that the result is kept for repeats
+--
+-- Returns {request, permits that there were} | error LATE ms | error FOREIGN text
+local semaphore, attempt = KEYS[1], KEYS[2]
+local request, not_after, keep = ARGV[1], ARGV[2], ARGV[3]
+-- @include lib/in_time.lua
+-- @include lib/count_of.lua
+-- @include lib/forget.lua
+
+local late = in_time(not_after)
+if late then return late end
+local result = redis.call('get', attempt)
+if not result then
+  local count, foreign = count_of(semaphore)
+  if foreign then return foreign end
+  result = string.format('%.0f', count or 0)
+  redis.call('decrby', semaphore, result) -- not SET, which would take a TTL away that somebody gave it
+  redis.call('set', attempt, result, 'px', keep)
+end
+forget(3)
+return {request, tonumber(result)}

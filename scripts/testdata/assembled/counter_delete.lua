@@ -1,0 +1,57 @@
+-- counter_delete: delete a semaphore or latch. A repeat changes nothing, also when it has been set anew meanwhile.
+--
+-- KEYS[1] counter   string   {name}
+-- KEYS[2] channel   channel  redisson_sc:{name} or redisson_countdownlatch__channel__{name}
+-- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- ARGV[1] request   id, runtimeUUID:number
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[4] publish   PUBLISH or SPUBLISH
+-- ARGV[5] message   to be published; empty: none
+--
+-- Returns {request, 1} (deleted) | {request, 0} (there was nothing) | error LATE ms | error FOREIGN text
+local counter, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
+local request, not_after, keep, publish, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+local function forget(first)
+  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+end
+
+local late = in_time(not_after)
+if late then return late end
+local result = redis.call('get', attempt)
+if not result then
+  local count, foreign = count_of(counter)
+  if foreign then return foreign end
+  result = '0'
+  if count then
+    result = '1'
+    redis.call('del', counter) -- first, so that it works at maxmemory too: what frees memory lets the rest through
+    if message ~= '' then redis.call(publish, channel, message) end
+  end
+  redis.call('set', attempt, result, 'px', keep)
+end
+forget(4)
+return {request, tonumber(result)}

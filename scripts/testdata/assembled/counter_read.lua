@@ -1,0 +1,23 @@
+-- counter_read: the number of a semaphore or latch.
+--
+-- KEYS[1] counter string  {name}
+-- ARGV[1] request id, runtimeUUID:number
+--
+-- Returns {request, number}, 0 without the key | error FOREIGN text
+local counter = KEYS[1]
+local request = ARGV[1]
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+
+local count, foreign = count_of(counter)
+if foreign then return foreign end
+return {request, count or 0}

@@ -1,0 +1,50 @@
+-- semaphore_drain: take all permits. A repeat takes nothing and returns how many it were.
+--
+-- KEYS[1] semaphore string   {name}
+-- KEYS[2] attempt   string   holdfast_attempt:{name}:<request>
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- ARGV[1] request   id, runtimeUUID:number
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] keep      ms that the result is kept for repeats
+--
+-- Returns {request, permits that there were} | error LATE ms | error FOREIGN text
+local semaphore, attempt = KEYS[1], KEYS[2]
+local request, not_after, keep = ARGV[1], ARGV[2], ARGV[3]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+local function forget(first)
+  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+end
+
+local late = in_time(not_after)
+if late then return late end
+local result = redis.call('get', attempt)
+if not result then
+  local count, foreign = count_of(semaphore)
+  if foreign then return foreign end
+  result = string.format('%.0f', count or 0)
+  redis.call('decrby', semaphore, result) -- not SET, which would take a TTL away that somebody gave it
+  redis.call('set', attempt, result, 'px', keep)
+end
+forget(3)
+return {request, tonumber(result)}

@@ -1,0 +1,35 @@
+-- semaphore_undo: give back what a request has taken, if it has. From then on no copy of that request takes anything. A repeat
+-- changes nothing. A semaphore that was deleted meanwhile stays so.
+--
+-- KEYS[1] semaphore string   {name}
+-- KEYS[2] channel   channel  redisson_sc:{name}
+-- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
+-- ARGV[1] request   id, runtimeUUID:number, of the request that is undone
+-- ARGV[2] keep      ms that copies of that request may still come
+-- ARGV[3] publish   PUBLISH or SPUBLISH
+--
+-- Returns {request, permits that were given back} | error FOREIGN text
+local semaphore, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
+local request, keep, publish = ARGV[1], ARGV[2], ARGV[3]
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+
+local count, foreign = count_of(semaphore)
+if foreign then return foreign end
+local result = redis.call('get', attempt)
+local taken = result and string.match(result, '%-?%d+$') or '0'
+redis.call('del', attempt) -- first, for maxmemory: Redis refuses what needs memory only as a script's first write
+redis.call('set', attempt, 'undone', 'px', keep)
+if taken == '0' or not count then return {request, 0} end
+local permits = redis.call('incrby', semaphore, taken)
+if permits >= 0 then redis.call(publish, channel, string.format('%.0f', permits)) end
+return {request, tonumber(taken)}
