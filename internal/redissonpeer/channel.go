@@ -14,8 +14,8 @@ const (
 	maxPermits    = 4096                    // messages that are kept for waiters to come
 )
 
-// channel is a peer's subscription to the channel of one lock, shared by all its waiters. The last one to
-// leave ends it.
+// channel is a peer's subscription to the channel of one lock, semaphore or latch, shared by all its waiters.
+// The last one to leave ends it.
 type channel struct {
 	peer    *Peer
 	name    string
@@ -27,12 +27,20 @@ type channel struct {
 	ended   chan struct{}      // closed when the reader has ended
 	permits chan struct{}      // one for each waiter that is to try again; kept if nobody waits
 	waiting atomic.Int64       // waiters that are blocked in await
+	wakes   func(ch *channel, payload string) (permits int64, ok bool)
 }
 
-// join subscribes to a channel, or shares the subscription of another waiter, and waits until the server has
-// confirmed it. Every successful join needs a leave.
+// join subscribes to the channel of a lock, or shares the subscription of another waiter, and waits until the
+// server has confirmed it. Every successful join needs a leave.
 func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
-	ch := p.enter(name)
+	return p.joinTold(ctx, name, lockWakes)
+}
+
+// joinTold is join for a channel whose messages wake so many waiters.
+func (p *Peer) joinTold(
+	ctx context.Context, name string, wakes func(ch *channel, payload string) (permits int64, ok bool),
+) (*channel, error) {
+	ch := p.enter(name, wakes)
 	var err error
 	select {
 	case <-ch.ready:
@@ -49,7 +57,7 @@ func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
 	return ch, nil
 }
 
-func (p *Peer) enter(name string) *channel {
+func (p *Peer) enter(name string, wakes func(ch *channel, payload string) (int64, bool)) *channel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ch := p.channels[name]
@@ -61,6 +69,7 @@ func (p *Peer) enter(name string) *channel {
 			ready:   make(chan struct{}),
 			ended:   make(chan struct{}),
 			permits: make(chan struct{}, maxPermits),
+			wakes:   wakes,
 		}
 		var ctx context.Context
 		ctx, ch.cancel = context.WithTimeout(context.Background(), subscribeWait)
@@ -116,14 +125,20 @@ func (ch *channel) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// take wakes one waiter for an UNLOCK and all for a READ_UNLOCK.
-func (ch *channel) take(payload string) {
-	permits := int64(1)
+// lockWakes: an UNLOCK wakes one waiter and a READ_UNLOCK all.
+func lockWakes(ch *channel, payload string) (permits int64, ok bool) {
 	switch payload {
 	case "0":
+		return 1, true
 	case "1":
-		permits = ch.waiting.Load()
-	default:
+		return ch.waiting.Load(), true
+	}
+	return 0, false
+}
+
+func (ch *channel) take(payload string) {
+	permits, ok := ch.wakes(ch, payload)
+	if !ok {
 		ch.peer.malformed.Add(1)
 		return
 	}

@@ -1,10 +1,13 @@
 package redissonpeer
 
 // Waiting is how many callers of Lock are blocked on the lock of that name.
-func (p *Peer) Waiting(name string) int64 {
+func (p *Peer) Waiting(name string) int64 { return p.WaitingOn(Channel(name)) }
+
+// WaitingOn is how many callers are blocked until a message comes on that channel.
+func (p *Peer) WaitingOn(channel string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ch := p.channels[Channel(name)]
+	ch := p.channels[channel]
 	if ch == nil {
 		return 0
 	}

@@ -10,6 +10,12 @@ func LatchKey(name, requestID string) string {
 	return prefixed("redisson_unlock_latch", name) + ":" + requestID
 }
 
+// SemaphoreChannel is the channel on which permits of the semaphore are published.
+func SemaphoreChannel(name string) string { return prefixed("redisson_sc", name) }
+
+// LatchChannel is the channel on which the zero of the latch is published; always with braces.
+func LatchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
 // prefixed derives a name that lies in the same cluster slot. A name with a brace in it is taken to have a
 // hash tag of its own.
 func prefixed(prefix, name string) string {

@@ -1,0 +1,45 @@
+-- What a semaphore's operations do, by name.
+--
+-- KEYS[1] semaphore
+-- KEYS[2] channel of the semaphore
+-- ARGV[1] operation
+-- ARGV[2] number of permits
+-- ARGV[3] command to publish with
+--
+-- Returns what Redisson's script of that operation does.
+
+local semaphore, channel = KEYS[1], KEYS[2]
+local operation, permits, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+local value = redis.call('GET', semaphore)
+local available = tonumber(value or 0)
+
+if operation == 'try acquire' then
+    if not value or available < permits then
+        return 0
+    end
+    redis.call('DECRBY', semaphore, permits)
+    return 1
+end
+if operation == 'release' then
+    redis.call(publish, channel, redis.call('INCRBY', semaphore, permits))
+    return nil
+end
+if operation == 'try set' then
+    if value then
+        return 0
+    end
+    redis.call('SET', semaphore, permits)
+    redis.call(publish, channel, permits)
+    return 1
+end
+if operation == 'add' then
+    redis.call('SET', semaphore, available + permits)
+    redis.call(publish, channel, available + permits)
+    return nil
+end
+if operation == 'drain' then
+    redis.call('SET', semaphore, 0)
+    return available
+end
+return available
