@@ -3,7 +3,8 @@
 //
 //	guardian holdfast-<uuid>       one per runtime, parent of everything; Close stops it and waits
 //	 |- router-00 ... router-15    by hash of the name: name -> lock actor; spawns and retires them            router.go
-//	 |    `- <family>:<name>       lock actor, one per name and family: the waiters, the grant, the turns      lock*.go
+//	 |    |- <family>:<name>       lock actor, one per name and family: the waiters, the grant, the turns      lock*.go
+//	 |    `- <family>:<name>       count actor of a semaphore or latch: nothing is held, something is counted  count*.go
 //	 |- gateway, renewals          script calls -> pipelines -> results; renewals do not wait behind acquires  gateway.go batch.go
 //	 |- subscriber                 channel -> lock actors that wait                                            subscriber.go link.go
 //	 `- watchdog                   the timer wheel: which leases are due                                       watchdog.go

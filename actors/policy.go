@@ -18,6 +18,11 @@ type Policy struct {
 	GapEvery time.Duration
 	YieldMax time.Duration // longest stay-out after a turn
 
+	GiveFor time.Duration // what was given back is tried to be confirmed for this long
+	Keep    time.Duration // Redis keeps the results of requests without an owner for this long, for their repeats
+	Want    time.Duration // after this long a waiter for several permits reserves them, for twice as long each time
+	WantMax time.Duration // longest reservation
+
 	ClockError time.Duration // by how much two processes may differ about the server's time; twice this much does no harm
 
 	NewID      func() string                     // of a grant; never the same twice
@@ -35,6 +40,10 @@ func (p Policy) withTimes() Policy {
 	p.GapEvery = time.Second
 	p.YieldMax = 50 * time.Millisecond
 	p.ClockError = 2500 * time.Microsecond
+	p.GiveFor = 30 * time.Second
+	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
+	p.Want = 100 * time.Millisecond
+	p.WantMax = 30 * time.Second
 	return p
 }
 

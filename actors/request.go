@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Request is what somebody wants of one lock, and the place where the answer comes: the waiter is the message itself.
@@ -24,6 +25,10 @@ type Request struct {
 	backoff protocol.Backoff // of an acquire that spins
 	bounded bool             // somebody will ask who held the lock
 	hold    *Hold            // of an acquire: to be filled; of release and extend: which one
+
+	// of an operation that counts
+	count  *scripts.CountOp
+	number int64 // how many; in the answer, what is left
 
 	// who is answered: one of the three
 	answered  chan struct{}  // a goroutine
@@ -56,10 +61,11 @@ const (
 	opExtend
 	opInspect
 	opForceRelease
+	opCount // whatever Request.count is
 )
 
 func (o operation) String() string {
-	return [...]string{"acquire", "release", "extend", "inspect", "force-release"}[o]
+	return [...]string{"acquire", "release", "extend", "inspect", "force-release", "count"}[o]
 }
 
 // because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
@@ -68,7 +74,15 @@ func (r *Request) because(cause error) error {
 	if r.address.Raw != r.address.Name && errors.Is(cause, protocol.ErrForeignKey) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.address.Raw)
 	}
-	return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, cause)
+	return fmt.Errorf("holdfast: %s %q: %w", r.what(), r.address.Name, cause)
+}
+
+// what says in words what is asked for.
+func (r *Request) what() string {
+	if r.count != nil {
+		return r.count.Word
+	}
+	return r.do.String()
 }
 
 // shownName is how much is shown of a name that is too long to be one.

@@ -11,6 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// newChild makes the actor of a name: what it holds or counts is up to its kind.
+func (e *Engine) newChild(router *actor.PID, s *slot) actor.Actor {
+	if s.address.Kind.Counting != nil {
+		return newCountActor(e, router, s)
+	}
+	return newLockActor(e, router, s)
+}
+
 // router finds or spawns the lock actor of a name and forwards to it. It decides nothing about locks.
 //
 // It retires idle lock actors by a hand-shake, because protoactor drops messages to an actor that stops. All that could still
@@ -111,14 +119,14 @@ func (r *router) forward(c actor.Context, address *Address, m *Request) {
 }
 
 func (r *router) refuse(m *Request) {
-	m.err = fmt.Errorf("holdfast: %s %q: %w", m.do, m.address.Name, protocol.ErrClosed)
+	m.err = m.because(protocol.ErrClosed)
 	r.engine.answer(m)
 }
 
 func (r *router) spawn(c actor.Context, s *slot) {
 	if r.props == nil {
 		self := c.Self()
-		r.props = r.engine.props(func() actor.Actor { return newLockActor(r.engine, self, r.spawning) })
+		r.props = r.engine.props(func() actor.Actor { return r.engine.newChild(self, r.spawning) })
 	}
 	r.spawning = s
 	pid, err := c.SpawnNamed(r.props, strconv.Itoa(int(s.key.family))+":"+s.key.raw)

@@ -33,14 +33,26 @@ var rewrite = flag.Bool("rewrite", false, "write what the step did into the tran
 // Above the dashes are messages, each a step; below is what they made happen. Lines with # are for the reader. play and
 // answer, below, know all the messages. After every step the stepChecker looks for what must never be.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	playAll(t, "testdata/*.txt", func(t *testing.T, title string) transcript { return newPlayer(t, title) })
+}
+
+// transcript is one case that is played.
+type transcript interface {
+	setPolicy(options []string)
+	play(line string)
+	take() string // what has happened since it was called before
+}
+
+// playAll plays the files that match.
+func playAll(t *testing.T, pattern string, start func(t *testing.T, title string) transcript) {
+	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			got := replay(t, string(text))
+			got := replay(t, string(text), start)
 			if *rewrite {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 				return
@@ -67,9 +79,9 @@ func compare(t *testing.T, want, got string) {
 }
 
 // replay is the transcript with its effects as they are now.
-func replay(t *testing.T, text string) string {
+func replay(t *testing.T, text string, start func(t *testing.T, title string) transcript) string {
 	var out strings.Builder
-	var p *player
+	var p transcript
 	var messages []string
 	skipping := false // the old effects, up to the next empty line
 	for line := range strings.Lines(text) {
@@ -80,7 +92,7 @@ func replay(t *testing.T, text string) string {
 		case skipping:
 			continue
 		case strings.HasPrefix(line, "==="):
-			p = newPlayer(t, line)
+			p = start(t, line)
 		case strings.HasPrefix(line, "policy "):
 			p.setPolicy(words(line)[1:])
 		case strings.HasPrefix(line, "@"):
@@ -90,8 +102,7 @@ func replay(t *testing.T, text string) string {
 			fmt.Fprintln(&out, line)
 			for _, message := range messages {
 				p.play(message)
-				out.WriteString(p.out.String())
-				p.out.Reset()
+				out.WriteString(p.take())
 			}
 			messages = nil
 			continue
@@ -154,6 +165,12 @@ func newPlayer(t *testing.T, title string) *player {
 	p.state.init(&p.policy, address)
 	p.checker = newStepChecker(p.state)
 	return p
+}
+
+func (p *player) take() string {
+	text := p.out.String()
+	p.out.Reset()
+	return text
 }
 
 // setPolicy takes lease, max, for, waiters, and jitter as a fraction of what is allowed.

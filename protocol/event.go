@@ -24,6 +24,14 @@ type RenewFailed struct {
 	Err  error
 }
 
+// Unconfirmed says that nobody knows whether a request was carried out that gives something back or takes something without an owner:
+// Redis did not answer for so long that it was given up. Permits may be missing, or a count-down.
+type Unconfirmed struct {
+	Name string
+	Do   string // "release", "count down", "undo" (of an acquire), ...
+	Err  error
+}
+
 // Reconnected says that the connection for unlock messages is back; everybody who waits tries again.
 type Reconnected struct{ Channels int }
 
@@ -62,6 +70,9 @@ func (e LeaseLost) Lock() string { return e.Name }
 // Lock is the name of the lock concerned.
 func (e RenewFailed) Lock() string { return e.Name }
 
+// Lock is the name concerned.
+func (e Unconfirmed) Lock() string { return e.Name }
+
 // Lock is "": all locks are concerned.
 func (e Reconnected) Lock() string { return "" }
 
@@ -83,6 +94,10 @@ func (e LeaseLost) String() string {
 
 func (e RenewFailed) String() string {
 	return fmt.Sprintf("lock %q: renewing %s failed, %v left: %v", e.Name, e.ID, e.Left.Round(time.Millisecond), e.Err)
+}
+
+func (e Unconfirmed) String() string {
+	return fmt.Sprintf("%q: %s was given up without being confirmed: %v", e.Name, e.Do, e.Err)
 }
 
 func (e Reconnected) String() string {

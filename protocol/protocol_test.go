@@ -58,6 +58,7 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 		protocol.LeaseLost{Name: "orders", ID: "u:7", Reason: "expired"},
 		protocol.RenewFailed{Name: "orders", ID: "u:7", Left: time.Second, Err: cause},
 		protocol.ActorPanicked{Name: "orders", Value: "oops"},
+		protocol.Unconfirmed{Name: "orders", Do: "release", Err: cause},
 		protocol.RequestDropped{Name: "orders", Reason: "no sender"},
 	} {
 		assert.Equal(t, "orders", e.Lock())

@@ -1,0 +1,56 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// The calls of the handles of counters.
+
+// Count carries out an operation of a kind that counts, number times or with that number, and returns what Redis answers. When ctx
+// ends it returns; what gives something back has a short time of its own then, and goes on without its caller after that.
+func (e *Engine) Count(ctx context.Context, a *Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
+	r := e.requests.take(opCount, a)
+	r.count, r.number, r.try = op, number, try
+	if err := e.mayCount(ctx, r); err != nil {
+		e.requests.put(r)
+		return 0, err
+	}
+	e.root.Send(e.Router(a), r)
+	select {
+	case <-r.answered:
+		number, err := r.number, r.err
+		e.requests.put(r)
+		return number, err
+	case <-ctx.Done():
+		if op.Way == scripts.Give {
+			timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
+			defer timer.Stop()
+		} else {
+			e.Cancel(r, ctx.Err())
+		}
+	case <-e.done:
+	}
+	select {
+	case <-r.answered:
+		return r.number, r.err
+	case <-e.done:
+		return 0, r.because(protocol.ErrClosed)
+	}
+}
+
+func (e *Engine) mayCount(ctx context.Context, r *Request) error {
+	err := ctx.Err()
+	switch {
+	case e.closing.Load():
+		return r.because(protocol.ErrClosed)
+	case err == nil, r.count.Way == scripts.Give:
+		return nil
+	case r.count.Way == scripts.Take:
+		return r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, err))
+	}
+	return r.because(err)
+}

@@ -1,0 +1,193 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// countChecker watches one countState from outside, step by step, and says what must never be. Transcripts and the random model test
+// both use it.
+type countChecker struct {
+	state *countState
+
+	open    map[*Request]bool   // asked, not answered
+	flying  map[*countCall]bool // sent, not answered
+	alarmAt time.Duration
+	watched bool
+	stopped bool
+}
+
+func newCountChecker(s *countState) *countChecker {
+	return &countChecker{state: s, open: map[*Request]bool{}, flying: map[*countCall]bool{}, alarmAt: never}
+}
+
+// step takes one step and checks it. When the step panics, it does what countActor does; the request at hand is answered then.
+func (c *countChecker) step(now time.Duration, message any) (effects []countEffect, panicked any, err error) {
+	switch m := message.(type) {
+	case *Request:
+		c.open[m] = true
+	case *countDone:
+		delete(c.flying, m.call)
+	case alarm:
+		c.alarmAt = never
+	}
+	effects, panicked = c.survive(now, message)
+	return effects, panicked, c.after(now, effects, panicked != nil)
+}
+
+func (c *countChecker) survive(now time.Duration, message any) (effects []countEffect, panicked any) {
+	defer func() {
+		if panicked = recover(); panicked == nil {
+			return
+		}
+		if r, ok := message.(*Request); ok {
+			c.state.queue.remove(r)
+			r.err = fmt.Errorf("the counter's actor panicked: %v", panicked)
+			delete(c.open, r)
+		}
+		effects = c.state.distrust(now)
+	}()
+	return c.state.step(now, message), nil
+}
+
+func (c *countChecker) after(now time.Duration, effects []countEffect, panicked bool) error {
+	for i := range effects {
+		if err := c.effect(now, &effects[i]); err != nil {
+			return err
+		}
+	}
+	if panicked { // the next step settles what this one could not
+		return c.checkOpen()
+	}
+	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())
+}
+
+func (c *countChecker) effect(now time.Duration, e *countEffect) error {
+	switch e.do {
+	case doCall:
+		c.flying[e.call] = true
+		switch {
+		case e.call.deadline < now:
+			return fmt.Errorf("a call whose deadline %v has passed", e.call.deadline)
+		case e.call.terms.Request == "":
+			return fmt.Errorf("a call without an id")
+		}
+	case doAnswer:
+		if !c.open[e.request] {
+			return fmt.Errorf("an answer to a request that is not open (answered twice?): %s", e.request.what())
+		}
+		delete(c.open, e.request)
+	case doWatch, doUnwatch:
+		if c.watched == (e.do == doWatch) {
+			return fmt.Errorf("watch or unwatch twice")
+		}
+		c.watched = e.do == doWatch
+	case doAlarm:
+		c.alarmAt = e.at
+	case doStop:
+		c.stopped = true
+		if !c.state.idle() || len(c.state.answered) > 0 && !c.state.closing {
+			return fmt.Errorf("stop while not idle")
+		}
+	}
+	return nil
+}
+
+// checkOpen: every request that was not answered is somewhere where it will be.
+func (c *countChecker) checkOpen() error {
+	s := c.state
+	places := map[*Request]int{}
+	for r := s.queue.head; r != nil; r = r.next {
+		places[r]++
+	}
+	for _, e := range s.errands {
+		for _, r := range e.requests {
+			places[r]++
+		}
+	}
+	for _, r := range s.pending.requests {
+		places[r]++
+	}
+	for r, n := range places {
+		if n != 1 || !c.open[r] {
+			return fmt.Errorf("%s waits in %d places, open: %v", r.what(), n, c.open[r])
+		}
+	}
+	for r := range c.open {
+		if places[r] == 0 {
+			return fmt.Errorf("%s is forgotten: nothing will answer it", r.what())
+		}
+	}
+	return nil
+}
+
+// checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
+func (c *countChecker) checkProgress(now time.Duration) error {
+	s := c.state
+	moving := func(call *countCall) bool { return c.alarmAt != never || call != nil && c.flying[call] }
+	switch {
+	case s.queue.len > 0 && !moving(s.attempt.call):
+		return fmt.Errorf("%d wait for ever", s.queue.len)
+	case s.pending.number > 0 && s.giving == nil:
+		return fmt.Errorf("something is not given back")
+	case s.watch != unwatched && s.queue.len == 0 && c.alarmAt == never:
+		return fmt.Errorf("the channel is never let go")
+	case c.alarmAt <= now:
+		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
+	case c.alarmAt != never && s.idle():
+		return fmt.Errorf("idle with an alarm")
+	case s.retiring:
+		return fmt.Errorf("a retire hand-shake without an answer")
+	}
+	ids := map[string]bool{}
+	for _, e := range s.errands {
+		if !moving(e.call) {
+			return fmt.Errorf("a stuck errand: %s", e.op.Word)
+		}
+		if ids[e.request] || e.request == s.attempt.request {
+			return fmt.Errorf("two requests with id %s", e.request)
+		}
+		ids[e.request] = true
+	}
+	for _, id := range s.answered {
+		if ids[id] || id == s.attempt.request {
+			return fmt.Errorf("the result of %s would be deleted while it may be needed", id)
+		}
+	}
+	return nil
+}
+
+// checkAttempt: whom an attempt is for waits, and nobody who waits was overtaken.
+func (c *countChecker) checkAttempt() error {
+	a := &c.state.attempt
+	if a.request == "" && (a.call != nil || a.served != nil || a.stale != 0) {
+		return fmt.Errorf("an attempt without id: %+v", *a)
+	}
+	if a.request != "" && a.op.Way == scripts.Take && len(a.served) != len(a.number) {
+		return fmt.Errorf("an attempt for %d with %d numbers", len(a.served), len(a.number))
+	}
+	for _, r := range a.served {
+		if r != nil && r.queue != &c.state.queue {
+			return fmt.Errorf("an attempt for somebody who does not wait")
+		}
+	}
+	if c.state.owed != 0 {
+		return fmt.Errorf("%d permits belong to nobody", c.state.owed)
+	}
+	return nil
+}
+
+// checkTwins: what the shell was told is what the state believes.
+func (c *countChecker) checkTwins() error {
+	s := c.state
+	switch {
+	case s.alarmAt != c.alarmAt:
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
+	case (s.watch != unwatched) != c.watched:
+		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
+	}
+	return nil
+}

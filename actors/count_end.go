@@ -1,0 +1,112 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// onCancel ends the waiting of a request, unless it has been answered. What it gives back is given back all the same.
+func (s *countState) onCancel(now time.Duration, m cancelRequest) {
+	r := m.request
+	head := s.queue.front()
+	if s.leave(r) {
+		s.answer(r, s.waitError(r, m.cause))
+		if r == head {
+			s.wake(now) // those behind may want less
+		}
+		return
+	}
+	if i := slices.Index(s.pending.requests, r); i >= 0 {
+		s.pending.requests = slices.Delete(s.pending.requests, i, i+1)
+		s.fail(r, goesOn(m.cause))
+		return
+	}
+	for _, e := range s.errands {
+		if i := slices.Index(e.requests, r); i >= 0 {
+			e.requests = slices.Delete(e.requests, i, i+1)
+			s.cancelErrand(e, r, m.cause)
+			return
+		}
+	}
+}
+
+func (s *countState) cancelErrand(e *errand, r *Request, cause error) {
+	if e.failures.last != nil {
+		cause = fmt.Errorf("%w: %w", cause, e.failures.last)
+	}
+	if e.op.Way == scripts.Give {
+		s.fail(r, goesOn(cause))
+		return
+	}
+	s.fail(r, e.uncertain(cause))
+	s.undo(e.op, &e.copies)
+	s.dropErrand(e)
+}
+
+// goesOn is the error of a caller who does not wait until what it gives back has arrived.
+func goesOn(cause error) error {
+	return fmt.Errorf("not confirmed yet, the runtime goes on trying: %w", cause)
+}
+
+// onClose refuses the waiters and finishes what is on its way. The actor stops when nothing is left; aborted, at once.
+func (s *countState) onClose(abort bool) {
+	s.closing = true
+	s.refuseAll(protocol.ErrClosed)
+	if !abort {
+		return
+	}
+	for _, e := range s.errands {
+		for _, r := range e.requests {
+			s.fail(r, e.uncertain(protocol.ErrClosed))
+		}
+	}
+	for _, r := range s.pending.requests {
+		s.fail(r, protocol.ErrClosed)
+	}
+	s.attempt, s.errands, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
+}
+
+// distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
+// All of them are repeated, which does no harm. What was decided before the panic is carried out, but for the request at hand, which
+// the shell has answered.
+func (s *countState) distrust(now time.Duration) []countEffect {
+	s.disown(s.request)
+	s.retryAt = now + s.policy.backoff(3)
+	again := func(c *copies) {
+		c.call, c.stale = nil, max(c.stale, now+Window(s.policy.Lease))
+	}
+	if s.attempt.request != "" {
+		again(&s.attempt.copies)
+	}
+	s.errands = slices.DeleteFunc(s.errands, func(e *errand) bool { return e.once })
+	for _, e := range s.errands {
+		again(&e.copies)
+		e.retryAt = s.retryAt
+	}
+	s.alarmAt = s.retryAt // the next step settles what this one could not
+	s.emit(countEffect{do: doAlarm, at: s.alarmAt})
+	return s.takeEffects()
+}
+
+// disown forgets a request that was answered by somebody else.
+func (s *countState) disown(r *Request) {
+	if r == nil {
+		return
+	}
+	same := func(other *Request) bool { return other == r }
+	s.effects = slices.DeleteFunc(s.effects, func(e countEffect) bool { return e.do == doAnswer && e.request == r })
+	s.leave(r)
+	s.pending.requests = slices.DeleteFunc(s.pending.requests, same)
+	for _, e := range slices.Clone(s.errands) {
+		had := len(e.requests)
+		e.requests = slices.DeleteFunc(e.requests, same)
+		if e.op.Way == scripts.Ask && len(e.requests) < had { // nobody wants it
+			s.undo(e.op, &e.copies)
+			s.dropErrand(e)
+		}
+	}
+}

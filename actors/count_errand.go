@@ -1,0 +1,137 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// errand is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience ends. What gives
+// back goes on without its callers; several errands run beside each other, but only one gives back.
+type errand struct {
+	copies
+	op       *scripts.CountOp
+	terms    scripts.CountTerms
+	requests []*Request // to be answered
+	patience time.Duration
+	once     bool // not repeated: it does no harm if it fails
+	failures failures
+	retryAt  time.Duration
+}
+
+// pending is what is to be given back when what is being given back has arrived.
+type pending struct {
+	op       *scripts.CountOp
+	number   int64
+	requests []*Request
+}
+
+func (p *pending) add(op *scripts.CountOp, number int64, r *Request) {
+	p.op, p.number = op, p.number+number
+	if r != nil {
+		p.requests = append(p.requests, r)
+	}
+}
+
+// run begins an errand; settle sends it.
+func (s *countState) run(e *errand, terms scripts.CountTerms) {
+	if e.request == "" {
+		e.request = s.policy.NewID()
+	}
+	e.terms = terms
+	s.errands = append(s.errands, e)
+}
+
+// settleGiving gives back all that is to be given back in one call.
+func (s *countState) settleGiving() {
+	if s.owed > 0 {
+		s.pending.add(s.address.Kind.Counting.Give, s.owed, nil)
+		s.owed = 0
+	}
+	if p := s.pending; s.giving == nil && p.number > 0 {
+		e := &errand{op: p.op, requests: p.requests, patience: s.policy.GiveFor}
+		s.run(e, scripts.CountTerms{Numbers: []int64{p.number}})
+		s.giving, s.pending = e, pending{}
+	}
+}
+
+// undoKeep is how long Redis remembers that a request was undone: longer than copies of it may come.
+const undoKeep = 10 * time.Second
+
+// undo takes back what a request may have done when nobody wants it any more. A copy of it that comes later does nothing.
+func (s *countState) undo(op *scripts.CountOp, c *copies) {
+	if op.Undo == nil || c.stale == 0 && c.call == nil {
+		return
+	}
+	e := &errand{op: op.Undo, copies: copies{request: c.request}, patience: s.policy.GiveFor}
+	s.run(e, scripts.CountTerms{Keep: undoKeep})
+}
+
+func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
+	_, late := scripts.LateBy(m.err)
+	switch {
+	case m.class == scripts.Done:
+		s.dropErrand(e)
+		if !e.once {
+			s.forget(e.op, &e.copies, m.sent)
+		}
+		for _, r := range e.requests {
+			r.number = m.counted.Number
+			s.answer(r, nil)
+		}
+	case e.once:
+		s.dropErrand(e)
+	case m.class == scripts.Rejected:
+		s.giveUp(e, scripts.Explain(m.err))
+	case m.expired && e.stale == 0:
+		e.copies = copies{request: s.policy.NewID()} // no copy ran
+		e.retryAt = now
+	case m.expired:
+		s.giveUp(e, errLostTrack)
+	default:
+		e.failures.add(now, m.err)
+		switch {
+		case now-e.failures.first >= e.patience, s.closing && e.op.Way == scripts.Ask:
+			s.giveUp(e, m.err)
+		case late && e.failures.count <= lateMax:
+			e.retryAt = now
+		default:
+			e.retryAt = now + s.policy.backoff(e.failures.count)
+		}
+	}
+}
+
+// giveUp ends an errand without success.
+func (s *countState) giveUp(e *errand, err error) {
+	s.dropErrand(e)
+	for _, r := range e.requests {
+		s.fail(r, e.uncertain(err))
+	}
+	if e.op.Way == scripts.Give {
+		s.emit(countEffect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
+		return
+	}
+	s.undo(e.op, &e.copies)
+}
+
+// uncertain adds to the cause of a failure what became of the request: a copy of it may have run all the same.
+func (e *errand) uncertain(cause error) error {
+	switch {
+	case !e.op.Changes || e.stale == 0 && e.call == nil:
+		return cause
+	case e.op.Undo != nil:
+		return fmt.Errorf("not confirmed, it will be undone: %w", cause)
+	}
+	return fmt.Errorf("not confirmed, it may have been done: %w", cause)
+}
+
+var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its result any longer")
+
+// loseTrack reports a request whose outcome nobody can learn any more, unless no copy of it ran.
+func (s *countState) loseTrack(op *scripts.CountOp, c *copies) {
+	if c.stale > 0 {
+		s.emit(countEffect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
+	}
+}

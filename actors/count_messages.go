@@ -1,0 +1,49 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// The messages of a count actor are those of a lock actor, but for the answers of its calls.
+
+// countDone is the answer of a script call of this counter.
+type countDone struct {
+	call    *countCall
+	class   scripts.Class
+	err     error
+	sent    time.Duration // the instant before the call was sent
+	counted scripts.Counted
+	expired bool // refused, because Redis may have forgotten an earlier copy's result
+}
+
+// countCall is a script call that the step asks for.
+type countCall struct {
+	op       *scripts.CountOp
+	terms    scripts.CountTerms
+	deadline time.Duration // without an answer by then the outcome is unknown; what changes something does not run later
+	copies   *copies       // of the same request
+	errand   *errand       // nil: it is for those who wait
+}
+
+// copies is what is known about the calls of one request. Redis keeps the request's result for its repeats, so running several has
+// the effect of one.
+type copies struct {
+	request  string        // id; "": there is none
+	answered []string      // requests whose results they delete
+	call     *countCall    // the one on its way
+	sent     time.Duration // the first one; 0: none yet
+	stale    time.Duration // until then one without an answer may still run
+	limit    int64         // server time, ms, after which the first one's result may be gone; 0: not known yet. The shell's
+}
+
+// countEffect is one thing that the shell has to do.
+type countEffect struct {
+	do      effectKind // doCall, doAnswer, doWatch, doUnwatch, doAlarm, doEmit, doStop, doStay
+	call    *countCall
+	request *Request
+	at      time.Duration
+	event   protocol.Event
+}

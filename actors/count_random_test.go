@@ -1,0 +1,405 @@
+package actors
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestCountStep_RandomModel lets a few processes share a semaphore: each a countState, with a shell and users made up here, around a
+// model of what the scripts do. The network delays, loses and cuts; processes pause and close; steps panic; users wait for several
+// permits, try, cancel, change the number of permits and drain them. All of it follows from the seed. After every event:
+//
+//   - the permits in Redis and those that users hold are no more than there should be: nothing counts twice;
+//   - inside a process nobody who waits is overtaken;
+//   - the countChecker is content.
+//
+// And when the users have gone and the network is well: every request was answered, all actors retire or have closed, every permit is
+// there again, and nothing else is left in Redis but what its TTL was set for.
+func TestCountStep_RandomModel(t *testing.T) {
+	run := func(seed uint64, trace func(string)) error {
+		w := newCountWorld(seed)
+		w.trace = trace
+		return w.run()
+	}
+	if *oneSeed != 0 {
+		if err := run(*oneSeed, func(line string) { t.Log(line) }); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	count := *seeds
+	if raceEnabled || testing.Short() {
+		count /= 10
+	}
+	for seed := uint64(1); seed <= count; seed++ {
+		if err := run(seed, nil); err != nil {
+			t.Fatalf("%v\nsee more with: go test ./actors -run CountStep_RandomModel -seed %d", err, seed)
+		}
+	}
+}
+
+// countWorld is everything around the count states. It has the dice and the events of world.
+type countWorld struct {
+	world
+
+	permits int64 // in Redis
+	total   int64 // there should be, with those that are held
+	held    int64 // by users, as far as they know
+	lost    int64 // whose release was refused by a closed process, or whose holder was told to give up
+	results map[string]countResult
+	want    string // the key of reservations
+	wantEnd time.Duration
+
+	countProcs  []*countProc
+	unconfirmed int
+}
+
+// countResult is the result of a request that Redis keeps.
+type countResult struct {
+	served []bool // of an acquire
+	number int64
+	taken  int64
+	undone bool
+	until  time.Duration
+}
+
+func newCountWorld(seed uint64) *countWorld {
+	w := &countWorld{world: world{random: rand.New(rand.NewPCG(seed, seed))}, results: map[string]countResult{}}
+	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
+	w.panics = []int{0, 0, 0, 0, 3}[w.random.IntN(5)]
+	w.total = 1 + w.random.Int64N(5)
+	w.permits = w.total
+	policy := Policy{Lease: modelLease, MaxWaiters: 6}
+	for i := range 1 + w.random.IntN(3) {
+		w.countProcs = append(w.countProcs, newCountProc(w, string(rune('A'+i)), policy))
+	}
+	for _, p := range w.countProcs {
+		for range 1 + w.random.IntN(6) {
+			w.after(w.upTo(20*time.Millisecond), (&countUser{p}).next)
+		}
+		w.after(w.upTo(modelUse), p.reconnect)
+		if w.chance(30) {
+			w.after(w.upTo(modelUse), p.pause)
+		}
+		if w.chance(20) {
+			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{}) })
+		}
+		if w.chance(2) {
+			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{}); p.post(0, closeLock{abort: true}) })
+		}
+	}
+	w.after(modelUse, func() { w.calm = true })
+	w.after(10*modelUse, w.goHome)
+	return w
+}
+
+func (w *countWorld) run() error {
+	for len(w.events) > 0 && w.err == nil {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+		if w.permits < 0 || w.permits+w.held > w.total {
+			w.failf("%d permits in Redis, %d held, and there are %d", w.permits, w.held, w.total)
+		}
+		if w.steps++; w.steps > 100_000 || w.now > modelEnd {
+			w.failf("it does not come to an end")
+		}
+	}
+	if w.err == nil {
+		w.checkEnd()
+	}
+	return w.err
+}
+
+func (w *countWorld) checkEnd() {
+	if left := w.total - w.lost - w.permits - w.held; left != 0 && !w.excused && (left < 0 || w.unconfirmed == 0) {
+		w.failf("%d permits of %d, %d held, %d lost, after %d events", w.permits, w.total, w.held, w.lost, w.unconfirmed)
+	}
+	for _, p := range w.countProcs {
+		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
+			w.failf("%s: %d requests are not answered", p.name, len(p.checker.open))
+		}
+		for range 2 { // the first may delete results before
+			if !p.stopped {
+				p.step(tryRetire{})
+				w.drain()
+			}
+		}
+		if !p.stopped {
+			w.failf("%s is not idle: %+v", p.name, p.state)
+		}
+	}
+	for id, result := range w.results {
+		if !w.excused && w.faults == 0 && w.panics == 0 && result.until > w.now && !result.undone {
+			w.failf("the result of %s is left although no answer was lost", id)
+		}
+	}
+}
+
+// drain lets what is on its way come to its end.
+func (w *countWorld) drain() {
+	for len(w.events) > 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+	}
+}
+
+// goHome has everybody lose patience: who was killed or closed has taken permits along, and those who are left may wait for too many.
+func (w *countWorld) goHome() {
+	for _, p := range w.countProcs {
+		for _, r := range p.arrived {
+			p.post(0, cancelRequest{request: r, cause: errors.New("context canceled")})
+		}
+	}
+}
+
+// countProc is one process: a count state and its shell.
+type countProc struct {
+	w       *countWorld
+	name    string
+	state   *countState
+	checker *countChecker
+	policy  Policy
+
+	alarms     int // changes with every alarm effect: older timers mean nothing
+	watches    int // likewise
+	subscribed bool
+	pausedTo   time.Duration
+	waiting    map[*Request]func(error)
+	arrived    []*Request // acquires that wait, in order
+	stopped    bool
+}
+
+func newCountProc(w *countWorld, name string, policy Policy) *countProc {
+	p := &countProc{w: w, name: name, waiting: map[*Request]func(error){}}
+	ids := 0
+	policy.NewID = func() string {
+		if w.chance(w.panics) {
+			panic("no id")
+		}
+		ids++
+		return fmt.Sprintf("%s:%d", name, ids)
+	}
+	policy.Jitter = w.upTo
+	p.policy = policy.withTimes()
+	p.state = &countState{
+		policy: &p.policy, address: &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: never,
+	}
+	p.checker = newCountChecker(p.state)
+	return p
+}
+
+func (p *countProc) post(delay time.Duration, message any) {
+	p.w.at(max(p.w.now+delay, p.pausedTo), func() { p.take(message) })
+}
+
+func (p *countProc) take(message any) {
+	if p.w.now < p.pausedTo {
+		p.post(0, message)
+		return
+	}
+	p.step(message)
+}
+
+func (p *countProc) step(message any) {
+	w := p.w
+	if w.trace != nil {
+		w.logf("%s <- %s", p.name, describeCount(message))
+	}
+	r, _ := message.(*Request)
+	if p.stopped {
+		if r != nil {
+			p.answer(r, protocol.ErrClosed)
+		}
+		return
+	}
+	if r != nil && r.count.Way == scripts.Take && !r.try {
+		p.arrived = append(p.arrived, r)
+	}
+	effects, panicked, err := p.checker.step(w.now, message)
+	if panicked != nil {
+		w.logf("%s  panic", p.name)
+		if r != nil {
+			p.answer(r, r.err)
+		}
+	}
+	for i := range effects {
+		p.carryOut(&effects[i])
+	}
+	if err != nil {
+		w.failf("%s: %T: %v", p.name, message, err)
+	}
+}
+
+func describeCount(message any) string {
+	switch m := message.(type) {
+	case *Request:
+		return fmt.Sprintf("%s %p %d try=%v", m.what(), m, m.number, m.try)
+	case cancelRequest:
+		return fmt.Sprintf("cancel %s %p", m.request.what(), m.request)
+	case *countDone:
+		return fmt.Sprintf("%v %s %s %+v %v", m.class, m.call.op.Word, m.call.terms.Request, m.counted, m.err)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", message), "actors.")
+}
+
+func (p *countProc) carryOut(e *countEffect) {
+	w := p.w
+	switch e.do {
+	case doCall:
+		w.logf("%s  call %s %+v deadline=%v", p.name, e.call.op.Word, e.call.terms, e.call.deadline)
+		w.send(e.call, func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+	case doAnswer:
+		w.logf("%s  answer %s %p: %v", p.name, e.request.what(), e.request, e.request.err)
+		p.answer(e.request, e.request.err)
+	case doWatch, doUnwatch:
+		p.watch(e.do == doWatch)
+	case doAlarm:
+		if !w.chance(5) { // else the timer was just firing, and its message is on its way
+			p.alarms++
+		}
+		if number := p.alarms; e.at != never {
+			w.at(e.at+w.upTo(time.Millisecond), func() {
+				if number == p.alarms {
+					p.take(alarm{})
+				}
+			})
+		}
+	case doEmit:
+		w.logf("%s  event %v", p.name, e.event)
+		w.unconfirmed++
+	case doStop:
+		p.stopped = true
+	}
+}
+
+// answer gives the answer to its user, and checks that nobody who waits was overtaken.
+func (p *countProc) answer(r *Request, err error) {
+	if i := slices.Index(p.arrived, r); i >= 0 {
+		if i > 0 && err == nil {
+			p.w.failf("%s: %p is served before %p", p.name, r, p.arrived[0])
+		}
+		p.arrived = slices.Delete(p.arrived, i, i+1)
+	}
+	then := p.waiting[r]
+	delete(p.waiting, r)
+	if then != nil {
+		then(err)
+	}
+}
+
+func (p *countProc) watch(on bool) {
+	p.watches++
+	number := p.watches
+	p.w.after(p.w.upTo(time.Millisecond), func() {
+		if number == p.watches {
+			if p.subscribed = on; on {
+				p.post(p.w.upTo(time.Millisecond), channelReady{})
+			}
+		}
+	})
+}
+
+// reconnect breaks the connection for messages; what is published meanwhile is lost.
+func (p *countProc) reconnect() {
+	if p.subscribed {
+		p.subscribed = false
+		number := p.watches
+		p.w.after(p.w.upTo(50*time.Millisecond), func() {
+			if number == p.watches {
+				p.watch(true)
+			}
+		})
+	}
+	if !p.w.calm {
+		p.w.after(p.w.upTo(500*time.Millisecond), p.reconnect)
+	}
+}
+
+func (p *countProc) pause() {
+	p.pausedTo = p.w.now + p.w.upTo(2*modelLease)
+	p.w.logf("%s pauses until %v", p.name, p.pausedTo)
+}
+
+// countUser acquires and releases.
+type countUser struct{ p *countProc }
+
+func (u *countUser) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
+
+// send asks for something, and may lose patience.
+func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(*Request, error)) {
+	w := u.p.w
+	r := &Request{do: opCount, address: u.p.state.address, count: op, number: number, try: try}
+	u.p.waiting[r] = func(err error) { then(r, err) }
+	u.p.post(w.upTo(100*time.Microsecond), r)
+	if w.chance(30) {
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+	}
+}
+
+func (u *countUser) next() {
+	w := u.p.w
+	switch {
+	case w.calm || u.p.stopped:
+	case w.chance(3):
+		u.send(scripts.SemaphoreRead, 0, false, func(*Request, error) { u.think() })
+	case w.chance(3):
+		u.drain()
+	case w.chance(1):
+		u.p.post(0, tryRetire{})
+		u.think()
+	default:
+		u.acquire()
+	}
+}
+
+func (u *countUser) acquire() {
+	w := u.p.w
+	number := 1 + w.random.Int64N(w.total)
+	if w.chance(60) {
+		number = 1
+	}
+	u.send(scripts.SemaphoreAcquire, number, w.chance(20), func(_ *Request, err error) {
+		if err != nil {
+			u.think()
+			return
+		}
+		u.hold(number)
+	})
+}
+
+// drain takes what it can get.
+func (u *countUser) drain() {
+	u.send(scripts.SemaphoreDrain, 0, false, func(r *Request, err error) {
+		if err != nil || r.number == 0 {
+			u.think()
+			return
+		}
+		u.hold(r.number)
+	})
+}
+
+// hold keeps permits for a moment and then gives them back, by a release or by raising the number of permits.
+func (u *countUser) hold(number int64) {
+	w := u.p.w
+	w.held += number
+	w.after(w.upTo(5*time.Millisecond), func() {
+		w.held -= number
+		u.send(scripts.SemaphoreRelease, number, false, func(_ *Request, err error) {
+			if errors.Is(err, protocol.ErrClosed) {
+				w.lost += number
+			}
+			u.think()
+		})
+	})
+}

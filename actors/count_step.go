@@ -1,0 +1,239 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// countState is all that the actor of a counter knows: a semaphore or a latch, where nobody owns anything. It thinks in steps as
+// lockState does. There is one contender per process and name here too: one call at a time asks for those who wait, and one gives
+// back for all who do. The files of the step:
+//
+//	count_step.go     the state, what is due next
+//	count_messages.go what goes in, and the effects that come out
+//	count_wait.go     those who wait: attempts, their answers, waking
+//	count_want.go     reserving a semaphore for a waiter for several permits
+//	count_errand.go   requests that wait for nothing but Redis
+//	count_end.go      what ends early: cancel, panic, Close
+//
+// No request of a counter has an owner by whom its effect could be found in Redis. So each has an id, under which Redis keeps its
+// result for a while: an unknown outcome is asked for by repeating the request. The results of requests of which every copy was
+// answered are deleted by the next call on its way, which costs one DEL inside of a script, or before the actor retires; left to their
+// TTL a busy semaphore's would be millions. Only those with a lost answer are left to it, as a copy of the request may still come.
+type countState struct {
+	// fixed at construction
+	policy  *Policy
+	address *Address
+
+	queue    requestQueue // who waits, oldest first
+	arrivals int64        // numbers those who wait for zero
+	attempt  attempt      // what Redis is asked for on their behalf
+	blocked  bool         // the oldest has been refused: who comes now is behind it
+	left     int64        // what Redis said last
+	owed     int64        // permits that were taken and belong to nobody yet
+	want     want
+
+	retryAt  time.Duration // no attempt before this instant
+	woken    bool          // a wake-up came while an attempt was on its way
+	failures failures
+	watch    watchState
+	watchAt  time.Duration // when the channel was last needed
+
+	pending  pending // what is to be given back next
+	giving   *errand // what is being given back
+	errands  []*errand
+	answered []string // requests whose results Redis need not keep
+	closing  bool
+	retiring bool
+
+	alarmAt time.Duration // what the shell's timer is set to; never: off
+	request *Request      // the one at hand: after a panic the shell answers it
+	effects []countEffect
+}
+
+// answeredMax is how many results may wait to be deleted; those beyond it are left to their TTL.
+const answeredMax = 32
+
+func (s *countState) step(now time.Duration, message any) []countEffect {
+	s.request, _ = message.(*Request)
+	s.receive(now, message)
+	s.settle(now)
+	s.setAlarm()
+	return s.takeEffects()
+}
+
+// takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
+func (s *countState) takeEffects() []countEffect {
+	effects := s.effects
+	s.effects = nil
+	return effects
+}
+
+func (s *countState) receive(now time.Duration, message any) {
+	switch m := message.(type) {
+	case *Request:
+		s.onRequest(now, m)
+	case *countDone:
+		s.onDone(now, m)
+	case cancelRequest:
+		s.onCancel(now, m)
+	case channelReady:
+		if s.watch != unwatched {
+			s.watch = subscribed
+			s.wake(now)
+		}
+	case channelMessage:
+		s.wake(now)
+	case alarm:
+		s.alarmAt = never
+	case tryRetire:
+		s.retiring = true
+	case closeLock:
+		s.onClose(m.abort)
+	}
+}
+
+func (s *countState) onRequest(now time.Duration, r *Request) {
+	if s.closing {
+		s.fail(r, protocol.ErrClosed)
+		return
+	}
+	switch r.count.Way {
+	case scripts.Take, scripts.Look:
+		s.onWait(now, r)
+	case scripts.Give:
+		s.pending.add(r.count, r.number, r)
+	case scripts.Ask:
+		s.run(&errand{op: r.count, requests: []*Request{r}, patience: s.policy.Patience}, scripts.CountTerms{Numbers: []int64{r.number}})
+	}
+}
+
+func (s *countState) onDone(now time.Duration, m *countDone) {
+	c := m.call.copies
+	if c.call != m.call {
+		return // given up meanwhile
+	}
+	c.call = nil
+	if m.class == scripts.Unknown {
+		c.stale = max(c.stale, m.call.deadline)
+	}
+	if m.call.errand != nil {
+		s.onErrandDone(now, m.call.errand, m)
+	} else {
+		s.onAttemptDone(now, m)
+	}
+}
+
+// settle does what the state calls for, until nothing is due at this instant.
+func (s *countState) settle(now time.Duration) {
+	s.settleAttempt(now)
+	s.settleReservation(now)
+	s.settleGiving()
+	for _, e := range s.errands {
+		if e.call == nil && now >= e.retryAt {
+			s.send(now, e.op, e.terms, &e.copies, e)
+		}
+	}
+	s.settleWatch(now)
+	s.settleEnd(now)
+}
+
+// settleWatch drops the channel some time after the last waiter has left.
+func (s *countState) settleWatch(now time.Duration) {
+	switch {
+	case s.watch == unwatched:
+	case s.queue.len > 0:
+		s.watchAt = now
+	case s.closing || s.retiring || now >= s.watchAt+s.policy.Linger:
+		s.watch = unwatched
+		s.emit(countEffect{do: doUnwatch})
+	}
+}
+
+// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (s *countState) settleEnd(now time.Duration) {
+	ending := s.retiring || s.closing
+	if ending && s.idle() && len(s.answered) > 0 {
+		e := &errand{op: scripts.Forget, once: true}
+		s.run(e, scripts.CountTerms{})
+		s.send(now, e.op, e.terms, &e.copies, e)
+	}
+	switch {
+	case ending && s.idle():
+		s.emit(countEffect{do: doStop})
+	case s.retiring:
+		s.emit(countEffect{do: doStay})
+	}
+	s.retiring = false
+}
+
+// idle reports that nothing would be missed if this actor stopped, but for results that Redis need not keep.
+func (s *countState) idle() bool {
+	return s.queue.len == 0 && s.attempt.request == "" && len(s.errands) == 0 && s.pending.number == 0 && s.watch == unwatched
+}
+
+// setAlarm sets the timer to the earliest instant at which settle would have something to do.
+func (s *countState) setAlarm() {
+	at := never
+	if s.queue.len > 0 && s.attempt.call == nil {
+		at = s.retryAt
+	}
+	for _, e := range s.errands {
+		if e.call == nil {
+			at = min(at, e.retryAt)
+		}
+	}
+	if s.watch != unwatched && s.queue.len == 0 {
+		at = min(at, s.watchAt+s.policy.Linger)
+	}
+	if at != s.alarmAt {
+		s.alarmAt = at
+		s.emit(countEffect{do: doAlarm, at: at})
+	}
+}
+
+// send asks the shell for a call: the first one of a request, or a repeat.
+func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *errand) {
+	if c.sent == 0 {
+		c.sent = max(now, 1)
+	}
+	if len(c.answered) == 0 && (op.Changes || op == scripts.Forget) {
+		c.answered, s.answered = s.answered, nil
+	}
+	terms.Request, terms.Answered = c.request, c.answered
+	if terms.Keep == 0 {
+		terms.Keep = s.policy.Keep
+	}
+	c.call = &countCall{op: op, terms: terms, deadline: now + Window(s.policy.Lease), copies: c, errand: e}
+	s.emit(countEffect{do: doCall, call: c.call})
+}
+
+// forget notes that Redis need not keep the result of a request whose answer was sent for at this instant, unless a copy of the
+// request may still come.
+func (s *countState) forget(op *scripts.CountOp, c *copies, sent time.Duration) {
+	if op.Changes && c.stale <= sent && len(s.answered) < answeredMax {
+		s.answered = append(s.answered, c.request)
+	}
+}
+
+func (s *countState) emit(e countEffect) { s.effects = append(s.effects, e) }
+
+// fail answers that a request failed.
+func (s *countState) fail(r *Request, cause error) { s.answer(r, r.because(cause)) }
+
+func (s *countState) answer(r *Request, err error) {
+	r.err = err
+	s.emit(countEffect{do: doAnswer, request: r})
+}
+
+// dropErrand takes one off the list. What its call comes to does not count any more.
+func (s *countState) dropErrand(e *errand) {
+	e.call = nil
+	s.errands = slices.DeleteFunc(s.errands, func(other *errand) bool { return other == e })
+	if s.giving == e {
+		s.giving = nil
+	}
+}

@@ -1,0 +1,279 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestCountTranscripts plays testdata/count/*.txt: what the actor of a counter is told and when, and what it decides. They are written
+// as those of TestTranscripts. A case is about a semaphore unless its policy says latch.
+func TestCountTranscripts(t *testing.T) {
+	playAll(t, "testdata/count/*.txt", func(t *testing.T, title string) transcript { return newCountPlayer(t, title) })
+}
+
+// countOps are the operations by the words of the transcripts.
+var countOps = map[string]*scripts.CountOp{
+	"acquire": scripts.SemaphoreAcquire, "release": scripts.SemaphoreRelease, "add": scripts.SemaphoreAdd, "drain": scripts.SemaphoreDrain,
+	"set": scripts.SemaphoreTrySet, "read": scripts.SemaphoreRead, "delete": scripts.SemaphoreDelete,
+	"wait": scripts.LatchWait, "count-down": scripts.LatchCountDown,
+	"undo": scripts.SemaphoreAcquire.Undo, "forget": scripts.Forget,
+}
+
+func wordOf(op *scripts.CountOp) string {
+	for word, other := range countOps {
+		if op == other {
+			return word
+		}
+	}
+	return op.Word
+}
+
+// countPlayer plays one case.
+type countPlayer struct {
+	player // its clock, policy and reading of lines
+
+	state    *countState
+	checker  *countChecker
+	requests map[string]*Request
+	names    map[*Request]string
+	calls    []*countCall // on their way
+	breakAt  int          // the id that makes the step panic, counted from now; 0: none
+	sent     map[*countCall]time.Duration
+}
+
+func newCountPlayer(t *testing.T, title string) *countPlayer {
+	p := &countPlayer{
+		player:   player{t: t, title: title},
+		requests: map[string]*Request{}, names: map[*Request]string{}, sent: map[*countCall]time.Duration{},
+	}
+	p.player.setPolicy(nil)
+	p.countPolicy()
+	p.state = &countState{policy: &p.policy, address: &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: never}
+	p.checker = newCountChecker(p.state)
+	return p
+}
+
+// countPolicy makes ids r1, r2, ... and lets "break" do its work.
+func (p *countPlayer) countPolicy() {
+	ids := 0
+	p.policy.NewID = func() string {
+		if p.breakAt--; p.breakAt == 0 {
+			panic("no id")
+		}
+		ids++
+		return "r" + strconv.Itoa(ids)
+	}
+}
+
+// setPolicy takes what those of locks have, and latch.
+func (p *countPlayer) setPolicy(options []string) {
+	latch := slices.Index(options, "latch")
+	if latch >= 0 {
+		options = slices.Delete(options, latch, latch+1)
+		p.state.address = &Address{Kind: scripts.CountDownLatch, Name: "orders", Raw: "orders"}
+	}
+	p.player.setPolicy(options)
+	p.countPolicy()
+}
+
+func (p *countPlayer) play(line string) {
+	p.line = line
+	fields := words(line)
+	if fields[0] == "@alarm" {
+		p.now = p.state.alarmAt
+	} else {
+		now := p.duration(fields[0][1:])
+		if now < p.now || now > p.checker.alarmAt && fields[1] != "alarm" {
+			p.fail("it is %v, and the alarm is set to %v", p.now, p.checker.alarmAt)
+		}
+		p.now = now
+	}
+	verb, a := "alarm", arguments{values: map[string]string{}}
+	if len(fields) > 1 {
+		verb = fields[1]
+		for _, field := range fields[2:] {
+			if name, value, found := strings.Cut(field, "="); found {
+				a.values[name] = value
+			} else {
+				a.words = append(a.words, field)
+			}
+		}
+	}
+	if message := p.message(verb, a); message != nil {
+		p.step(message)
+	}
+}
+
+func (p *countPlayer) message(verb string, a arguments) any {
+	switch verb {
+	case "cancel":
+		r := p.requests[a.word(0)]
+		if r == nil {
+			p.fail("there is no request %q", a.word(0))
+		}
+		return cancelRequest{request: r, cause: errors.New("context canceled")}
+	case "ready":
+		return channelReady{}
+	case "message":
+		return channelMessage{}
+	case "alarm":
+		return alarm{}
+	case "retire":
+		return tryRetire{}
+	case "close":
+		return closeLock{abort: a.has("abort")}
+	case "break": // the next id makes the step panic, or that after it, ...
+		p.breakAt = 1
+		if a.word(0) != "" {
+			p.breakAt = p.number(a.word(0))
+		}
+		return nil
+	case "done", "refused", "rejected", "unknown", "expired":
+		return p.answer(verb, a)
+	}
+	return p.ask(verb, a)
+}
+
+// ask takes a name, a number (default 1) and try.
+func (p *countPlayer) ask(verb string, a arguments) any {
+	op := countOps[verb]
+	if op == nil {
+		p.fail("unknown message %q", verb)
+	}
+	r := &Request{do: opCount, address: p.state.address, count: op, number: 1, try: a.has("try")}
+	for _, word := range a.words[1:] {
+		if word != "try" {
+			r.number = int64(p.number(word))
+		}
+	}
+	p.requests[a.word(0)], p.names[r] = r, a.word(0)
+	return r
+}
+
+// answer is the answer of the call on its way; if there are several, its id says which. done takes what is left, and of an acquire who
+// was served and whether it reserved.
+func (p *countPlayer) answer(verb string, a arguments) any {
+	call := p.flying(a)
+	done := &countDone{call: call, class: scripts.Done, sent: p.sent[call]}
+	switch verb {
+	case "done":
+		if left := a.values["left"]; left != "" {
+			done.counted.Number = int64(p.number(left))
+		}
+		for _, bit := range a.values["served"] {
+			done.counted.Served = append(done.counted.Served, bit == '1')
+		}
+		if call.op.Way == scripts.Take && len(done.counted.Served) != len(call.terms.Numbers) {
+			p.fail("served is for %d", len(call.terms.Numbers))
+		}
+		done.counted.Reserved = a.has("reserved")
+	case "expired":
+		done.class, done.err, done.expired = scripts.Refused, errors.New("LATE 1"), true
+	default:
+		done.class = map[string]scripts.Class{"refused": scripts.Refused, "rejected": scripts.Rejected, "unknown": scripts.Unknown}[verb]
+		done.err = errors.New("no answer")
+		if text := a.values["error"]; text != "" {
+			done.err = errors.New(text)
+		}
+	}
+	p.calls = slices.DeleteFunc(p.calls, func(c *countCall) bool { return c == call })
+	return done
+}
+
+func (p *countPlayer) flying(a arguments) *countCall {
+	var found []*countCall
+	for _, call := range p.calls {
+		if !slices.ContainsFunc(a.words, func(word string) bool {
+			return word != "reserved" && word != call.terms.Request && word != wordOf(call.op)
+		}) {
+			if len(found) == 1 && found[0].terms.Request == call.terms.Request && found[0].op == call.op {
+				found = nil // of a request that was repeated after a panic only the last call counts
+			}
+			found = append(found, call)
+		}
+	}
+	if len(found) != 1 {
+		p.fail("%d calls are meant", len(found))
+	}
+	return found[0]
+}
+
+func (p *countPlayer) step(message any) {
+	effects, panicked, err := p.checker.step(p.now, message)
+	p.check(err)
+	if panicked != nil {
+		p.writef("panic %q", panicked)
+		if r, ok := message.(*Request); ok {
+			p.printAnswer(r)
+		}
+	}
+	for i := range effects {
+		p.print(&effects[i])
+	}
+}
+
+func (p *countPlayer) print(e *countEffect) {
+	switch e.do {
+	case doCall:
+		p.calls = append(p.calls, e.call)
+		p.sent[e.call] = p.now
+		p.printCall(e.call)
+	case doAnswer:
+		p.printAnswer(e.request)
+	case doWatch:
+		p.writef("watch")
+	case doUnwatch:
+		p.writef("unwatch")
+	case doAlarm:
+		if e.at == never {
+			p.writef("alarm off")
+		} else {
+			p.writef("alarm %v", e.at)
+		}
+	case doEmit:
+		p.writef("event %v", e.event)
+	case doStop:
+		p.writef("stop")
+	case doStay:
+		p.writef("stay")
+	}
+}
+
+func (p *countPlayer) printCall(c *countCall) {
+	text := "call " + wordOf(c.op) + " " + c.terms.Request
+	if c.terms.Numbers != nil {
+		text += " " + strings.Trim(fmt.Sprint(c.terms.Numbers), "[]")
+	}
+	switch {
+	case c.terms.Reserve < 0:
+		text += fmt.Sprintf(" reserve=no rest=%v", c.terms.Rest)
+	case c.terms.Reserve > 0:
+		text += fmt.Sprintf(" reserve=%v rest=%v", c.terms.Reserve, c.terms.Rest)
+	}
+	if len(c.terms.Answered) > 0 {
+		text += " forget=" + strings.Join(c.terms.Answered, ",")
+	}
+	p.writef("%s deadline=%v", text, c.deadline)
+}
+
+func (p *countPlayer) printAnswer(r *Request) {
+	text := strings.TrimPrefix(fmt.Sprint(r.err), fmt.Sprintf("holdfast: %s %q: ", r.what(), "orders"))
+	switch {
+	case r.err != nil && errors.Is(r.err, protocol.ErrNotAcquired):
+		p.writef("refuse %s %q", p.names[r], text)
+	case r.err != nil:
+		p.writef("fail %s %q", p.names[r], text)
+	case r.count.Way == scripts.Ask:
+		p.writef("answer %s %d", p.names[r], r.number)
+	default:
+		p.writef("answer %s", p.names[r])
+	}
+}

@@ -1,0 +1,253 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// attempt is a request to Redis for those who wait.
+type attempt struct {
+	copies
+	op     *scripts.CountOp
+	upTo   int64 // of a Look: the last arrival that it can answer
+	number []int64
+	served []*Request // of a Take, in their order: for whom; nil: has gone
+}
+
+// attemptMax is how many waiters one call asks for.
+const attemptMax = 100
+
+func (s *countState) onWait(now time.Duration, r *Request) {
+	switch {
+	case r.try && s.blocked:
+		s.answer(r, s.refusal(r))
+		return
+	case s.queue.len >= s.policy.MaxWaiters:
+		s.fail(r, protocol.ErrTooManyWaiters)
+		return
+	}
+	if s.queue.len == 0 { // what earlier waiters went through does not bind this one
+		s.failures, s.retryAt = failures{}, now
+	}
+	s.queue.push(r)
+	if r.count.Way == scripts.Look {
+		s.arrivals++
+		r.number = s.arrivals
+		s.wake(now) // it must look for itself
+	}
+}
+
+// wake tries again, unless Redis does not answer: then there is a time for that.
+func (s *countState) wake(now time.Duration) {
+	switch {
+	case s.attempt.call != nil:
+		s.woken = true
+	case s.failures.count == 0:
+		s.retryAt = now
+	}
+}
+
+// settleAttempt asks for those who wait. An attempt whose outcome is unknown is repeated as it is until it is known, and undone
+// when nobody is left who wants it.
+func (s *countState) settleAttempt(now time.Duration) {
+	a := &s.attempt
+	s.noteHead(now)
+	if a.request != "" && a.call == nil && !a.wanted() {
+		s.undo(a.op, &a.copies)
+		*a = attempt{}
+	}
+	if s.queue.len == 0 {
+		s.blocked = false
+		return
+	}
+	if a.call == nil && now >= s.retryAt {
+		s.ask(now)
+	}
+}
+
+// wanted tells whether anybody waits for the attempt's outcome. Looking has none that would have to be known.
+func (a *attempt) wanted() bool {
+	for _, r := range a.served {
+		if r != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ask sends an attempt: for the oldest waiters, or the last one again.
+func (s *countState) ask(now time.Duration) {
+	a := &s.attempt
+	if a.request == "" {
+		*a = attempt{copies: copies{request: s.policy.NewID()}, op: s.queue.front().count, upTo: s.arrivals}
+		if a.op.Way == scripts.Take {
+			s.invite()
+		}
+	}
+	s.woken = false
+	terms := scripts.CountTerms{Numbers: a.number}
+	terms.Reserve, terms.Rest = s.reservation(now)
+	s.send(now, a.op, terms, &a.copies, nil)
+}
+
+// invite puts the oldest waiters into the attempt.
+func (s *countState) invite() {
+	a := &s.attempt
+	for r := s.queue.front(); r != nil && len(a.served) < attemptMax; r = r.next {
+		number := r.number
+		if r.try {
+			number = -number
+		}
+		a.served, a.number = append(a.served, r), append(a.number, number)
+	}
+}
+
+func (s *countState) onAttemptDone(now time.Duration, m *countDone) {
+	switch {
+	case m.class != scripts.Done:
+		s.onAttemptFailed(now, m)
+	case m.call.op.Way == scripts.Look:
+		s.onLooked(now, m)
+	default:
+		s.onTaken(now, m)
+	}
+}
+
+// onTaken hands out what was taken. What belongs to waiters who have gone is given back.
+func (s *countState) onTaken(now time.Duration, m *countDone) {
+	a := s.attempt
+	taken := false
+	for i, served := range m.counted.Served {
+		if served {
+			s.owed += max(a.number[i], -a.number[i])
+			taken = true
+		}
+	}
+	if taken || a.stale <= m.sent {
+		s.attempt = attempt{} // else a copy that comes late would take something: the same request goes on
+	}
+	if taken {
+		s.forget(a.op, &a.copies, m.sent)
+	}
+	s.noteReservation(now, m)
+	s.failures, s.left, s.blocked = failures{}, m.counted.Number, false
+	for i, r := range a.served {
+		switch {
+		case r == nil:
+		case m.counted.Served[i]:
+			s.owed -= r.number
+			s.queue.remove(r)
+			s.answer(r, nil)
+		case r.try:
+			a.served[i] = nil
+			s.queue.remove(r)
+			s.answer(r, s.refusal(r))
+		default:
+			s.blocked = true
+		}
+	}
+	s.waitOn(now)
+}
+
+// onLooked answers those who waited when the look was sent.
+func (s *countState) onLooked(now time.Duration, m *countDone) {
+	upTo := s.attempt.upTo
+	s.attempt, s.failures, s.left, s.blocked = attempt{}, failures{}, m.counted.Number, true
+	if s.left <= 0 {
+		for r := s.queue.front(); r != nil && r.number <= upTo; r = s.queue.front() {
+			s.queue.remove(r)
+			s.answer(r, nil)
+		}
+		s.blocked = false
+	}
+	s.waitOn(now)
+}
+
+// waitOn waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
+func (s *countState) waitOn(now time.Duration) {
+	if !s.blocked || s.woken {
+		s.retryAt = now
+		return
+	}
+	s.retryAt = min(now+s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), s.reserveAt(now))
+	if s.watch == unwatched {
+		s.watch = subscribing
+		s.emit(countEffect{do: doWatch})
+	}
+}
+
+// onAttemptFailed has no answer from Redis. Waiters learn the cause when that lasts too long, and a try at once.
+func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
+	a := &s.attempt
+	switch _, late := scripts.LateBy(m.err); {
+	case m.class == scripts.Rejected:
+		s.refuseAll(scripts.Explain(m.err))
+	case m.expired:
+		s.loseTrack(a.op, &a.copies)
+		s.attempt = attempt{}
+		s.retryAt = now
+	case late && s.failures.count < lateMax:
+		s.failures.add(now, m.err)
+		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
+	default:
+		s.failed(now, m.err)
+	}
+	if a.stale == 0 || !m.call.op.Changes {
+		s.attempt = attempt{} // nothing ran, or nothing that matters: a new one is as good
+	}
+}
+
+// failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
+func (s *countState) failed(now time.Duration, err error) {
+	s.failures.add(now, err)
+	s.retryAt = now + s.policy.backoff(s.failures.count)
+	all := now-s.failures.first >= s.policy.Patience
+	for r := s.queue.front(); r != nil; {
+		next := r.next
+		if all || r.try {
+			s.leave(r)
+			s.fail(r, err)
+		}
+		r = next
+	}
+}
+
+func (s *countState) refuseAll(err error) {
+	for r := s.queue.front(); r != nil; r = s.queue.front() {
+		s.leave(r)
+		s.fail(r, err)
+	}
+}
+
+// leave takes a request out of the queue and out of the attempt; false if it does not wait.
+func (s *countState) leave(r *Request) bool {
+	for i, other := range s.attempt.served {
+		if other == r {
+			s.attempt.served[i] = nil
+		}
+	}
+	return s.queue.remove(r)
+}
+
+// refusal is the answer of a try that was not served.
+func (s *countState) refusal(r *Request) error {
+	if s.left >= r.number {
+		return r.because(fmt.Errorf("%w: others wait for permits", protocol.ErrNotAcquired))
+	}
+	return r.because(fmt.Errorf("%w: available %d, wanted %d", protocol.ErrNotAcquired, s.left, r.number))
+}
+
+// waitError is the answer of a waiter whose waiting ended.
+func (s *countState) waitError(r *Request, cause error) error {
+	if last := s.failures.last; last != nil && s.failures.count > 0 {
+		cause = fmt.Errorf("%w: %w", cause, last)
+	}
+	if r.count.Way == scripts.Take && !errors.Is(cause, protocol.ErrNotAcquired) {
+		cause = fmt.Errorf("%w: %w", protocol.ErrNotAcquired, cause)
+	}
+	return r.because(cause)
+}
