@@ -47,6 +47,22 @@ var (
 	_ func(*holdfast.Pending)                                                      = (*holdfast.Pending).Cancel
 	_ func(*holdfast.BusyError) string                                             = (*holdfast.BusyError).Error
 
+	_ func(*holdfast.Runtime, string) *holdfast.Semaphore                = (*holdfast.Runtime).Semaphore
+	_ func(*holdfast.Semaphore, context.Context, int) (bool, error)      = (*holdfast.Semaphore).TrySetPermits
+	_ func(*holdfast.Semaphore, context.Context, int) error              = (*holdfast.Semaphore).Acquire
+	_ func(*holdfast.Semaphore, context.Context, int) error              = (*holdfast.Semaphore).TryAcquire
+	_ func(*holdfast.Semaphore, context.Context, int) error              = (*holdfast.Semaphore).Release
+	_ func(*holdfast.Semaphore, context.Context, int) error              = (*holdfast.Semaphore).AddPermits
+	_ func(*holdfast.Semaphore, context.Context) (int, error)            = (*holdfast.Semaphore).Drain
+	_ func(*holdfast.Semaphore, context.Context) (int, error)            = (*holdfast.Semaphore).Available
+	_ func(*holdfast.Semaphore, context.Context) (bool, error)           = (*holdfast.Semaphore).Delete
+	_ func(*holdfast.Runtime, string) *holdfast.CountDownLatch           = (*holdfast.Runtime).CountDownLatch
+	_ func(*holdfast.CountDownLatch, context.Context, int) (bool, error) = (*holdfast.CountDownLatch).TrySetCount
+	_ func(*holdfast.CountDownLatch, context.Context) error              = (*holdfast.CountDownLatch).CountDown
+	_ func(*holdfast.CountDownLatch, context.Context) (int, error)       = (*holdfast.CountDownLatch).Count
+	_ func(*holdfast.CountDownLatch, context.Context) error              = (*holdfast.CountDownLatch).Wait
+	_ func(*holdfast.CountDownLatch, context.Context) (bool, error)      = (*holdfast.CountDownLatch).Delete
+
 	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.Lock).Acquire
 	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.Lock).TryAcquire
 	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) *holdfast.Pending        = (*holdfast.Lock).AcquireAsync
@@ -83,7 +99,7 @@ var (
 
 	_ = []holdfast.Event{
 		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.ActorPanicked{}, holdfast.RequestDropped{},
-		holdfast.CallbackPanicked{}, holdfast.EventsDropped{},
+		holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},
 	}
 	_ = []any{
 		protocol.Acquire{}, protocol.Cancel{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{},

@@ -11,6 +11,8 @@ type (
 	LeaseLost = protocol.LeaseLost
 	// RenewFailed: renewing failed; it is tried again until the lease's deadline.
 	RenewFailed = protocol.RenewFailed
+	// Unconfirmed: a release, a count-down or the undoing of an acquire was given up; permits or a count-down may be missing.
+	Unconfirmed = protocol.Unconfirmed
 	// Reconnected: the connection for unlock messages is back; all who wait try again.
 	Reconnected = protocol.Reconnected
 	// QueueLost: a waiter of a fair lock was thrown out of the queue, and stands at its end now.

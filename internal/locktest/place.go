@@ -84,6 +84,29 @@ func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
 	}
 }
 
+// OnServers shows something that is not about a kind of lock on every server.
+func OnServers(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, server := range servers {
+		t.Run(server.Name, func(t *testing.T) {
+			t.Parallel()
+			show(t, newPlace(t, Kind{}, server.Addr(t)))
+		})
+	}
+}
+
+// Somewhere is a place on a Redis that others use too, for what is not about a kind of lock.
+func Somewhere(t *testing.T) *Place {
+	return newPlace(t, Kind{}, redistest.Shared(t).Addr())
+}
+
+// OnServerOfItsOwn is a Redis that the test may disturb, for what is not about a kind of lock.
+func OnServerOfItsOwn(t *testing.T) *Place {
+	server := redistest.Start(t)
+	p := newPlace(t, Kind{}, server.Addr())
+	p.Server = server
+	return p
+}
+
 // OnOwnServer shows a promise for every kind on a Redis that the test may disturb.
 func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {

@@ -1,0 +1,353 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// briefly makes calls count as unanswered after 200 ms, and waiters lose patience after a second.
+var briefly = holdfast.Options{Lease: 600 * time.Millisecond}
+
+// permits checks that there are so many, soon and from then on.
+func permits(t *testing.T, p *locktest.Place, want int64) {
+	t.Helper()
+	are := func() bool {
+		n, err := p.Redis.Get(context.Background(), p.Name).Int64()
+		return assert.NoError(t, err) && n == want
+	}
+	locktest.Await(t, "all permits", are)
+	locktest.Stays(t, "no permit too many", 300*time.Millisecond, are)
+}
+
+// setPermits makes the semaphore.
+func setPermits(t *testing.T, p *locktest.Place, n int) {
+	t.Helper()
+	require.NoError(t, p.Redis.Set(t.Context(), p.Name, n, 0).Err())
+}
+
+// sha is how a script of an operation is called.
+func sha(op *scripts.CountOp) string {
+	return op.Call(&scripts.Site{}, "x", scripts.CountTerms{Numbers: []int64{1}}).Script.SHA
+}
+
+// Each operation of a semaphore or latch whose reply is lost, once or twice in a row, has its effect once and its own result.
+func TestFault_CountsLostReplyCountsOnce(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	rt, proxy := p.Proxied(t, holdfast.Options{})
+	s, ctx := rt.Semaphore(p.Name), t.Context()
+	l := rt.CountDownLatch(p.Name + "-latch")
+	times := locktest.Scaled(100, 20)
+	lost := map[string]int{}
+	for range times {
+		for _, step := range []struct {
+			op   *scripts.CountOp
+			run  func() (any, error)
+			want any
+			key  string
+		}{
+			{scripts.SemaphoreTrySet, func() (any, error) { return s.TrySetPermits(ctx, 5) }, true, "5"},
+			{scripts.SemaphoreAcquire, func() (any, error) { return nil, s.Acquire(ctx, 3) }, nil, "2"},
+			{scripts.SemaphoreRelease, func() (any, error) { return nil, s.Release(ctx, 4) }, nil, "6"},
+			{scripts.SemaphoreAdd, func() (any, error) { return nil, s.AddPermits(ctx, -1) }, nil, "5"},
+			{scripts.SemaphoreRead, func() (any, error) { return s.Available(ctx) }, 5, "5"},
+			{scripts.SemaphoreDrain, func() (any, error) { return s.Drain(ctx) }, 5, "0"},
+			{scripts.SemaphoreDelete, func() (any, error) { return s.Delete(ctx) }, true, ""},
+			{scripts.LatchTrySet, func() (any, error) { return l.TrySetCount(ctx, 2) }, true, "2"},
+			{scripts.LatchCountDown, func() (any, error) { return nil, l.CountDown(ctx) }, nil, "1"},
+			{scripts.LatchRead, func() (any, error) { return l.Count(ctx) }, 1, "1"},
+			{scripts.LatchDelete, func() (any, error) { return l.Delete(ctx) }, true, ""},
+			{scripts.LatchWait, func() (any, error) { return nil, l.Wait(ctx) }, nil, ""},
+		} {
+			before := proxy.Dropped()
+			proxy.DropReplies(1+rand.IntN(2), faultproxy.Containing(sha(step.op)))
+			got, err := step.run()
+			require.NoError(t, err, step.op.Word)
+			assert.Equal(t, step.want, got, step.op.Word)
+			key := p.Name
+			if isLatch(step.op) {
+				key += "-latch"
+			}
+			value, _ := p.Redis.Get(ctx, key).Result() // "" without the key
+			assert.Equal(t, step.key, value, step.op.Word)
+			lost[step.op.Word] += proxy.Dropped() - before
+		}
+	}
+	t.Logf("replies lost: %v", lost)
+	for word, n := range lost {
+		assert.GreaterOrEqual(t, n, times, word)
+	}
+}
+
+func isLatch(op *scripts.CountOp) bool {
+	return op == scripts.LatchTrySet || op == scripts.LatchCountDown || op == scripts.LatchRead || op == scripts.LatchDelete || op == scripts.LatchWait
+}
+
+// crowd is goroutines that acquire and release until they are told to stop.
+type crowd struct {
+	group   sync.WaitGroup
+	stop    chan struct{}
+	held    atomic.Int64 // permits that are held now
+	most    atomic.Int64
+	served  atomic.Int64
+	refused atomic.Int64
+}
+
+// visit begins. Waits may end early; a release must succeed, unless it is excused.
+func (c *crowd) visit(t *testing.T, s *holdfast.Semaphore, total int) {
+	c.group.Go(func() {
+		for {
+			select {
+			case <-c.stop:
+				return
+			default:
+			}
+			n := 1 + rand.IntN(total)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond+rand.N(time.Second))
+			err := s.Acquire(ctx, n)
+			cancel()
+			if err != nil {
+				c.refused.Add(1)
+				continue
+			}
+			c.most.Store(max(c.most.Load(), c.held.Add(int64(n))))
+			c.served.Add(1)
+			c.held.Add(int64(-n))
+			if !assert.NoError(t, s.Release(context.Background(), n)) {
+				return
+			}
+		}
+	})
+}
+
+func (c *crowd) end(t *testing.T, total int64) {
+	close(c.stop)
+	c.group.Wait()
+	t.Logf("%d served, %d gave up, %d permits held at most", c.served.Load(), c.refused.Load(), c.most.Load())
+	assert.LessOrEqual(t, c.most.Load(), total)
+	assert.Positive(t, c.served.Load())
+}
+
+// stormy runs a crowd of two processes behind a proxy each, while something is done to the proxies again and again.
+func stormy(t *testing.T, options holdfast.Options, storms int, pause time.Duration, storm func(p *locktest.Place, proxy *faultproxy.Proxy)) {
+	p := locktest.OnServerOfItsOwn(t)
+	const total = 3
+	setPermits(t, p, total)
+	c := &crowd{stop: make(chan struct{})}
+	var proxies []*faultproxy.Proxy
+	for range 2 {
+		rt, proxy := p.Proxied(t, options)
+		proxies = append(proxies, proxy)
+		for range 8 {
+			c.visit(t, rt.Semaphore(p.Name), total)
+		}
+	}
+	for range storms {
+		<-time.After(rand.N(pause))
+		storm(p, proxies[rand.IntN(len(proxies))])
+	}
+	for _, proxy := range proxies {
+		proxy.Heal()
+	}
+	c.end(t, total)
+	permits(t, p, total)
+}
+
+// However often replies are lost, no permit is taken or given twice, and none is lost.
+func TestFault_SemaphoreLostRepliesUnderLoad(t *testing.T) {
+	t.Parallel()
+	stormy(t, holdfast.Options{}, locktest.Scaled(150, 15), 120*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
+		proxy.DropReplies(1+rand.IntN(3), faultproxy.Containing("evalsha"))
+	})
+}
+
+func TestFault_SemaphoreConnectionsCut(t *testing.T) {
+	t.Parallel()
+	stormy(t, holdfast.Options{}, locktest.Scaled(300, 20), 30*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
+		proxy.Cut()
+	})
+}
+
+// Calls that are held up: answers come after their time, and copies of requests after those of their repeats.
+func TestFault_SemaphoreSlowNetwork(t *testing.T) {
+	t.Parallel()
+	stormy(t, briefly, locktest.Scaled(60, 6), 100*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
+		direction := faultproxy.Direction(rand.IntN(2))
+		proxy.Delay(direction, 100*time.Millisecond+rand.N(200*time.Millisecond))
+		<-time.After(rand.N(400 * time.Millisecond))
+		proxy.Delay(direction, 0)
+	})
+}
+
+func TestFault_SemaphoreBlackholes(t *testing.T) {
+	t.Parallel()
+	stormy(t, briefly, locktest.Scaled(40, 4), 200*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
+		proxy.Blackhole(true)
+		<-time.After(rand.N(1500 * time.Millisecond))
+		proxy.Blackhole(false)
+	})
+}
+
+func TestFault_SemaphoreSwallowedReplies(t *testing.T) {
+	t.Parallel()
+	stormy(t, briefly, locktest.Scaled(40, 4), 200*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
+		proxy.SwallowReplies(true)
+		<-time.After(rand.N(1500 * time.Millisecond))
+		proxy.SwallowReplies(false)
+	})
+}
+
+func TestFault_SemaphoreServerForgetsScriptsAndStops(t *testing.T) {
+	t.Parallel()
+	stormy(t, briefly, locktest.Scaled(60, 6), 50*time.Millisecond, func(p *locktest.Place, _ *faultproxy.Proxy) {
+		assert.NoError(t, p.Redis.ScriptFlush(context.Background()).Err())
+		if rand.IntN(4) == 0 {
+			p.Server.Pause()
+			<-time.After(rand.N(700 * time.Millisecond))
+			p.Server.Resume()
+		}
+	})
+}
+
+func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	const total = 3
+	setPermits(t, p, total)
+	var visitors sync.WaitGroup
+	var proxies []*faultproxy.Proxy
+	var left, held, most atomic.Int64
+	left.Store(int64(locktest.Scaled(10_000, 500)))
+	for range 2 {
+		rt, proxy := outOfStepRuntime(t, p)
+		proxies = append(proxies, proxy)
+		s := rt.Semaphore(p.Name)
+		for range 8 {
+			visitors.Go(func() {
+				for left.Add(-1) >= 0 {
+					n := 1 + rand.IntN(total)
+					if !assert.NoError(t, s.Acquire(context.Background(), n)) {
+						return
+					}
+					most.Store(max(most.Load(), held.Add(int64(n))))
+					held.Add(int64(-n))
+					if !assert.NoError(t, s.Release(context.Background(), n)) {
+						return
+					}
+				}
+			})
+		}
+	}
+	confuse(t, proxies, &visitors)
+	assert.LessOrEqual(t, most.Load(), int64(total))
+	permits(t, p, total)
+}
+
+// Acquires and drains that were given up while nobody knew their outcome are undone.
+func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	const total = 5
+	setPermits(t, p, total)
+	rt, proxy := p.Proxied(t, briefly)
+	s := rt.Semaphore(p.Name)
+	require.NoError(t, s.Acquire(t.Context(), 1)) // everything is loaded
+	require.NoError(t, s.Release(t.Context(), 1))
+	for i := range locktest.Scaled(40, 20) {
+		proxy.SwallowReplies(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		var err error
+		switch i % 3 {
+		case 0:
+			err = s.Acquire(ctx, 2)
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		case 1:
+			err = s.TryAcquire(ctx, 3)
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		case 2:
+			_, err = s.Drain(ctx)
+		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+		proxy.SwallowReplies(false)
+		permits(t, p, total)
+	}
+}
+
+// A release goes on without its caller: it returns half a second after its context has ended, and the permits come when Redis is
+// back, once. Those of callers who wait come too.
+func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]func(proxy *faultproxy.Proxy){
+		"refused":   func(proxy *faultproxy.Proxy) { proxy.Refuse(true); proxy.Cut() },
+		"blackhole": func(proxy *faultproxy.Proxy) { proxy.Blackhole(true) },
+		"swallowed": func(proxy *faultproxy.Proxy) { proxy.SwallowReplies(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.OnServerOfItsOwn(t)
+			setPermits(t, p, 5)
+			rt, proxy := p.Proxied(t, briefly)
+			s := rt.Semaphore(p.Name)
+			require.NoError(t, s.Acquire(t.Context(), 5))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			away(proxy)
+			began := time.Now()
+			err := s.Release(ctx, 2)
+			took := time.Since(began)
+			assert.ErrorIs(t, err, context.Canceled)
+			assert.ErrorContains(t, err, "goes on trying")
+			assert.GreaterOrEqual(t, took, 500*time.Millisecond)
+			assert.Less(t, took, 5*time.Second)
+			patient := make(chan error, 1)
+			go func() { patient <- s.Release(context.Background(), 3) }()
+			<-time.After(2 * time.Second) // longer than waiters have patience
+			proxy.Heal()
+			assert.NoError(t, <-patient)
+			permits(t, p, 5)
+		})
+	}
+}
+
+// When Redis does not answer, who waits learns it after a while and takes nothing along.
+func TestFault_SemaphoreWaitersLosePatience(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	setPermits(t, p, 1)
+	rt, proxy := p.Proxied(t, briefly)
+	s, l := rt.Semaphore(p.Name), rt.CountDownLatch(p.Name+"-latch")
+	require.NoError(t, s.Acquire(t.Context(), 1))
+	set, err := l.TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	require.True(t, set)
+	results := make(chan error, 2)
+	go func() { results <- s.Acquire(t.Context(), 1) }()
+	go func() { results <- l.Wait(t.Context()) }()
+	locktest.Await(t, "two subscriptions", func() bool { return len(p.Redis.PubSubChannels(t.Context(), "*"+p.Name+"*").Val()) == 2 })
+	proxy.Blackhole(true)
+	for range 2 {
+		select {
+		case err := <-results:
+			require.Error(t, err)
+			assert.Regexp(t, "no answer|not sent", err.Error())
+		case <-time.After(locktest.Patience):
+			require.Fail(t, "they wait for ever")
+		}
+	}
+	proxy.Heal()
+	require.NoError(t, s.Release(t.Context(), 1))
+	permits(t, p, 1)
+}
