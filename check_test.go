@@ -55,8 +55,8 @@ func TestCheck_UserWithTheRecommendedRights(t *testing.T) {
 		lease := locktest.Acquire(t, p.Lock(rt))
 		other := asUser(t, p.Server, leastRights(t), holdfast.Options{NameMapper: appKeys})
 		waiting := p.Lock(other).AcquireAsync(t.Context())
-		channel := "redisson_lock__channel:{" + appKeys(p.Name) + "}"
-		locktest.Await(t, "a subscription", func() bool { return p.Redis.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 })
+		p.WaitForWaiting(t, other, 1)
+		p.WaitForListener(t)
 		locktest.Stays(t, "it is renewed", 900*time.Millisecond, lease.Valid)
 		held, err := p.Lock(other).ForceRelease(t.Context())
 		require.NoError(t, err)
@@ -83,6 +83,13 @@ func TestCheck_NamesTheMissingRight(t *testing.T) {
 		"~app:*":                         "no permissions to access",
 		"~redisson_lock__channel:{app:*": "no permissions to access",
 		"&redisson_lock__channel:{app:*": "channel",
+		"~redisson_lock_queue:{app:*":    "no permissions to access",
+		"~redisson_lock_timeout:{app:*":  "no permissions to access",
+		"~redisson_lock_token:{app:*":    "no permissions to access",
+		"~redisson_rwlock:{app:*":        "no permissions to access",
+		"~holdfast_waiting:{app:*":       "no permissions to access",
+		"~{app:*":                        "no permissions to access",
+		"&redisson_rwlock:{app:*":        "channel",
 		"+ping":                          "ping",
 		"+evalsha":                       "evalsha",
 		"+script|load":                   "script|load",

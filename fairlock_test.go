@@ -187,11 +187,11 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 	locktest.Await(t, "a waiter that knows its place", func() bool {
 		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 1
 	})
-	child.Stop()
+	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
 	holder = locktest.Acquire(t, rt.FairLock(name)) // past the one that sleeps, when it counts as dead
 	assert.Empty(t, queue())
-	child.Cont()
+	require.NoError(t, child.Cont())
 	require.Equal(t, "lost its place", child.Line())
 	locktest.Release(t, holder)
 	require.Equal(t, "granted", child.Line())

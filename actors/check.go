@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	checkLease = 5 * time.Second  // how long the throw-away key of a check would stay if the check died
-	checkWait  = 10 * time.Second // a check takes no longer, whatever ctx allows
+	checkWait = 10 * time.Second // a check takes no longer, whatever ctx allows
 )
 
 // CheckServer tries everything that this engine will ask of the server, on throw-away names, and says what does not work.
@@ -85,8 +84,20 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 	if err != nil {
 		return []error{err}
 	}
+<<<<<<< HEAD
 	raw, first := address.Raw, kind.GrantID(e.id+":"+number)
 	for _, call := range e.checkCalls(kind, raw, first) {
+=======
+	raw := address.Raw
+	if kind.Keeps != nil {
+		defer func() {
+			if _, err := e.ask(ctx, "del", kind.Keeps(raw)); err != nil {
+				errs = append(errs, err)
+			}
+		}()
+	}
+	for _, call := range kind.Check(&e.site, raw, e.policy.NewID) {
+>>>>>>> db89b78 (scripts, actors: the check tries every script of every kind)
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks
 		}
@@ -97,7 +108,7 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 	if kind.Channel == nil {
 		return errs
 	}
-	channel := kind.Channel(raw, first)
+	channel := kind.Channel(raw, e.policy.NewID())
 	if err := e.trySubscribe(ctx, channel); err != nil {
 		errs = append(errs, fmt.Errorf("subscribing to %s: %w", channel, err))
 	}

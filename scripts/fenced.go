@@ -27,6 +27,7 @@ var FencedLock = &Kind{
 	Owned:        true,
 	Tokens:       true,
 	Channel:      Lock.Channel,
+	Keeps:        tokenKey,
 	Acquire:      acquireFenced,
 	Release:      releaseLock,
 	Pass:         passFenced,

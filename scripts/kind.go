@@ -48,6 +48,8 @@ type Kind struct {
 
 	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
 
+	Keeps func(raw string) string // a key that outlives the lock; nil: there is none
+
 	Acquire      func(s *Site, raw string, t Terms) Call
 	Release      func(s *Site, raw string, t Terms) Call
 	Pass         func(s *Site, raw string, t Terms) Call
@@ -68,6 +70,30 @@ func (k *Kind) GrantID(plain string) string {
 		return plain
 	}
 	return k.ID(plain)
+}
+
+// checkLease is how long what a check leaves behind would stay if the check died.
+const checkLease = 5 * time.Second
+
+// Check is calls that run every command of this kind's scripts at least once, and leave the lock free.
+func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
+	first, second, third := k.GrantID(newID()), k.GrantID(newID()), k.GrantID(newID())
+	terms := func(grant string) Terms { return Terms{Grant: grant, Lease: checkLease, WantHolder: true} }
+	calls := []Call{
+		k.Acquire(s, raw, terms(first)),
+		k.Acquire(s, raw, terms(second)), // busy; the second and the third may have to stand in a queue
+		k.Acquire(s, raw, terms(third)),
+		k.Renew(s, []string{raw}, []string{first}, checkLease),
+		k.Release(s, raw, terms(second)),
+	}
+	if k.Pass != nil {
+		calls = append(calls, k.Pass(s, raw, Terms{From: first, Grant: second, Lease: checkLease}), k.Release(s, raw, terms(second)))
+	}
+	calls = append(calls, k.Release(s, raw, Terms{Grant: first, Heir: third, HeirLease: checkLease}), k.Release(s, raw, terms(third)))
+	if k.Inspect != nil {
+		calls = append(calls, k.Inspect(raw), k.ForceRelease(s, raw))
+	}
+	return calls
 }
 
 // Site is what is the same in all calls of one runtime.

@@ -199,6 +199,6 @@ func (p *Place) WaitForListener(t *testing.T) {
 		return
 	}
 	Await(t, "a subscription", func() bool {
-		return len(p.Redis.PubSubChannels(context.Background(), "*{"+p.Name+"}*").Val()) > 0
+		return len(p.Redis.PubSubChannels(context.Background(), "*"+p.Name+"}*").Val()) > 0
 	})
 }

@@ -63,7 +63,7 @@ if score then
 end
 reap(permits, timeouts, channel, publish, now)
 if tonumber(redis.call('get', permits) or '0') > 0 then
-  redis.call('decr', permits)
+  redis.call('decrby', permits, 1)
   redis.call('zadd', timeouts, till, permit)
   local life = redis.call('pttl', permits)
   if life > 0 then redis.call('pexpire', timeouts, life) end

@@ -43,6 +43,6 @@ local permit = bytes(id)
 local score = redis.call('zscore', timeouts, permit)
 if not score then return nil end
 redis.call('zrem', timeouts, permit)
-local told = redis.call(publish, channel, redis.call('incr', permits))
+local told = redis.call(publish, channel, redis.call('incrby', permits, 1))
 if expired(permit, tonumber(score), server_now()) then return nil end
 return told
