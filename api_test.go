@@ -23,6 +23,14 @@ var (
 	_ func(*holdfast.Runtime) *actor.ActorSystem                                   = (*holdfast.Runtime).System
 	_ func(*holdfast.Runtime) holdfast.Owner                                       = (*holdfast.Runtime).NewOwner
 	_ func(*holdfast.Runtime, string) *holdfast.Lock                               = (*holdfast.Runtime).Lock
+	_ func(*holdfast.Runtime, string) *holdfast.Lock                               = (*holdfast.Runtime).FairLock
+	_ func(*holdfast.Runtime, string) *holdfast.Lock                               = (*holdfast.Runtime).FencedLock
+	_ func(*holdfast.Runtime, string) *holdfast.Lock                               = (*holdfast.Runtime).SpinLock
+	_ func(*holdfast.Runtime, string) *holdfast.RWLock                             = (*holdfast.Runtime).RWLock
+	_ func(*holdfast.RWLock) *holdfast.Lock                                        = (*holdfast.RWLock).Read
+	_ func(*holdfast.RWLock) *holdfast.Lock                                        = (*holdfast.RWLock).Write
+	_ func(*holdfast.Runtime, string) *holdfast.PermitSemaphore                    = (*holdfast.Runtime).PermitSemaphore
+	_ func(holdfast.Backoff) holdfast.AcquireOption                                = holdfast.WithBackoff
 	_ func(*holdfast.Lock) string                                                  = (*holdfast.Lock).Name
 	_ func(*holdfast.Lock, context.Context) (holdfast.State, error)                = (*holdfast.Lock).Inspect
 	_ func(*holdfast.Lock, context.Context) (bool, error)                          = (*holdfast.Lock).ForceRelease
@@ -84,6 +92,11 @@ var (
 	}
 	_ = map[holdfast.Owner]bool{{}: true} // comparable, zero = none
 
+	_ func(*holdfast.PermitSemaphore, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.PermitSemaphore).Acquire
+	_ func(*holdfast.PermitSemaphore, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error) = (*holdfast.PermitSemaphore).TryAcquire
+
+	_ = holdfast.Backoff{Initial: time.Duration(0), Max: time.Duration(0), Multiplier: float64(0)}
+
 	_ = holdfast.Options{
 		Lease: time.Duration(0), RenewBatch: int(0), FairWait: time.Duration(0),
 		Handoff:    holdfast.Handoff{Max: int(0), For: time.Duration(0)},
@@ -98,8 +111,8 @@ var (
 	_ = holdfast.BusyError{Name: "", Holder: "", TTL: time.Duration(0)}
 
 	_ = []holdfast.Event{
-		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.ActorPanicked{}, holdfast.RequestDropped{},
-		holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},
+		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.QueueLost{}, holdfast.ActorPanicked{},
+		holdfast.RequestDropped{}, holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},
 	}
 	_ = []any{
 		protocol.Acquire{}, protocol.Cancel{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{},

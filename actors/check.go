@@ -84,10 +84,6 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 	if err != nil {
 		return []error{err}
 	}
-<<<<<<< HEAD
-	raw, first := address.Raw, kind.GrantID(e.id+":"+number)
-	for _, call := range e.checkCalls(kind, raw, first) {
-=======
 	raw := address.Raw
 	if kind.Keeps != nil {
 		defer func() {
@@ -97,7 +93,6 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 		}()
 	}
 	for _, call := range kind.Check(&e.site, raw, e.policy.NewID) {
->>>>>>> db89b78 (scripts, actors: the check tries every script of every kind)
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks
 		}
@@ -113,28 +108,6 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 		errs = append(errs, fmt.Errorf("subscribing to %s: %w", channel, err))
 	}
 	return errs
-}
-
-// checkCalls runs every script of a kind.
-func (e *Engine) checkCalls(kind *scripts.Kind, raw, first string) []scripts.Call {
-	if kind.Counting != nil {
-		return kind.Counting.Check(&e.site, raw, e.policy.NewID)
-	}
-	second := kind.GrantID(e.policy.NewID())
-	calls := []scripts.Call{
-		kind.Acquire(&e.site, raw, scripts.Terms{Grant: first, Lease: checkLease}),
-		kind.Acquire(&e.site, raw, scripts.Terms{Grant: second, Lease: checkLease, WantHolder: true}), // finds it busy
-		kind.Renew(&e.site, []string{raw}, []string{first}, checkLease),
-	}
-	if kind.Pass != nil {
-		calls = append(calls, kind.Pass(&e.site, raw, scripts.Terms{From: first, Grant: second, Lease: checkLease}))
-	}
-	calls = append(calls,
-		kind.Release(&e.site, raw, scripts.Terms{Grant: second}), kind.Release(&e.site, raw, scripts.Terms{Grant: first}))
-	if kind.Inspect != nil {
-		calls = append(calls, kind.Inspect(raw), kind.ForceRelease(&e.site, raw))
-	}
-	return calls
 }
 
 func (e *Engine) tryScript(ctx context.Context, call scripts.Call) error {

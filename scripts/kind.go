@@ -77,6 +77,9 @@ const checkLease = 5 * time.Second
 
 // Check is calls that run every command of this kind's scripts at least once, and leave the lock free.
 func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
+	if k.Counting != nil {
+		return k.Counting.Check(s, raw, newID)
+	}
 	first, second, third := k.GrantID(newID()), k.GrantID(newID()), k.GrantID(newID())
 	terms := func(grant string) Terms { return Terms{Grant: grant, Lease: checkLease, WantHolder: true} }
 	calls := []Call{
