@@ -1,0 +1,69 @@
+package holdfast_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// A waiter of a spin lock subscribes to nothing; its release is told to those who wait for the name otherwise.
+func TestSpinLock_ListensToNothingAndTellsAll(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "spin lock")
+	first, second := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	held := locktest.Acquire(t, p.Lock(first))
+	spinning := p.Lock(second).AcquireAsync(t.Context())
+	p.WaitForWaiting(t, second, 1)
+	locktest.Stays(t, "no channel", 50*time.Millisecond, func() bool {
+		return len(p.Redis.PubSubChannels(t.Context(), "*{"+p.Name+"}*").Val()) == 0
+	})
+	locktest.Release(t, held)
+	lease, err := spinning.Lease()
+	require.NoError(t, err)
+
+	listening := first.Lock(p.Name).AcquireAsync(t.Context())
+	locktest.Await(t, "a subscription", func() bool {
+		return len(p.Redis.PubSubChannels(t.Context(), "*{"+p.Name+"}*").Val()) == 1
+	})
+	stalls := locktest.WatchStalls(t, p)
+	start := time.Now()
+	locktest.Release(t, lease)
+	lease, err = listening.Lease()
+	require.NoError(t, err)
+	assert.Less(t, time.Since(start), 500*time.Millisecond+5*stalls.Take(), "woken by the spin lock's release")
+	locktest.Release(t, lease)
+}
+
+// The pauses between attempts are those of WithBackoff.
+func TestSpinLock_Backoff(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "spin lock")
+	holder, rt := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	lease := locktest.Acquire(t, p.Lock(holder))
+	patient := p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithBackoff(holdfast.Backoff{Initial: time.Hour, Max: time.Hour}))
+	p.WaitForWaiting(t, rt, 1)
+	locktest.Release(t, lease)
+	locktest.Stays(t, "it pauses", 200*time.Millisecond, func() bool {
+		select {
+		case <-patient.Done():
+			return false
+		default:
+			return true
+		}
+	})
+	patient.Cancel()
+
+	for _, bad := range []holdfast.Backoff{
+		{Initial: -1}, {Initial: time.Second, Max: time.Millisecond}, {Multiplier: 0.5}, {Multiplier: -1},
+	} {
+		_, err := p.Lock(rt).TryAcquire(t.Context(), holdfast.WithBackoff(bad))
+		assert.ErrorIs(t, err, holdfast.ErrInvalid, "%+v", bad)
+	}
+	_, err := rt.Lock(p.Name).TryAcquire(t.Context(), holdfast.WithBackoff(holdfast.Backoff{Initial: time.Second}))
+	assert.ErrorIs(t, err, holdfast.ErrInvalid, "only spin locks spin")
+}
