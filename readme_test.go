@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
@@ -73,18 +74,22 @@ func TestReadme_CodeIsAnExample(t *testing.T) {
 	assert.Equal(t, functionBody(t, "readme_test.go", block[1]), block[2])
 }
 
+// The documents say which test shows what. Each of those tests exists.
 func TestReadme_NamesTestsThatExist(t *testing.T) {
 	t.Parallel()
-	named := regexp.MustCompile(`\bTest[A-Z]\w*_\w+`).FindAllString(read(t, "README.md"), -1)
-	require.NotEmpty(t, named)
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
 	var tests strings.Builder
-	for _, file := range files {
-		tests.WriteString(read(t, file))
-	}
-	for _, name := range named {
-		assert.True(t, strings.Contains(tests.String(), "\nfunc "+name+"(t *testing.T) {"), "the README names %s, which is no test", name)
+	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(read(t, path))
+		}
+		return err
+	}))
+	for _, document := range []string{"README.md", "SAFETY.md", "CONFORMANCE.md"} {
+		named := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w*_\w+`).FindAllString(read(t, document), -1)
+		require.NotEmpty(t, named, document)
+		for _, name := range named {
+			assert.Contains(t, tests.String(), "\nfunc "+name+"(", "%s names %s, which is no test", document, name)
+		}
 	}
 }
 
