@@ -82,6 +82,15 @@ var (
 	_ func(*embedded.Server) string                = (*embedded.Server).Addr
 	_ func(*embedded.Server) error                 = (*embedded.Server).Close
 
+	_ func(*holdfast.PermitSemaphore, context.Context, int) (bool, error) = (*holdfast.PermitSemaphore).TrySetPermits
+	_ func(*holdfast.PermitSemaphore, context.Context, int) error         = (*holdfast.PermitSemaphore).SetPermits
+	_ func(*holdfast.PermitSemaphore, context.Context, int) error         = (*holdfast.PermitSemaphore).AddPermits
+	_ func(*holdfast.PermitSemaphore, context.Context) (int, error)       = (*holdfast.PermitSemaphore).Available
+	_ func(*holdfast.PermitSemaphore, context.Context) (int, error)       = (*holdfast.PermitSemaphore).Acquired
+	_ func(*holdfast.PermitSemaphore, context.Context) (int, error)       = (*holdfast.PermitSemaphore).Permits
+	_ func(*holdfast.PermitSemaphore, context.Context) (bool, error)      = (*holdfast.PermitSemaphore).Delete
+	_ func(*holdfast.PermitSemaphore, context.Context, ...string) error   = (*holdfast.PermitSemaphore).ReleaseID
+
 	_ holdfast.PubSubMode = holdfast.PubSubAuto
 	_ holdfast.PubSubMode = holdfast.PubSubPlain
 	_ holdfast.PubSubMode = holdfast.PubSubSharded

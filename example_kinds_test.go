@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"sync"
@@ -72,4 +73,26 @@ func ExampleRuntime_SpinLock() {
 	all.Wait()
 	fmt.Println(counter)
 	// Output: 4
+}
+
+// A permit that its holder does not give back, because its process has died, comes back by itself.
+func ExampleRuntime_PermitSemaphore() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	connections := rt.PermitSemaphore("connections")
+	if _, err := connections.TrySetPermits(ctx, 2); err != nil {
+		log.Fatal(err)
+	}
+	first, _ := connections.Acquire(ctx)
+	second, _ := connections.Acquire(ctx)
+	_, err := connections.TryAcquire(ctx)
+	fmt.Println("a third:", errors.Is(err, holdfast.ErrNotAcquired))
+	_ = first.Release(ctx)
+	_ = second.Release(ctx)
+	free, _ := connections.Available(ctx)
+	fmt.Println("free:", free)
+	// Output:
+	// a third: true
+	// free: 2
 }

@@ -121,3 +121,56 @@ func TestPermitSemaphore_Leases(t *testing.T) {
 	locktest.Closed(t, "the loss", lost.Done())
 	assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
 }
+
+// The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
+func TestPermitSemaphore_Numbers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rt, other := locktest.NewRuntime(t, server.Client(t), holdfast.Options{}), locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
+	s, ctx := rt.PermitSemaphore(redistest.Name(t)), t.Context()
+	numbers := func(free, out, all int) {
+		t.Helper()
+		for what, want := range map[string]int{"free": free, "out": out, "all": all} {
+			read := map[string]func(context.Context) (int, error){"free": s.Available, "out": s.Acquired, "all": s.Permits}[what]
+			n, err := read(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, n, what)
+		}
+	}
+	numbers(0, 0, 0)
+	set, err := s.TrySetPermits(ctx, 3)
+	require.NoError(t, err)
+	require.True(t, set)
+	set, err = s.TrySetPermits(ctx, 5)
+	require.NoError(t, err)
+	require.False(t, set)
+	first, second := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s)
+	numbers(1, 2, 3)
+	require.NoError(t, s.AddPermits(ctx, 2))
+	numbers(3, 2, 5)
+	require.NoError(t, s.SetPermits(ctx, 1))
+	numbers(-1, 2, 1)
+	require.NoError(t, s.SetPermits(ctx, 2))
+
+	elsewhere := other.PermitSemaphore(s.Name())
+	assert.ErrorIs(t, elsewhere.ReleaseID(ctx, first.ID(), "00000000000000000000000000000000"), holdfast.ErrNotHeld)
+	assert.ErrorIs(t, elsewhere.ReleaseID(ctx, "no id"), holdfast.ErrInvalid)
+	numbers(0, 2, 2)
+	waiting := make(chan error, 1)
+	go func() {
+		lease, err := elsewhere.Acquire(ctx)
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		waiting <- err
+	}()
+	require.NoError(t, elsewhere.ReleaseID(ctx, first.ID(), second.ID()))
+	require.NoError(t, <-waiting)
+	assert.ErrorIs(t, first.Release(ctx), holdfast.ErrLeaseLost)
+	numbers(2, 0, 2)
+	deleted, err := s.Delete(ctx)
+	require.NoError(t, err)
+	assert.True(t, deleted)
+	numbers(0, 0, 0)
+	locktest.Await(t, "nothing of it", func() bool { return server.Client(t).DBSize(ctx).Val() == 0 })
+}

@@ -118,7 +118,7 @@ func newUUID() string {
 // server's INFO is not checked.
 func (rt *Runtime) Check(ctx context.Context) error {
 	return rt.engine.CheckServer(ctx, scripts.Lock, scripts.FairLock, scripts.FencedLock, scripts.SpinLock,
-		scripts.ReadLock, scripts.WriteLock, scripts.Semaphore, scripts.CountDownLatch)
+		scripts.ReadLock, scripts.WriteLock, scripts.Semaphore, scripts.CountDownLatch, scripts.PermitSemaphore)
 }
 
 // Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns

@@ -18,6 +18,7 @@ const (
 	ReadWrite
 	Permits
 	Counters
+	PermitCounters
 	Latches
 )
 

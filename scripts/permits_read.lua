@@ -1,0 +1,23 @@
+-- permits_read: how many permits a semaphore has. Those that have expired are taken back before.
+--
+-- KEYS[1] permits  string   {name}, how many are free
+-- KEYS[2] timeouts zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[3] channel  channel  redisson_sc:{name}
+-- ARGV[1] request  id, runtimeUUID:number
+-- ARGV[2] publish  PUBLISH or SPUBLISH
+-- ARGV[3] which    free | out | all
+--
+-- Returns {request, number} | error FOREIGN text
+local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
+local request, publish, which = ARGV[1], ARGV[2], ARGV[3]
+-- @include lib/count_of.lua
+-- @include lib/permits.lua
+
+local free, foreign = count_of(permits)
+if foreign then return foreign end
+reap(permits, timeouts, channel, publish, server_now())
+free = free and tonumber(redis.call('get', permits))
+local out = redis.call('zcard', timeouts)
+if which == 'out' then return {request, out} end
+if not free or which == 'free' then return {request, free or 0} end
+return {request, free + out}

@@ -1,0 +1,43 @@
+-- permits_release: give permits back by their ids, whoever has them: all or none. A repeat changes nothing.
+--
+-- KEYS[1] permits   string   {name}, how many are free
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[3] channel   channel  redisson_sc:{name}
+-- KEYS[4] attempt   string   holdfast_attempt:{name}:<request>
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- ARGV[1] request   id, runtimeUUID:number
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[4] publish   PUBLISH or SPUBLISH
+-- ARGV[n] id        hexadecimal form of a permit, one or more
+--
+-- Returns {request, how many, 0 if one of them is not out} | error LATE ms | error FOREIGN text
+local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- @include lib/in_time.lua
+-- @include lib/count_of.lua
+-- @include lib/forget.lua
+-- @include lib/permits.lua
+
+local late = in_time(not_after)
+if late then return late end
+local result = redis.call('get', attempt)
+if not result then
+  local free, foreign = count_of(permits)
+  if foreign then return foreign end
+  local now, out = server_now(), {}
+  for i = 5, #ARGV do
+    local permit = bytes(ARGV[i])
+    local score = redis.call('zscore', timeouts, permit)
+    if score and not expired(permit, tonumber(score), now) then out[#out + 1] = permit end
+  end
+  result = '0'
+  if #out == #ARGV - 4 then
+    result = tostring(redis.call('zrem', timeouts, unpack(out))) -- first, for maxmemory: it frees some
+    redis.call('incrby', permits, result)
+    redis.call(publish, channel, result)
+  end
+  redis.call('set', attempt, result, 'px', keep)
+end
+forget(5)
+return {request, tonumber(result)}

@@ -1,0 +1,60 @@
+-- permits_read: how many permits a semaphore has. Those that have expired are taken back before.
+--
+-- KEYS[1] permits  string   {name}, how many are free
+-- KEYS[2] timeouts zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[3] channel  channel  redisson_sc:{name}
+-- ARGV[1] request  id, runtimeUUID:number
+-- ARGV[2] publish  PUBLISH or SPUBLISH
+-- ARGV[3] which    free | out | all
+--
+-- Returns {request, number} | error FOREIGN text
+local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
+local request, publish, which = ARGV[1], ARGV[2], ARGV[3]
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+-- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
+-- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as Redis has it: an id is its hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- reap takes expired permits back and tells the waiters.
+local function reap(permits, timeouts, channel, publish, now)
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return end
+  redis.call('zrem', timeouts, unpack(gone))
+  local free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+end
+
+local free, foreign = count_of(permits)
+if foreign then return foreign end
+reap(permits, timeouts, channel, publish, server_now())
+free = free and tonumber(redis.call('get', permits))
+local out = redis.call('zcard', timeouts)
+if which == 'out' then return {request, out} end
+if not free or which == 'free' then return {request, free or 0} end
+return {request, free + out}

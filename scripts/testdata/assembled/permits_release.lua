@@ -1,0 +1,92 @@
+-- permits_release: give permits back by their ids, whoever has them: all or none. A repeat changes nothing.
+--
+-- KEYS[1] permits   string   {name}, how many are free
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[3] channel   channel  redisson_sc:{name}
+-- KEYS[4] attempt   string   holdfast_attempt:{name}:<request>
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- ARGV[1] request   id, runtimeUUID:number
+-- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[4] publish   PUBLISH or SPUBLISH
+-- ARGV[n] id        hexadecimal form of a permit, one or more
+--
+-- Returns {request, how many, 0 if one of them is not out} | error LATE ms | error FOREIGN text
+local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local function in_time(not_after)
+  local t = redis.call('time')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if now > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  end
+  return nil
+end
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+local function forget(first)
+  for i = first, #KEYS do redis.call('del', KEYS[i]) end
+end
+-- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
+-- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as Redis has it: an id is its hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- reap takes expired permits back and tells the waiters.
+local function reap(permits, timeouts, channel, publish, now)
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return end
+  redis.call('zrem', timeouts, unpack(gone))
+  local free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+end
+
+local late = in_time(not_after)
+if late then return late end
+local result = redis.call('get', attempt)
+if not result then
+  local free, foreign = count_of(permits)
+  if foreign then return foreign end
+  local now, out = server_now(), {}
+  for i = 5, #ARGV do
+    local permit = bytes(ARGV[i])
+    local score = redis.call('zscore', timeouts, permit)
+    if score and not expired(permit, tonumber(score), now) then out[#out + 1] = permit end
+  end
+  result = '0'
+  if #out == #ARGV - 4 then
+    result = tostring(redis.call('zrem', timeouts, unpack(out))) -- first, for maxmemory: it frees some
+    redis.call('incrby', permits, result)
+    redis.call(publish, channel, result)
+  end
+  redis.call('set', attempt, result, 'px', keep)
+end
+forget(5)
+return {request, tonumber(result)}
