@@ -43,6 +43,7 @@ type seat struct {
 	lockState
 	prev, next *seat
 	shared     bool // by all of the watchdog's holders
+	counted    bool // among hall.holding
 	gone       bool
 }
 
@@ -66,6 +67,7 @@ func (h *hall) init(policy *Policy, address *Address) {
 
 // step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
 func (h *hall) step(now time.Duration, message any) []effect {
+	h.follow(now) // what a panic has interrupted
 	h.receive(now, message)
 	h.seatWaiters(now)
 	h.promote(now)
@@ -97,9 +99,9 @@ func (h *hall) receive(now time.Duration, message any) {
 	case grantGone:
 		h.pass(now, m.grant.home, m)
 	case channelReady:
-		h.hear(now, m.channel, true, m)
+		h.onChannelReady(now, m)
 	case channelMessage:
-		h.hear(now, m.channel, false, m)
+		h.onChannelMessage(now, m)
 	case alarm:
 		h.onAlarm(now, m)
 	case requesterGone:
@@ -142,21 +144,38 @@ func (h *hall) homeOf(r *Request) *lockState {
 
 func (h *hall) onCancel(now time.Duration, m cancelRequest) {
 	switch r := m.request; {
-	case h.queue.remove(r):
-		r.err = h.waitError(now, r, m.cause)
-		h.answer(r)
+	case h.leave(r):
+		h.answer(r, h.waitError(now, r, m.cause))
 	case r.home != nil:
 		h.pass(now, r.home, m)
 	}
 }
 
-// hear passes news of a channel on to who listens.
-func (h *hall) hear(now time.Duration, channel string, ready bool, message any) {
-	l := h.listeners[channel]
-	if l == nil {
-		return
+func (h *hall) onChannelReady(now time.Duration, m channelReady) {
+	if l := h.listeners[m.channel]; l != nil {
+		l.ready, h.turns.listened = true, true
+		h.tell(now, l, m)
 	}
-	l.ready = l.ready || ready
+}
+
+// onChannelMessage wakes who listens. Where processes take turns, the hall has its turns as one, so it hears a message once.
+func (h *hall) onChannelMessage(now time.Duration, m channelMessage) {
+	l := h.listeners[m.channel]
+	switch {
+	case l == nil:
+	case !h.address.Kind.TakesTurns():
+		h.tell(now, l, m)
+	case h.holding > 0: // a release of ours may be on its way, and others of us contend beside it
+		h.turns.heard += m.releases
+		h.tell(now, l, woken{now})
+	default:
+		if at := h.turns.hear(h.policy, now, m.releases); at != never {
+			h.tell(now, l, woken{at})
+		}
+	}
+}
+
+func (h *hall) tell(now time.Duration, l *listeners, message any) {
 	for _, s := range slices.Clone(l.seats) {
 		h.pass(now, s, message)
 	}
@@ -177,7 +196,7 @@ func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
 	for r := h.queue.front(); r != nil; {
 		gone := r
 		if r = r.next; gone.requester != nil && gone.requester.Equal(m.pid) {
-			h.queue.remove(gone)
+			h.leave(gone)
 		}
 	}
 	h.each(func(s *lockState) { h.pass(now, s, m) })
@@ -185,11 +204,7 @@ func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
 
 func (h *hall) onClose(now time.Duration, m closeLock) {
 	h.closing = true
-	for r := h.queue.front(); r != nil; r = h.queue.front() {
-		h.queue.remove(r)
-		r.err = r.because(protocol.ErrClosed)
-		h.answer(r)
-	}
+	h.refuseWaiting(protocol.ErrClosed)
 	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
 		prev := s.prev
 		h.pass(now, &s.lockState, m)
@@ -221,7 +236,9 @@ func (h *hall) settleEnd() {
 }
 
 // idle reports that nothing would be missed if this actor stopped.
-func (h *hall) idle() bool { return h.seats == 0 && h.queue.len == 0 && h.desk.idle() }
+func (h *hall) idle() bool {
+	return h.seats == 0 && h.queue.len == 0 && len(h.again) == 0 && h.desk.idle()
+}
 
 // setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
 func (h *hall) setAlarm() {
@@ -234,13 +251,14 @@ func (h *hall) setAlarm() {
 	}
 }
 
-// distrust starts the seat at hand over after a panic.
+// distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
 func (h *hall) distrust(now time.Duration) []effect {
-	h.again = nil
 	if s := h.atHand; s != nil {
-		h.atHand = nil
 		h.absorb(now, s, s.distrust(now))
+		h.atHand = nil
+		h.count(s)
 	}
+	h.alarmAt = min(h.alarmAt, now+h.policy.backoff(1))
 	h.setAlarm()
 	return h.takeEffects()
 }
@@ -260,9 +278,13 @@ func (h *hall) waitingOf(pid *actor.PID, id uint64) *Request {
 	return nil
 }
 
-// forget takes a request out that was answered by somebody else.
+// forget takes out a request that was answered by somebody else.
 func (h *hall) forget(r *Request) {
-	if !h.queue.remove(r) && r.home != nil {
-		r.home.queue.remove(r)
+	h.leave(r)
+	h.effects = slices.DeleteFunc(h.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
+	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
+	if r.home != nil {
+		r.home.forget(r)
+		h.again = append(h.again, again{r.home, nil}) // it may be left with nothing to do
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // What the steps of the seats make happen, as the effects of one actor.
@@ -14,9 +12,12 @@ import (
 // pass has a seat take a message, and all that follows from it.
 func (h *hall) pass(now time.Duration, s *lockState, message any) {
 	h.again = append(h.again, again{s, message})
-	if h.atHand != nil {
-		return // the loop below is running
+	if h.atHand == nil { // else follow is running
+		h.follow(now)
 	}
+}
+
+func (h *hall) follow(now time.Duration) {
 	for len(h.again) > 0 {
 		next := h.again[0]
 		h.again = h.again[1:]
@@ -25,14 +26,10 @@ func (h *hall) pass(now time.Duration, s *lockState, message any) {
 }
 
 func (h *hall) take(now time.Duration, s *lockState, message any) {
-	had := s.grant != nil
 	h.atHand = s
-	effects := s.step(now, message)
-	h.absorb(now, s, effects)
+	h.absorb(now, s, s.step(now, message))
 	h.atHand = nil
-	if has := s.grant != nil; has != had {
-		h.holding += map[bool]int{true: 1, false: -1}[has]
-	}
+	h.count(s)
 	if done, ok := message.(*callDone); ok && done.inherits {
 		h.inherit(done)
 	}
@@ -41,6 +38,14 @@ func (h *hall) take(now time.Duration, s *lockState, message any) {
 	}
 	if s.seat != nil && !s.seat.gone && s.idle() {
 		h.leaveSeat(s.seat)
+	}
+}
+
+// count keeps the number of seats with a grant.
+func (h *hall) count(s *lockState) {
+	if s.seat != nil && s.seat.counted != (s.grant != nil) {
+		s.seat.counted = !s.seat.counted
+		h.holding += map[bool]int{true: 1, false: -1}[s.seat.counted]
 	}
 }
 
@@ -54,10 +59,7 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.do {
 		case doCall:
-			e.call.home = s
-			if e.call.do == callRelease && s.address.Kind.Queued {
-				e.call.heir = h.heir(s)
-			}
+			h.onCall(s, e.call)
 			h.effects = append(h.effects, *e)
 		case doAnswer:
 			h.onAnswer(now, s, e.request)
@@ -75,6 +77,20 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 		case doStop, doStay:
 		default:
 			h.effects = append(h.effects, *e)
+		}
+	}
+}
+
+// onCall completes a call by what one seat alone cannot know.
+func (h *hall) onCall(s *lockState, call *lockCall) {
+	call.home = s
+	switch {
+	case call.do == callRelease && s.address.Kind.Queued:
+		call.heir = h.heir(s)
+	case call.do == callAcquire && s.queue.len > 0:
+		if alone := h.above(s.queue.front()); alone != nil {
+			call.alone = alone.grant.id
+			alone.turn.spent = true // nobody may follow the owner while it shares
 		}
 	}
 }
@@ -100,7 +116,7 @@ func (h *hall) inherit(done *callDone) {
 	}
 }
 
-// onAnswer completes what one seat alone cannot know.
+// onAnswer likewise.
 func (h *hall) onAnswer(now time.Duration, s *lockState, r *Request) {
 	switch {
 	case r.do == opInspect && r.err == nil:
@@ -110,33 +126,43 @@ func (h *hall) onAnswer(now time.Duration, s *lockState, r *Request) {
 			h.again = append(h.again, again{g.home, grantGone{grant: g, reason: "force-released"}})
 		}
 	case r.do == opAcquire && r.err == nil && !r.owner.IsZero() && r.address.Kind.Owned:
-		h.gather(now, s, r)
+		h.gather(s, r)
 	}
 }
 
 // gather serves an owner that waits in several goroutines, once it holds the lock in one.
-func (h *hall) gather(_ time.Duration, s *lockState, r *Request) {
-	same := func(q *requestQueue) {
-		for other := q.front(); other != nil; {
-			match := other
-			if other = other.next; match.owner == r.owner && match.address.Kind == r.address.Kind {
-				if q == &h.queue {
-					h.leave(match)
-				} else {
-					q.remove(match)
-					match.home.unbindMoved(match)
-					h.again = append(h.again, again{match.home, nil}) // it may be left with nothing to do
-				}
-				match.home = s
-				h.again = append(h.again, again{s, match})
-			}
-		}
-	}
-	same(&h.queue)
+func (h *hall) gather(s *lockState, r *Request) {
+	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
 		if &other.lockState != s {
-			same(&other.queue)
+			h.gatherFrom(&other.queue, s, r)
 		}
+	}
+}
+
+func (h *hall) gatherFrom(q *requestQueue, s *lockState, r *Request) {
+	if q.owners[r.owner] == 0 {
+		return
+	}
+	for other := q.front(); other != nil; {
+		match, home := other, s
+		other = other.next
+		switch {
+		case match.owner != r.owner:
+			continue
+		case match.address.Kind == r.address.Kind:
+		case h.above(match) == s.seat: // it waits to share what it holds alone now
+			home = &h.newSeat(match).lockState
+		default:
+			continue
+		}
+		if !h.leave(match) {
+			q.remove(match)
+			match.home.unbindMoved(match)
+			h.again = append(h.again, again{match.home, nil}) // it may be left with nothing to do
+		}
+		match.home = home
+		h.again = append(h.again, again{home, match})
 	}
 }
 
@@ -148,11 +174,15 @@ func (h *hall) wait(r *Request) {
 	}
 }
 
-// leave takes it out of the line.
-func (h *hall) leave(r *Request) {
-	if h.queue.remove(r) && r.requester != nil {
+// leave takes it out of the line; false when it does not stand there.
+func (h *hall) leave(r *Request) bool {
+	if !h.queue.remove(r) {
+		return false
+	}
+	if r.requester != nil {
 		h.unguard(r.requester)
 	}
+	return true
 }
 
 func (h *hall) guard(pid *actor.PID) {
@@ -190,6 +220,7 @@ func (h *hall) unlisten(s *lockState, channel string) {
 	l.seats = slices.DeleteFunc(l.seats, func(other *lockState) bool { return other == s })
 	if len(l.seats) == 0 {
 		delete(h.listeners, channel)
+		h.turns.listened = len(h.listeners) > 0
 		h.effects = append(h.effects, effect{do: doUnwatch, channel: channel})
 	}
 }
@@ -198,12 +229,14 @@ func (h *hall) unlisten(s *lockState, channel string) {
 func (h *hall) refuseWaiting(cause error) {
 	for r := h.queue.front(); r != nil; r = h.queue.front() {
 		h.leave(r)
-		r.err = r.because(cause)
-		h.answer(r)
+		h.answer(r, r.because(cause))
 	}
 }
 
-func (h *hall) answer(r *Request) { h.effects = append(h.effects, effect{do: doAnswer, request: r}) }
+func (h *hall) answer(r *Request, err error) {
+	r.err = err
+	h.effects = append(h.effects, effect{do: doAnswer, request: r})
+}
 
 // waiting is how many acquires wait, for a seat or in one.
 func (h *hall) waiting() int {
@@ -232,11 +265,11 @@ func (h *hall) grants() (all []*Grant) {
 	return all
 }
 
-// known is the seat that knows most about who holds the lock: one that holds it, or the first that was refused.
+// known is the seat that knows most about who holds the lock: one that has it, or the first that was refused.
 func (h *hall) known() *lockState {
 	known := &h.desk
 	for s := h.first; s != nil; s = s.next {
-		if s.phase == held {
+		if s.grant != nil {
 			return &s.lockState
 		}
 		if known == &h.desk && s.contends() {
@@ -250,9 +283,4 @@ func (h *hall) busyError(now time.Duration, r *Request) error { return h.known()
 
 func (h *hall) waitError(now time.Duration, r *Request, cause error) error {
 	return h.known().waitError(now, r, cause)
-}
-
-// heldBy reports whether an owner has a lease on this grant.
-func (s *lockState) heldBy(owner protocol.Owner) bool {
-	return !owner.IsZero() && s.phase == held && slices.ContainsFunc(s.holds, func(h *Hold) bool { return h.owner == owner })
 }

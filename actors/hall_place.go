@@ -13,29 +13,39 @@ import (
 const contendersMax = 16
 
 func (h *hall) onAcquire(now time.Duration, r *Request) {
-	switch {
-	case h.closing:
-		r.err = r.because(protocol.ErrClosed)
-	case r.requester != nil && h.waitingOf(r.requester, r.id) != nil:
-		r.err = r.because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
-	case h.upgrades(r):
-		r.err = r.because(protocol.ErrUpgrade)
-	default:
-		if s := h.reentered(r); s != nil {
-			h.seat(now, s, r)
-			return
-		}
-		if waiting := h.waiting(); waiting >= h.policy.MaxWaiters {
-			r.err = r.because(protocol.ErrTooManyWaiters)
-		} else if r.try && !h.open(now, r) {
-			r.err = h.busyError(now, r)
-		}
-	}
-	if r.err != nil {
-		h.answer(r)
+	if err := h.objection(r); err != nil {
+		h.answer(r, err)
 		return
 	}
-	h.wait(r)
+	if s := h.reentered(r); s != nil {
+		h.seat(now, s, r)
+		return
+	}
+	if h.above(r) != nil { // whoever waits in line waits for this very owner
+		h.seat(now, &h.newSeat(r).lockState, r)
+		return
+	}
+	switch waiting := h.waiting(); {
+	case waiting >= h.policy.MaxWaiters:
+		h.answer(r, r.because(tooMany(waiting)))
+	case r.try && !h.open(now, r):
+		h.answer(r, h.busyError(now, r))
+	case h.queue.len > 0 || !h.place(now, r):
+		h.wait(r)
+	}
+}
+
+// objection is why an acquire cannot be served at all.
+func (h *hall) objection(r *Request) error {
+	switch {
+	case h.closing:
+		return r.because(protocol.ErrClosed)
+	case r.requester != nil && h.waitingOf(r.requester, r.id) != nil:
+		return r.because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
+	case h.upgrades(r):
+		return r.because(protocol.ErrUpgrade)
+	}
+	return nil
 }
 
 // open reports whether r would get a seat at once; a try may not wait for one.
@@ -49,41 +59,49 @@ func (h *hall) open(now time.Duration, r *Request) bool {
 			return false
 		}
 	}
-	_, ok := h.place(now, r)
+	_, ok := h.find(now, r)
 	return ok
 }
 
 // seatWaiters gives seats to who waits, until the next one has to wait.
 func (h *hall) seatWaiters(now time.Duration) {
 	for r := h.queue.front(); r != nil; r = h.queue.front() {
-		s, ok := h.place(now, r)
-		if !ok {
+		if !h.place(now, r) {
 			return
 		}
-		if s == nil {
-			s = h.newSeat(r)
-		}
-		h.leave(r)
-		h.seat(now, &s.lockState, r)
 	}
 }
 
-// place finds the seat for a waiter: nil for a new one, not ok when it has to wait.
-func (h *hall) place(now time.Duration, r *Request) (s *seat, ok bool) {
+// place gives r a seat, if it does not have to wait for one.
+func (h *hall) place(now time.Duration, r *Request) bool {
+	s, ok := h.find(now, r)
+	if !ok {
+		return false
+	}
+	if s == nil {
+		s = h.newSeat(r)
+	}
+	h.leave(r)
+	h.seat(now, &s.lockState, r)
+	return true
+}
+
+// find finds the seat for r: nil for a new one, not ok when it has to wait.
+func (h *hall) find(now time.Duration, r *Request) (s *seat, ok bool) {
 	switch kind := r.address.Kind; {
 	case kind.Queued:
 		return nil, true
 	case !kind.Beside:
-		return h.placeAlone(r)
+		return h.findAlone(r)
 	case kind.Shared:
-		return h.placeShared(r)
+		return h.findShared(now, r)
 	default:
 		return nil, h.mayContend(now)
 	}
 }
 
-// placeAlone: those who hold alone wait until everybody else has gone, and share one seat, so that one may follow the other.
-func (h *hall) placeAlone(r *Request) (found *seat, ok bool) {
+// findAlone: those who hold alone wait until everybody else has gone, and share one seat, so that one may follow the other.
+func (h *hall) findAlone(r *Request) (found *seat, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.address.Kind {
 			found = s
@@ -94,17 +112,17 @@ func (h *hall) placeAlone(r *Request) (found *seat, ok bool) {
 	return found, true
 }
 
-// placeShared: those who share wait for who is alone, unless it is themselves. The watchdog's have one seat, others their own.
-func (h *hall) placeShared(r *Request) (found *seat, ok bool) {
+// findShared: those who share wait for who is alone. The watchdog's have one seat, as long as it is renewed; others have their own.
+func (h *hall) findShared(now time.Duration, r *Request) (found *seat, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case !s.address.Kind.Beside && !s.ended():
-			return nil, s.heldBy(r.owner)
-		case s.shared && r.lease == 0:
+			return nil, false
+		case s.shared && r.lease == 0 && (s.phase != held || s.sound(now)):
 			found = s
 		}
 	}
-	return found, true
+	return found, found != nil || h.mayContend(now)
 }
 
 // mayContend: some at a time ask Redis; once one has been refused, it alone.
@@ -122,38 +140,45 @@ func (h *hall) mayContend(now time.Duration) bool {
 
 // upgrades reports whether r's owner holds beside others what it now wants alone: it would wait for itself.
 func (h *hall) upgrades(r *Request) bool {
-	if r.address.Kind.Beside || r.owner.IsZero() {
-		return false
-	}
-	for s := h.first; s != nil; s = s.next {
-		if s.address.Kind.Beside && s.heldBy(r.owner) {
-			return !h.holdsAlone(r)
-		}
-	}
-	return false
+	return !r.address.Kind.Beside && h.alone(r.owner) == nil && h.holds(r.owner, func(s *seat) bool { return s.address.Kind.Beside }) != nil
 }
 
-// holdsAlone reports whether r's owner holds the lock alone already: it then only enters again.
-func (h *hall) holdsAlone(r *Request) bool {
+// above is the seat by which r's owner holds alone what it now wants beside others: it may have both.
+func (h *hall) above(r *Request) *seat {
+	if !r.address.Kind.Beside {
+		return nil
+	}
+	return h.alone(r.owner)
+}
+
+// alone is the seat by which an owner holds the lock alone.
+func (h *hall) alone(owner protocol.Owner) *seat {
+	return h.holds(owner, func(s *seat) bool { return !s.address.Kind.Beside })
+}
+
+// holds is the first of such seats by which an owner holds the lock.
+func (h *hall) holds(owner protocol.Owner, such func(s *seat) bool) *seat {
+	if owner.IsZero() {
+		return nil
+	}
 	for s := h.first; s != nil; s = s.next {
-		if s.address.Kind == r.address.Kind && s.heldBy(r.owner) {
-			return true
+		if such(s) && s.heldBy(owner) {
+			return s
 		}
 	}
-	return false
+	return nil
 }
 
 // reentered is the seat that r's owner holds already.
 func (h *hall) reentered(r *Request) *lockState {
-	if r.owner.IsZero() || !r.address.Kind.Owned {
+	if !r.address.Kind.Owned {
 		return nil
 	}
-	for s := h.first; s != nil; s = s.next {
-		if s.address.Kind == r.address.Kind && s.heldBy(r.owner) {
-			return &s.lockState
-		}
+	s := h.holds(r.owner, func(s *seat) bool { return s.address.Kind == r.address.Kind })
+	if s == nil {
+		return nil
 	}
-	return nil
+	return &s.lockState
 }
 
 // newSeat is a seat for r, and for those who may share it.
@@ -162,10 +187,10 @@ func (h *hall) newSeat(r *Request) *seat {
 	s.init(h.policy, r.address)
 	s.self, s.yield, s.seat, s.closing = h.self, &h.turns, s, h.closing
 	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
-	for other := h.first; other != nil; other = other.next {
-		if !other.address.Kind.Beside && other.heldBy(r.owner) {
-			s.reserved, s.shared = other.grant.plain, false // an owner that holds alone keeps its number when it shares
-			other.turn.spent = true                         // nobody may follow it while it shares
+	if alone := h.above(r); alone != nil {
+		s.shared = false
+		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares; but no number is used twice
+			alone.grant.lent, s.reserved = true, alone.grant.plain
 		}
 	}
 	if h.last == nil {

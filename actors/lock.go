@@ -173,7 +173,7 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	var script scripts.Call
 	switch call.do {
 	case callAcquire:
-		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, WantHolder: call.holder, Try: call.try, Standing: call.standing})
+		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, Alone: call.alone, WantHolder: call.holder, Try: call.try, Standing: call.standing})
 	case callPass:
 		script = kind.Pass(site, raw, scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease})
 	case callRelease, callGhost:

@@ -28,7 +28,7 @@ func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	case r.try && (s.queue.len > 0 || len(s.holds) > 0):
 		s.answer(r, s.busyError(now, r))
 	case s.queue.len >= s.policy.MaxWaiters:
-		s.fail(r, fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, s.queue.len))
+		s.fail(r, tooMany(s.queue.len))
 	default:
 		s.queue.push(r)
 		if s.phase == free && s.queue.len == 1 { // what earlier waiters went through does not bind this one
@@ -36,6 +36,10 @@ func (s *lockState) onAcquire(now time.Duration, r *Request) {
 			s.retryAt = s.startAt()
 		}
 	}
+}
+
+func tooMany(waiting int) error {
+	return fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, waiting)
 }
 
 // startAt is when a first attempt may be made: a try cannot wait for others to have their turn.
@@ -299,8 +303,16 @@ func (s *lockState) onChannelReady(now time.Duration) {
 func (s *lockState) onChannelMessage(now time.Duration, releases int) {
 	if !s.address.Kind.TakesTurns() {
 		s.wake(now, now)
-	} else if at := s.hear(now, releases); at != never {
-		s.wake(now, at)
+		return
+	}
+	switch s.phase {
+	case held, passing: // not ours: somebody freed it by force, which our renewals will notice
+	case releasing:
+		s.yield.heard += releases
+	default:
+		if at := s.yield.hear(s.policy, now, releases); at != never {
+			s.wake(now, at)
+		}
 	}
 }
 

@@ -144,10 +144,8 @@ func (s *lockState) onClose(now time.Duration, abort bool) {
 var errPanicked = errors.New("the lock's actor panicked")
 
 // distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
-// is asked anew. The waiters stay, and what was decided before the panic is carried out, but for the request at hand, which the
-// shell has answered.
+// is asked anew. The waiters stay, and what was decided before the panic is carried out.
 func (s *lockState) distrust(now time.Duration) []effect {
-	s.disown(s.request)
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(errPanicked))
 	}
@@ -170,9 +168,10 @@ func (s *lockState) distrust(now time.Duration) []effect {
 	return s.takeEffects()
 }
 
-// disown forgets a request that was answered by somebody else.
-func (s *lockState) disown(r *Request) {
+// forget takes out a request that was answered by somebody else: the one at hand, when there was a panic.
+func (s *lockState) forget(r *Request) {
 	same := func(other *Request) bool { return other == r }
+	s.queue.remove(r)
 	s.effects = slices.DeleteFunc(s.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
 	s.releasers = slices.DeleteFunc(s.releasers, same)
 	s.extension.waiting = slices.DeleteFunc(s.extension.waiting, same)

@@ -24,6 +24,8 @@ type (
 		channel  string
 		releases int
 	}
+	// woken says when to try again, after a release that the hall has heard of.
+	woken struct{ at time.Duration }
 	// inherited says that a release of this process, sent at this instant, has made a standing contender the holder.
 	inherited struct {
 		id   string
@@ -73,6 +75,7 @@ type lockCall struct {
 	grant    string
 	from     string        // of a pass: the grant that ends
 	lease    time.Duration // of acquire, pass and extend
+	alone    string        // of an acquire: the grant by which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy
 	try      bool          // of an acquire: do not stand in Redis' queue
 	standing bool          // of an acquire: it should stand there already

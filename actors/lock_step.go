@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // lockState is all that a lock actor knows. It thinks in steps: a message and the time go in, effects come out, and nothing else
@@ -64,7 +66,6 @@ type lockState struct {
 	reserved string // the id of the next grant, if it is not to be a new one
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
-	request *Request      // the one at hand: after a panic the shell answers it
 	effects []effect
 }
 
@@ -120,7 +121,6 @@ const never = time.Duration(math.MaxInt64)
 
 // step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
 func (s *lockState) step(now time.Duration, message any) []effect {
-	s.request, _ = message.(*Request)
 	if s.phase == held && s.grant.left(now) <= 0 {
 		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
 	}
@@ -133,9 +133,6 @@ func (s *lockState) step(now time.Duration, message any) []effect {
 func (s *lockState) start(self *actor.PID) { s.self = self }
 
 func (s *lockState) room() *[]effect { return &s.effects }
-
-// forget takes a waiter out that was answered by somebody else.
-func (s *lockState) forget(r *Request) { s.queue.remove(r) }
 
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
 func (s *lockState) takeEffects() []effect {
@@ -156,6 +153,8 @@ func (s *lockState) receive(now time.Duration, message any) {
 		s.onChannelReady(now)
 	case channelMessage:
 		s.onChannelMessage(now, m.releases)
+	case woken:
+		s.wake(now, m.at)
 	case inherited:
 		s.onInherited(now, m)
 	case promoted:
@@ -337,4 +336,9 @@ func (s *lockState) holdOf(r *Request) *Hold {
 		return nil
 	}
 	return s.holds[i]
+}
+
+// heldBy reports whether an owner has a lease on this grant.
+func (s *lockState) heldBy(owner protocol.Owner) bool {
+	return !owner.IsZero() && s.phase == held && slices.ContainsFunc(s.holds, func(h *Hold) bool { return h.owner == owner })
 }

@@ -22,6 +22,8 @@ func (s *lockState) next(now time.Duration) {
 		s.release(now)
 	case s.grant.watched && head.lease == 0:
 		s.give(now, head)
+	case s.address.Kind.Pass == nil:
+		s.release(now)
 	default:
 		s.pass(now, head)
 	}
@@ -78,10 +80,7 @@ func (s *lockState) joins(r *Request) bool {
 
 // reenters reports whether r's owner holds the lock in this process.
 func (s *lockState) reenters(r *Request) bool {
-	if s.joins(r) {
-		return true
-	}
-	return s.address.Kind.Owned && !r.owner.IsZero() && s.phase == held && len(s.holds) > 0 && s.holds[0].owner == r.owner
+	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.owner)
 }
 
 // reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.

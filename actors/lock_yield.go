@@ -20,6 +20,8 @@ type yield struct {
 	echo  bool          // the message of our own release has still to come
 	heard int           // messages that came while a release was on its way: one is ours
 
+	listened bool // another contender of this process is subscribed
+
 	gaps gaps
 }
 
@@ -33,7 +35,7 @@ func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
 	}
 	y, others := s.yield, m.receivers
 	y.echo = false
-	if s.watch == subscribed {
+	if s.watch == subscribed || y.listened {
 		others-- // our own subscription
 		y.echo = y.heard == 0
 	}
@@ -74,14 +76,8 @@ func (y *yield) won(now time.Duration) {
 func (y *yield) lost() { y.until = 0 }
 
 // hear takes news of releases and says when to try again; never: when it was to be anyway.
-func (s *lockState) hear(now time.Duration, releases int) time.Duration {
-	y := s.yield
+func (y *yield) hear(p *Policy, now time.Duration, releases int) time.Duration {
 	switch {
-	case s.phase == held, s.phase == passing:
-		return never // not ours: somebody freed it by force, which our renewals will notice
-	case s.phase == releasing:
-		y.heard += releases
-		return never
 	case now < y.gapTo: // who had the lock in a gap was in no line
 		y.echo = false
 		return never
@@ -96,11 +92,11 @@ func (s *lockState) hear(now time.Duration, releases int) time.Duration {
 	wait := time.Duration(0)
 	if y.ahead > 0 {
 		slot := min(y.slot, slotMax)
-		wait = min(time.Duration(y.ahead)*slot, s.policy.YieldMax) + s.policy.Jitter(slot)
+		wait = min(time.Duration(y.ahead)*slot, p.YieldMax) + p.Jitter(slot)
 	}
 	switch {
-	case y.gaps.heard(s.policy, now):
-		y.gapTo = now + s.policy.Gap
+	case y.gaps.heard(p, now):
+		y.gapTo = now + p.Gap
 		y.until = y.gapTo + wait
 		return y.until
 	case y.ahead > 0 && now < y.until:

@@ -15,6 +15,7 @@ func TestStep_PanicOfTheShell(t *testing.T) {
 	}
 	p.out.Reset()
 	delete(p.checker.open, p.request("release a"))
+	p.state.forget(p.request("release a"))
 	effects := p.state.distrust(p.now)
 	p.check(p.checker.after(p.now, effects, true))
 	for i := range effects {

@@ -114,6 +114,7 @@ type Terms struct {
 	Grant      string        // owner field of the grant in question
 	From       string        // of a pass: the grant that ends
 	Lease      time.Duration // of acquire and pass
+	Alone      string        // of an acquire: the grant by which the same owner holds the lock alone already
 	WantHolder bool          // of an acquire: name a holder if it is busy
 	Try        bool          // of an acquire: do not wait in Redis' queue
 	Standing   bool          // of an acquire: it should stand in the queue already

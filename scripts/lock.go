@@ -73,7 +73,12 @@ func passLock(_ *Site, raw string, t Terms) Call {
 
 // renewLocks gives each lock a full lease again if its grant still holds it.
 func renewLocks(_ *Site, raws, grants []string, lease time.Duration) Call {
-	c := newCall(lockRenew, len(raws), 2+len(grants), 1)
+	return renewEach(lockRenew, raws, grants, lease)
+}
+
+// renewEach is the call of a script that takes the locks, and then what to renew on each.
+func renewEach(script *Script, raws, grants []string, lease time.Duration) Call {
+	c := newCall(script, len(raws), 2+len(grants), 1)
 	for _, raw := range raws {
 		c.Command = append(c.Command, raw)
 	}

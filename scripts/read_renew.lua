@@ -1,7 +1,7 @@
--- read_renew: give many readers a full lease again, each only if its grant still holds. Nothing is ever created, and the locks' own
--- TTLs are only raised: others may hold for longer.
+-- read_renew: give many readers a full lease again, each only if its grant still holds. Nothing is ever created. The locks' own TTLs
+-- are those of who holds longest: they are raised, and lowered only with a lease that gets shorter.
 --
--- KEYS[n] lock      hash    {name}, and after each
+-- KEYS[n] lock      hash    {name}, with mode, and after each
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] lease     ms
 -- ARGV[2] not_after ms of server time; later, nothing is renewed
@@ -11,16 +11,27 @@
 -- Returns {first, position, ...}: the positions (from 1) of the grants that do not hold any more | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
+-- @include lib/longest.lua
+
+local function renew(lock, timeout, grant)
+  local shorter = redis.call('pttl', timeout) > tonumber(lease)
+  redis.call('pexpire', timeout, lease)
+  if redis.call('pttl', lock) < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
+  elseif shorter and redis.call('hget', lock, 'mode') == 'read' then
+    local prefix = string.sub(timeout, 1, -1 - #(':' .. grant .. ':rwlock_timeout:1'))
+    redis.call('pexpire', lock, longest(lock, prefix, ''))
+  end
+end
 
 local late = in_time(not_after)
 if late then return late end
 local gone = {first}
 for i = 1, #KEYS / 2 do
-  local lock, timeout = KEYS[2 * i - 1], KEYS[2 * i]
-  local held = redis.pcall('hexists', lock, ARGV[i + 2])
+  local lock, timeout, grant = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i + 2]
+  local held = redis.pcall('hexists', lock, grant)
   if held == 1 and redis.call('exists', timeout) == 1 then
-    redis.call('pexpire', timeout, lease)
-    if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
+    renew(lock, timeout, grant)
   elseif type(held) == 'number' or string.find(held.err, 'WRONGTYPE', 1, true) then
     gone[#gone + 1] = i -- another type in its place is no reason to fail the others
   else

@@ -18,6 +18,8 @@ var (
 	writeAcquireLua string
 	//go:embed write_release.lua
 	writeReleaseLua string
+	//go:embed write_renew.lua
+	writeRenewLua string
 	//go:embed write_pass.lua
 	writePassLua string
 	//go:embed read_write_force_release.lua
@@ -28,6 +30,7 @@ var (
 	readRenew             = load("read_renew", readRenewLua)
 	writeAcquire          = load("write_acquire", writeAcquireLua)
 	writeRelease          = load("write_release", writeReleaseLua)
+	writeRenew            = load("write_renew", writeRenewLua)
 	writePass             = load("write_pass", writePassLua)
 	readWriteForceRelease = load("read_write_force_release", readWriteForceReleaseLua)
 )
@@ -59,14 +62,14 @@ var WriteLock = &Kind{
 	Acquire:      acquireWrite,
 	Release:      releaseWrite,
 	Pass:         passWrite,
-	Renew:        renewLocks,
+	Renew:        renewWrites,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseWrite,
 }
 
 func acquireRead(_ *Site, raw string, t Terms) Call {
-	c := newCall(readAcquire, 2, 4, 2)
-	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
+	c := newCall(readAcquire, 2, 5, 2)
+	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), t.Alone)
 	return c
 }
 
@@ -97,9 +100,13 @@ func acquireWrite(_ *Site, raw string, t Terms) Call {
 }
 
 func releaseWrite(s *Site, raw string, t Terms) Call {
-	c := newCall(writeRelease, 2, 2, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), t.Grant, s.Publish)
+	c := newCall(writeRelease, 2, 3, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), t.Grant, s.Publish, suffixed(raw))
 	return c
+}
+
+func renewWrites(_ *Site, raws, grants []string, lease time.Duration) Call {
+	return renewEach(writeRenew, raws, grants, lease)
 }
 
 func passWrite(_ *Site, raw string, t Terms) Call {

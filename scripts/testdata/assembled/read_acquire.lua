@@ -1,5 +1,5 @@
--- read_acquire: hold the lock beside other readers, unless a writer has it that is not the same owner. A repeat of the same attempt
--- is granted again, and counts once. TTLs are only raised: others may hold for longer.
+-- read_acquire: hold the lock beside other readers, unless a writer has it that is not of the same owner. A repeat of the same
+-- attempt is granted again, and counts once. TTLs are only raised: others may hold for longer.
 --
 -- KEYS[1] lock        hash    {name}, with mode
 -- KEYS[2] timeout     string  {name}:grant:rwlock_timeout:1
@@ -7,10 +7,11 @@
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   ms of server time; later, the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[5] writer      owner field of the grant by which the same owner holds the lock alone, or ''
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
 local lock, timeout = KEYS[1], KEYS[2]
-local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local grant, lease, not_after, want_holder, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
 local function in_time(not_after)
@@ -46,7 +47,7 @@ local late = in_time(not_after)
 if late then return late end
 local mode = mode_of(lock)
 if mode == 'other' then return not_read_write() end
-if mode == 'write' and redis.call('hexists', lock, grant .. ':write') == 0 then return busy(lock, want_holder) end
+if mode == 'write' and redis.call('hexists', lock, writer) == 0 then return busy(lock, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)
 if redis.call('pttl', timeout) < tonumber(lease) then redis.call('set', timeout, 1, 'px', lease) end

@@ -1,7 +1,7 @@
--- read_renew: give many readers a full lease again, each only if its grant still holds. Nothing is ever created, and the locks' own
--- TTLs are only raised: others may hold for longer.
+-- read_renew: give many readers a full lease again, each only if its grant still holds. Nothing is ever created. The locks' own TTLs
+-- are those of who holds longest: they are raised, and lowered only with a lease that gets shorter.
 --
--- KEYS[n] lock      hash    {name}, and after each
+-- KEYS[n] lock      hash    {name}, with mode, and after each
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] lease     ms
 -- ARGV[2] not_after ms of server time; later, nothing is renewed
@@ -20,16 +20,38 @@ local function in_time(not_after)
   end
   return nil
 end
+-- longest: for how many ms at most one of the readers goes on, but for one of them. Each hold has a timeout key of its own, numbered
+-- from 1; 0: all have died. prefix is {name}.
+local function longest(lock, prefix, but)
+  local most, fields = 0, redis.call('hgetall', lock)
+  for i = 1, #fields, 2 do
+    local holds = fields[i] ~= but and tonumber(fields[i + 1]) or 0
+    for n = holds, 1, -1 do
+      most = math.max(most, redis.call('pttl', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
+    end
+  end
+  return most
+end
+
+local function renew(lock, timeout, grant)
+  local shorter = redis.call('pttl', timeout) > tonumber(lease)
+  redis.call('pexpire', timeout, lease)
+  if redis.call('pttl', lock) < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
+  elseif shorter and redis.call('hget', lock, 'mode') == 'read' then
+    local prefix = string.sub(timeout, 1, -1 - #(':' .. grant .. ':rwlock_timeout:1'))
+    redis.call('pexpire', lock, longest(lock, prefix, ''))
+  end
+end
 
 local late = in_time(not_after)
 if late then return late end
 local gone = {first}
 for i = 1, #KEYS / 2 do
-  local lock, timeout = KEYS[2 * i - 1], KEYS[2 * i]
-  local held = redis.pcall('hexists', lock, ARGV[i + 2])
+  local lock, timeout, grant = KEYS[2 * i - 1], KEYS[2 * i], ARGV[i + 2]
+  local held = redis.pcall('hexists', lock, grant)
   if held == 1 and redis.call('exists', timeout) == 1 then
-    redis.call('pexpire', timeout, lease)
-    if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
+    renew(lock, timeout, grant)
   elseif type(held) == 'number' or string.find(held.err, 'WRONGTYPE', 1, true) then
     gone[#gone + 1] = i -- another type in its place is no reason to fail the others
   else

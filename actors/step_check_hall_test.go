@@ -1,0 +1,183 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
+func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error {
+	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkGuards(h), c.checkListeners(h), c.checkHallAlarm(h)}
+	places := map[*Request]int{}
+	for r := h.queue.head; r != nil; r = r.next {
+		places[r]++
+	}
+	for _, a := range h.again {
+		if r, ok := a.message.(*Request); ok {
+			places[r]++
+		}
+	}
+	holding, seats := 0, 0
+	h.each(func(s *lockState) {
+		view := c.view(h, s)
+		view.places(places)
+		if err := view.check(now); err != nil {
+			errs = append(errs, fmt.Errorf("seat %d: %w", seats, err))
+		}
+		if s == &h.desk {
+			return
+		}
+		if seats++; s.grant != nil {
+			holding++
+		}
+		if s.seat.gone || s.idle() && s.alarmAt == never {
+			errs = append(errs, fmt.Errorf("seat %d has nothing left, and stays", seats))
+		}
+	})
+	errs = append(errs, c.checkOpen(places))
+	switch {
+	case panicked: // the next step goes on
+	case seats != h.seats, holding != h.holding:
+		errs = append(errs, fmt.Errorf("%d seats, %d with a grant; counted %d and %d", seats, holding, h.seats, h.holding))
+	case len(h.again) > 0:
+		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
+	case h.queue.len > 0:
+		if _, ok := h.find(now, h.queue.front()); ok {
+			errs = append(errs, fmt.Errorf("the first in line could have a seat"))
+		}
+	}
+	if h.idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
+		errs = append(errs, fmt.Errorf("idle, but %v is watched, %v kept, %v guarded", c.watched, c.kept, c.guarded))
+	}
+	return errors.Join(errs...)
+}
+
+// view is what is known of a seat outside.
+func (c *stepChecker) view(h *hall, s *lockState) *seatCheck {
+	v := &seatCheck{
+		s: s, flying: map[*lockCall]bool{}, kept: map[*Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
+	}
+	for call := range c.flying {
+		v.flying[call] = call.home == s
+		if call.home != s {
+			delete(v.flying, call)
+		}
+	}
+	for g := range c.kept {
+		if g.home == s {
+			v.kept[g] = true
+		}
+	}
+	for name := range s.clients {
+		if c.guarded[name] {
+			v.guarded[name] = true
+		}
+	}
+	if l := h.listeners[s.channel]; l != nil {
+		for _, other := range l.seats {
+			v.watched = v.watched || other == s
+		}
+	}
+	return v
+}
+
+// checkAlone: who holds alone does so, but for what the same owner holds beside it.
+func (c *stepChecker) checkAlone(h *hall) error {
+	var alone *seat
+	for s := h.first; s != nil; s = s.next {
+		if s.grant != nil && !s.address.Kind.Beside {
+			if alone != nil {
+				return fmt.Errorf("%s and %s both hold alone", alone.grant.id, s.grant.id)
+			}
+			alone = s
+		}
+	}
+	if alone == nil || alone.phase != held {
+		return nil
+	}
+	for s := h.first; s != nil; s = s.next {
+		for _, hold := range s.holds {
+			if hold.owner != alone.holds[0].owner || hold.owner.IsZero() && s != alone {
+				return fmt.Errorf("%s holds beside %s, which is held alone by another owner", s.grant.id, alone.grant.id)
+			}
+		}
+	}
+	return nil
+}
+
+// checkIDs: nothing has the field in Redis that something else has.
+func (c *stepChecker) checkIDs(h *hall) error {
+	ids := map[string]bool{}
+	var err error
+	add := func(id string) {
+		if ids[id] && id != "" {
+			err = fmt.Errorf("%s is asked for, held or released twice", id)
+		}
+		ids[id] = true
+	}
+	h.each(func(s *lockState) {
+		add(s.trial.id)
+		add(s.reserved)
+		if s.grant != nil {
+			add(s.grant.id)
+		}
+		for _, g := range s.ghosts {
+			add(g.id)
+		}
+	})
+	return err
+}
+
+// checkGuards: an actor is watched as long as it waits or holds anywhere.
+func (c *stepChecker) checkGuards(h *hall) error {
+	counts := map[string]int{}
+	for r := h.queue.head; r != nil; r = r.next {
+		if r.requester != nil {
+			counts[r.requester.String()]++
+		}
+	}
+	h.each(func(s *lockState) {
+		for name := range s.clients {
+			counts[name]++
+		}
+	})
+	for name, n := range counts {
+		if h.guarded[name] != n || !c.guarded[name] {
+			return fmt.Errorf("%s is in %d places, counted %d, watched %v", name, n, h.guarded[name], c.guarded[name])
+		}
+	}
+	if len(counts) != len(h.guarded) || len(counts) != len(c.guarded) {
+		return fmt.Errorf("%d actors are here, %d counted, %d watched", len(counts), len(h.guarded), len(c.guarded))
+	}
+	return nil
+}
+
+func (c *stepChecker) checkListeners(h *hall) error {
+	for channel, l := range h.listeners {
+		if len(l.seats) == 0 || !c.watched[channel] {
+			return fmt.Errorf("%d seats listen to %s, watched: %v", len(l.seats), channel, c.watched[channel])
+		}
+	}
+	if len(h.listeners) != len(c.watched) {
+		return fmt.Errorf("%d channels are watched, %d wanted", len(c.watched), len(h.listeners))
+	}
+	return nil
+}
+
+// checkHallAlarm: it comes no later than the first seat wants it.
+func (c *stepChecker) checkHallAlarm(h *hall) error {
+	if h.told != c.alarmAt {
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)
+	}
+	if h.idle() && h.told != never {
+		return fmt.Errorf("idle with an alarm")
+	}
+	var err error
+	h.each(func(s *lockState) {
+		if s.alarmAt < h.told {
+			err = fmt.Errorf("a seat wants an alarm at %v, it is set to %v", s.alarmAt, h.told)
+		}
+	})
+	return err
+}
