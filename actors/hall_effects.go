@@ -151,7 +151,7 @@ func (h *hall) gatherFrom(q *requestQueue, s *lockState, r *Request) {
 		case match.owner != r.owner:
 			continue
 		case match.address.Kind == r.address.Kind:
-		case h.above(match) == s.seat: // it waits to share what it holds alone now
+		case q == &h.queue && h.above(match) == s.seat: // it stands in line to share what it holds alone now
 			home = &h.newSeat(match).lockState
 		default:
 			continue
@@ -186,9 +186,15 @@ func (h *hall) leave(r *Request) bool {
 }
 
 func (h *hall) guard(pid *actor.PID) {
-	if h.guarded[pid.String()]++; h.guarded[pid.String()] == 1 {
-		h.effects = append(h.effects, effect{do: doGuard, pid: pid})
+	if h.guarded[pid.String()]++; h.guarded[pid.String()] > 1 {
+		return
 	}
+	left := func(e effect) bool { return e.do == doUnguard && e.pid.Equal(pid) }
+	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a seat
+		h.effects = slices.Delete(h.effects, i, i+1)
+		return
+	}
+	h.effects = append(h.effects, effect{do: doGuard, pid: pid})
 }
 
 func (h *hall) unguard(pid *actor.PID) {

@@ -118,7 +118,8 @@ func (h *hall) findShared(now time.Duration, r *Request) (found *seat, ok bool) 
 		switch {
 		case !s.address.Kind.Beside && !s.ended():
 			return nil, false
-		case s.shared && r.lease == 0 && (s.phase != held || s.sound(now)):
+		case !s.shared || r.lease > 0 || s.phase == held && !s.sound(now):
+		case found == nil || s.phase == held:
 			found = s
 		}
 	}

@@ -138,7 +138,8 @@ type player struct {
 	line  string
 
 	policy  Policy
-	state   *lockState
+	kind    *scripts.Kind
+	state   stepper
 	checker *stepChecker
 	broken  bool // the next grant or lease makes the step panic
 
@@ -150,6 +151,7 @@ type player struct {
 	sent     map[*lockCall]time.Duration
 	grants   map[string]*Grant
 	pids     map[string]*actor.PID
+	channel  string // the last one that was watched
 	out      strings.Builder
 }
 
@@ -160,11 +162,22 @@ func newPlayer(t *testing.T, title string) *player {
 		sent: map[*lockCall]time.Duration{}, grants: map[string]*Grant{}, pids: map[string]*actor.PID{},
 	}
 	p.setPolicy(nil)
-	address := &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}
-	p.state = &lockState{}
-	p.state.init(&p.policy, address)
-	p.checker = newStepChecker(p.state)
 	return p
+}
+
+// start makes the actor of these options.
+func (p *player) start() {
+	address := &Address{Kind: p.kind, Name: "orders", Raw: "orders"}
+	if p.kind.Many() {
+		many := &hall{}
+		many.init(&p.policy, address)
+		p.state = many
+	} else {
+		one := &lockState{}
+		one.init(&p.policy, address)
+		p.state = one
+	}
+	p.checker = newStepChecker(p.state)
 }
 
 func (p *player) take() string {
@@ -173,15 +186,18 @@ func (p *player) take() string {
 	return text
 }
 
-// setPolicy takes lease, max, for, waiters, and jitter as a fraction of what is allowed.
+// setPolicy takes lease, max, for, waiters, jitter as a fraction of what is allowed, and a kind instead of the plain lock.
 func (p *player) setPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
+	p.kind = scripts.Lock
 	policy := Policy{HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100_000}
 	for _, option := range options {
 		name, value, _ := strings.Cut(option, "=")
 		switch name {
 		case "lease":
 			lease = p.duration(value)
+		case "kind":
+			p.kind = p.kindOf(value)
 		case "max":
 			policy.HandoffMax = p.number(value)
 		case "for":
@@ -213,6 +229,16 @@ func (p *player) setPolicy(options []string) {
 	policy.Jitter = func(d time.Duration) time.Duration { return time.Duration(jitter * float64(d)) }
 	policy.ServerTime = func(now time.Duration) time.Duration { return 100900*time.Millisecond + now } // its seconds begin at 100 ms
 	p.policy = policy.withTimes()
+	p.start()
+}
+
+// kindOf finds a kind by the first word of its name.
+func (p *player) kindOf(word string) *scripts.Kind {
+	kind, ok := scripts.KindOf(protocol.Kind(word + " lock"))
+	if !ok {
+		p.fail("unknown kind %q", word)
+	}
+	return kind
 }
 
 func (p *player) fail(format string, args ...any) {
@@ -259,7 +285,7 @@ func (p *player) play(line string) {
 	p.line = line
 	fields := words(line)
 	if fields[0] == "@alarm" {
-		p.now = p.state.alarmAt
+		p.now = p.checker.alarmAt
 	} else {
 		now := p.duration(fields[0][1:])
 		if now < p.now || now > p.checker.alarmAt && fields[1] != "alarm" {
@@ -295,13 +321,13 @@ func (p *player) message(verb string, a arguments) any {
 	case "cancel":
 		return p.cancel(a)
 	case "ready":
-		return channelReady{}
+		return channelReady{p.channel}
 	case "message":
 		releases := 1
 		if n := a.values["releases"]; n != "" {
 			releases = p.number(n)
 		}
-		return channelMessage{releases: releases}
+		return channelMessage{p.channel, releases}
 	case "alarm":
 		return alarm{}
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
@@ -343,7 +369,12 @@ func (p *player) acquire(a arguments) any {
 }
 
 func (p *player) newRequest(do operation, name string, a arguments) *Request {
-	r := &Request{do: do, address: p.state.address}
+	r := &Request{do: do, address: &Address{Kind: p.kind, Name: "orders", Raw: "orders"}}
+	for _, word := range []string{"read", "write"} { // which half
+		if p.kind.Family == scripts.ReadWrite && a.has(word) {
+			r.address.Kind = p.kindOf(word)
+		}
+	}
 	if from := a.values["from"]; from != "" {
 		r.requester = p.pid(from)
 		r.id = uint64(p.number(a.values["id"]))
@@ -495,6 +526,7 @@ func (p *player) print(e *effect) {
 	case doDrop:
 		p.writef("drop %s", e.grant.id)
 	case doWatch:
+		p.channel = e.channel
 		p.writef("watch")
 	case doUnwatch:
 		p.writef("unwatch")
@@ -530,6 +562,9 @@ func (p *player) printCall(c *lockCall) {
 	}
 	if c.holder {
 		text += " holder"
+	}
+	if c.alone != "" {
+		text += " alone=" + c.alone
 	}
 	p.writef("%s deadline=%v", text, c.deadline)
 }
