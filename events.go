@@ -21,6 +21,8 @@ type (
 	ActorPanicked = protocol.ActorPanicked
 	// RequestDropped: a message to a lock could not be answered.
 	RequestDropped = protocol.RequestDropped
+	// RequesterBlocked: telling an actor of the answer to its request does not come back.
+	RequesterBlocked = protocol.RequesterBlocked
 	// CallbackPanicked: Options.OnEvent panicked. Logged only.
 	CallbackPanicked = protocol.CallbackPanicked
 	// EventsDropped: Options.OnEvent was too slow.

@@ -1,6 +1,8 @@
 package holdfast
 
 import (
+	"time"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
@@ -14,4 +16,9 @@ func NewWithClock(client redis.UniversalClient, options Options, clock actors.Cl
 // NewTwin is New with an identity that another runtime may have too: its UUID, and the number that it counts from.
 func NewTwin(client redis.UniversalClient, options Options, id string, first uint64) (*Runtime, error) {
 	return newRuntime(client, options, seams{id: id, first: first})
+}
+
+// NewWithJitter is New with a jitter of the test's: it is called on lock actors, among others.
+func NewWithJitter(client redis.UniversalClient, options Options, jitter func(time.Duration) time.Duration) (*Runtime, error) {
+	return newRuntime(client, options, seams{jitter: jitter})
 }

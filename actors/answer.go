@@ -8,10 +8,8 @@ import (
 func (e *Engine) answer(r *Request) {
 	switch {
 	case r.requester != nil:
-		if r.wait != nil {
-			r.wait.Stop()
-		}
-		e.root.Send(r.requester, e.message(r))
+		r.stopTimer()
+		e.couriers.post(r.requester, letter{lock: r.address.Name, message: e.message(r)})
 	case r.notify != nil:
 		r.notify(r)
 	default:
@@ -37,7 +35,9 @@ func (e *Engine) message(r *Request) any {
 	if r.err != nil {
 		return &protocol.Refused{ID: r.id, Kind: kind, Lock: name, Err: r.err}
 	}
+	hold := r.hold
 	return &protocol.Granted{
-		ID: r.id, Kind: kind, Lock: name, Serial: r.hold.serial, LeaseID: r.hold.ID(), Token: r.hold.Token(), Until: e.Time(r.hold.Until()),
+		ID: r.id, Kind: kind, Lock: name, Serial: hold.serial, LeaseID: hold.ID(), Token: hold.Token(), Until: e.Time(hold.Until()),
+		Valid: func() bool { return hold.Valid(e.clock.Now()) },
 	}
 }

@@ -109,10 +109,11 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *Address, s AcquireSpec, ho
 	r.answered = nil
 	r.notify = func(r *Request) { notify(r.err) }
 	unhook := context.AfterFunc(ctx, func() { e.Cancel(r, ctx.Err()) })
-	stop = func() { unhook() }
+	stop = func() { shield(func() { unhook() }) }
 	if s.Wait > 0 {
 		timer := e.clock.AfterFunc(s.Wait, func() { e.Cancel(r, protocol.ErrNotAcquired) })
-		stop = func() { unhook(); timer.Stop() }
+		unbound := stop
+		stop = func() { unbound(); timer.Stop() }
 	}
 	e.root.Send(e.Router(a), r)
 	return r, stop

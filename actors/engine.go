@@ -55,6 +55,7 @@ type Engine struct {
 	site       scripts.Site
 	sweepEvery time.Duration
 	events     *events
+	couriers   *couriers
 	workers    *workers
 	seed       maphash.Seed
 	server     serverClock
@@ -82,8 +83,10 @@ type Engine struct {
 	aborted sync.Once
 	drained chan struct{} // the last lock actor has gone
 	undone  atomic.Int32  // routers that are not drained
+	ending  atomic.Bool   // the routers may be stopped
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // nothing is left
+	left    error         // but for what the user's code has not given back; set before done
 }
 
 const (
@@ -107,6 +110,7 @@ func Start(c Config) (*Engine, error) {
 	if e.clock == nil {
 		e.clock = NewSystemClock()
 	}
+	e.couriers = newCouriers(e)
 	e.site = scripts.Site{
 		Runtime: c.ID, Publish: "PUBLISH", Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
@@ -129,7 +133,7 @@ func Start(c Config) (*Engine, error) {
 			return slog.New(slog.DiscardHandler) // what matters is reported as events
 		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // each interval is a goroutine, which outlives Close by that
 	}
-	e.root = e.system.Root
+	e.root = actor.NewRootContext(e.system, nil) // the system's own has the user's middleware and guardian
 	if err := e.spawn(); err != nil {
 		e.watchdog.stop()
 		e.workers.stop()
@@ -178,8 +182,8 @@ func (g *guardian) Receive(c actor.Context) {
 func (g *guardian) spawn(c actor.Context) error {
 	e := g.engine
 	var errs []error
-	child := func(name string, a actor.Actor) *actor.PID {
-		pid, err := c.SpawnNamed(e.props(func() actor.Actor { return a }), name)
+	child := func(name string, a actor.Actor, special ...actor.PropsOption) *actor.PID {
+		pid, err := c.SpawnNamed(e.props(func() actor.Actor { return a }).Configure(special...), name)
 		errs = append(errs, err)
 		return pid
 	}
@@ -188,7 +192,9 @@ func (g *guardian) spawn(c actor.Context) error {
 	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}})
 	e.watchdog.self = child("watchdog", e.watchdog)
 	for i := range e.routers {
-		e.routers[i] = child(fmt.Sprintf("router-%02d", i), newRouter(e))
+		r := newRouter(e)
+		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{router: r} })
+		e.routers[i] = child(fmt.Sprintf("router-%02d", i), r, guarded)
 	}
 	return errors.Join(errs...)
 }
@@ -231,13 +237,27 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (*Address, error) {
 	if err := protocol.CheckName(name); err != nil {
 		return a, err
 	}
-	if e.nameMapper != nil {
-		a.Raw = e.nameMapper(name)
-		if err := protocol.CheckName(a.Raw); err != nil {
-			return a, fmt.Errorf("the name mapper's %w", err)
-		}
+	if e.nameMapper == nil {
+		return a, nil
+	}
+	var err error
+	if a.Raw, err = e.mapName(name); err != nil {
+		return a, err
+	}
+	if err = protocol.CheckName(a.Raw); err != nil {
+		return a, fmt.Errorf("the name mapper's %w", err)
 	}
 	return a, nil
+}
+
+// mapName runs the user's code, for requests of actors on a router.
+func (e *Engine) mapName(name string) (raw string, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%w name: the name mapper panicked: %v", protocol.ErrInvalid, value)
+		}
+	}()
+	return e.nameMapper(name), nil
 }
 
 // Router is the PID to send messages about a lock to. It is good as long as the engine is.
@@ -268,7 +288,8 @@ func (e *Engine) routerDrained() {
 }
 
 // Close refuses new work, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when nothing
-// is left, or with ctx's error; what could not be released by then expires. Later calls wait for the same end.
+// is left, or with ctx's error; what could not be released by then expires. Code of the user that does not come back is waited for
+// only for a moment: the error then says what it is. Later calls wait for the same end.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -276,7 +297,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.once.Do(func() { go e.shutDown() })
 	select {
 	case <-e.done:
-		return nil
+		return e.left
 	case <-ctx.Done():
 		e.aborted.Do(func() { close(e.abort) })
 		return fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", ctx.Err())
@@ -303,12 +324,24 @@ func (e *Engine) shutDown() {
 		e.root.Send(pid, stop(done))
 		<-done
 	}
+	e.ending.Store(true)
 	e.root.Stop(e.guardian)
 	<-e.stopped
 	e.workers.stop()
 	if e.ownSystem {
 		e.system.Shutdown()
 	}
-	e.events.wait()
+	if err := errors.Join(e.couriers.finish(closeGrace), e.events.finish(e.clock, closeGrace)); err != nil {
+		e.left = fmt.Errorf("holdfast: close: everything is released, but %w", err)
+	}
 	close(e.done)
+}
+
+// closeGrace is how long Close waits for code of the user that does not come back.
+const closeGrace = 5 * time.Second
+
+// elapse is closed when so much time has passed.
+func elapse(clock Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
+	elapsed = make(chan struct{})
+	return elapsed, clock.AfterFunc(d, func() { close(elapsed) })
 }

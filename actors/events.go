@@ -2,9 +2,11 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
 )
@@ -18,17 +20,16 @@ type events struct {
 	mu      sync.Mutex
 	queue   []protocol.Event
 	running bool
+	handed  int // events so far
 	dropped int
-	idle    sync.Cond
+	idle    chan struct{} // closed when nothing is left to deliver; nil unless somebody waits for that
 }
 
 // eventsMax is how many events may wait; more are counted and dropped.
 const eventsMax = 1024
 
 func newEvents(logger *slog.Logger, call func(protocol.Event)) *events {
-	e := &events{logger: logger, call: call}
-	e.idle.L = &e.mu
-	return e
+	return &events{logger: logger, call: call}
 }
 
 func (e *events) emit(event protocol.Event) {
@@ -45,26 +46,46 @@ func (e *events) emit(event protocol.Event) {
 	}
 }
 
+// deliver tells everything. OnEvent may end the goroutine that it is called on, as t.FailNow does: another one goes on.
 func (e *events) deliver() {
+	done := false
+	defer func() {
+		if !done {
+			go e.deliver()
+		}
+	}()
 	for {
-		e.mu.Lock()
-		if len(e.queue) == 0 && e.dropped == 0 {
-			e.running = false
-			e.idle.Broadcast()
-			e.mu.Unlock()
+		event, ok := e.next()
+		if !ok {
+			done = true
 			return
 		}
-		queue := e.queue
-		e.queue = nil
-		if e.dropped > 0 {
-			queue = append(queue, protocol.EventsDropped{Count: e.dropped})
-			e.dropped = 0
-		}
-		e.mu.Unlock()
-		for _, event := range queue {
-			e.hand(event)
-		}
+		e.hand(event)
 	}
+}
+
+// next takes the next event; without one the delivery is over for now.
+func (e *events) next() (protocol.Event, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handed++
+	switch {
+	case len(e.queue) > 0:
+		event := e.queue[0]
+		e.queue[0] = nil
+		e.queue = e.queue[1:]
+		return event, true
+	case e.dropped > 0:
+		event := protocol.EventsDropped{Count: e.dropped}
+		e.dropped = 0
+		return event, true
+	}
+	e.queue, e.running = nil, false
+	if e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+	return nil, false
 }
 
 // hand gives one event to both; a panic of the user's callback becomes an event for the logger alone.
@@ -93,11 +114,34 @@ func (e *events) log(event protocol.Event) {
 	e.logger.Log(context.Background(), level, fmt.Sprint("holdfast: ", event), "lock", event.Lock())
 }
 
-// wait returns when everything has been delivered.
-func (e *events) wait() {
+// finish waits until everything has been delivered, as long as one call after the other comes back in time.
+func (e *events) finish(clock Clock, grace time.Duration) error {
+	for {
+		handed, idle := e.progress()
+		if idle == nil {
+			return nil
+		}
+		elapsed, timer := elapse(clock, grace)
+		select {
+		case <-idle:
+			timer.Stop()
+			return nil
+		case <-elapsed:
+		}
+		if now, _ := e.progress(); now == handed {
+			return errEventBlocks
+		}
+	}
+}
+
+var errEventBlocks = errors.New("Options.OnEvent or the Logger does not come back from a call")
+
+// progress tells how much has been delivered, and what is closed when that is all; nil: it is.
+func (e *events) progress() (handed int, idle chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for e.running {
-		e.idle.Wait()
+	if e.running && e.idle == nil {
+		e.idle = make(chan struct{})
 	}
+	return e.handed, e.idle
 }

@@ -34,6 +34,9 @@ type Grant struct {
 	// suspect is set between a failed renewal and the next good one: nothing is handed on meanwhile.
 	suspect atomic.Bool
 
+	// tended is set once an actor of the user holds a lease on it: each renewal is an occasion to see whether it still lives.
+	tended atomic.Bool
+
 	kept  atomic.Bool              // the watchdog looks after it
 	timer timerwheel.Timer[*Grant] // the wheel's; next renewal, or the end of a fixed lease
 }

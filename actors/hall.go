@@ -192,11 +192,12 @@ func (h *hall) onAlarm(now time.Duration, m alarm) {
 }
 
 func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
-	delete(h.guarded, m.pid.String())
+	delete(h.guarded, m.pid.Id)
 	for r := h.queue.front(); r != nil; {
 		gone := r
-		if r = r.next; gone.requester != nil && gone.requester.Equal(m.pid) {
+		if r = r.next; gone.requester != nil && gone.requester.Id == m.pid.Id {
 			h.leave(gone)
+			h.effects = append(h.effects, farewell(gone, m.replaced))
 		}
 	}
 	h.each(func(s *lockState) { h.pass(now, s, m) })
@@ -266,7 +267,7 @@ func (h *hall) distrust(now time.Duration) []effect {
 // waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
 func (h *hall) waitingOf(pid *actor.PID, id uint64) *Request {
 	for r := h.queue.front(); r != nil; r = r.next {
-		if r.requester != nil && r.requester.Equal(pid) && r.id == id {
+		if r.requester != nil && r.requester.Id == pid.Id && r.id == id {
 			return r
 		}
 	}
@@ -276,6 +277,20 @@ func (h *hall) waitingOf(pid *actor.PID, id uint64) *Request {
 		}
 	}
 	return nil
+}
+
+// requesters are the actors that wait here or hold leases.
+func (h *hall) requesters() []*actor.PID {
+	var all []*actor.PID
+	for r := h.queue.front(); r != nil; r = r.next {
+		if r.requester != nil {
+			all = append(all, r.requester)
+		}
+	}
+	for s := h.first; s != nil; s = s.next {
+		all = append(all, s.requesters()...)
+	}
+	return all
 }
 
 // forget takes out a request that was answered by somebody else.

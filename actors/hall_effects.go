@@ -186,7 +186,7 @@ func (h *hall) leave(r *Request) bool {
 }
 
 func (h *hall) guard(pid *actor.PID) {
-	if h.guarded[pid.String()]++; h.guarded[pid.String()] > 1 {
+	if h.guarded[pid.Id]++; h.guarded[pid.Id] > 1 {
 		return
 	}
 	left := func(e effect) bool { return e.do == doUnguard && e.pid.Equal(pid) }
@@ -198,12 +198,12 @@ func (h *hall) guard(pid *actor.PID) {
 }
 
 func (h *hall) unguard(pid *actor.PID) {
-	n := h.guarded[pid.String()]
+	n := h.guarded[pid.Id]
 	if n == 0 {
 		return // it has terminated
 	}
-	if h.guarded[pid.String()] = n - 1; n == 1 {
-		delete(h.guarded, pid.String())
+	if h.guarded[pid.Id] = n - 1; n == 1 {
+		delete(h.guarded, pid.Id)
 		h.effects = append(h.effects, effect{do: doUnguard, pid: pid})
 	}
 }

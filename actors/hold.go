@@ -143,6 +143,12 @@ func (h *Hold) finish(err error, why string) {
 	}
 	h.mu.Unlock()
 	for f := range onEnd {
-		(*f)(err)
+		shield(func() { (*f)(err) })
 	}
+}
+
+// shield runs what may come upon code of the user, a context of its own making, and lives with its panic.
+func shield(f func()) {
+	defer func() { _ = recover() }()
+	f()
 }

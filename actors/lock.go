@@ -19,7 +19,8 @@ type stepper interface {
 	idle() bool
 	waitingOf(requester *actor.PID, id uint64) *Request
 	forget(r *Request)
-	room() *[]effect // where the effects of the next step go
+	requesters() []*actor.PID // those that wait or hold; some more than once
+	room() *[]effect          // where the effects of the next step go
 	start(self *actor.PID)
 }
 
@@ -69,7 +70,9 @@ func (l *lockActor) Receive(c actor.Context) {
 		l.stopTimer()
 	case *actor.Stopped, *actor.Restarting:
 	case *actor.Terminated:
-		l.step(c, requesterGone{pid: m.Who})
+		l.step(c, requesterGone{pid: m.Who, replaced: l.engine.lives(m.Who)})
+	case countRequesters:
+		l.countRequesters(c)
 	case *result:
 		done := read(m)
 		l.step(c, &done)
@@ -115,11 +118,13 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 				l.request = nil
 			}
 			l.engine.answer(e.request)
+		case doForget:
+			e.request.stopTimer()
 		case doTellLost:
 			a := e.hold.Address()
-			c.Send(e.hold.requester, &protocol.Lost{
+			l.tell(e.hold.requester, &protocol.Lost{
 				Kind: a.Kind.Name, Lock: a.Name, Serial: e.hold.serial, Err: fmt.Errorf("holdfast: lock %q: %w", a.Name, e.err),
-			})
+			}, false)
 		case doKeep:
 			l.engine.watchdog.keep(e.grant)
 		case doDrop:
@@ -131,9 +136,9 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 		case doAlarm:
 			l.setTimer(c, e.at)
 		case doGuard:
-			c.Watch(e.pid)
+			l.tell(e.pid, &actor.Watch{Watcher: c.Self()}, true)
 		case doUnguard:
-			c.Unwatch(e.pid)
+			l.tell(e.pid, &actor.Unwatch{Watcher: c.Self()}, true)
 		case doEmit:
 			l.engine.events.emit(e.event)
 		case doStop:
@@ -143,6 +148,21 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 			c.Send(l.router, lockStays{l.slot})
 		}
 	}
+}
+
+// countRequesters looks whether the requesters are still there. They are watched, but protoactor tells nobody of an actor that panics
+// while it stops.
+func (l *lockActor) countRequesters(c actor.Context) {
+	for _, pid := range l.state.requesters() {
+		if !l.engine.lives(pid) {
+			l.step(c, requesterGone{pid: pid})
+		}
+	}
+}
+
+// tell has a requester told something about this lock.
+func (l *lockActor) tell(requester *actor.PID, message any, system bool) {
+	l.engine.couriers.post(requester, letter{lock: l.slot.address.Name, message: message, system: system})
 }
 
 // setTimer arms the one timer of this actor; a timer that fires for an instant that was moved is harmless.

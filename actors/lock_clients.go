@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -9,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// client is an actor that waits here or holds leases. It is watched, and what it has ends with it.
+// client is an actor that waits here or holds leases. It is watched, and what it has ends with it. All are of one system, so
+// that the ID says which one it is.
 type client struct {
 	pid     *actor.PID
 	count   int                 // waits and leases
@@ -18,13 +21,13 @@ type client struct {
 
 // bind counts an acquire of an actor; false, with the answer given, when its ID is in use.
 func (s *lockState) bind(r *Request) bool {
-	c := s.clients[r.requester.String()]
+	c := s.clients[r.requester.Id]
 	if c == nil {
 		c = &client{pid: r.requester, waiting: map[uint64]*Request{}}
 		if s.clients == nil {
 			s.clients = map[string]*client{}
 		}
-		s.clients[r.requester.String()] = c
+		s.clients[r.requester.Id] = c
 		s.emit(effect{do: doGuard, pid: c.pid})
 	}
 	if c.waiting[r.id] != nil {
@@ -39,7 +42,7 @@ func (s *lockState) bind(r *Request) bool {
 
 // unwait notes that an actor's acquire waits no more; without a grant it counts no more either.
 func (s *lockState) unwait(r *Request) {
-	if c := s.clients[r.requester.String()]; c != nil {
+	if c := s.clients[r.requester.Id]; c != nil {
 		delete(c.waiting, r.id)
 		if r.err != nil {
 			s.unbind(r.requester)
@@ -59,42 +62,69 @@ func (s *lockState) clientOf(r *Request) *client {
 	if r.requester == nil {
 		return nil
 	}
-	return s.clients[r.requester.String()]
+	return s.clients[r.requester.Id]
 }
 
 // unbind counts a wait or lease of an actor less, and stops watching it after the last one.
 func (s *lockState) unbind(pid *actor.PID) {
-	c := s.clients[pid.String()]
+	c := s.clients[pid.Id]
 	if c == nil {
 		return
 	}
 	if c.count--; c.count == 0 {
-		delete(s.clients, pid.String())
+		delete(s.clients, pid.Id)
 		s.emit(effect{do: doUnguard, pid: c.pid})
 	}
 }
 
-// onRequesterGone ends the waits of a terminated actor and releases its leases.
-func (s *lockState) onRequesterGone(pid *actor.PID) {
-	c := s.clients[pid.String()]
+// onRequesterGone ends the waits of a terminated actor and releases its leases. Nobody is told, unless another actor has its name:
+// that one may have asked already, and would wait for ever.
+func (s *lockState) onRequesterGone(m requesterGone) {
+	c := s.clients[m.pid.Id]
 	if c == nil {
 		return
 	}
-	delete(s.clients, pid.String())
-	for _, r := range c.waiting {
+	delete(s.clients, m.pid.Id)
+	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
+		r := c.waiting[id]
 		s.queue.remove(r)
 		s.leaveExtension(r)
+		s.emit(farewell(r, m.replaced))
 	}
 	for _, h := range slices.Clone(s.holds) {
-		if h.requester != nil && h.requester.Equal(pid) {
-			s.unhold(h)
+		if h.requester == nil || h.requester.Id != m.pid.Id {
+			continue
+		}
+		s.unhold(h)
+		if m.replaced {
+			s.emit(effect{do: doTellLost, hold: h, err: fmt.Errorf("%w: %w", protocol.ErrLeaseLost, errReplaced)})
 		}
 	}
 }
 
+// farewell is what becomes of a wait whose requester has terminated.
+func farewell(r *Request, replaced bool) effect {
+	if !replaced {
+		return effect{do: doForget, request: r}
+	}
+	r.err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, errReplaced))
+	return effect{do: doAnswer, request: r}
+}
+
+var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
+
+// requesters are the actors that wait here or hold leases.
+func (s *lockState) requesters() []*actor.PID {
+	var all []*actor.PID
+	for _, c := range s.clients {
+		all = append(all, c.pid)
+	}
+	return all
+}
+
 // waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
 func (s *lockState) waitingOf(pid *actor.PID, id uint64) *Request {
-	if c := s.clients[pid.String()]; c != nil {
+	if c := s.clients[pid.Id]; c != nil {
 		return c.waiting[id]
 	}
 	return nil

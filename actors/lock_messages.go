@@ -46,8 +46,14 @@ type (
 	tryRetire struct{}
 	// closeLock ends everything, because the runtime closes. abort also gives up on calls to Redis.
 	closeLock struct{ abort bool }
-	// requesterGone says that an actor which waits here or holds leases has terminated.
-	requesterGone struct{ pid *actor.PID }
+	// requesterGone says that an actor which waits here or holds leases has terminated. replaced: another one has its name already,
+	// and some of what it asked for may be meant.
+	requesterGone struct {
+		pid      *actor.PID
+		replaced bool
+	}
+	// countRequesters asks the shell whether the actors that wait here or hold leases are still there.
+	countRequesters struct{}
 	// callDone is the answer of a script call of this lock.
 	callDone struct {
 		call  *lockCall
@@ -116,6 +122,7 @@ type effectKind uint8
 const (
 	doCall     effectKind = iota // send call to Redis
 	doAnswer                     // answer request
+	doForget                     // nobody is left to answer request to
 	doTellLost                   // tell hold's requester that it was lost
 	doKeep                       // give grant to the watchdog
 	doDrop                       // take it back

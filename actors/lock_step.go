@@ -168,7 +168,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 			s.lose(now, m.why(), false)
 		}
 	case requesterGone:
-		s.onRequesterGone(m.pid)
+		s.onRequesterGone(m)
 	case tryRetire:
 		s.retiring = true
 	case closeLock:
@@ -330,7 +330,7 @@ func (s *lockState) answer(r *Request, err error) {
 // holdOf finds the lease that a release or extend names; nil when it is not held here.
 func (s *lockState) holdOf(r *Request) *Hold {
 	i := slices.IndexFunc(s.holds, func(h *Hold) bool {
-		return h == r.hold || (r.hold == nil && h.serial == r.serial)
+		return h == r.hold || r.hold == nil && h.serial == r.serial && r.address.Kind == s.address.Kind
 	})
 	if i < 0 {
 		return nil

@@ -70,6 +70,9 @@ func (s *lockState) hand(r *Request) {
 	h := r.hold
 	h.grant, h.serial, h.owner, h.requester, h.token = s.grant, s.policy.Serial(), r.owner, r.requester, s.grant.token
 	s.holds = append(s.holds, h)
+	if r.requester != nil {
+		s.grant.tended.Store(true)
+	}
 	s.answer(r, nil)
 }
 

@@ -116,17 +116,17 @@ func (m *mailbox) handle(message any, system bool) {
 			m.invoker.EscalateFailure(reason, message)
 		}
 	}()
+	if !system {
+		m.invoker.InvokeUserMessage(message)
+		return
+	}
 	switch message.(type) {
 	case *actor.SuspendMailbox:
 		m.suspend(true)
 	case *actor.ResumeMailbox:
 		m.suspend(false)
 	default:
-		if system {
-			m.invoker.InvokeSystemMessage(message)
-		} else {
-			m.invoker.InvokeUserMessage(message)
-		}
+		m.invoker.InvokeSystemMessage(message)
 	}
 }
 

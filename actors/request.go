@@ -61,11 +61,12 @@ const (
 	opExtend
 	opInspect
 	opForceRelease
-	opCount // whatever Request.count is
+	opCount  // whatever Request.count is
+	opCancel // of the actor message API; it is no Request to a lock actor
 )
 
 func (o operation) String() string {
-	return [...]string{"acquire", "release", "extend", "inspect", "force-release", "count"}[o]
+	return [...]string{"acquire", "release", "extend", "inspect", "force-release", "count", "cancel"}[o]
 }
 
 // because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
@@ -74,7 +75,7 @@ func (r *Request) because(cause error) error {
 	if r.address.Raw != r.address.Name && errors.Is(cause, protocol.ErrForeignKey) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.address.Raw)
 	}
-	return fmt.Errorf("holdfast: %s %q: %w", r.what(), r.address.Name, cause)
+	return fmt.Errorf("holdfast: %s %s: %w", r.what(), Quoted(r.address.Name), cause)
 }
 
 // what says in words what is asked for.
@@ -94,6 +95,13 @@ func Quoted(name string) string {
 		return strconv.Quote(name[:shownName]) + "..."
 	}
 	return strconv.Quote(name)
+}
+
+// stopTimer ends the bound on its waiting.
+func (r *Request) stopTimer() {
+	if r.wait != nil {
+		r.wait.Stop()
+	}
 }
 
 // requestPool keeps answered requests of goroutines. Each engine has its own: a channel must not leave the testing/synctest

@@ -40,6 +40,7 @@ type router struct {
 	idle     []*slot
 	sweeper  Timer // set while a sweep is due
 	closing  bool
+	stopped  bool         // protoactor gives it no more messages; the porter knows
 	empty    bool         // the engine knows that nothing is left
 	props    *actor.Props // of every lock actor: a set for each would be a tenth of its memory
 	spawning *slot        // which one the producer of props is to make; it is called within SpawnNamed
@@ -95,7 +96,9 @@ func (r *router) Receive(c actor.Context) {
 		r.onTerminated(c, m.Who)
 	case closeRouter:
 		r.onClose(c, m)
-	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting:
+	case *actor.Stopped:
+		r.stopped = true
+	case *actor.Started, *actor.Stopping, *actor.Restarting:
 	default:
 		r.onMessage(c, m)
 	}

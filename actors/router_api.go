@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,114 +11,150 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onMessage takes the requests of the actor message API, as values or as pointers.
+// asked is a request of the actor message API as it came: nothing of it has been looked at.
+type asked struct {
+	*Request
+	kind protocol.Kind
+	lock string
+	most time.Duration // how long an acquire waits at most; 0: no bound
+}
+
+// onMessage takes the messages of the actor message API. Each is answered, or, where nobody could be told, reported.
 func (r *router) onMessage(c actor.Context, message any) {
-	switch m := message.(type) {
-	case protocol.Acquire:
-		r.onAcquire(c, &m)
-	case *protocol.Acquire:
-		r.onAcquire(c, m)
-	case protocol.Cancel:
-		r.onCancel(c, &m)
-	case *protocol.Cancel:
-		r.onCancel(c, m)
-	case protocol.Release:
-		r.onRelease(c, &m)
-	case *protocol.Release:
-		r.onRelease(c, m)
-	case protocol.Renew:
-		r.onRenew(c, &m)
-	case *protocol.Renew:
-		r.onRenew(c, m)
-	case protocol.Inspect:
-		r.onInspect(c, &m)
-	case *protocol.Inspect:
-		r.onInspect(c, m)
-	default:
+	q := understand(message)
+	sender := c.Sender()
+	switch {
+	case q.Request == nil:
 		r.engine.drop("", fmt.Sprintf("unknown message %T", message))
+	case sender == nil:
+		r.engine.drop(q.lock, fmt.Sprintf("%s without a sender to answer to: use Request, not Send", q.do))
+	case !r.engine.isLocal(sender):
+		r.engine.drop(q.lock, fmt.Sprintf("%s by %s/%s, which is no actor of this system: answers would not arrive",
+			q.do, sender.Address, sender.Id))
+	default:
+		q.requester = sender
+		r.onAsked(c, q)
 	}
 }
 
-func (r *router) onAcquire(c actor.Context, m *protocol.Acquire) {
-	q := r.request(c, opAcquire, m.ID, m.Kind, m.Lock)
-	if q == nil {
+// onAsked checks a request and serves it, or has the right router serve it: users may send to the PID of any lock.
+func (r *router) onAsked(c actor.Context, q asked) {
+	err := r.engine.resolve(q)
+	switch {
+	case err != nil && q.do == opCancel: // its ID is that of an acquire, which has an answer of its own
+		r.engine.drop(q.lock, fmt.Sprintf("cancel: %v", err))
+	case err != nil:
+		q.err = q.because(err)
+		r.engine.answer(q.Request)
+	case !r.engine.Router(q.address).Equal(c.Self()):
+		c.Forward(r.engine.Router(q.address))
+	case q.do == opCancel:
+		if s := r.slots[keyOf(q.address)]; s != nil {
+			r.deliver(c, s, cancelByID{requester: q.requester, id: q.id})
+		}
+	default:
+		r.setTimer(c, q)
+		r.forward(c, q.address, q.Request)
+	}
+}
+
+// setTimer ends the waiting of an acquire that waits only for so long.
+func (r *router) setTimer(c actor.Context, q asked) {
+	if q.most <= 0 {
 		return
 	}
-	spec := AcquireSpec{Owner: m.Owner, Lease: m.Lease, Wait: m.Wait, Try: m.Try, Backoff: m.Backoff}
-	err := r.engine.Check(q.address.Kind, &spec)
-	q.owner, q.lease, q.try, q.bounded, q.hold, q.backoff = m.Owner, m.Lease, m.Try, m.Wait > 0, &Hold{}, spec.Backoff
-	if err != nil {
-		q.err = fmt.Errorf("holdfast: acquire %q: %w", m.Lock, err)
-		r.engine.answer(q)
-		return
-	}
-	if m.Wait > 0 {
-		root, self := r.engine.root, c.Self()
-		q.wait = r.engine.clock.AfterFunc(m.Wait, func() { root.Send(self, cancelRequest{request: q, cause: protocol.ErrNotAcquired}) })
-	}
-	r.forward(c, q.address, q)
+	root, self, gone := r.engine.root, c.Self(), cancelRequest{request: q.Request, cause: protocol.ErrNotAcquired}
+	q.wait = r.engine.clock.AfterFunc(q.most, func() { root.Send(self, gone) })
 }
 
-func (r *router) onCancel(c actor.Context, m *protocol.Cancel) {
-	q := r.request(c, opAcquire, m.ID, m.Kind, m.Lock)
-	if q == nil {
-		return
+// understand takes a message apart; without a Request it is none of the API. Pointers serve as well as values.
+func understand(message any) asked {
+	switch m := message.(type) {
+	case *protocol.Acquire:
+		if m != nil {
+			return understand(*m)
+		}
+	case *protocol.Cancel:
+		if m != nil {
+			return understand(*m)
+		}
+	case *protocol.Release:
+		if m != nil {
+			return understand(*m)
+		}
+	case *protocol.Renew:
+		if m != nil {
+			return understand(*m)
+		}
+	case *protocol.Inspect:
+		if m != nil {
+			return understand(*m)
+		}
+	case protocol.Acquire:
+		q := &Request{
+			do: opAcquire, id: m.ID, owner: m.Owner, lease: m.Lease, try: m.Try, backoff: m.Backoff, bounded: m.Wait > 0, hold: &Hold{},
+		}
+		return asked{q, m.Kind, m.Lock, m.Wait}
+	case protocol.Cancel:
+		return asked{&Request{do: opCancel, id: m.ID}, m.Kind, m.Lock, 0}
+	case protocol.Release:
+		return asked{&Request{do: opRelease, id: m.ID, serial: m.Serial}, m.Kind, m.Lock, 0}
+	case protocol.Renew:
+		return asked{&Request{do: opExtend, id: m.ID, serial: m.Serial, lease: m.Lease}, m.Kind, m.Lock, 0}
+	case protocol.Inspect:
+		return asked{&Request{do: opInspect, id: m.ID}, m.Kind, m.Lock, 0}
 	}
-	if s := r.slots[keyOf(q.address)]; s != nil {
-		r.deliver(c, s, cancelByID{requester: q.requester, id: m.ID})
-	}
+	return asked{}
 }
 
-func (r *router) onRelease(c actor.Context, m *protocol.Release) {
-	if q := r.request(c, opRelease, m.ID, m.Kind, m.Lock); q != nil {
-		q.serial = m.Serial
-		r.forward(c, q.address, q)
+// nowhere is the address of a request before it is known whether there is such a lock: answers name it as it was asked for.
+func (q asked) nowhere() *Address { return &Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock} }
+
+// resolve finds the lock that a request is about, and says what is wrong with the request.
+func (e *Engine) resolve(q asked) error {
+	kind, known := scripts.KindOf(q.kind)
+	if !known {
+		q.address = q.nowhere()
+		return fmt.Errorf("%w: unknown kind %s", protocol.ErrInvalid, Quoted(string(q.kind)))
 	}
+	var err error
+	if q.address, err = e.Address(kind, q.lock); err != nil {
+		return err
+	}
+	switch q.do {
+	case opAcquire:
+		if e.isFuture(q.requester) {
+			return fmt.Errorf("%w: a future cannot wait for a lock, because being watched completes it: ask as an actor", protocol.ErrInvalid)
+		}
+		spec := AcquireSpec{Owner: q.owner, Lease: q.lease, Wait: q.most, Try: q.try, Backoff: q.backoff}
+		err = e.Check(kind, &spec)
+		q.backoff = spec.Backoff
+		return err
+	case opExtend:
+		return CheckLease(q.lease)
+	}
+	return nil
 }
 
-func (r *router) onRenew(c actor.Context, m *protocol.Renew) {
-	q := r.request(c, opExtend, m.ID, m.Kind, m.Lock)
-	if q == nil {
-		return
-	}
-	q.serial, q.lease = m.Serial, m.Lease
-	if err := CheckLease(m.Lease); err != nil {
-		q.err = fmt.Errorf("holdfast: extend %q: %w", m.Lock, err)
-		r.engine.answer(q)
-		return
-	}
-	r.forward(c, q.address, q)
+// isLocal reports whether a PID is of this actor system. The messages of protocol do not travel to others.
+func (e *Engine) isLocal(pid *actor.PID) bool {
+	return pid.Address == e.system.Address() || pid.Address == "nonhost" // what protoactor calls a system without a remote
 }
 
-func (r *router) onInspect(c actor.Context, m *protocol.Inspect) {
-	if q := r.request(c, opInspect, m.ID, m.Kind, m.Lock); q != nil {
-		r.forward(c, q.address, q)
+// isFuture recognizes a protoactor future by the name that it has there: an actor cannot have it, short of asking for it.
+func (e *Engine) isFuture(pid *actor.PID) bool {
+	if !strings.HasPrefix(pid.Id, "future$") {
+		return false
 	}
+	process, _ := e.system.ProcessRegistry.GetLocal(pid.Id)
+	_, isActor := process.(*actor.ActorProcess)
+	return !isActor
 }
 
-// request makes the request that a message asks for; nil, with everything reported, when it cannot be served.
-func (r *router) request(c actor.Context, do operation, id uint64, kind protocol.Kind, name string) *Request {
-	if c.Sender() == nil {
-		r.engine.drop(name, "no sender to answer to: send it with Request, not with Send")
-		return nil
-	}
-	q := &Request{do: do, id: id, requester: c.Sender()}
-	k, ok := scripts.KindOf(kind)
-	if !ok {
-		r.engine.drop(name, "unknown kind "+Quoted(string(kind)))
-		q.address = &Address{Kind: &scripts.Kind{Name: kind}, Name: name}
-		q.err = fmt.Errorf("holdfast: %s %s: %w: unknown kind %s", do, Quoted(name), protocol.ErrInvalid, Quoted(string(kind)))
-		r.engine.answer(q)
-		return nil
-	}
-	address, err := r.engine.Address(k, name)
-	q.address = address
-	if err != nil {
-		q.err = fmt.Errorf("holdfast: %s %s: %w", do, Quoted(name), err)
-		r.engine.answer(q)
-		return nil
-	}
-	return q
+// lives reports whether an actor of this system has this name now.
+func (e *Engine) lives(pid *actor.PID) bool {
+	_, there := e.system.ProcessRegistry.GetLocal(pid.Id)
+	return there
 }
 
 // The bounds of a fixed lease.
@@ -138,12 +175,12 @@ func (e *Engine) checkAcquire(owner protocol.Owner, lease, wait time.Duration, t
 	switch {
 	case !owner.IsZero() && owner.Runtime() != e.id:
 		return fmt.Errorf("%w: owner %v is of another runtime", protocol.ErrInvalid, owner)
-	case lease != 0:
-		return CheckLease(lease)
 	case wait < 0:
 		return fmt.Errorf("%w: wait %v is negative", protocol.ErrInvalid, wait)
 	case wait > 0 && try:
 		return fmt.Errorf("%w: a try does not wait", protocol.ErrInvalid)
+	case lease != 0:
+		return CheckLease(lease)
 	}
 	return nil
 }

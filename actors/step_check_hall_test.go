@@ -134,7 +134,7 @@ func (c *stepChecker) checkGuards(h *hall) error {
 	counts := map[string]int{}
 	for r := h.queue.head; r != nil; r = r.next {
 		if r.requester != nil {
-			counts[r.requester.String()]++
+			counts[r.requester.Id]++
 		}
 	}
 	h.each(func(s *lockState) {

@@ -187,7 +187,7 @@ func (c *seatCheck) checkClients() error {
 	for name, client := range s.clients {
 		leases := 0
 		for _, h := range s.holds {
-			if h.requester != nil && h.requester.String() == name {
+			if h.requester != nil && h.requester.Id == name {
 				leases++
 			}
 		}

@@ -60,9 +60,9 @@ func (c *stepChecker) before(message any) {
 	case alarm:
 		c.alarmAt = never
 	case requesterGone:
-		delete(c.guarded, m.pid.String())
+		delete(c.guarded, m.pid.Id)
 		maps.DeleteFunc(c.open, func(r *Request, _ bool) bool {
-			return r.do == opAcquire && r.requester != nil && r.requester.Equal(m.pid)
+			return !m.replaced && r.do == opAcquire && r.requester != nil && r.requester.Equal(m.pid)
 		})
 	}
 }
@@ -95,6 +95,10 @@ func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error 
 		}
 	case doAnswer:
 		return c.answer(now, e.request, panicked)
+	case doForget:
+		if c.open[e.request] {
+			return fmt.Errorf("a request is forgotten whose requester may be alive: %v", e.request.do)
+		}
 	case doKeep:
 		c.kept[e.grant] = true
 	case doDrop:
@@ -107,9 +111,9 @@ func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error 
 			delete(c.watched, e.channel)
 		}
 	case doGuard:
-		c.guarded[e.pid.String()] = true
+		c.guarded[e.pid.Id] = true
 	case doUnguard:
-		delete(c.guarded, e.pid.String())
+		delete(c.guarded, e.pid.Id)
 	case doAlarm:
 		if c.alarmAt = e.at; e.at <= now {
 			return fmt.Errorf("the alarm at %v is due already: it would spin", e.at)

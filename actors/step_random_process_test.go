@@ -118,7 +118,7 @@ func (p *proc) carryOut(e *effect) {
 		p.setAlarm(e.at)
 	case doGuard:
 		if p.dead[e.pid.Id] {
-			p.post(0, requesterGone{e.pid})
+			p.post(0, requesterGone{pid: e.pid})
 		}
 	case doEmit:
 		w.logf("%s  event %v", p.name, e.event)

@@ -166,7 +166,7 @@ func (u *user) die() {
 		}
 	}
 	u.p.w.logf("%s: %s dies", u.p.name, u.pid.Id)
-	if u.p.checker.guarded[u.pid.String()] {
-		u.p.post(0, requesterGone{u.pid})
+	if u.p.checker.guarded[u.pid.Id] {
+		u.p.post(0, requesterGone{pid: u.pid})
 	}
 }

@@ -341,7 +341,7 @@ func (p *player) message(verb string, a arguments) any {
 	case "gone":
 		return grantGone{grant: p.grants[a.word(0)]}
 	case "terminated":
-		return requesterGone{p.pid(a.word(0))}
+		return requesterGone{pid: p.pid(a.word(0)), replaced: a.has("replaced")}
 	case "retire":
 		return tryRetire{}
 	case "close":
@@ -518,6 +518,8 @@ func (p *player) print(e *effect) {
 		p.printCall(e.call)
 	case doAnswer:
 		p.printAnswer(e.request)
+	case doForget:
+		p.writef("forget %s", p.names[e.request])
 	case doTellLost:
 		p.writef("tell %s lost serial=%d %q", e.hold.requester.Id, e.hold.serial, e.err)
 	case doKeep:

@@ -135,6 +135,9 @@ func (w *watchdog) onDue(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 			c.Send(g.lock, grantDue{g})
 			continue
 		}
+		if g.tended.Load() {
+			c.Send(g.lock, countRequesters{})
+		}
 		if batch != nil && (batch.kind != g.address.Kind || len(batch.timers) == w.engine.renewBatch) {
 			flush()
 		}

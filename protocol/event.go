@@ -52,10 +52,17 @@ type ActorPanicked struct {
 	Stack string
 }
 
-// RequestDropped says that a message to a lock could not be answered: no sender, an unknown kind, lock or message.
+// RequestDropped says that a message to a lock could not be answered: it is none of the API, or has no sender that could be told.
 type RequestDropped struct {
 	Name   string
 	Reason string
+}
+
+// RequesterBlocked says that telling an actor of the answer to its request has not come back for a second: its dispatcher or its
+// mailbox keeps the sender. It is told on as soon as it lets go; nobody else waits for it.
+type RequesterBlocked struct {
+	Requester string // ID of the actor's PID
+	Waiting   int    // what else there is to tell
 }
 
 // CallbackPanicked says that Options.OnEvent panicked.
@@ -81,6 +88,9 @@ func (e ActorPanicked) Lock() string { return e.Name }
 
 // Lock is the name of the lock concerned.
 func (e RequestDropped) Lock() string { return e.Name }
+
+// Lock is "": an actor may have asked for several.
+func (e RequesterBlocked) Lock() string { return "" }
 
 // Lock is "": no lock is concerned.
 func (e CallbackPanicked) Lock() string { return "" }
@@ -110,6 +120,10 @@ func (e ActorPanicked) String() string {
 
 func (e RequestDropped) String() string {
 	return fmt.Sprintf("lock %q: request dropped: %s", e.Name, e.Reason)
+}
+
+func (e RequesterBlocked) String() string {
+	return fmt.Sprintf("actor %s blocks whoever tells it something, %d more messages wait", e.Requester, e.Waiting)
 }
 
 func (e CallbackPanicked) String() string {

@@ -50,6 +50,9 @@ type Granted struct {
 	LeaseID string    // owner field in Redis
 	Token   int64     // fencing token, 0 for kinds without
 	Until   time.Time // the local deadline; a watchdog lease is renewed before
+	// Valid looks at the clock now: false from the local deadline on and once the lease has ended, even when Lost is still on its
+	// way. It may be called from anywhere. Look right before an effect that must not come late.
+	Valid func() bool
 }
 
 // Refused says that the request with this ID was not granted.
