@@ -15,89 +15,36 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// client is an actor of the user: it sends what it is told and hands on every answer.
-type client struct {
-	pid     *actor.PID
-	root    *actor.RootContext
-	lock    *holdfast.Lock
-	answers chan any
-}
-
-type ask struct{ message any }
-
-// newActorClient spawns an actor in the runtime's system that talks to one lock.
-func newActorClient(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock) *client {
-	c := &client{root: rt.System().Root, lock: lock, answers: make(chan any, 100)}
-	c.pid = c.root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
-		switch m := ctx.Message().(type) {
-		case ask:
-			ctx.Request(lock.PID(), m.message)
-		case *actor.Started, *actor.Stopping, *actor.Stopped:
-		default:
-			c.answers <- m
-		}
-	}))
-	t.Cleanup(c.end)
-	return c
-}
-
-func (c *client) end() { _ = c.root.StopFuture(c.pid).Wait() }
-
-func (c *client) ask(message any) { c.root.Send(c.pid, ask{message}) }
-
-// answerOf waits for an answer of this type; any other first fails the test.
-func answerOf[T any](t *testing.T, c *client) T {
-	t.Helper()
-	select {
-	case answer := <-c.answers:
-		typed, ok := answer.(T)
-		require.True(t, ok, "the answer is %T %+v", answer, answer)
-		return typed
-	case <-time.After(locktest.Patience):
-		var zero T
-		require.Fail(t, "no answer", "waiting for %T", zero)
-		return zero
-	}
-}
-
-func acquireMessage(p *locktest.Place, id uint64) *protocol.Acquire {
-	return &protocol.Acquire{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}
-}
-
-func releaseMessage(p *locktest.Place, id, serial uint64) *protocol.Release {
-	return &protocol.Release{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: serial}
-}
-
 func TestActorAPI_AcquireHandOverRelease(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})
-		first, second := newActorClient(t, rt, p.Lock(rt)), newActorClient(t, rt, p.Lock(rt))
-		first.ask(acquireMessage(p, 7))
-		granted := answerOf[*protocol.Granted](t, first)
+		first, second := locktest.NewActor(t, rt, p.Lock(rt)), locktest.NewActor(t, rt, p.Lock(rt))
+		first.Ask(p.AcquireMessage(7))
+		granted := locktest.Answer[*protocol.Granted](t, first)
 		assert.Equal(t, uint64(7), granted.ID)
 		assert.Equal(t, p.Name, granted.Lock)
 		assert.Contains(t, p.Fields(t), granted.LeaseID)
 		assert.InDelta(t, 30, time.Until(granted.Until).Seconds(), 3)
 
-		second.ask(*acquireMessage(p, 1)) // a value serves as well as a pointer
+		second.Ask(*p.AcquireMessage(1)) // a value serves as well as a pointer
 		p.WaitForWaiting(t, rt, 1)
 		third, err := p.Lock(rt).TryAcquire(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.Nil(t, third)
-		first.ask(releaseMessage(p, 8, granted.Serial))
-		released := answerOf[*protocol.Released](t, first)
+		first.Ask(p.ReleaseMessage(8, granted.Serial))
+		released := locktest.Answer[*protocol.Released](t, first)
 		require.NoError(t, released.Err)
 		assert.Equal(t, uint64(8), released.ID)
-		handed := answerOf[*protocol.Granted](t, second)
+		handed := locktest.Answer[*protocol.Granted](t, second)
 		assert.NotEqual(t, granted.Serial, handed.Serial, "serials name leases, not grants")
 
-		first.ask(releaseMessage(p, 9, granted.Serial))
-		stale := answerOf[*protocol.Released](t, first)
+		first.Ask(p.ReleaseMessage(9, granted.Serial))
+		stale := locktest.Answer[*protocol.Released](t, first)
 		require.ErrorIs(t, stale.Err, holdfast.ErrNotHeld)
 		assert.True(t, p.Exists(t), "a stale release does not touch the next holder")
-		second.ask(releaseMessage(p, 2, handed.Serial))
-		require.NoError(t, answerOf[*protocol.Released](t, second).Err)
+		second.Ask(p.ReleaseMessage(2, handed.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, second).Err)
 		locktest.Await(t, "the key to go", func() bool { return !p.Exists(t) })
 	})
 }
@@ -108,13 +55,13 @@ func TestActorAPI_Refusals(t *testing.T) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
 		lease, err := p.Lock(other).Acquire(t.Context())
 		require.NoError(t, err)
-		c := newActorClient(t, rt, p.Lock(rt))
+		c := locktest.NewActor(t, rt, p.Lock(rt))
 		refused := func(change func(*protocol.Acquire), want error) *protocol.Refused {
 			t.Helper()
-			m := acquireMessage(p, 3)
+			m := p.AcquireMessage(3)
 			change(m)
-			c.ask(m)
-			answer := answerOf[*protocol.Refused](t, c)
+			c.Ask(m)
+			answer := locktest.Answer[*protocol.Refused](t, c)
 			require.ErrorIs(t, answer.Err, want)
 			assert.Equal(t, uint64(3), answer.ID)
 			return answer
@@ -131,12 +78,12 @@ func TestActorAPI_Refusals(t *testing.T) {
 		refused(func(m *protocol.Acquire) { m.Kind = "no such kind" }, holdfast.ErrInvalid)
 		refused(func(m *protocol.Acquire) { m.Owner = other.NewOwner() }, holdfast.ErrInvalid)
 
-		c.ask(acquireMessage(p, 4))
+		c.Ask(p.AcquireMessage(4))
 		p.WaitForWaiting(t, rt, 1)
-		c.ask(acquireMessage(p, 4))
-		require.ErrorIs(t, answerOf[*protocol.Refused](t, c).Err, holdfast.ErrInvalid, "the ID is in use")
-		c.ask(&protocol.Cancel{ID: 4, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name})
-		assert.Equal(t, uint64(4), answerOf[*protocol.Refused](t, c).ID)
+		c.Ask(p.AcquireMessage(4))
+		require.ErrorIs(t, locktest.Answer[*protocol.Refused](t, c).Err, holdfast.ErrInvalid, "the ID is in use")
+		c.Ask(&protocol.Cancel{ID: 4, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name})
+		assert.Equal(t, uint64(4), locktest.Answer[*protocol.Refused](t, c).ID)
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
@@ -145,35 +92,35 @@ func TestActorAPI_RenewAndInspect(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})
-		c := newActorClient(t, rt, p.Lock(rt))
+		c := locktest.NewActor(t, rt, p.Lock(rt))
 		renew := func(serial uint64, lease time.Duration) *protocol.Renewed {
 			t.Helper()
-			c.ask(&protocol.Renew{ID: 5, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: serial, Lease: lease})
-			return answerOf[*protocol.Renewed](t, c)
+			c.Ask(&protocol.Renew{ID: 5, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: serial, Lease: lease})
+			return locktest.Answer[*protocol.Renewed](t, c)
 		}
-		m := acquireMessage(p, 1)
+		m := p.AcquireMessage(1)
 		m.Lease = time.Minute
-		c.ask(m)
-		granted := answerOf[*protocol.Granted](t, c)
+		c.Ask(m)
+		granted := locktest.Answer[*protocol.Granted](t, c)
 		renewed := renew(granted.Serial, 10*time.Minute)
 		require.NoError(t, renewed.Err)
 		assert.InDelta(t, 10, time.Until(renewed.Until).Minutes(), 0.5)
 		require.ErrorIs(t, renew(granted.Serial, time.Millisecond).Err, holdfast.ErrInvalid)
 		require.ErrorIs(t, renew(granted.Serial+1000, time.Minute).Err, holdfast.ErrNotHeld)
 
-		c.ask(&protocol.Inspect{ID: 6, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name})
-		inspected := answerOf[*protocol.Inspected](t, c)
+		c.Ask(&protocol.Inspect{ID: 6, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name})
+		inspected := locktest.Answer[*protocol.Inspected](t, c)
 		require.NoError(t, inspected.Err)
 		assert.True(t, inspected.State.Held)
 		assert.Equal(t, []holdfast.Holder{{ID: granted.LeaseID, Holds: 1}}, inspected.State.Holders)
 
-		c.ask(releaseMessage(p, 2, granted.Serial))
-		require.NoError(t, answerOf[*protocol.Released](t, c).Err)
-		c.ask(acquireMessage(p, 1))
-		watched := answerOf[*protocol.Granted](t, c)
+		c.Ask(p.ReleaseMessage(2, granted.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, c).Err)
+		c.Ask(p.AcquireMessage(1))
+		watched := locktest.Answer[*protocol.Granted](t, c)
 		require.ErrorIs(t, renew(watched.Serial, time.Minute).Err, holdfast.ErrInvalid, "the watchdog renews this one")
-		c.ask(releaseMessage(p, 2, watched.Serial))
-		require.NoError(t, answerOf[*protocol.Released](t, c).Err)
+		c.Ask(p.ReleaseMessage(2, watched.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, c).Err)
 	})
 }
 
@@ -181,11 +128,11 @@ func TestActorAPI_LossIsTold(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{Lease: 300 * time.Millisecond})
-		c := newActorClient(t, rt, p.Lock(rt))
-		c.ask(acquireMessage(p, 1))
-		granted := answerOf[*protocol.Granted](t, c)
+		c := locktest.NewActor(t, rt, p.Lock(rt))
+		c.Ask(p.AcquireMessage(1))
+		granted := locktest.Answer[*protocol.Granted](t, c)
 		require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
-		lost := answerOf[*protocol.Lost](t, c)
+		lost := locktest.Answer[*protocol.Lost](t, c)
 		assert.Equal(t, granted.Serial, lost.Serial)
 		require.ErrorIs(t, lost.Err, holdfast.ErrLeaseLost)
 	})
@@ -195,17 +142,17 @@ func TestActorAPI_TerminatedRequesterLeavesNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})
-		holder, waiter := newActorClient(t, rt, p.Lock(rt)), newActorClient(t, rt, p.Lock(rt))
-		holder.ask(acquireMessage(p, 1))
-		answerOf[*protocol.Granted](t, holder)
-		waiter.ask(acquireMessage(p, 1))
+		holder, waiter := locktest.NewActor(t, rt, p.Lock(rt)), locktest.NewActor(t, rt, p.Lock(rt))
+		holder.Ask(p.AcquireMessage(1))
+		locktest.Answer[*protocol.Granted](t, holder)
+		waiter.Ask(p.AcquireMessage(1))
 		p.WaitForWaiting(t, rt, 1)
-		waiter.end()
+		waiter.Stop()
 		locktest.Await(t, "the dead waiter to leave", func() bool {
 			state, err := p.Lock(rt).Inspect(t.Context())
 			return assert.NoError(t, err) && state.Waiting == 0
 		})
-		holder.end()
+		holder.Stop()
 		locktest.Await(t, "the dead holder's lock to come free", func() bool { return !p.Exists(t) })
 	})
 }
@@ -219,7 +166,7 @@ func TestActorAPI_WhatCannotBeAnsweredIsReported(t *testing.T) {
 				dropped <- d
 			}
 		}})
-		for _, message := range []any{acquireMessage(p, 1), "not a message of the protocol"} {
+		for _, message := range []any{p.AcquireMessage(1), "not a message of the protocol"} {
 			rt.System().Root.Send(p.Lock(rt).PID(), message)
 			select {
 			case <-dropped:
@@ -243,17 +190,17 @@ func TestActorAPI_TwoRuntimesInOneSystem(t *testing.T) {
 		two := p.Runtime(t, holdfast.Options{System: system})
 		assert.Same(t, system, one.System())
 		assert.NotEqual(t, one.ID(), two.ID())
-		a, b := newActorClient(t, one, p.Lock(one)), newActorClient(t, two, p.Lock(two))
-		a.ask(acquireMessage(p, 1))
-		granted := answerOf[*protocol.Granted](t, a)
-		b.ask(acquireMessage(p, 1))
+		a, b := locktest.NewActor(t, one, p.Lock(one)), locktest.NewActor(t, two, p.Lock(two))
+		a.Ask(p.AcquireMessage(1))
+		granted := locktest.Answer[*protocol.Granted](t, a)
+		b.Ask(p.AcquireMessage(1))
 		p.WaitForWaiter(t, two)
 		require.NoError(t, one.Close(context.Background()))
-		lost := answerOf[*protocol.Lost](t, a)
+		lost := locktest.Answer[*protocol.Lost](t, a)
 		assert.Equal(t, granted.Serial, lost.Serial)
 		require.ErrorIs(t, lost.Err, holdfast.ErrClosed)
-		handed := answerOf[*protocol.Granted](t, b)
-		b.ask(releaseMessage(p, 2, handed.Serial))
-		require.NoError(t, answerOf[*protocol.Released](t, b).Err, "the other runtime and the system live on")
+		handed := locktest.Answer[*protocol.Granted](t, b)
+		b.Ask(p.ReleaseMessage(2, handed.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, b).Err, "the other runtime and the system live on")
 	})
 }

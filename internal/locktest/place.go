@@ -131,6 +131,14 @@ func PlaceOf(t *testing.T, kind string) *Place {
 	return newPlace(t, Kinds[i], redistest.Shared(t).Addr())
 }
 
+// OwnPlaceOf is one kind, by its name, on a Redis that the test may disturb.
+func OwnPlaceOf(t *testing.T, kind string) *Place {
+	server := redistest.Start(t)
+	p := PlaceOf(t, kind)
+	p.Addr, p.Server, p.Redis = server.Addr(), server, NewClient(t, server.Addr())
+	return p
+}
+
 // Another is the same place with another lock name, for a subtest.
 func (p *Place) Another(t *testing.T) *Place {
 	q := *p
@@ -181,7 +189,7 @@ func (p *Place) WaitForWaiting(t *testing.T, rt *holdfast.Runtime, n int) {
 	t.Helper()
 	Await(t, "waiters", func() bool {
 		state, err := p.Lock(rt).Inspect(context.Background())
-		return assert.NoError(t, err) && state.Waiting >= n
+		return err == nil && state.Waiting >= n // a busy machine may be too late for an answer
 	})
 }
 

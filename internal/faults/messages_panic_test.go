@@ -1,0 +1,152 @@
+package faults_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// panicOn makes an actor panic while it handles a message of this type, the first so many times.
+func panicOn[M any](times int32) func(actor.Context) {
+	var left atomic.Int32
+	left.Store(times)
+	return func(c actor.Context) {
+		if _, ok := c.Message().(M); ok && left.Add(-1) >= 0 {
+			panic("in Receive")
+		}
+	}
+}
+
+// An actor that panics over its grant is restarted by protoactor, under the same PID: it has not terminated, and holds on. That
+// it forgot the serial is a matter of what it keeps, and until when: Restarting is told to the one that failed.
+func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
+	t.Parallel()
+	eachSort(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Lease: shortLease})
+		a := locktest.ActorThat(t, rt, p.Lock(rt), panicOn[*protocol.Granted](1))
+		a.Ask(p.AcquireMessage(1))
+		locktest.Await(t, "the grant", func() bool { return p.Exists(t) })
+		renewed(t, p, nil)
+		assert.Empty(t, a.Answers, "the grant is told once")
+
+		waiting := locktest.NewActor(t, rt, p.Lock(rt))
+		waiting.Ask(p.AcquireMessage(1))
+		p.WaitForWaiting(t, rt, 1)
+		a.Stop()
+		granted := locktest.Answer[*protocol.Granted](t, waiting)
+		waiting.Ask(p.ReleaseMessage(2, granted.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, waiting).Err)
+	})
+}
+
+// keeper shows what an actor can do that wants to be restarted: note the serial before anything else, and release on Restarting.
+type keeper struct {
+	place  *locktest.Place
+	lock   *holdfast.Lock
+	held   *protocol.Granted
+	events chan string
+}
+
+type work struct{}
+
+func (k *keeper) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		k.events <- "started"
+		c.Request(k.lock.PID(), k.place.AcquireMessage(1))
+	case *protocol.Granted:
+		k.held = m
+		k.events <- "granted"
+	case work:
+		panic("at work")
+	case *actor.Restarting:
+		if k.held != nil {
+			c.Request(k.lock.PID(), &protocol.Release{ID: 2, Kind: k.held.Kind, Lock: k.held.Lock, Serial: k.held.Serial})
+		}
+	case *protocol.Released:
+		k.events <- "released"
+	}
+}
+
+func TestFault_RequesterReleasesWhenItIsRestarted(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Lease: longLease})
+		events := make(chan string, 100)
+		pid := rt.System().Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &keeper{place: p, lock: p.Lock(rt), events: events} }))
+		next := func(want string) {
+			t.Helper()
+			select {
+			case event := <-events:
+				require.Equal(t, want, event)
+			case <-time.After(locktest.Patience):
+				require.Fail(t, "waiting for "+want)
+			}
+		}
+		next("started")
+		next("granted")
+		for range 5 {
+			rt.System().Root.Send(pid, work{})
+			next("started")
+			next("released")
+			next("granted")
+		}
+		require.NoError(t, rt.System().Root.StopFuture(pid).Wait())
+		locktest.Await(t, "the key to go", func() bool { return !p.Exists(t) })
+	})
+}
+
+// Who panics again and again is stopped by protoactor's supervisor; that ends what it holds.
+func TestFault_RequesterPanicsOverItsGrantAndIsStopped(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Lease: longLease})
+		for name, options := range map[string][]actor.PropsOption{
+			"at once":        {actor.WithGuardian(stopping)},
+			"after 10 times": nil,
+		} {
+			a := locktest.ActorThat(t, rt, p.Lock(rt), panicOn[*protocol.Granted](1000), options...)
+			owner := rt.NewOwner()
+			for id := range uint64(12) {
+				again := p.AcquireMessage(id)
+				again.Owner = owner // so that all of them are granted
+				a.Ask(again)
+			}
+			locktest.Await(t, "the end, "+name, func() bool {
+				_, there := rt.System().ProcessRegistry.GetLocal(a.PID.Id)
+				return !there
+			})
+			locktest.Await(t, "the key to go, "+name, func() bool { return !p.Exists(t) })
+			locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
+		}
+	})
+}
+
+// An actor that panics over the news of its loss is told no second time, and may ask again.
+func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Lease: shortLease})
+		kept := locktest.Acquire(t, p.Another(t).Lock(rt))
+		a := locktest.ActorThat(t, rt, p.Lock(rt), panicOn[*protocol.Lost](1))
+		for range 2 {
+			p.Hold(t, a, 1)
+			held, err := p.Lock(rt).ForceRelease(t.Context())
+			require.NoError(t, err)
+			require.True(t, held)
+		}
+		locktest.Answer[*protocol.Lost](t, a) // the second one: the first has made it panic
+		granted := p.Hold(t, a, 2)
+		a.Ask(p.ReleaseMessage(3, granted.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, a).Err)
+		assert.True(t, kept.Valid(), "others are renewed")
+	})
+}

@@ -1,0 +1,269 @@
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// watched is a runtime whose events are recorded, an actor that holds the lock, and one that is told to send anything.
+type watched struct {
+	rt       *holdfast.Runtime
+	events   locktest.Recorder
+	holder   *locktest.Actor
+	granted  *protocol.Granted
+	stranger *locktest.Actor
+}
+
+func newWatched(t *testing.T, p *locktest.Place) *watched {
+	w := &watched{}
+	w.rt = p.Runtime(t, holdfast.Options{Lease: longLease, OnEvent: w.events.Record})
+	w.holder, w.stranger = locktest.NewActor(t, w.rt, p.Lock(w.rt)), locktest.NewActor(t, w.rt, p.Lock(w.rt))
+	w.granted = p.Hold(t, w.holder, 1)
+	return w
+}
+
+// reported waits until so many requests have been reported as dropped.
+func (w *watched) reported(t *testing.T, n int) []holdfast.RequestDropped {
+	t.Helper()
+	locktest.Await(t, "the report", func() bool { return len(locktest.Recorded[holdfast.RequestDropped](&w.events)) >= n })
+	return locktest.Recorded[holdfast.RequestDropped](&w.events)
+}
+
+// unharmed shows that the holder still has the lock, alone, and that it comes free when it is released.
+func (w *watched) unharmed(t *testing.T, p *locktest.Place) {
+	t.Helper()
+	assert.Empty(t, locktest.Recorded[holdfast.ActorPanicked](&w.events))
+	assert.True(t, w.granted.Valid())
+	assert.Equal(t, map[string]string{w.granted.LeaseID: "1"}, p.Fields(t))
+	w.holder.Ask(p.ReleaseMessage(9, w.granted.Serial))
+	require.NoError(t, locktest.Answer[*protocol.Released](t, w.holder).Err)
+	assert.False(t, p.Exists(t))
+	assert.Empty(t, w.stranger.Answers)
+}
+
+type foreign struct{ Name string }
+
+func TestFault_UnknownMessagesAreReported(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		strange := []any{
+			nil, "text", 42, foreign{"orders"}, &foreign{"orders"}, errors.New("an error"), func() {}, make(chan int), []any{1},
+			(*protocol.Acquire)(nil), (*protocol.Cancel)(nil), (*protocol.Release)(nil), (*protocol.Renew)(nil), (*protocol.Inspect)(nil),
+			protocol.Granted{}, &protocol.Granted{}, protocol.Lost{}, &protocol.Refused{}, protocol.LeaseLost{},
+			&actor.Stopped{}, &actor.Stopping{}, &actor.Restarting{}, &actor.Started{}, &actor.PoisonPill{}, &actor.Stop{},
+			&actor.Terminated{}, &actor.Terminated{Who: w.holder.PID}, &actor.Watch{Watcher: w.holder.PID}, &actor.Failure{},
+			&actor.SuspendMailbox{}, &actor.ResumeMailbox{}, &actor.Touch{}, &actor.ReceiveTimeout{}, &actor.DeadLetterResponse{},
+		}
+		for _, message := range strange {
+			w.stranger.Ask(message)
+			w.rt.System().Root.Send(p.Lock(w.rt).PID(), message)
+		}
+		reports := w.reported(t, 2*len(strange))
+		for _, message := range strange {
+			assert.Contains(t, fmt.Sprint(reports), fmt.Sprintf("unknown message %T", message))
+		}
+		w.unharmed(t, p)
+	})
+}
+
+// Whoever has the PID of a lock may try to stop it: that would take down the locks that share it.
+func TestFault_LocksCannotBeStopped(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		root, pid := w.rt.System().Root, p.Lock(w.rt).PID()
+		root.Stop(pid)
+		root.Poison(pid)
+		w.reported(t, 2)
+		w.stranger.Ask(p.AcquireMessage(1))
+		p.WaitForWaiting(t, w.rt, 1)
+		w.stranger.Ask(cancel(p, 1))
+		require.ErrorIs(t, locktest.Answer[*protocol.Refused](t, w.stranger).Err, holdfast.ErrNotAcquired)
+		w.unharmed(t, p)
+	})
+}
+
+func cancel(p *locktest.Place, id uint64) *protocol.Cancel {
+	return &protocol.Cancel{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}
+}
+
+// A request that nobody could be told of is not begun: nothing would ever end what it got.
+func TestFault_RequestsWithoutAListenerAreReported(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		root, pid, q := w.rt.System().Root, p.Lock(w.rt).PID(), p.Another(t)
+		requests := []any{
+			q.AcquireMessage(1), *q.AcquireMessage(1), q.ReleaseMessage(1, 1), cancel(q, 1),
+			&protocol.Renew{Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: w.granted.Serial, Lease: time.Second},
+			&protocol.Inspect{Kind: protocol.Kind(p.Kind.Name), Lock: p.Name},
+		}
+		elsewhere := []*actor.PID{
+			nil, actor.NewPID("10.0.0.1:8090", "clerk"), actor.NewPID("", "clerk"), actor.NewPID("10.0.0.1:8090", w.holder.PID.Id),
+		}
+		for _, request := range requests {
+			root.Send(pid, request)
+			for _, sender := range elsewhere {
+				root.RequestWithCustomSender(pid, request, sender)
+			}
+		}
+		for _, report := range w.reported(t, len(requests)*(1+len(elsewhere))) {
+			assert.Regexp(t, "sender|by .*clerk|by .*"+w.holder.PID.Id[1:], report.Reason)
+			assert.NotEmpty(t, report.Name)
+		}
+		assert.False(t, q.Exists(t))
+		w.unharmed(t, p)
+	})
+}
+
+// A sender of this system that does not exist is one that has gone.
+func TestFault_RequestsOfNobodyLeaveNothing(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		q := p.Another(t)
+		nobody := w.rt.System().NewLocalPID("nobody")
+		for id := range uint64(20) {
+			w.rt.System().Root.RequestWithCustomSender(q.Lock(w.rt).PID(), q.AcquireMessage(id), nobody)
+		}
+		next := locktest.NewActor(t, w.rt, q.Lock(w.rt))
+		granted := q.Hold(t, next, 1)
+		next.Ask(q.ReleaseMessage(2, granted.Serial))
+		require.NoError(t, locktest.Answer[*protocol.Released](t, next).Err)
+		assert.False(t, q.Exists(t))
+		w.unharmed(t, p)
+	})
+}
+
+// What protoactor calls a future cannot wait for a lock, but may ask for everything else.
+func TestFault_FuturesAreRefused(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		ask := func(message any) any {
+			t.Helper()
+			answer, err := w.rt.System().Root.RequestFuture(p.Lock(w.rt).PID(), message, locktest.Patience).Result()
+			require.NoError(t, err)
+			return answer
+		}
+		q := p.Another(t)
+		refused := ask(q.AcquireMessage(1)).(*protocol.Refused)
+		require.ErrorIs(t, refused.Err, holdfast.ErrInvalid)
+		assert.Contains(t, refused.Err.Error(), "future")
+		assert.False(t, q.Exists(t))
+		assert.True(t, ask(protocol.Inspect{Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}).(*protocol.Inspected).State.Held)
+		assert.ErrorIs(t, ask(p.ReleaseMessage(1, 1)).(*protocol.Released).Err, holdfast.ErrNotHeld)
+		assert.NoError(t, ask(p.ReleaseMessage(1, w.granted.Serial)).(*protocol.Released).Err, "a serial is all that it takes")
+		assert.False(t, w.granted.Valid())
+	})
+}
+
+// What is wrong with a request is said to the requester, whatever is wrong with it, and an ID is answered once.
+func TestFault_BadRequestsAreAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		kind := protocol.Kind(p.Kind.Name)
+		bad := badRequests(p, kind, w.granted.Serial)
+		answers := map[reflect.Type]int{}
+		for _, request := range bad {
+			w.stranger.Ask(request)
+			answer := reflect.ValueOf(locktest.Answer[any](t, w.stranger)).Elem()
+			answers[answer.Type()]++
+			err := answer.FieldByName("Err").Interface().(error)
+			assert.True(t, errors.Is(err, holdfast.ErrInvalid) || errors.Is(err, holdfast.ErrNotHeld), "%+v: %v", request, err)
+			assert.Equal(t, reflect.ValueOf(request).FieldByName("ID").Uint(), answer.FieldByName("ID").Uint())
+			assert.Equal(t, reflect.ValueOf(request).FieldByName("Lock").String(), answer.FieldByName("Lock").String())
+		}
+		assert.Len(t, answers, 4, "answers of every type: %v", answers)
+		w.unharmed(t, p)
+	})
+}
+
+func badRequests(p *locktest.Place, kind protocol.Kind, serial uint64) []any {
+	bad := []any{
+		protocol.Acquire{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{}, // zero: no kind, no name
+		protocol.Acquire{ID: 1, Kind: kind, Lock: p.Name, Try: true, Wait: 1},
+		protocol.Acquire{ID: 2, Kind: kind, Lock: p.Name, Lease: time.Minute, Wait: -1},
+		protocol.Acquire{ID: 3, Kind: kind, Lock: p.Name, Lease: time.Minute, Try: true, Wait: time.Second},
+		protocol.Acquire{ID: 4, Kind: kind, Lock: p.Name, Lease: -time.Second},
+		protocol.Acquire{ID: 5, Kind: kind, Lock: p.Name, Owner: protocol.NewOwner("another runtime", 1)},
+		protocol.Release{ID: 6, Kind: kind, Lock: p.Name},                                                           // no serial
+		protocol.Release{ID: 7, Kind: kind, Lock: p.Name, Serial: serial + 1},                                       // nobody's
+		protocol.Release{ID: 8, Kind: kind, Lock: p.Name + "-2", Serial: serial},                                    // another lock's
+		protocol.Renew{ID: 9, Kind: kind, Lock: p.Name, Lease: time.Second},                                         // no serial
+		protocol.Renew{ID: 10, Kind: kind, Lock: p.Name + "-2", Serial: serial, Lease: time.Second},                 // another lock's
+		protocol.Renew{ID: 11, Kind: kind, Lock: p.Name, Serial: serial},                                            // no lease
+		protocol.Renew{ID: 12, Kind: kind, Lock: p.Name, Serial: serial, Lease: time.Second},                        // the watchdog's
+		protocol.Release{ID: 13, Kind: "no such kind", Lock: p.Name, Serial: serial},                                // another kind's
+		protocol.Renew{ID: 14, Kind: protocol.Kind(strings.ToUpper(p.Kind.Name)), Lock: p.Name, Lease: time.Second}, // kinds have their case
+	}
+	for i, name := range []string{"", "a\x00b", "{}", "{a}{b}", "\xff", strings.Repeat("x", 513)} {
+		bad = append(bad,
+			protocol.Acquire{ID: uint64(100 + i), Kind: kind, Lock: name}, protocol.Release{ID: uint64(200 + i), Kind: kind, Lock: name},
+			protocol.Renew{ID: uint64(300 + i), Kind: kind, Lock: name, Lease: time.Second}, protocol.Inspect{ID: uint64(400 + i), Kind: kind, Lock: name})
+	}
+	return bad
+}
+
+// Cancels have no answer of their own, and end nothing but the acquire with their ID, of their sender.
+func TestFault_CancelsOfUnknownRequestsEndNothing(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		w.stranger.Ask(p.AcquireMessage(5))
+		p.WaitForWaiting(t, w.rt, 1)
+		w.holder.Ask(cancel(p, 5))              // the ID of somebody else
+		w.stranger.Ask(cancel(p, 6))            // of nothing
+		w.stranger.Ask(cancel(p.Another(t), 5)) // of another lock
+		w.holder.Ask(cancel(p, 1))              // granted already
+		bad := cancel(p, 5)
+		bad.Kind = "no such kind"
+		w.stranger.Ask(bad)
+		unnamed := cancel(p, 5)
+		unnamed.Lock = ""
+		w.stranger.Ask(unnamed)
+		assert.Len(t, w.reported(t, 2), 2, "those that could mean nothing")
+		w.stranger.Ask(p.AcquireMessage(5))
+		require.ErrorIs(t, locktest.Answer[*protocol.Refused](t, w.stranger).Err, holdfast.ErrInvalid, "the ID is in use")
+		w.stranger.Ask(cancel(p, 5))
+		require.ErrorIs(t, locktest.Answer[*protocol.Refused](t, w.stranger).Err, holdfast.ErrNotAcquired)
+		w.stranger.Ask(cancel(p, 5)) // once more
+		assert.Empty(t, w.holder.Answers)
+		w.unharmed(t, p)
+	})
+}
+
+// Any lock's PID serves any lock: there is one actor for a name, wherever the request came in.
+func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		for range 20 { // 16 actors share all names
+			owner, astray := w.rt.NewOwner(), p.Another(t)
+			byHandle := locktest.Acquire(t, astray.Lock(w.rt), holdfast.WithOwner(owner))
+			again := astray.AcquireMessage(1)
+			again.Owner = owner
+			w.stranger.Ask(again) // to the PID of p
+			granted := locktest.Answer[*protocol.Granted](t, w.stranger)
+			assert.Equal(t, byHandle.ID(), granted.LeaseID, "it has entered the same lock again")
+			w.stranger.Ask(astray.ReleaseMessage(2, granted.Serial))
+			require.NoError(t, locktest.Answer[*protocol.Released](t, w.stranger).Err)
+			locktest.Release(t, byHandle)
+		}
+		w.unharmed(t, p)
+	})
+}
