@@ -17,14 +17,14 @@ const (
 	KindWrite           Kind = "write lock"       // held alone, Redisson's getReadWriteLock().writeLock()
 )
 
-// Acquire asks for the lock. Answered once, by Granted or Refused. The requester is watched until its leases are released.
+// Acquire asks for the lock. Answered once, by Granted or Refused. The requester is watched until its leases have ended.
 type Acquire struct {
-	ID   uint64
+	ID   uint64 // the requester's own, echoed by the answer
 	Kind Kind
-	Lock string
+	Lock string // its name
 	// Owner re-enters a lock that it holds; zero: an owner for this acquire alone.
 	Owner Owner
-	// Lease is a fixed lease, 50 ms to 24 h; 0: renewed by the watchdog until it is released.
+	// Lease is a fixed lease, 50 ms to 24 h, that ends by Lost unless a Renew prolongs it; 0: renewed by the watchdog.
 	Lease time.Duration
 	// Wait bounds the waiting; 0: until a Cancel.
 	Wait time.Duration
@@ -55,7 +55,7 @@ type Granted struct {
 	Valid func() bool
 }
 
-// Refused says that the request with this ID was not granted.
+// Refused says that the Acquire with this ID was not granted; Err says why. Nothing is held by it.
 type Refused struct {
 	ID   uint64
 	Kind Kind
@@ -63,14 +63,15 @@ type Refused struct {
 	Err  error
 }
 
-// Cancel ends the waiting of the Acquire with this ID. A grant that is already on its way still arrives as Granted.
+// Cancel ends the waiting of the sender's Acquire with this ID, which is then answered by Refused with ErrNotAcquired. A Granted that
+// is on its way already still arrives, and its lease has to be released. A Cancel that finds nothing does nothing; it has no answer.
 type Cancel struct {
 	ID   uint64
 	Kind Kind
 	Lock string
 }
 
-// Release gives the lease with this Serial back. Answered by Released.
+// Release gives the lease with this Serial back, whoever sends it. Answered by Released.
 type Release struct {
 	ID     uint64
 	Kind   Kind
@@ -78,7 +79,9 @@ type Release struct {
 	Serial uint64
 }
 
-// Released answers a Release. Err is nil, or matches ErrNotHeld or ErrLeaseLost, or wraps what kept Redis from confirming.
+// Released answers a Release. The lease is over, whatever Err is: nil; ErrNotHeld for a serial that is not held, or not any more;
+// ErrLeaseLost when Redis did not have it any more; ErrClosed while the runtime closes, which releases it; or what kept Redis from
+// confirming.
 type Released struct {
 	ID     uint64
 	Kind   Kind
@@ -87,7 +90,7 @@ type Released struct {
 	Err    error
 }
 
-// Renew makes a fixed lease last from now to now + Lease. Answered by Renewed.
+// Renew makes a fixed lease last from now to now + Lease, 50 ms to 24 h, also when that is shorter. Answered by Renewed.
 type Renew struct {
 	ID     uint64
 	Kind   Kind
@@ -96,13 +99,15 @@ type Renew struct {
 	Lease  time.Duration
 }
 
-// Renewed answers a Renew. Err is nil, or matches ErrNotHeld, ErrLeaseLost or ErrInvalid, or wraps the cause.
+// Renewed answers a Renew. Err is nil; ErrNotHeld for a serial that is not held, or not any more; ErrLeaseLost when the lease ended
+// meanwhile, by Lost; ErrInvalid for a lease that the watchdog renews, or a bad length; or what kept Redis from confirming: the
+// shorter of the two lengths counts then.
 type Renewed struct {
 	ID     uint64
 	Kind   Kind
 	Lock   string
 	Serial uint64
-	Until  time.Time // the local deadline
+	Until  time.Time // the local deadline; zero with an Err
 	Err    error
 }
 
@@ -122,7 +127,7 @@ type Inspected struct {
 	Err   error
 }
 
-// Lost says, unasked, that a lease of the requester ended without a Release.
+// Lost says, unasked and once, that a lease of the requester ended without a Release: stop what the lock was for.
 type Lost struct {
 	Kind   Kind
 	Lock   string
