@@ -35,6 +35,8 @@ var (
 	_ func(*holdfast.Lock, context.Context) (holdfast.State, error)                = (*holdfast.Lock).Inspect
 	_ func(*holdfast.Lock, context.Context) (bool, error)                          = (*holdfast.Lock).ForceRelease
 	_ func(*holdfast.Lock) *actor.PID                                              = (*holdfast.Lock).PID
+	_ func(...*holdfast.Lock) *holdfast.MultiLock                                  = holdfast.Multi
+	_ func(...*holdfast.Lock) *holdfast.MultiLock                                  = holdfast.Red
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithLease
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithWait
 	_ func(holdfast.Owner) holdfast.AcquireOption                                  = holdfast.WithOwner
@@ -76,6 +78,10 @@ var (
 	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) *holdfast.Pending        = (*holdfast.Lock).AcquireAsync
 
 	_ func(*holdfast.Lock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.Lock).Do
+
+	_ func(*holdfast.MultiLock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error)           = (*holdfast.MultiLock).Acquire
+	_ func(*holdfast.MultiLock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error)           = (*holdfast.MultiLock).TryAcquire
+	_ func(*holdfast.MultiLock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.MultiLock).Do
 
 	_ func() (*embedded.Server, error)             = embedded.Start
 	_ func(*embedded.Server) redis.UniversalClient = (*embedded.Server).Client

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,4 +22,15 @@ func NewTwin(client redis.UniversalClient, options Options, id string, first uin
 // NewWithJitter is New with a jitter of the test's: it is called on lock actors, among others.
 func NewWithJitter(client redis.UniversalClient, options Options, jitter func(time.Duration) time.Duration) (*Runtime, error) {
 	return newRuntime(client, options, seams{jitter: jitter})
+}
+
+// What a red lock reckons with.
+var (
+	TryTime  = tryTime
+	Validity = validity
+)
+
+// EvenOut is what Multi does with fixed leases when it has them all.
+func EvenOut(ctx context.Context, fixed time.Duration, leases []*Lease) {
+	(&plan{fixed: fixed}).evenOut(ctx, leases)
 }

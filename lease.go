@@ -13,33 +13,61 @@ type Lease struct {
 	engine *actors.Engine
 	name   string
 	hold   actors.Hold
+	group  *group // of a multi lock; the fields above but the name are unused then
 }
 
 // Release gives the lease back. It works when ctx has ended already: it then has 500 ms of its own. When Redis does not confirm for
 // Options.Lease/3 (1 s to 10 s), the lease is over for the caller all the same and the error wraps the cause; the runtime goes on
 // trying until the deadline.
-// A second Release is ErrNotHeld; the release of a lost lease is ErrLeaseLost; after Close it is nil.
-func (l *Lease) Release(ctx context.Context) error { return l.engine.Release(ctx, &l.hold) }
+// A second Release is ErrNotHeld; the release of a lost lease is ErrLeaseLost; after Close it is nil. A multi lock's lease gives all
+// members back at the same time and joins their errors; a red lock's counts as given back when a majority confirms.
+func (l *Lease) Release(ctx context.Context) error {
+	if l.group != nil {
+		return l.group.release(ctx)
+	}
+	return l.engine.Release(ctx, &l.hold)
+}
 
 // Extend makes a lease that was acquired WithLease last from now to now + d, also when that is shorter. d is 50 ms to 24 h.
 // A lease that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (1 s to 10 s), the
-// error wraps the cause and the shorter of the two leases counts.
+// error wraps the cause and the shorter of the two leases counts. A multi lock's lease extends all members, a red lock's a
+// majority.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	if l.group != nil {
+		return l.group.extend(ctx, d)
+	}
 	return l.engine.Extend(ctx, &l.hold, d)
 }
 
+// ending tells that the lease has ended.
+func (l *Lease) ending() *actors.Ending {
+	if l.group != nil {
+		return &l.group.Ending
+	}
+	return &l.hold.Ending
+}
+
 // Done is closed when the lease has ended: by release, loss or Close.
-func (l *Lease) Done() <-chan struct{} { return l.hold.Done() }
+func (l *Lease) Done() <-chan struct{} { return l.ending().Done() }
 
 // Err is nil while the lease is held, then ErrNotHeld (released), ErrLeaseLost or ErrClosed.
-func (l *Lease) Err() error { return l.hold.Err() }
+func (l *Lease) Err() error { return l.ending().Err() }
 
 // Valid looks at the clock now: it is false from the local deadline on, even when nobody has noticed the loss yet. On Linux the
 // clock counts the time that the machine was suspended; Done is then closed within a second of its waking.
-func (l *Lease) Valid() bool { return l.hold.Valid(l.engine.Now()) }
+func (l *Lease) Valid() bool {
+	if l.group != nil {
+		return l.group.valid()
+	}
+	return l.hold.Valid(l.engine.Now())
+}
 
-// ExpiresAt is the local deadline, earlier than the server's expiry; a renewal moves it. Once the lease has ended it is the zero time.
+// ExpiresAt is the local deadline, earlier than the server's expiry; a renewal moves it. Once the lease has ended it is the zero
+// time. Of a multi lock it is the earliest member's, of a red lock the latest instant at which a majority is still valid.
 func (l *Lease) ExpiresAt() time.Time {
+	if l.group != nil {
+		return l.group.expiresAt()
+	}
 	until := l.hold.Until()
 	if until == 0 {
 		return time.Time{}
@@ -50,7 +78,7 @@ func (l *Lease) ExpiresAt() time.Time {
 // Context returns a context that ends with the lease, or with parent. Its cause is then the lease's Err. Call cancel when done.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	forget := l.hold.OnEnd(func(err error) { cancel(err) })
+	forget := l.ending().OnEnd(func(err error) { cancel(err) })
 	stop := context.AfterFunc(parent, forget) // a lease may outlive many contexts
 	return ctx, func() {
 		cancel(context.Canceled)
@@ -59,14 +87,34 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	}
 }
 
-// Token is the fencing token of a fenced lock; 0 for other kinds.
-func (l *Lease) Token() int64 { return l.hold.Token() }
+// Token is the fencing token of a fenced lock; 0 for other kinds and for a multi lock.
+func (l *Lease) Token() int64 {
+	if l.group != nil {
+		return 0
+	}
+	return l.hold.Token()
+}
 
-// ID is the owner field in Redis. Local holders of one turn share it.
-func (l *Lease) ID() string { return l.hold.ID() }
+// ID is the owner field in Redis. Local holders of one turn share it. Of a multi lock it is the members', separated by commas.
+func (l *Lease) ID() string {
+	if l.group != nil {
+		return l.group.id()
+	}
+	return l.hold.ID()
+}
 
-// Name is the lock's name.
+// Name is the lock's name. Of a multi lock it is the members' names, each once, separated by commas.
 func (l *Lease) Name() string { return l.name }
+
+// during calls fn with a context that ends with the lease and has what inner has, and releases the lease when fn has ended.
+func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
+	inner, cancel := l.Context(inner)
+	defer func() {
+		cancel()
+		err = actors.Join(err, l.Release(ctx))
+	}()
+	return fn(inner)
+}
 
 // notAcquired is the error of a grant that was given up.
 func (l *Lease) notAcquired(cause error) error {

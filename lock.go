@@ -58,6 +58,10 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
+	return l.take(ctx, spec)
+}
+
+func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
 	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
 	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
 		return nil, err
@@ -99,7 +103,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 // Do acquires the lock, calls fn, and releases. fn's context ends with the lease, its cause is the lease's Err, and it carries
 // the owner for this same lock only, so that a nested Do on it re-enters. The error is fn's, joined with the release's: a lease
 // that was lost while fn ran is ErrLeaseLost. A panic of fn releases too and goes on.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) (err error) {
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {
 		return err
@@ -110,16 +114,11 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	if spec.Owner.IsZero() {
 		spec.Owner = l.rt.NewOwner()
 	}
-	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
-	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
+	lease, err := l.take(ctx, spec)
+	if err != nil {
 		return err
 	}
-	inner, cancel := lease.Context(contextForLock(ctx, spec.Owner, l))
-	defer func() {
-		cancel()
-		err = actors.Join(err, lease.Release(ctx))
-	}()
-	return fn(inner)
+	return lease.during(ctx, contextForLock(ctx, spec.Owner, l), fn)
 }
 
 // Inspect reads who holds the lock and who waits for it. Its error wraps the cause when Redis does not answer.

@@ -171,7 +171,7 @@ func (e *Engine) claim(h *Hold) (*Request, error) {
 	if h.Err() == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
 		return nil, nil
 	}
-	return nil, fmt.Errorf("holdfast: release %q: %w", h.grant.address.Name, h.ending())
+	return nil, fmt.Errorf("holdfast: release %q: %w", h.grant.address.Name, h.Reason())
 }
 
 // Extend makes a fixed lease last from now to now + d.
@@ -180,7 +180,7 @@ func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
 	if err := CheckLease(d); err != nil {
 		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
 	}
-	if err := h.ending(); err != nil {
+	if err := h.Reason(); err != nil {
 		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
 	}
 	r := e.requests.take(opExtend, a)

@@ -221,6 +221,9 @@ func (e *Engine) newGrantID() string {
 // System is the actor system that the actors live in.
 func (e *Engine) System() *actor.ActorSystem { return e.system }
 
+// Lease is how long the watchdog's leases last without a renewal.
+func (e *Engine) Lease() time.Duration { return e.policy.Lease }
+
 // Now is the present instant.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 

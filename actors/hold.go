@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,11 +23,7 @@ type Hold struct {
 
 	state atomic.Uint32
 
-	mu    sync.Mutex // guards what follows; never held while calling out
-	done  chan struct{}
-	onEnd map[*func(error)]struct{}
-	err   error
-	why   string // adds to err
+	Ending
 }
 
 const (
@@ -63,64 +57,12 @@ func (h *Hold) Valid(now time.Duration) bool {
 // Fixed reports whether the lease was asked for with a fixed length.
 func (h *Hold) Fixed() bool { return !h.grant.watched }
 
-// Done is closed when the hold has ended.
-func (h *Hold) Done() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.done == nil {
-		h.done = make(chan struct{})
-		if h.err != nil {
-			close(h.done)
-		}
-	}
-	return h.done
-}
-
-// Err is nil while held, then why the hold ended.
-func (h *Hold) Err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.err
-}
-
-// ending is Err with the reason.
-func (h *Hold) ending() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.why == "" {
-		return h.err
-	}
-	return fmt.Errorf("%w: %s", h.err, h.why)
-}
-
-// OnEnd has f called once with the reason when the hold ends, at once if it has ended; f must not block.
-// forget takes that back.
-func (h *Hold) OnEnd(f func(error)) (forget func()) {
-	h.mu.Lock()
-	err := h.err
-	if err == nil {
-		if h.onEnd == nil {
-			h.onEnd = map[*func(error)]struct{}{}
-		}
-		h.onEnd[&f] = struct{}{}
-	}
-	h.mu.Unlock()
-	if err != nil {
-		f(err)
-	}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.onEnd, &f)
-	}
-}
-
 // claim is the holder's way to end the hold; false when it has ended before.
 func (h *Hold) claim() bool {
 	if !h.state.CompareAndSwap(holdOpen, holdClaimed) {
 		return false
 	}
-	h.finish(protocol.ErrNotHeld, "it was released before")
+	h.End(protocol.ErrNotHeld, "it was released before")
 	return true
 }
 
@@ -129,26 +71,6 @@ func (h *Hold) lose(err error, why string) bool {
 	if !h.state.CompareAndSwap(holdOpen, holdLost) {
 		return false
 	}
-	h.finish(err, why)
+	h.End(err, why)
 	return true
-}
-
-func (h *Hold) finish(err error, why string) {
-	h.mu.Lock()
-	h.err, h.why = err, why
-	onEnd := h.onEnd
-	h.onEnd = nil
-	if h.done != nil {
-		close(h.done)
-	}
-	h.mu.Unlock()
-	for f := range onEnd {
-		shield(func() { (*f)(err) })
-	}
-}
-
-// shield runs what may come upon code of the user, a context of its own making, and lives with its panic.
-func shield(f func()) {
-	defer func() { _ = recover() }()
-	f()
 }

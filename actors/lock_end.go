@@ -103,7 +103,7 @@ func (s *lockState) endHolds(err error, reason string) {
 		switch {
 		case h.lose(err, reason):
 			if h.requester != nil {
-				s.emit(effect{do: doTellLost, hold: h, err: h.ending()})
+				s.emit(effect{do: doTellLost, hold: h, err: h.Reason()})
 				s.unbind(h.requester)
 			}
 		default:

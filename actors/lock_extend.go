@@ -36,7 +36,7 @@ func endOf(h *Hold) error {
 	if h == nil || h.Err() == nil {
 		return protocol.ErrNotHeld
 	}
-	return h.ending()
+	return h.Reason()
 }
 
 // settleExtension serves the first in line, or all of them when there is nothing left to extend.

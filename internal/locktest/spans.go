@@ -1,0 +1,68 @@
+package locktest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Spans are the times for which holders of one lock saw that their leases were valid. They are of one monotonic clock.
+type Spans struct {
+	mu  sync.Mutex
+	all []span
+}
+
+type span struct {
+	from, to time.Time
+	id       string
+}
+
+// Hold looks at a lease for that long, or until it is not valid any more, and notes the time in between.
+func (s *Spans) Hold(lease *holdfast.Lease, d time.Duration) {
+	looks := time.NewTicker(500 * time.Microsecond)
+	defer looks.Stop()
+	var seen span
+	for start := time.Now(); ; <-looks.C {
+		now := time.Now() // before the look: a lease that is valid was so before, too
+		if !lease.Valid() {
+			break
+		}
+		if seen.id == "" {
+			seen = span{from: now, id: lease.ID()}
+		}
+		if seen.to = now; now.Sub(start) >= d {
+			break
+		}
+	}
+	if seen.id != "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = append(s.all, seen)
+	}
+}
+
+// Len is how many holders there were.
+func (s *Spans) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+// Overlaps tells of the holders whose lease was valid while an earlier one's still was.
+func (s *Spans) Overlaps() (overlaps []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(s.all, func(a, b span) int { return a.from.Compare(b.from) })
+	for i, last := 1, 0; i < len(s.all); i++ {
+		if a, b := s.all[last], s.all[i]; a.to.After(b.from) {
+			overlaps = append(overlaps, fmt.Sprintf("%s and %s were valid at once for %v", a.id, b.id, min(a.to.Sub(b.from), b.to.Sub(b.from))))
+		}
+		if s.all[i].to.After(s.all[last].to) {
+			last = i
+		}
+	}
+	return overlaps
+}

@@ -1,0 +1,133 @@
+package redissonpeer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// MultiLock is several locks as one, in the order given: RedissonMultiLock, or with allowed > 0 RedissonRedLock, which holds with
+// so many members missing. It has no keys of its own.
+type MultiLock struct {
+	locks   []*RLock
+	allowed int
+}
+
+// MultiLock needs all locks.
+func (p *Peer) MultiLock(locks ...*RLock) *MultiLock { return &MultiLock{locks: locks} }
+
+// RedLock needs a majority.
+func (p *Peer) RedLock(locks ...*RLock) *MultiLock {
+	return &MultiLock{locks: locks, allowed: len(locks) - (len(locks)/2 + 1)}
+}
+
+const baseWait = 1500 * time.Millisecond // for each lock
+
+// Lock tries until it has the locks or ctx ends.
+func (m *MultiLock) Lock(ctx context.Context, lease time.Duration) error {
+	for {
+		base := baseWait * time.Duration(len(m.locks))
+		wait := base
+		switch {
+		case lease > base:
+			wait = base + rand.N(lease-base)
+		case lease > 0:
+			wait = lease/2 + rand.N(lease/2)
+		}
+		held, err := m.TryLock(ctx, wait, lease)
+		if held || err != nil {
+			return err
+		}
+	}
+}
+
+// TryLock waits that long, 0 not at all. When it fails it holds nothing, but for the time that releases take.
+func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (bool, error) {
+	provisional := lease
+	if lease > 0 && wait > 0 {
+		provisional = 2 * wait
+	}
+	end := time.Now().Add(wait)
+	perLock := wait
+	if m.allowed > 0 {
+		perLock = max(wait/time.Duration(len(m.locks)), time.Millisecond)
+	}
+	var acquired []*RLock
+	failures := m.allowed
+	for i := 0; i < len(m.locks); i++ {
+		if err := ctx.Err(); err != nil {
+			m.unlockAll(ctx, acquired)
+			return false, err
+		}
+		lock := m.locks[i]
+		switch {
+		case lock.tryFor(ctx, min(perLock, max(time.Until(end), 0)), provisional):
+			acquired = append(acquired, lock)
+		case len(m.locks)-len(acquired) == m.allowed:
+			return true, m.settle(ctx, acquired, lease) // enough
+		case failures == 0:
+			m.unlockAll(ctx, acquired)
+			if wait <= 0 {
+				return false, nil
+			}
+			failures, acquired, i = m.allowed, nil, -1
+		default:
+			failures--
+		}
+		if wait > 0 && !time.Now().Before(end) {
+			m.unlockAll(ctx, acquired)
+			return false, nil
+		}
+	}
+	return true, m.settle(ctx, acquired, lease)
+}
+
+// settle replaces the provisional leases.
+func (m *MultiLock) settle(ctx context.Context, acquired []*RLock, lease time.Duration) error {
+	var errs []error
+	for _, lock := range acquired {
+		if lease > 0 {
+			errs = append(errs, lock.peer.client.PExpire(ctx, lock.name, lease).Err())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tryFor waits for a lock, 0 not at all.
+func (l *RLock) tryFor(ctx context.Context, wait, lease time.Duration) bool {
+	if wait <= 0 {
+		held, err := l.TryLock(ctx, lease)
+		return held && err == nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return l.Lock(ctx, lease) == nil
+}
+
+func (m *MultiLock) unlockAll(ctx context.Context, locks []*RLock) {
+	for _, lock := range locks {
+		_ = lock.Unlock(context.WithoutCancel(ctx))
+	}
+}
+
+// Unlock gives the locks back one after the other and stops at the first error. A red lock tries all and tells no error.
+func (m *MultiLock) Unlock(ctx context.Context) error {
+	for _, lock := range m.locks {
+		if err := lock.Unlock(ctx); err != nil && m.allowed == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsHeld reports whether all locks are held.
+func (m *MultiLock) IsHeld(ctx context.Context) (bool, error) {
+	for _, lock := range m.locks {
+		held, err := lock.IsHeld(ctx)
+		if !held || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
