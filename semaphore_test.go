@@ -269,6 +269,39 @@ func TestSemaphore_WakesByMessage(t *testing.T) {
 	})
 }
 
+// Who waits goes on waiting through releases that are not enough, whoever gives the rest.
+func TestSemaphore_WaitsUntilThereAreEnough(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		ours, theirs := p.Runtime(t, holdfast.Options{}).Semaphore(p.Name), p.Runtime(t, holdfast.Options{}).Semaphore(p.Name)
+		for name, give := range map[string]func(n int) error{
+			"released": func(n int) error { return theirs.Release(t.Context(), n) },
+			"added":    func(n int) error { return theirs.AddPermits(t.Context(), n) },
+			"set": func(n int) error {
+				if _, err := theirs.Delete(t.Context()); err != nil {
+					return err
+				}
+				_, err := theirs.TrySetPermits(t.Context(), n+1)
+				return err
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+			result := later(ctx, ours, 4) // of a semaphore that was never set, or has none left
+			subscribers(t, p, semaphoreChannel(p), 1)
+			require.NoError(t, give(1))
+			select {
+			case err := <-result:
+				require.Fail(t, "too early", "%s: %v", name, err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			require.NoError(t, give(3))
+			require.NoError(t, come(t, "the permits", result), name)
+			cancel()
+			available(t, ours, 0)
+		}
+	})
+}
+
 // Permits that nobody tells of are found by polling.
 func TestSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
@@ -449,6 +482,25 @@ func TestSemaphore_CloseLeavesNothing(t *testing.T) {
 	assert.Equal(t, []string{p.Name}, p.Redis.Keys(t.Context(), "*").Val(), "no result, no reservation")
 	assert.Equal(t, "2", p.Redis.Get(t.Context(), p.Name).Val())
 	assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
+}
+
+// A release that Redis refuses is told to the caller and reported, because permits are missing then.
+func TestSemaphore_RefusedReleaseIsReported(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		var seen locktest.Recorder
+		s := p.Runtime(t, holdfast.Options{OnEvent: seen.Record}).Semaphore(p.Name)
+		require.NoError(t, s.Release(t.Context(), 1))
+		acquired(t, s, 1)
+		require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
+		require.NoError(t, p.Redis.HSet(t.Context(), p.Name, "somebody", "else").Err())
+		assert.ErrorIs(t, s.Release(t.Context(), 1), holdfast.ErrForeignKey)
+		locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.Unconfirmed](&seen)) == 1 })
+		event := locktest.Recorded[holdfast.Unconfirmed](&seen)[0]
+		assert.Equal(t, p.Name, event.Lock())
+		assert.Equal(t, "release", event.Do)
+		assert.ErrorIs(t, event.Err, holdfast.ErrForeignKey)
+	})
 }
 
 // What Redis keeps for repeats does not pile up while a semaphore is in use, and is gone soon after.

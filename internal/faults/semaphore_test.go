@@ -351,3 +351,38 @@ func TestFault_SemaphoreWaitersLosePatience(t *testing.T) {
 	require.NoError(t, s.Release(t.Context(), 1))
 	permits(t, p, 1)
 }
+
+// Close does not wait for a server that is away longer than its context allows; who waits is answered at once.
+func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	setPermits(t, p, 2)
+	rt := p.Runtime(t, holdfast.Options{})
+	s, l := rt.Semaphore(p.Name), rt.CountDownLatch(p.Name+"-latch")
+	require.NoError(t, s.Acquire(t.Context(), 2))
+	set, err := l.TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	require.True(t, set)
+	results := make(chan error, 4)
+	go func() { results <- s.Acquire(context.Background(), 1) }()
+	go func() { results <- l.Wait(context.Background()) }()
+	locktest.Await(t, "two subscriptions", func() bool { return len(p.Redis.PubSubChannels(t.Context(), "*"+p.Name+"*").Val()) == 2 })
+	p.Server.Pause()
+	go func() { results <- s.Release(context.Background(), 2) }()
+	go func() { _, err := s.Drain(context.Background()); results <- err }()
+	<-time.After(50 * time.Millisecond) // they are on their way, or will be refused
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	assert.ErrorIs(t, rt.Close(ctx), context.DeadlineExceeded)
+	assert.Less(t, time.Since(began), 2*time.Second)
+	for range 4 {
+		select {
+		case err := <-results:
+			assert.ErrorIs(t, err, holdfast.ErrClosed)
+		case <-time.After(locktest.Patience):
+			require.Fail(t, "nobody answers")
+		}
+	}
+	p.Server.Resume()
+}
