@@ -20,15 +20,17 @@ import (
 // briefly makes calls count as unanswered after 200 ms, and waiters lose patience after a second.
 var briefly = holdfast.Options{Lease: 600 * time.Millisecond}
 
-// permits checks that there are so many, soon and from then on.
+// permits waits until there are so many again, what was given up is given back in the background, and never more.
 func permits(t *testing.T, p *locktest.Place, want int64) {
 	t.Helper()
-	are := func() bool {
+	are := func() int64 {
 		n, err := p.Redis.Get(context.Background(), p.Name).Int64()
-		return assert.NoError(t, err) && n == want
+		require.NoError(t, err)
+		return n
 	}
-	locktest.Await(t, "all permits", are)
-	locktest.Stays(t, "no permit too many", 300*time.Millisecond, are)
+	locktest.Await(t, "all permits", func() bool { return are() == want })
+	locktest.Stays(t, "no permit too many", 300*time.Millisecond, func() bool { return are() <= want })
+	locktest.Await(t, "all permits, still", func() bool { return are() == want })
 }
 
 // setPermits makes the semaphore.
