@@ -118,11 +118,15 @@ var errOutOfStep = errors.New("what came over the connection may be the replies 
 
 // missing says why the mark has not come back; nil: it has.
 func (m mark) missing() error {
-	if m.Err() == nil && m.Val() != m.text {
+	err := m.Err()
+	if err == nil && m.Val() != m.text || err != nil && strings.HasPrefix(err.Error(), unknownSubcommand) {
 		return errOutOfStep
 	}
-	return m.Err()
+	return err
 }
+
+// unknownSubcommand begins a refusal that no mark gets: it is the reply to a command of go-redis's handshake with an older server.
+const unknownSubcommand = "ERR unknown subcommand"
 
 // distrust takes back the replies of a pipeline without its mark: nobody knows what became of the calls. A server that refuses
 // everything, mark included, is believed.

@@ -32,6 +32,7 @@ func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 		{"another comes back", "2", nil, []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"something else comes back", int64(1), nil, []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"the connection breaks", nil, broken, []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"refused as another command is", nil, refusal("ERR unknown subcommand 'setinfo'"), []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"refused", nil, loading, []scripts.Class{unknown, unknown, refused, unknown}},
 	} {
 		m := mark{newCommand("ping", "1"), "1"}
