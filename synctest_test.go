@@ -2,84 +2,25 @@ package holdfast_test
 
 import (
 	"context"
-	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The whole runtime runs inside a synctest bubble: Redis is miniredis over in-memory pipes, and time is the bubble's.
-
-// bubbleServer is a Redis inside the bubble.
-type bubbleServer struct{ *miniredis.Miniredis }
-
-func newBubbleServer(t *testing.T) bubbleServer {
-	server := miniredis.NewMiniRedis()
-	server.ClockTTL(true)
-	t.Cleanup(server.Close)
-	return bubbleServer{server}
-}
-
-// cutter makes pipes to the server until it is cut; then those that exist break and no new ones are made.
-type cutter struct {
-	mu    sync.Mutex
-	pipes []net.Conn
-	cut   bool
-}
-
-func (c *cutter) dial(server bubbleServer) (net.Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cut {
-		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
-	}
-	pipe, err := server.Dial()
-	c.pipes = append(c.pipes, pipe)
-	return pipe, err
-}
-
-func (c *cutter) now() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cut = true
-	for _, pipe := range c.pipes {
-		_ = pipe.Close()
-	}
-}
-
-// bubbleRuntime is a runtime in the bubble with a client of its own.
-func bubbleRuntime(t *testing.T, server bubbleServer, c *cutter, options holdfast.Options) *holdfast.Runtime {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{
-		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return c.dial(server) },
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	rt, err := holdfast.New(client, options)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, rt.Close(context.Background()))
-		_ = client.Close()
-		<-time.After(2 * time.Second) // go-redis looks once a second whether it may stop dialing
-	})
-	return rt
-}
+// The whole runtime runs inside a synctest bubble.
 
 func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := newBubbleServer(t)
-		rt := bubbleRuntime(t, server, &cutter{}, holdfast.Options{})
-		other := bubbleRuntime(t, server, &cutter{}, holdfast.Options{})
+		server := locktest.NewBubble(t)
+		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		other := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
 		began := time.Now()
@@ -101,17 +42,17 @@ func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
 func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := newBubbleServer(t)
-		var link cutter
-		rt := bubbleRuntime(t, server, &link, holdfast.Options{})
-		other := bubbleRuntime(t, server, &cutter{}, holdfast.Options{})
+		server := locktest.NewBubble(t)
+		var link locktest.Pipes
+		rt := server.Runtime(t, &link, holdfast.Options{})
+		other := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
 		work, cancel := lease.Context(t.Context())
 		defer cancel()
 		waiter := other.Lock("orders").AcquireAsync(t.Context())
 		<-time.After(25 * time.Second)
-		link.now()
+		link.Cut()
 		deadline := lease.ExpiresAt()
 		<-lease.Done()
 		assert.InDelta(t, 0, time.Until(deadline).Seconds(), 0.001, "told at the deadline")
@@ -134,8 +75,8 @@ func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 func TestSynctest_IdleRuntimeSleeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := newBubbleServer(t)
-		rt := bubbleRuntime(t, server, &cutter{}, holdfast.Options{})
+		server := locktest.NewBubble(t)
+		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
