@@ -16,7 +16,7 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
-	for range 200_000 {
+	for range 50_000 {
 		lease := MinLease + upTo(MaxLease-MinLease)>>random.IntN(21) // short ones as often as long ones
 		lease = max(lease, MinLease)
 		sent := upTo(24 * time.Hour)

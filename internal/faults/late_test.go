@@ -1,0 +1,78 @@
+package faults_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+const lateLease = 200 * time.Millisecond
+
+// warm sees to it that the link is there, and the scripts.
+func warm(t *testing.T, lock *holdfast.Lock) {
+	locktest.Release(t, locktest.Acquire(t, lock, holdfast.WithLease(time.Minute)))
+}
+
+// A grant that arrives when its lease is over is none: nobody gets it, and it is not left behind.
+func TestFault_GrantAfterItsLease(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		var acquires sync.WaitGroup
+		for _, way := range []struct {
+			lease   time.Duration // of the watchdog
+			options []holdfast.AcquireOption
+		}{
+			{lateLease, nil},
+			{30 * time.Second, []holdfast.AcquireOption{holdfast.WithLease(lateLease)}},
+		} {
+			rt, proxy := p.Proxied(t, holdfast.Options{Lease: way.lease})
+			warm(t, p.Lock(rt))
+			proxy.Delay(faultproxy.ToClient, lateLease+50*time.Millisecond)
+			for range locktest.Scaled(50, 4) {
+				q := p.Another(t)
+				acquires.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 3*lateLease)
+					defer cancel()
+					_, err := q.Lock(rt).Acquire(ctx, way.options...)
+					assert.Error(t, err, "every grant is late")
+				})
+			}
+		}
+		acquires.Wait()
+		locktest.Await(t, "everything to be gone, on a link that is late", func() bool { return len(p.Keys(t)) == 0 })
+	})
+}
+
+// Once the link is well again, whoever waits gets a grant that has its whole lease before it.
+func TestFault_GrantAfterLateOnes(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		rt, proxy := p.Proxied(t, holdfast.Options{})
+		warm(t, p.Lock(rt))
+		for range locktest.Scaled(20, 2) {
+			proxy.Delay(faultproxy.ToClient, lateLease+50*time.Millisecond)
+			asked := time.Now()
+			pending := p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(lateLease))
+			locktest.Await(t, "a grant that nobody hears of in time", func() bool { return time.Since(asked) > 2*lateLease })
+			locktest.Open(t, "the grant", pending.Done())
+			proxy.Heal()
+			proxy.Cut()
+			healed := time.Now()
+			lease, err := pending.Lease()
+			require.NoError(t, err)
+			if until := lease.ExpiresAt(); !until.IsZero() {
+				assert.Greater(t, until.Sub(healed), lateLease/2, "counted from after the healing")
+			}
+			_ = lease.Release(t.Context()) // a busy machine may lose it first
+			locktest.Await(t, "the key to be gone", func() bool { return !p.Exists(t) })
+		}
+	})
+}
