@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,7 @@ func (e *Engine) run(b *batch) {
 		bounded = bounded || call.Bounded()
 	}
 	if bounded && !e.server.known() {
-		if err := e.askTime(); err != nil {
+		if err := e.askTime(b.ctx); err != nil {
 			e.failBatch(b, err)
 			return
 		}
@@ -60,7 +61,7 @@ func (e *Engine) run(b *batch) {
 // exchange sends the open commands as one pipeline, with the scripts they turned out to need and a look at the server's clock
 // in front when due, and a mark at the end.
 func (e *Engine) exchange(b *batch, commands []command, open []int) {
-	ctx := e.ctx
+	ctx := b.ctx
 	pipe := e.client.Pipeline()
 	b.sent = e.clock.Now()
 	var clock command
@@ -75,7 +76,7 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
-	if err := e.exec(pipe); err != nil {
+	if err := e.exec(ctx, pipe); err != nil {
 		distrust(err, commands, open)
 	} else if clock.Cmd != nil {
 		_ = e.server.observe(clock, e.clock.Now()) // without it the old sample serves on
@@ -101,32 +102,46 @@ type mark struct {
 // exec sends a pipeline with a mark at its end, and says why the mark has not come back; nil: it has. Each command has its own
 // error besides. When the server refuses the handshake of a new connection, go-redis tells that to Exec alone: the commands get
 // to know it here, too.
-func (e *Engine) exec(pipe redis.Pipeliner) error {
+func (e *Engine) exec(ctx context.Context, pipe redis.Pipeliner) error {
 	text := strconv.FormatUint(e.Number(), 10)
 	end := mark{newCommand("ping", text), text}
-	_ = pipe.Process(e.ctx, end)
-	commands, err := pipe.Exec(e.ctx)
+	_ = pipe.Process(ctx, end)
+	commands, err := pipe.Exec(ctx)
+	unsent := err != nil && end.Err() == nil && end.Val() == nil
 	for _, c := range commands {
 		if answered, ok := c.(interface{ Val() any }); ok && answered.Val() == nil && c.Err() == nil {
 			c.SetErr(err)
 		}
 	}
+	if unsent {
+		return err
+	}
 	return end.missing()
 }
 
-var errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
+var (
+	errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
+	// refusesPing are the refusals that a server may give to every command.
+	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
+)
 
 // missing says why the mark has not come back; nil: it has.
 func (m mark) missing() error {
 	err := m.Err()
-	if err == nil && m.Val() != m.text || err != nil && strings.HasPrefix(err.Error(), unknownSubcommand) {
+	if err == nil && m.Val() != m.text {
 		return errOutOfStep
 	}
-	return err
+	if err == nil || !isReply(err) {
+		return err
+	}
+	switch code, _, _ := strings.Cut(err.Error(), " "); {
+	case code == "MISCONF":
+		return nil // a server that cannot save refuses even a ping, but runs scripts that only read
+	case slices.Contains(refusesPing, code):
+		return err
+	}
+	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // it is no reply to the mark
 }
-
-// unknownSubcommand begins a refusal that no mark gets: it is the reply to a command of go-redis's handshake with an older server.
-const unknownSubcommand = "ERR unknown subcommand"
 
 // distrust takes back the replies of a pipeline without its mark: nobody knows what became of the calls. A server that refuses
 // everything, mark included, is believed.
@@ -134,7 +149,7 @@ func distrust(cause error, commands []command, open []int) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
 	if refused {
-		cause = errOutOfStep
+		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // a refusal of the mark is none of the calls
 	}
 	for _, i := range open {
 		err := commands[i].Err()
@@ -149,7 +164,7 @@ func (e *Engine) loads(b *batch, pipe redis.Pipeliner) []command {
 	var loads []command
 	for s := range b.missing {
 		load := newCommand("script", "load", s.Source)
-		_ = pipe.Process(e.ctx, load)
+		_ = pipe.Process(b.ctx, load)
 		loads = append(loads, load)
 	}
 	b.missing = nil
@@ -184,7 +199,7 @@ func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Err
 
 // post answers one call, unless the gateway has given it up.
 func (e *Engine) post(b *batch, i int, r *result) {
-	r.err = e.causes.explain(r.err)
+	r.err = e.causes.advise(r.err)
 	e.causes.note(r.err)
 	if b.claimed[i].CompareAndSwap(false, true) {
 		r.call = b.calls[i]
@@ -203,11 +218,11 @@ func (e *Engine) failBatch(b *batch, err error) {
 	}
 }
 
-func (e *Engine) askTime() error {
+func (e *Engine) askTime(ctx context.Context) error {
 	pipe := e.client.Pipeline()
 	clock := newCommand("time")
-	_ = pipe.Process(e.ctx, clock)
-	if err := e.exec(pipe); err != nil {
+	_ = pipe.Process(ctx, clock)
+	if err := e.exec(ctx, pipe); err != nil {
 		return err
 	}
 	return e.server.observe(clock, e.clock.Now())

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,10 +27,17 @@ type causes struct {
 }
 
 var (
-	errNoAnswer = errors.New("no answer")
-	errNotSent  = errors.New("not sent")
+	errNoAnswer = timeout("no answer")
+	errNotSent  = timeout("not sent")
 	errFlushed  = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
 )
+
+// timeout is the error of what was not done in time, a net.Error.
+type timeout string
+
+func (e timeout) Error() string { return string(e) }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return true }
 
 func causesOf(client redis.UniversalClient) *causes {
 	c := &causes{redis: "Redis", secrets: strings.NewReplacer()}
@@ -121,20 +129,46 @@ func (c *causes) explain(err error) error {
 	return err
 }
 
+// scriptPlace is where in a script the server refused to go on: of use to nobody but who writes scripts.
+var scriptPlace = regexp.MustCompile(`\s+script: [0-9a-f]{40}, on @user_script:\d+\.?$`)
+
+// abridged is an error with less text.
+type abridged struct {
+	text  string
+	cause error
+}
+
+func (e abridged) Error() string { return e.text }
+func (e abridged) Unwrap() error { return e.cause }
+
 func explainReply(err error) error {
+	if text := err.Error(); scriptPlace.MatchString(text) {
+		err = abridged{scriptPlace.ReplaceAllString(text, ""), err}
+	}
 	hint := ""
 	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
 	case "MOVED", "ASK":
 		hint = "the server is part of a cluster, the client is for a single server"
 	case "READONLY":
 		hint = "this is a replica, locks need its master"
-	case "NOPERM":
-		hint = "Runtime.Check names every missing right"
 	}
 	if hint == "" {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, hint)
+}
+
+// advise is explain for those who are not in the middle of a check.
+func (c *causes) advise(err error) error {
+	if err = c.explain(err); isDenied(err) {
+		return fmt.Errorf("%w (Runtime.Check names every missing right)", err)
+	}
+	return err
+}
+
+func isDenied(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(scripts.Reply(reply), "NOPERM ")
 }
 
 // closedByPeer recognizes the ways in which it shows that the other end is gone. A server that has too many clients accepts a
@@ -151,7 +185,7 @@ func closedByPeer(err error) bool {
 // note remembers why a batch failed on its way, until one does not.
 func (c *causes) note(err error) {
 	switch {
-	case errors.Is(err, errNoAnswer):
+	case errors.Is(err, errNoAnswer), errors.Is(err, context.Canceled): // ours
 	case err != nil && !isReply(err) && err != redis.Nil: //nolint:errorlint // as above
 		c.last.Store(&err)
 	case c.last.Load() != nil:

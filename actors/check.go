@@ -56,14 +56,14 @@ func (e *Engine) CheckServer(ctx context.Context, kinds ...*scripts.Kind) error 
 
 func (e *Engine) checkServer(ctx context.Context, kinds []*scripts.Kind) error {
 	if _, err := e.ask(ctx, "ping"); err != nil {
-		return fmt.Errorf("holdfast: check: the server cannot be used: %w", err)
+		return fmt.Errorf("holdfast: check: the server cannot be used: %w", e.causes.explain(err))
 	}
 	var errs []error
 	for _, kind := range kinds {
 		errs = append(errs, e.checkKind(ctx, kind)...)
 	}
 	errs = append(errs, e.checkInfo(ctx)...)
-	if err := Join(errs...); err != nil {
+	if err := Join(distinct(errs)...); err != nil {
 		return fmt.Errorf("holdfast: check: %w", err)
 	}
 	return nil
@@ -73,8 +73,7 @@ func (e *Engine) checkServer(ctx context.Context, kinds []*scripts.Kind) error {
 func (e *Engine) ask(ctx context.Context, args ...any) (any, error) {
 	c := newCommand(args...)
 	_ = e.client.Process(ctx, c)
-	reply, err := c.Result()
-	return reply, e.causes.explain(err)
+	return c.Result()
 }
 
 // checkKind runs every script of a kind, and subscribes to its channel.
@@ -96,9 +95,7 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks
 		}
-		if err := e.tryScript(ctx, call); err != nil {
-			errs = append(errs, fmt.Errorf("script %s: %w", call.Script.Name, err))
-		}
+		errs = append(errs, e.tryScript(ctx, call))
 	}
 	if kind.Channel == nil {
 		return errs
@@ -114,14 +111,33 @@ func (e *Engine) tryScript(ctx context.Context, call scripts.Call) error {
 	_, err := e.ask(ctx, call.Command...)
 	if isNoScript(err) {
 		if _, err := e.ask(ctx, "script", "load", call.Script.Source); err != nil {
-			return fmt.Errorf("SCRIPT LOAD: %w", err)
+			return fmt.Errorf("loading a script: %w", e.causes.explain(err))
 		}
 		_, err = e.ask(ctx, call.Command...)
 	}
-	if errors.Is(err, redis.Nil) {
+	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
 	}
-	return nameDenied(call.Script, scripts.Explain(err))
+	cause := scripts.Explain(e.causes.explain(err))
+	switch text := err.Error(); {
+	case strings.Contains(text, "can't run this command"):
+		return fmt.Errorf("running a script that calls %s: %w", commandsAt(call.Script, text), cause)
+	case strings.Contains(text, "of the keys"):
+		return fmt.Errorf("running a script on %q: %w", call.Keys(), cause)
+	}
+	return fmt.Errorf("running a script: %w", cause)
+}
+
+// distinct leaves out what has been said before: scripts often fail for one reason.
+func distinct(errs []error) []error {
+	said := map[string]bool{}
+	return slices.DeleteFunc(errs, func(err error) bool {
+		if err == nil || said[err.Error()] {
+			return true
+		}
+		said[err.Error()] = true
+		return false
+	})
 }
 
 var (
@@ -129,13 +145,10 @@ var (
 	scriptCommand = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
 )
 
-// nameDenied adds which command it was that a script may not call: the server tells the line at most.
-func nameDenied(script *scripts.Script, err error) error {
-	if err == nil || !strings.Contains(err.Error(), "can't run this command") {
-		return err
-	}
+// commandsAt tells which command it was that a script may not call: the server tells the line at most.
+func commandsAt(script *scripts.Script, refusal string) string {
 	text := script.Source
-	if found := scriptLine.FindStringSubmatch(err.Error()); found != nil {
+	if found := scriptLine.FindStringSubmatch(refusal); found != nil {
 		number, _ := strconv.Atoi(found[1])
 		if lines := strings.Split(text, "\n"); number >= 1 && number <= len(lines) {
 			text = lines[number-1]
@@ -147,13 +160,16 @@ func nameDenied(script *scripts.Script, err error) error {
 			commands = append(commands, call[1])
 		}
 	}
-	return fmt.Errorf("calling %s: %w", strings.Join(commands, " or "), err)
+	return strings.Join(commands, " or ")
 }
 
 func (e *Engine) trySubscribe(ctx context.Context, channel string) error {
 	pubsub := e.client.Subscribe(ctx, channel)
 	defer func() { _ = pubsub.Close() }()
 	_, err := pubsub.ReceiveTimeout(ctx, replyWait)
+	if err == nil && pubsub.Unsubscribe(ctx, channel) == nil {
+		_, err = pubsub.ReceiveTimeout(ctx, replyWait)
+	}
 	return e.causes.explain(err)
 }
 

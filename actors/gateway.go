@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,8 @@ type result struct {
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
+	ctx     context.Context // ends when nobody waits for its answers any more
+	cancel  context.CancelFunc
 	calls   []*scriptCall
 	claimed []atomic.Bool
 	given   bool // all calls were given up; owned by the gateway
@@ -115,6 +118,7 @@ func (g *gateway) hire(self *actor.PID) {
 				return
 			}
 			g.engine.run(b)
+			b.cancel()
 			// Those whom the results have woken may have another call: let them, so that it goes with the next batch.
 			runtime.Gosched()
 			g.engine.root.Send(self, batchDone{b})
@@ -127,6 +131,7 @@ func (g *gateway) send(c actor.Context) {
 	for g.free > 0 && len(g.waiting) > 0 {
 		n := min(len(g.waiting), batchMax)
 		b := &batch{calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
+		b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
 		rest := copy(g.waiting, g.waiting[n:])
 		clear(g.waiting[rest:])
 		g.waiting = g.waiting[:rest]
@@ -183,6 +188,9 @@ func (g *gateway) check(c actor.Context) {
 			if b.claimed[i].CompareAndSwap(false, true) {
 				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: g.engine.causes.noAnswer()})
 			}
+		}
+		if !open {
+			b.cancel() // it may wait for a connection, or retry a handshake
 		}
 		if !open && g.hanging < hangingMax {
 			delete(g.flying, b)

@@ -90,12 +90,14 @@ func (l *link) write() {
 		clear(l.wanted)
 		l.mu.Unlock()
 		// Errors show at the reader, which connects anew; go-redis then subscribes to all channels again.
+		ctx, cancel := l.briefly()
 		if len(off) > 0 {
-			_ = pubsub.Unsubscribe(l.ctx, off...)
+			_ = pubsub.Unsubscribe(ctx, off...)
 		}
 		if len(on) > 0 {
-			_ = pubsub.Subscribe(l.ctx, on...)
+			_ = pubsub.Subscribe(ctx, on...)
 		}
+		cancel()
 	}
 }
 
@@ -103,19 +105,13 @@ func (l *link) write() {
 func (l *link) read() {
 	last, failures := l.engine.clock.Now(), 0
 	for l.ctx.Err() == nil {
-		l.mu.Lock()
-		pubsub := l.pubsub
-		l.mu.Unlock()
-		message, err := pubsub.ReceiveTimeout(l.ctx, pingAfter)
+		message, err := l.receive(last)
 		now := l.engine.clock.Now()
 		switch {
 		case err == nil:
 			last, failures = now, 0
 			l.take(message)
-		case errors.Is(err, redis.ErrClosed):
-			return
 		case isTimeout(err) && now-last < deadAfter:
-			_ = pubsub.Ping(l.ctx)
 		case isTimeout(err):
 			l.replace()
 			last = now
@@ -124,6 +120,25 @@ func (l *link) read() {
 			l.pause(failures)
 		}
 	}
+}
+
+// receive waits for something to come, and when nothing does asks for a sign of life.
+func (l *link) receive(last time.Duration) (any, error) {
+	l.mu.Lock()
+	pubsub := l.pubsub
+	l.mu.Unlock()
+	ctx, cancel := l.briefly()
+	defer cancel()
+	message, err := pubsub.ReceiveTimeout(ctx, pingAfter)
+	if isTimeout(err) && l.engine.clock.Now()-last < deadAfter {
+		_ = pubsub.Ping(ctx)
+	}
+	return message, err
+}
+
+// briefly bounds the handshake of a new connection, which go-redis may repeat for a long time.
+func (l *link) briefly() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(l.ctx, deadAfter)
 }
 
 func isTimeout(err error) bool {

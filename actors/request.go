@@ -72,7 +72,7 @@ func (o operation) String() string {
 // because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
 // says the requester's.
 func (r *Request) because(cause error) error {
-	if r.address.Raw != r.address.Name && errors.Is(cause, protocol.ErrForeignKey) {
+	if r.address.Raw != r.address.Name && (errors.Is(cause, protocol.ErrForeignKey) || isDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.address.Raw)
 	}
 	return fmt.Errorf("holdfast: %s %s: %w", r.what(), Quoted(r.address.Name), cause)

@@ -20,6 +20,7 @@ local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 -- @include lib/in_time.lua
+-- @include lib/begin_lease.lua
 -- @include lib/fair_queue.lua
 
 local late = in_time(not_after)

@@ -16,6 +16,7 @@
 -- Returns the number of subscribers that were told | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- @include lib/begin_lease.lua
 -- @include lib/fair_queue.lua
 
 local function wake(head)

@@ -13,6 +13,7 @@
 local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, want_holder, tokens = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/in_time.lua
+-- @include lib/begin_lease.lua
 -- @include lib/tokens.lua
 
 local late = in_time(not_after)
@@ -28,6 +29,6 @@ end
 local first, last = take_tokens(counter, tonumber(tokens))
 if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
 end
 return {grant, first, last}

@@ -278,7 +278,10 @@ func ReadInspected(reply any) (protocol.State, error) {
 // readInspectedMore reads {what of the lock, the queue} and {what of the lock, the queue, the last token}.
 func readInspectedMore(reply []any) (protocol.State, error) {
 	state, err := ReadInspected(reply[0])
-	if err != nil || len(reply) > 3 {
+	if err != nil {
+		return state, err
+	}
+	if len(reply) > 3 {
 		return state, unexpected("inspect", reply)
 	}
 	if len(reply) > 1 {

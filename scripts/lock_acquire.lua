@@ -10,6 +10,7 @@
 local lock = KEYS[1]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
+-- @include lib/begin_lease.lua
 
 local late = in_time(not_after)
 if late then return late end
@@ -23,6 +24,6 @@ if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 t
 end
 if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
 end
 return grant

@@ -10,6 +10,7 @@
 local lock, channel = KEYS[1], KEYS[2]
 local publish, not_after = ARGV[1], ARGV[2]
 -- @include lib/in_time.lua
+-- @include lib/foreign_hash.lua
 
 local late = in_time(not_after)
 if late then return late end
@@ -17,12 +18,8 @@ if redis.call('exists', lock) == 0 then return 0 end
 if redis.call('hexists', lock, 'mode') == 1 then
   return redis.error_reply('FOREIGN the key holds a read/write lock')
 end
-local fields = redis.call('hgetall', lock)
-for i = 2, #fields, 2 do
-  if not tonumber(fields[i]) then
-    return redis.error_reply('FOREIGN the key holds a hash that is no lock')
-  end
-end
+local foreign = foreign_hash(lock)
+if foreign then return foreign end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
 return 1

@@ -13,6 +13,7 @@
 local lock, timeout = KEYS[1], KEYS[2]
 local grant, lease, not_after, want_holder, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/in_time.lua
+-- @include lib/begin_lease.lua
 -- @include lib/read_write.lua
 
 local late = in_time(not_after)
@@ -22,6 +23,10 @@ if mode == 'other' then return not_read_write() end
 if mode == 'write' and redis.call('hexists', lock, writer) == 0 then return busy(lock, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)
+if not mode then
+  begin_lease(lock, lease)
+elseif redis.call('pttl', lock) < tonumber(lease) then
+  redis.call('pexpire', lock, lease)
+end
 if redis.call('pttl', timeout) < tonumber(lease) then redis.call('set', timeout, 1, 'px', lease) end
-if redis.call('pttl', lock) < tonumber(lease) then redis.call('pexpire', lock, lease) end
 return grant

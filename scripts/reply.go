@@ -59,6 +59,9 @@ func classify(err error) Class {
 }
 
 func classifyServer(text string) Class {
+	if strings.Contains(text, "unknown subcommand 'setinfo'") {
+		return Unknown // what older servers reply when go-redis connects: the connection is out of step
+	}
 	code, _, _ := strings.Cut(replied(text), " ")
 	if slices.Contains(passing, code) || strings.Contains(text, "max number of clients") {
 		return Refused
@@ -76,7 +79,7 @@ func replied(text string) string {
 	if found := inScript.FindStringSubmatch(text); found != nil {
 		return found[1]
 	}
-	for _, denied := range []string{"can't run this command", "can't access at least one of the"} {
+	for _, denied := range []string{"can't run this command", "can't access at least one of the", "can't publish to the channel"} {
 		if strings.Contains(text, denied) {
 			return "NOPERM " + text // as for a command outside of a script
 		}

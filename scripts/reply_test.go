@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -43,7 +44,29 @@ func TestClassify(t *testing.T) {
 		serverError("WRONGTYPE Operation against a key"):                       scripts.Rejected,
 		serverError("FOREIGN the key holds a read/write lock"):                 scripts.Rejected,
 		serverError("ERR unknown command 'evalsha'"):                           scripts.Rejected,
+		serverError("ERR unknown subcommand 'setinfo'. Try CLIENT HELP."):      scripts.Unknown,
+		// what a command in a script is refused with, by servers before Redis 7
+		serverError("ERR Error running script (call to f_5e0f): @user_script:24: @user_script: 24: -READONLY You can't write against a read only replica."): scripts.Refused,
+		serverError("ERR Error running script (call to f_5e0f): @user_script:24: -OOM command not allowed when used memory > 'maxmemory'."):                 scripts.Rejected,
+		serverError("ERR Error running script (call to f_5e0f): @user_script:24: WRONGTYPE Operation against a key"):                                        scripts.Rejected,
 	} {
 		assert.Equal(t, want, scripts.Classify(err), "%v", err)
+	}
+}
+
+func TestReply_BeginsWithTheCode(t *testing.T) {
+	t.Parallel()
+	for text, code := range map[string]string{
+		"BUSY Redis is busy running a script.":                                                                       "BUSY",
+		"READONLY You can't write. script: 5e0f, on @user_script:24.":                                                "READONLY",
+		"ERR Error running script (call to f_5e0f): @user_script:24: @user_script: 24: -NOREPLICAS Not enough":       "NOREPLICAS",
+		"ERR Error running script (call to f_5e0f): @user_script:24: WRONGTYPE Operation against a key":              "WRONGTYPE",
+		"ERR The user executing the script can't run this command or subcommand":                                     "NOPERM",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": "NOPERM",
+		"ERR The user executing the script can't publish to the channel mentioned in the command":                    "NOPERM",
+		"ERR something else": "ERR",
+	} {
+		got, _, _ := strings.Cut(scripts.Reply(serverError(text)), " ")
+		assert.Equal(t, code, got, text)
 	}
 }

@@ -81,5 +81,8 @@ func (c Call) SetNotAfter(ms int64) {
 	c.Command[c.notAfter] = ms
 }
 
+// Keys are all that it touches, channels among them.
+func (c Call) Keys() []any { return c.Command[3 : 3+c.Command[2].(int)] }
+
 // Key is the first key of the call.
 func (c Call) Key() string { return c.Command[3].(string) }

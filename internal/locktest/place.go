@@ -120,6 +120,18 @@ func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
 	}
 }
 
+// OnOneServer are places of all kinds on one Redis that the test may disturb, for faults that hit them all alike. args are added to
+// the server's command line.
+func OnOneServer(t *testing.T, args ...string) []*Place {
+	server := redistest.Start(t, args...)
+	client := NewClient(t, server.Addr())
+	places := make([]*Place, len(Kinds))
+	for i, kind := range Kinds {
+		places[i] = &Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: client, Server: server}
+	}
+	return places
+}
+
 func newPlace(t *testing.T, k Kind, addr string) *Place {
 	return &Place{Kind: k, Addr: addr, Name: redistest.Name(t), Redis: NewClient(t, addr)}
 }

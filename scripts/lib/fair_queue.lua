@@ -44,7 +44,7 @@ local function take(lock, queue, timeouts, waiting, grant, lease, wait)
   redis.call('zrem', timeouts, grant)
   move_up(timeouts, redis.call('zrange', timeouts, 0, -1), wait)
   redis.call('hset', lock, grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
   tidy(queue, waiting)
 end
 

@@ -22,6 +22,22 @@ local function in_time(not_after)
   end
   return nil
 end
+-- foreign_hash: the error of a hash that is no lock: every field of a lock counts holds. Nobody's data is deleted for a lock.
+local function foreign_hash(lock)
+  local fields = redis.call('hgetall', lock)
+  for i = 2, #fields, 2 do
+    if not tonumber(fields[i]) then return redis.error_reply('FOREIGN the key holds a hash that is no lock') end
+  end
+  return nil
+end
+-- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
+-- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
 -- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped;
 -- ours is a hash that says until when a runtime with waiters is known to live. Times are the server's.
 local function server_now()
@@ -68,7 +84,7 @@ local function take(lock, queue, timeouts, waiting, grant, lease, wait)
   redis.call('zrem', timeouts, grant)
   move_up(timeouts, redis.call('zrange', timeouts, 0, -1), wait)
   redis.call('hset', lock, grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
   tidy(queue, waiting)
 end
 
@@ -90,6 +106,8 @@ if redis.call('exists', lock) == 0 then return 0 end
 if redis.call('hexists', lock, 'mode') == 1 then
   return redis.error_reply('FOREIGN the key holds a read/write lock')
 end
+local foreign = foreign_hash(lock)
+if foreign then return foreign end
 redis.call('del', lock)
 local head = drop_stale(queue, timeouts, waiting, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end

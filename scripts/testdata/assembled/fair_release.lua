@@ -16,6 +16,14 @@
 -- Returns the number of subscribers that were told | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
+-- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
 -- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped;
 -- ours is a hash that says until when a runtime with waiters is known to live. Times are the server's.
 local function server_now()
@@ -62,7 +70,7 @@ local function take(lock, queue, timeouts, waiting, grant, lease, wait)
   redis.call('zrem', timeouts, grant)
   move_up(timeouts, redis.call('zrange', timeouts, 0, -1), wait)
   redis.call('hset', lock, grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
   tidy(queue, waiting)
 end
 

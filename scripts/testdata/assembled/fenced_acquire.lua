@@ -22,6 +22,14 @@ local function in_time(not_after)
   end
   return nil
 end
+-- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
+-- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
 -- tokens: take a block of n fencing tokens, {first, last}. They follow the server's clock in microseconds, so they increase over a
 -- restart without persistence and over a failover that lost the counter, and they continue from what Redisson's INCR has left.
 local function take_tokens(counter, n)
@@ -46,6 +54,6 @@ end
 local first, last = take_tokens(counter, tonumber(tokens))
 if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
 end
 return {grant, first, last}

@@ -19,6 +19,14 @@ local function in_time(not_after)
   end
   return nil
 end
+-- foreign_hash: the error of a hash that is no lock: every field of a lock counts holds. Nobody's data is deleted for a lock.
+local function foreign_hash(lock)
+  local fields = redis.call('hgetall', lock)
+  for i = 2, #fields, 2 do
+    if not tonumber(fields[i]) then return redis.error_reply('FOREIGN the key holds a hash that is no lock') end
+  end
+  return nil
+end
 
 local late = in_time(not_after)
 if late then return late end
@@ -26,12 +34,8 @@ if redis.call('exists', lock) == 0 then return 0 end
 if redis.call('hexists', lock, 'mode') == 1 then
   return redis.error_reply('FOREIGN the key holds a read/write lock')
 end
-local fields = redis.call('hgetall', lock)
-for i = 2, #fields, 2 do
-  if not tonumber(fields[i]) then
-    return redis.error_reply('FOREIGN the key holds a hash that is no lock')
-  end
-end
+local foreign = foreign_hash(lock)
+if foreign then return foreign end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
 return 1

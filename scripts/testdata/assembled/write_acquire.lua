@@ -19,6 +19,14 @@ local function in_time(not_after)
   end
   return nil
 end
+-- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
+-- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
 -- read_write: the mode of a read/write lock: nil (free), 'read', 'write', or 'other' (the key holds something else).
 local function mode_of(lock)
   local mode = redis.call('hget', lock, 'mode')
@@ -47,6 +55,6 @@ if mode == 'other' then return not_read_write() end
 if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, want_holder) end
 if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, 'mode', 'write', grant, 1)
-  redis.call('pexpire', lock, lease)
+  begin_lease(lock, lease)
 end
 return grant

@@ -1,0 +1,102 @@
+package faults_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// vanishings are what somebody else may do to the key of a lock that is held.
+var vanishings = map[string]struct {
+	do    func(p *locktest.Place) error
+	taken bool // something else is in its place then
+}{
+	"deleted": {func(p *locktest.Place) error { return p.Redis.Del(context.Background(), p.Name).Err() }, false},
+	"flushed": {func(p *locktest.Place) error { return p.Redis.FlushAll(context.Background()).Err() }, false},
+	"renamed": {func(p *locktest.Place) error {
+		return p.Redis.Rename(context.Background(), p.Name, p.Name+"-away").Err()
+	}, false},
+	"expired by hand":   {func(p *locktest.Place) error { return p.Redis.PExpire(context.Background(), p.Name, -1).Err() }, false},
+	"field deleted":     {func(p *locktest.Place) error { return deleteFields(p) }, false},
+	"made a string":     {func(p *locktest.Place) error { return p.Redis.Set(context.Background(), p.Name, "x", 0).Err() }, true},
+	"made another hash": {func(p *locktest.Place) error { return replaceBy(p, "HSET", "city", "Ulm") }, true},
+	"made a list":       {func(p *locktest.Place) error { return replaceBy(p, "RPUSH", "x") }, true},
+}
+
+func deleteFields(p *locktest.Place) error {
+	for _, field := range p.Redis.HKeys(context.Background(), p.Name).Val() {
+		if err := p.Redis.HDel(context.Background(), p.Name, field).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func replaceBy(p *locktest.Place, command string, args ...any) error {
+	_, err := p.Redis.TxPipelined(context.Background(), func(pipe redis.Pipeliner) error {
+		pipe.Del(context.Background(), p.Name)
+		return pipe.Do(context.Background(), append([]any{command, p.Name}, args...)...).Err()
+	})
+	return err
+}
+
+// The key of a held lock goes away, or something else comes in its place: the holder is told within a third of the lease, and a
+// release before that says so, too. Nothing of others is touched.
+func TestFault_KeyGoneOrForeign(t *testing.T) {
+	t.Parallel()
+	for how, v := range vanishings {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			places := locktest.OnOneServer(t)
+			stalls := locktest.WatchStalls(t, places[0])
+			for _, p := range places {
+				rt := p.Runtime(t, holdfast.Options{Lease: vanishedLease})
+				showLossIsTold(t, p, rt, v.do, stalls)
+				q := p.Another(t)
+				held := locktest.Acquire(t, q.Lock(rt))
+				require.NoError(t, v.do(q))
+				err := held.Release(t.Context())
+				assert.ErrorIs(t, err, holdfast.ErrLeaseLost, p.Kind.Name)
+				assert.ErrorContains(t, err, q.Name)
+				if v.taken {
+					showForeign(t, q, rt)
+				} else {
+					locktest.Release(t, locktest.Acquire(t, q.Lock(rt)))
+				}
+			}
+		})
+	}
+}
+
+const vanishedLease = 600 * time.Millisecond
+
+func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanish func(*locktest.Place) error, stalls *locktest.Stalls) {
+	held := locktest.Acquire(t, p.Lock(rt))
+	require.NoError(t, vanish(p))
+	start := time.Now()
+	told := locktest.Closed(t, "the loss", held.Done())
+	assert.LessOrEqual(t, told.Sub(start), vanishedLease/3+50*time.Millisecond+5*stalls.Take(), p.Kind.Name)
+	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
+}
+
+// showForeign sees that a key which is no lock is told from one that is. Whose hash it is that has a field cannot be known.
+func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
+	what := p.Redis.Type(t.Context(), p.Name).Val()
+	_, err := p.Lock(rt).TryAcquire(t.Context())
+	if assert.Error(t, err) {
+		assert.ErrorContains(t, err, p.Name)
+	}
+	_, err = p.Lock(rt).Inspect(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrForeignKey, p.Kind.Name)
+	_, err = p.Lock(rt).ForceRelease(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrForeignKey, p.Kind.Name)
+	assert.ErrorContains(t, err, p.Name)
+	assert.Equal(t, what, p.Redis.Type(t.Context(), p.Name).Val(), "it is left alone")
+}

@@ -1,0 +1,109 @@
+package faults_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+const frozenLease = time.Second
+
+// freezes keep a server from answering for two leases.
+var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
+	"stopped": stopped,
+	"busy":    busy,
+	"all clients paused": func(t *testing.T, p *locktest.Place) func() {
+		require.NoError(t, p.Redis.Do(t.Context(), "client", "pause", (2*frozenLease).Milliseconds(), "all").Err())
+		return func() { assert.NoError(t, p.Redis.Ping(context.Background()).Err()) } // answered when it is over
+	},
+}
+
+// A server answers nobody for two leases. Holders know that they have lost their locks when the leases are over by their own
+// clocks; calls meanwhile end in time, however many; and afterwards the locks are there for the next ones, at once.
+func TestFault_FrozenServer(t *testing.T) {
+	t.Parallel()
+	for how, freeze := range freezes {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			showFrozenServer(t, freeze)
+		})
+	}
+}
+
+func showFrozenServer(t *testing.T, freeze func(*testing.T, *locktest.Place) func()) {
+	places := locktest.OnOneServer(t)
+	p := places[0]
+	rt, other := p.Runtime(t, holdfast.Options{Lease: frozenLease}), p.Runtime(t, holdfast.Options{Lease: frozenLease})
+	var held []*holdfast.Lease
+	var waiting []*holdfast.Pending
+	for _, p := range places {
+		held = append(held, locktest.Acquire(t, p.Lock(rt)), locktest.Acquire(t, p.Another(t).Lock(rt), holdfast.WithLease(frozenLease)))
+		waiting = append(waiting, p.Lock(other).AcquireAsync(t.Context()))
+		p.WaitForWaiting(t, other, 1)
+	}
+	stalls := locktest.WatchStalls(t, &locktest.Place{Addr: redistest.Shared(t).Addr()})
+	thaw := freeze(t, p)
+	frozen := time.Now()
+
+	late := make([]time.Duration, len(held))
+	var calls sync.WaitGroup
+	for i, lease := range held {
+		calls.Go(func() { late[i] = lostLate(t, lease) })
+	}
+	calls.Go(func() { callMany(t, places, rt) })
+	calls.Wait()
+	worst := slices.Max(late)
+	assert.LessOrEqual(t, worst, 20*time.Millisecond+5*stalls.Take(), "after the deadline")
+	<-time.After(time.Until(frozen.Add(2 * frozenLease)))
+	thaw()
+
+	start := time.Now()
+	for i, p := range places {
+		next, err := waiting[i].Lease()
+		if err != nil { // his patience was shorter
+			assert.ErrorContains(t, err, p.Name)
+			next = locktest.Acquire(t, p.Lock(other))
+		}
+		assert.Contains(t, p.Fields(t), next.ID())
+		locktest.Release(t, next)
+	}
+	took := time.Since(start)
+	t.Logf("a loss is told %v after the deadline at most; %v from the thaw to the next holders", worst.Round(time.Millisecond), took.Round(time.Millisecond))
+	assert.Less(t, took, 5*time.Second)
+	for _, lost := range held {
+		assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
+	}
+}
+
+// lostLate waits for the end of a lease that cannot be renewed, which comes by the holder's own clock, and tells how late it was.
+func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
+	deadline := lease.ExpiresAt()
+	told := locktest.Closed(t, "the loss", lease.Done())
+	assert.False(t, lease.Valid())
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+	return told.Sub(deadline)
+}
+
+// callMany calls more often than could ever wait for a connection: every call is answered.
+func callMany(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime) {
+	var calls sync.WaitGroup
+	for i := range 200 {
+		p := places[i%len(places)].Another(t)
+		calls.Go(func() {
+			start := time.Now()
+			_, err := p.Lock(rt).TryAcquire(context.Background())
+			assert.ErrorContains(t, err, p.Name)
+			assert.Less(t, time.Since(start), sickWait)
+		})
+	}
+	calls.Wait()
+}

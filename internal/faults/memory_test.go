@@ -1,0 +1,50 @@
+package faults_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// A server without memory refuses new locks, cleanly. What is held is renewed and can be released.
+func TestFault_ServerOutOfMemory(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		const lease = time.Second
+		rt := p.Runtime(t, holdfast.Options{Lease: lease})
+		held := locktest.Acquire(t, p.Lock(rt))
+		kept := locktest.Acquire(t, p.Another(t).Lock(rt))
+		fillMemory(t, p)
+
+		locktest.Stays(t, "renewals go on", 3*lease/2, func() bool { return held.Valid() && kept.Valid() })
+		// Redis looks at the memory before the first write of a script: what begins by tidying up may go through.
+		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(time.Hour)}} {
+			lost := p.Another(t)
+			lease, err := lost.Lock(rt).Acquire(t.Context(), options...)
+			if err == nil {
+				locktest.Release(t, lease)
+			} else {
+				assert.ErrorContains(t, err, `acquire "`+lost.Name+`": OOM`)
+			}
+			assert.False(t, lost.Exists(t), "nothing is left of it")
+		}
+		locktest.Release(t, held)
+		assert.False(t, p.Exists(t), "released")
+		locktest.Release(t, kept)
+
+		require.NoError(t, p.Redis.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
+	})
+}
+
+// fillMemory leaves none for anybody.
+func fillMemory(t *testing.T, p *locktest.Place) {
+	require.NoError(t, p.Redis.Set(t.Context(), "filling", strings.Repeat("x", 8<<20), 0).Err())
+	require.NoError(t, p.Redis.ConfigSet(t.Context(), "maxmemory", "4mb").Err())
+}
