@@ -107,9 +107,9 @@ func (y *yield) hear(p *Policy, now time.Duration, releases int) time.Duration {
 
 // gaps are the moments in which a lock that is wanted all the time is left free for those who only look now and then.
 //
-// A process alone makes one when there was none for GapEvery. Several cannot make one alone: the others would take the lock. So
-// all who hear of releases stay out after the same one, the first in a new second of the server's clock. They need not agree
-// about the clock to the millisecond: if the second may have begun before one release or before the next, both are the first.
+// A process alone makes one when there was none for GapEvery. Of several none can make one: the others would take the lock. So all
+// who hear of releases stay out after the same one, the first in a new period of the server's clock. They need not agree about
+// the clock to the millisecond: if the period may have begun before one release or before the next, both are the first.
 type gaps struct {
 	last  time.Duration // server time of the newest release that we know of
 	since time.Duration // when the newest gap was
@@ -120,7 +120,7 @@ type gaps struct {
 // released is told of our own release and reports whether a gap is due.
 func (g *gaps) released(p *Policy, now, sent time.Duration, others bool) bool {
 	g.freed = (sent + now) / 2
-	if due := g.newSecond(p, now); others {
+	if due := g.newPeriod(p, now); others {
 		return due && g.begin(now)
 	}
 	if now-g.since < p.GapEvery {
@@ -133,7 +133,7 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, others bool) bool {
 // heard is told of a release by somebody else, and reports the same.
 func (g *gaps) heard(p *Policy, now time.Duration) bool {
 	g.freed = 0
-	return g.newSecond(p, now) && g.begin(now)
+	return g.newPeriod(p, now) && g.begin(now)
 }
 
 // taken is told of an acquire of ours: if the lock was free for as long before, that was a gap.
@@ -153,9 +153,9 @@ func (g *gaps) begin(now time.Duration) bool {
 	return true
 }
 
-// newSecond notes a release and reports that a second of the server's clock has begun since the one before.
-func (g *gaps) newSecond(p *Policy, now time.Duration) bool {
+// newPeriod notes a release and reports that a period has begun since the one before.
+func (g *gaps) newPeriod(p *Policy, now time.Duration) bool {
 	last := g.last
 	g.last = p.ServerTime(now)
-	return last != 0 && (g.last+p.ClockError)/p.GapEvery > (last-p.ClockError)/p.GapEvery
+	return last != 0 && (g.last+p.ClockError)/p.GapShared > (last-p.ClockError)/p.GapShared
 }

@@ -11,19 +11,19 @@ type Policy struct {
 	HandoffFor time.Duration // length of a turn
 	MaxWaiters int
 
-	Patience time.Duration // waiters are refused with the cause when no attempt has been answered for this long
-	PollCap  time.Duration // longest wait between two attempts while the lock is taken
-	Linger   time.Duration // a channel is kept this long after its last waiter
-	Gap      time.Duration // once per GapEvery a lock that is wanted all the time is left free this long, for those who only poll
-	GapEvery time.Duration
-	YieldMax time.Duration // longest stay-out after a turn
+	Patience   time.Duration // waiters are refused with the cause when no attempt has been answered for this long
+	PollCap    time.Duration // longest wait between two attempts while the lock is taken
+	Linger     time.Duration // a channel is kept this long after its last waiter
+	Gap        time.Duration // a lock that is wanted all the time is left free this long, for those who only poll
+	GapEvery   time.Duration // how often by a process that is alone with them
+	GapShared  time.Duration // how often by several together: not one wait in a hundred where two alternate
+	ClockError time.Duration // by how much they may misjudge the server's time for that
+	YieldMax   time.Duration // longest stay-out after a turn
 
 	GiveFor time.Duration // what was given back is tried to be confirmed for this long
 	Keep    time.Duration // Redis keeps the results of requests without an owner for this long, for their repeats
 	Want    time.Duration // after this long a waiter for several permits reserves them, for twice as long each time
 	WantMax time.Duration // longest reservation
-
-	ClockError time.Duration // by how much two processes may differ about the server's time; twice this much does no harm
 
 	NewID      func() string                     // of a grant; never the same twice
 	Serial     func() uint64                     // of a lease; never the same twice
@@ -38,8 +38,9 @@ func (p Policy) withTimes() Policy {
 	p.Linger = 20 * time.Millisecond
 	p.Gap = 25 * time.Millisecond
 	p.GapEvery = time.Second
+	p.GapShared = 3 * time.Second / 2
+	p.ClockError = 1500 * time.Microsecond
 	p.YieldMax = 50 * time.Millisecond
-	p.ClockError = 2500 * time.Microsecond
 	p.GiveFor = 30 * time.Second
 	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
 	p.Want = 100 * time.Millisecond

@@ -40,7 +40,7 @@ func TestStep_SharesAreEven(t *testing.T) {
 				busy := float64(f.used) / float64(fightFor)
 				t.Logf("served %v, busy %.0f %%; longest look in vain %v", f.served, 100*busy, f.vain)
 				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
-				assert.Less(t, f.vain, 1500*time.Millisecond, "there is a gap every second")
+				assert.Less(t, f.vain, 1800*time.Millisecond, "there is a gap in time")
 				assert.Greater(t, busy, c.busy)
 			})
 		}

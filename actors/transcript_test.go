@@ -227,7 +227,7 @@ func (p *player) setPolicy(options []string) {
 		return serials
 	}
 	policy.Jitter = func(d time.Duration) time.Duration { return time.Duration(jitter * float64(d)) }
-	policy.ServerTime = func(now time.Duration) time.Duration { return 100900*time.Millisecond + now } // its seconds begin at 100 ms
+	policy.ServerTime = func(now time.Duration) time.Duration { return 151900*time.Millisecond + now } // a period begins at 1.1 s
 	p.policy = policy.withTimes()
 	p.start()
 }
