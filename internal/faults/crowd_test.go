@@ -1,0 +1,210 @@
+package faults_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
+)
+
+// A crowd is a process whose goroutines all want one lock, again and again. A spinner is one that asks for it every few
+// milliseconds and listens to nothing. Both run as child processes.
+
+const crowdVar = "HOLDFAST_CROWD"
+
+func init() {
+	childproc.Register("crowd", func() { inChild(crowd) })
+	childproc.Register("spinner", func() { inChild(spin) })
+}
+
+// crowdOrder is what the child is told, crowdReport what it says in the end.
+type (
+	crowdOrder struct {
+		Addr, Kind, Name string
+		Goroutines       int
+		Section, Pause   time.Duration
+		Bare             bool // spin without a runtime: just the script
+	}
+	crowdReport struct {
+		Served int
+		Median time.Duration // wait
+		P99    time.Duration
+		Worst  time.Duration
+		Each   []int // of the goroutines
+	}
+)
+
+// inChild runs until the parent closes the standard input.
+func inChild(run func(ctx context.Context, order crowdOrder) ([][]time.Duration, error)) {
+	var order crowdOrder
+	err := json.Unmarshal([]byte(os.Getenv(crowdVar)), &order)
+	if err == nil {
+		err = obey(order, run)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func obey(order crowdOrder, run func(context.Context, crowdOrder) ([][]time.Duration, error)) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	input := bufio.NewReader(os.Stdin)
+	fmt.Println("ready")
+	if _, err := input.ReadString('\n'); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = input.ReadString('\n')
+		stop()
+	}()
+	waits, err := run(ctx, order)
+	if err != nil {
+		return err
+	}
+	var report crowdReport
+	for _, each := range waits {
+		report.Each = append(report.Each, len(each))
+	}
+	all := slices.Concat(waits...)
+	slices.Sort(all)
+	if report.Served = len(all); len(all) > 0 {
+		report.Median, report.P99, report.Worst = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+	}
+	text, err := json.Marshal(report)
+	fmt.Println(string(text))
+	return err
+}
+
+func withRuntime(order crowdOrder, do func(lock *holdfast.Lock) error) error {
+	client := redis.NewClient(&redis.Options{Addr: order.Addr})
+	defer func() { _ = client.Close() }()
+	rt, err := holdfast.New(client, holdfast.Options{Logger: locktest.Quiet()})
+	if err != nil {
+		return err
+	}
+	kind := locktest.Kinds[slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Name == order.Kind })]
+	return errors.Join(do(kind.Lock(rt, order.Name)), rt.Close(context.Background()))
+}
+
+// crowd has all its goroutines take the lock until ctx ends. It tells for how long each of them waited each time; a wait that ctx
+// ended counts too.
+func crowd(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
+	waits = make([][]time.Duration, order.Goroutines)
+	err = withRuntime(order, func(lock *holdfast.Lock) error {
+		var group sync.WaitGroup
+		for i := range waits {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					start := time.Now()
+					lease, err := lock.Acquire(ctx)
+					waits[i] = append(waits[i], time.Since(start))
+					if err != nil {
+						return
+					}
+					stayFor(order.Section)
+					_ = lease.Release(context.Background())
+				}
+			})
+		}
+		group.Wait()
+		return nil
+	})
+	return waits, err
+}
+
+// spin asks for the lock every few milliseconds. What it tells is how long it took from one turn to the next, or to the end.
+func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
+	visit := func(once func() (bool, error)) error {
+		turns, err := visits(ctx, order.Pause, once)
+		waits = [][]time.Duration{turns}
+		return err
+	}
+	if order.Bare {
+		err = withPeer(order, func(lock *redissonpeer.RLock) error {
+			return visit(func() (bool, error) {
+				got, err := lock.TryLock(context.Background(), time.Minute)
+				if !got {
+					return false, err
+				}
+				stayFor(order.Section)
+				return true, lock.Unlock(context.Background())
+			})
+		})
+		return waits, err
+	}
+	err = withRuntime(order, func(lock *holdfast.Lock) error {
+		return visit(func() (bool, error) {
+			lease, err := lock.TryAcquire(context.Background())
+			switch {
+			case errors.Is(err, holdfast.ErrNotAcquired):
+				return false, nil
+			case err != nil:
+				return false, err
+			}
+			stayFor(order.Section)
+			return true, lease.Release(context.Background())
+		})
+	})
+	return waits, err
+}
+
+// visits calls once, again and again with a pause, and tells how long it took from one success to the next.
+func visits(ctx context.Context, pause time.Duration, once func() (bool, error)) (waits []time.Duration, err error) {
+	for start := time.Now(); ; stayFor(pause) {
+		got, err := once()
+		if got || ctx.Err() != nil {
+			waits = append(waits, time.Since(start))
+			start = time.Now()
+		}
+		if err != nil || ctx.Err() != nil {
+			return waits, err
+		}
+	}
+}
+
+// withPeer gives a lock of another make, which listens to nothing.
+func withPeer(order crowdOrder, do func(lock *redissonpeer.RLock) error) error {
+	client := redis.NewClient(&redis.Options{Addr: order.Addr})
+	defer func() { _ = client.Close() }()
+	peer := redissonpeer.New(client, redissonpeer.Config{})
+	defer peer.Close()
+	return do(peer.RLock(order.Name, 1))
+}
+
+func stayFor(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// startCrowd starts a child that waits for its first order.
+func startCrowd(t *testing.T, entry string, order crowdOrder) *childproc.Handle {
+	text, err := json.Marshal(order)
+	require.NoError(t, err)
+	child := childproc.Run(t, entry, crowdVar+"="+string(text))
+	require.Equal(t, "ready", child.Line())
+	return child
+}
+
+// stopCrowd ends a child and reads what it has to tell.
+func stopCrowd(t *testing.T, child *childproc.Handle) (report crowdReport) {
+	require.NoError(t, json.Unmarshal([]byte(child.Line()), &report))
+	require.NoError(t, child.Wait())
+	return report
+}

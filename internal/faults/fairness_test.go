@@ -1,0 +1,100 @@
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+const (
+	crowds     = 8
+	inCrowd    = 8
+	spinEvery  = 5 * time.Millisecond
+	spinnerMax = 2 * time.Second // for how long a spinner may look in vain
+)
+
+// TestFault_ProcessesGetTheirShares has eight processes with eight goroutines each want one lock all the time, mostly with a
+// ninth that only looks for it now and then, by a runtime's TryAcquire or by a bare script. No process gets twice as many turns
+// as another one, and the ninth gets its own.
+func TestFault_ProcessesGetTheirShares(t *testing.T) {
+	cases := []struct {
+		section time.Duration
+		spinner string
+	}{
+		{time.Millisecond, "script"},
+		{0, "TryAcquire"},
+		{time.Millisecond, "none"},
+		{0, "script"},
+		{time.Millisecond, "TryAcquire"},
+		{0, "none"},
+		{20 * time.Millisecond, "script"},
+	}
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		for _, c := range cases[:locktest.Scaled(len(cases), 3)] { // one after the other: each needs the whole machine
+			t.Run(fmt.Sprintf("section=%v spinner=%s", c.section, c.spinner), func(t *testing.T) {
+				for tries := 1; ; tries++ {
+					problem := unfairness(t, p.Another(t), c.section, c.spinner)
+					if problem == "" {
+						return
+					}
+					// A machine that is busy with something else takes one process its time and not the other.
+					require.Less(t, tries, 3, problem)
+				}
+			})
+		}
+	})
+}
+
+// unfairness lets them contend for a while, and says what is wrong with the outcome.
+func unfairness(t *testing.T, p *locktest.Place, section time.Duration, spinner string) string {
+	order := crowdOrder{Addr: p.Addr, Kind: p.Kind.Name, Name: p.Name, Goroutines: inCrowd, Section: section, Pause: spinEvery}
+	var children []*childproc.Handle
+	for range crowds {
+		children = append(children, startCrowd(t, "crowd", order))
+	}
+	if spinner != "none" {
+		order.Bare = spinner == "script"
+		children = append(children, startCrowd(t, "spinner", order))
+	}
+	stalls := locktest.WatchStalls(t, p)
+	before := p.Server.CommandStats(t, "evalsha")["evalsha"]
+	tell(children, "go")
+	<-time.After(time.Duration(locktest.Scaled(10_000, 2_500)) * time.Millisecond)
+	scripts := p.Server.CommandStats(t, "evalsha")["evalsha"] - before
+	tell(children, "stop")
+
+	var served []int
+	total, worst := 0, time.Duration(0)
+	for _, child := range children[:crowds] {
+		report := stopCrowd(t, child)
+		served = append(served, report.Served)
+		total += report.Served
+		worst = max(worst, report.Worst)
+	}
+	late := stalls.Take()
+	t.Logf("served %v, longest wait %v, %.2f scripts each; stalls up to %v", served, worst, float64(scripts)/float64(total), late)
+	if least, most := slices.Min(served), slices.Max(served); most > 2*least {
+		return fmt.Sprintf("shares are from %d to %d", least, most)
+	}
+	if spinner == "none" {
+		return ""
+	}
+	report := stopCrowd(t, children[crowds])
+	t.Logf("the spinner had %d turns, %v apart at most", report.Served-1, report.Worst)
+	if report.Worst > spinnerMax+late {
+		return fmt.Sprintf("the spinner looked in vain for %v", report.Worst)
+	}
+	return ""
+}
+
+func tell(children []*childproc.Handle, what string) {
+	for _, child := range children {
+		child.Send("%s", what)
+	}
+}
