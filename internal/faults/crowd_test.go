@@ -91,22 +91,27 @@ func obey(order crowdOrder, run func(context.Context, crowdOrder) ([][]time.Dura
 	return err
 }
 
-func withRuntime(order crowdOrder, do func(lock *holdfast.Lock) error) error {
-	client := redis.NewClient(&redis.Options{Addr: order.Addr})
+func withRuntime(addr string, do func(rt *holdfast.Runtime) error) error {
+	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
 	rt, err := holdfast.New(client, holdfast.Options{Logger: locktest.Quiet()})
 	if err != nil {
 		return err
 	}
-	kind := locktest.Kinds[slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Name == order.Kind })]
-	return errors.Join(do(kind.Lock(rt, order.Name)), rt.Close(context.Background()))
+	return errors.Join(do(rt), rt.Close(context.Background()))
+}
+
+func lockOf(rt *holdfast.Runtime, kind, name string) *holdfast.Lock {
+	i := slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Name == kind })
+	return locktest.Kinds[i].Lock(rt, name)
 }
 
 // crowd has all its goroutines take the lock until ctx ends. It tells for how long each of them waited each time; a wait that ctx
 // ended counts too.
 func crowd(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
 	waits = make([][]time.Duration, order.Goroutines)
-	err = withRuntime(order, func(lock *holdfast.Lock) error {
+	err = withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
+		lock := lockOf(rt, order.Kind, order.Name)
 		var group sync.WaitGroup
 		for i := range waits {
 			group.Go(func() {
@@ -148,7 +153,8 @@ func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err e
 		})
 		return waits, err
 	}
-	err = withRuntime(order, func(lock *holdfast.Lock) error {
+	err = withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
+		lock := lockOf(rt, order.Kind, order.Name)
 		return visit(func() (bool, error) {
 			lease, err := lock.TryAcquire(context.Background())
 			switch {

@@ -1,0 +1,202 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+const (
+	floodVar   = "HOLDFAST_FLOOD"
+	floodLocks = 50
+	floodEach  = 4        // waiters per lock
+	floodHeap  = 32 << 20 // what a flood may cost the waiting process: not what a million messages would
+)
+
+func init() { childproc.Register("flooded", func() { fail(waitInFlood()) }) }
+
+// floodOrder is for the child that waits.
+type floodOrder struct {
+	Addr, Kind string
+	Names      []string
+}
+
+// TestFault_FloodOfMessages publishes a million messages to a process with many waiters: first while it runs, then while it
+// stands still, so that the server gives up its connection. It does not grow, and no waiter misses the releases in the flood.
+func TestFault_FloodOfMessages(t *testing.T) {
+	messages := locktest.Scaled(1_000_000, 20_000)
+	for _, kind := range locktest.Kinds {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--client-output-buffer-limit", "pubsub 512kb 256kb 1")
+			p := &locktest.Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: locktest.NewClient(t, server.Addr()), Server: server}
+			showFlood(t, p, messages)
+		})
+	}
+}
+
+func showFlood(t *testing.T, p *locktest.Place, messages int) {
+	order := floodOrder{Addr: p.Addr, Kind: p.Kind.Name}
+	var leases []*holdfast.Lease
+	rt := p.Runtime(t, holdfast.Options{})
+	for i := range floodLocks {
+		order.Names = append(order.Names, p.Name+strconv.Itoa(i))
+		leases = append(leases, locktest.Acquire(t, p.Kind.Lock(rt, order.Names[i])))
+	}
+	text, err := json.Marshal(order)
+	require.NoError(t, err)
+	child := childproc.Run(t, "flooded", floodVar+"="+string(text))
+	require.Equal(t, "waiting", child.Line())
+	awaitSubscribers(t, p, order.Names)
+
+	before := p.Server.CommandStats(t, "evalsha")["evalsha"]
+	flood(t, p, order.Names, messages)
+	child.Send("heap")
+	running := number(t, child)
+	checks := p.Server.CommandStats(t, "evalsha")["evalsha"] - before
+	assert.Less(t, running, floodHeap, "bytes of heap at most")
+	assert.GreaterOrEqual(t, checks, int64(floodLocks), "each of them looked")
+
+	require.NoError(t, child.Stop())
+	flood(t, p, order.Names, messages)
+	awaitNoSubscribers(t, p, order.Names)
+	for _, lease := range leases {
+		locktest.Release(t, lease)
+	}
+	require.NoError(t, child.Cont())
+	start := time.Now()
+	require.Equal(t, "served", child.Line())
+	took := time.Since(start)
+	child.Send("heap")
+	stopped := number(t, child)
+	child.CloseInput()
+	require.NoError(t, child.Wait())
+	t.Logf("%d messages: heap of %d kB at most, %d attempts; again, to a process that stands still: %d kB, all served %v after",
+		messages, running>>10, checks, stopped>>10, took)
+	assert.Less(t, stopped, floodHeap)
+	assert.Less(t, took, 3*fallback, "no waiter has missed the release")
+}
+
+// flood publishes to all locks in turn.
+func flood(t *testing.T, p *locktest.Place, names []string, messages int) {
+	const batch = 1000
+	for sent := 0; sent < messages; sent += batch {
+		pipe := p.Redis.Pipeline()
+		for i := range batch {
+			pipe.Publish(t.Context(), channelOf(names[i%len(names)]), "0")
+		}
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+func channelOf(name string) string { return "redisson_lock__channel:{" + name + "}" }
+
+func awaitSubscribers(t *testing.T, p *locktest.Place, names []string) {
+	locktest.Await(t, "subscriptions", func() bool { return subscribers(t, p, names) == len(names) })
+}
+
+func awaitNoSubscribers(t *testing.T, p *locktest.Place, names []string) {
+	locktest.Await(t, "the end of the subscriptions", func() bool { return subscribers(t, p, names) == 0 })
+}
+
+func subscribers(t *testing.T, p *locktest.Place, names []string) (n int) {
+	channels := make([]string, len(names))
+	for i, name := range names {
+		channels[i] = channelOf(name)
+	}
+	counts, err := p.Redis.PubSubNumSub(t.Context(), channels...).Result()
+	require.NoError(t, err)
+	for _, count := range counts {
+		n += int(count)
+	}
+	return n
+}
+
+func number(t *testing.T, child *childproc.Handle) int {
+	n, err := strconv.Atoi(child.Line())
+	require.NoError(t, err)
+	return n
+}
+
+// What follows is the child.
+
+// fail ends a child whose work failed.
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// waitInFlood waits for all locks, says when all waiters have been served, and tells its largest heap when asked.
+func waitInFlood() error {
+	var order floodOrder
+	if err := json.Unmarshal([]byte(os.Getenv(floodVar)), &order); err != nil {
+		return err
+	}
+	watch := watchHeap()
+	return withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
+		var group sync.WaitGroup
+		for _, name := range order.Names {
+			lock := lockOf(rt, order.Kind, name)
+			for range floodEach {
+				pending := lock.AcquireAsync(context.Background())
+				group.Go(func() {
+					if lease, err := pending.Lease(); err == nil {
+						_ = lease.Release(context.Background())
+					}
+				})
+			}
+		}
+		go func() { group.Wait(); fmt.Println("served") }()
+		fmt.Println("waiting")
+		for {
+			var word string
+			if _, err := fmt.Scanln(&word); err != nil {
+				return nil //nolint:nilerr // the end of the input is the end of the test
+			}
+			fmt.Println(watch())
+		}
+	})
+}
+
+// watchHeap looks at the heap often. What it returns tells the largest since it was called before.
+func watchHeap() func() uint64 {
+	var mu sync.Mutex
+	var most uint64
+	look := func() {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, m.HeapAlloc)
+	}
+	go func() {
+		for range time.Tick(5 * time.Millisecond) {
+			look()
+		}
+	}()
+	return func() uint64 {
+		look()
+		mu.Lock()
+		defer mu.Unlock()
+		was := most
+		most = 0
+		return was
+	}
+}

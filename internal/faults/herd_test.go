@@ -1,0 +1,135 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
+)
+
+// TestFault_HerdIsSmall counts what the server has to do when 32 runtimes with eight goroutines each want one lock.
+func TestFault_HerdIsSmall(t *testing.T) {
+	const runtimes, goroutines, section = 32, 8, time.Millisecond
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var group sync.WaitGroup
+		var served atomic.Int64
+		for range runtimes {
+			lock := p.Lock(p.Runtime(t, holdfast.Options{}))
+			for range goroutines {
+				group.Go(func() { serve(ctx, lock, section, &served) })
+			}
+		}
+		locktest.Await(t, "a beginning", func() bool { return served.Load() > goroutines*runtimes })
+		before, first := p.Server.CommandStats(t), served.Load()
+		<-time.After(time.Duration(locktest.Scaled(5_000, 2_000)) * time.Millisecond)
+		after, rounds := p.Server.CommandStats(t), float64(served.Load()-first)
+		stop()
+		group.Wait()
+
+		each := func(command string) float64 { return float64(after[command]-before[command]) / rounds }
+		t.Logf("%v acquisitions; for each %.2f scripts, %.2f pings, %.2f subscriptions", rounds, each("evalsha"), each("ping"), each("subscribe"))
+		assert.LessOrEqual(t, each("evalsha"), 6.0, "scripts")
+		assert.Less(t, each("subscribe")+each("unsubscribe"), 1.0, "subscriptions")
+	})
+}
+
+// serve takes a lock again and again.
+func serve(ctx context.Context, lock *holdfast.Lock, section time.Duration, served *atomic.Int64) {
+	for ctx.Err() == nil {
+		lease, err := lock.Acquire(ctx)
+		if err != nil {
+			return
+		}
+		stayFor(section)
+		served.Add(1)
+		_ = lease.Release(context.Background())
+	}
+}
+
+// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime's or a mere script's that is told of releases, against sixteen
+// goroutines of one process. It waits for a turn, sometimes for a gap that is left for others, and no longer.
+func TestFault_CrowdLetsOneIn(t *testing.T) {
+	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
+		t.Run(fmt.Sprint("runtime ", section), func(t *testing.T) {
+			t.Parallel()
+			locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+				lock := p.Lock(p.Runtime(t, holdfast.Options{}))
+				showLetIn(t, p, section, func() { locktest.Release(t, locktest.Acquire(t, lock)) })
+			})
+		})
+		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
+			t.Parallel()
+			locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
+				t.Cleanup(peer.Close)
+				lock := peer.RLock(p.Name, 1)
+				showLetIn(t, p, section, func() {
+					require.NoError(t, lock.Lock(t.Context(), time.Minute))
+					require.NoError(t, lock.Unlock(t.Context()))
+				})
+			})
+		})
+	}
+}
+
+func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func()) {
+	const crowd = 16
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	var served atomic.Int64
+	rt := p.Runtime(t, holdfast.Options{})
+	for range crowd {
+		group.Go(func() { serve(ctx, p.Lock(rt), section, &served) })
+	}
+	p.WaitForWaiting(t, rt, crowd-1)
+	stalls := locktest.WatchStalls(t, p)
+	measure(t, func() string {
+		stalls.Take()
+		waits, length := waitsFor(once)
+		return notLetIn(t, waits, section, length, stalls.Take())
+	})
+}
+
+// waitsFor does something for a while, and says for how long each time, in order of length.
+func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
+	length = time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond
+	for begin := time.Now(); time.Since(begin) < length; {
+		start := time.Now()
+		once()
+		waits = append(waits, time.Since(start))
+	}
+	slices.Sort(waits)
+	return waits, length
+}
+
+// notLetIn says what is wrong with the waits of one against a crowd.
+func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
+	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and Gap of actors/policy.go
+	n := len(waits)
+	median, longest := waits[n/2], waits[n-1]
+	t.Logf("section %v: %d turns, waited %v mostly, %v at the 99th percentile, %v at most; stalls up to %v",
+		section, n, median, waits[n*99/100], longest, late)
+	switch {
+	case median > turn+section+5*time.Millisecond+late:
+		return fmt.Sprintf("the usual wait is %v, longer than a turn and the way", median)
+	case longest > 2*(turn+section+gap)+4*late:
+		return fmt.Sprintf("the longest wait is %v: more than two turns and gaps", longest)
+	case n < int(length/(turn+section)/4):
+		return fmt.Sprintf("%d turns are not a quarter of its share", n)
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package faults_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// fallback is for how long a free lock may stand there at most while somebody waits who was told nothing: what waiters ask by
+// themselves at least every second (PollCap of actors/policy.go), a quarter of it as jitter, and a millisecond.
+const fallback = time.Second + time.Second/4 + time.Millisecond
+
+// TestFault_WakeUpsAreLost has 32 runtimes pass a lock around while their connections for messages are killed all the time. The
+// lock never stands free for longer than the fallback while they wait.
+func TestFault_WakeUpsAreLost(t *testing.T) {
+	const runtimes = 32
+	rounds := locktest.Scaled(2_000, 320)
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		stalls := locktest.WatchStalls(t, p)
+		stop := killSubscribers(t, p, 20*time.Millisecond)
+		r := &relay{left: rounds}
+		var group sync.WaitGroup
+		for range runtimes {
+			lock := p.Lock(p.Runtime(t, holdfast.Options{}))
+			group.Go(func() { r.run(t, lock) })
+		}
+		group.Wait()
+		killed := stop()
+		late := stalls.Take()
+
+		require.Len(t, r.free, rounds)
+		slices.Sort(r.free)
+		slices.Sort(r.waits)
+		t.Logf("free for %v mostly, %v at the 99th percentile, %v at most; longest wait %v; %d connections killed; stalls up to %v",
+			r.free[rounds/2], r.free[rounds*99/100], r.free[rounds-1], r.waits[rounds-1], killed, late)
+		assert.LessOrEqual(t, r.free[rounds-1], fallback+5*late, "nobody waits longer for a free lock")
+		assert.Less(t, r.free[rounds/2], 100*time.Millisecond+late, "mostly the news comes, or that it may have been missed")
+		assert.Less(t, p.Server.CommandStats(t, "evalsha")["evalsha"], int64(rounds*(2*runtimes+2)), "and nobody asks all the time")
+	})
+}
+
+// relay is a lock that many want, as often as there are rounds left. It notes for how long the lock was free before each grant:
+// somebody waits from the begin to the end.
+type relay struct {
+	mu    sync.Mutex
+	left  int
+	freed time.Time
+	free  []time.Duration
+	waits []time.Duration
+}
+
+func (r *relay) run(t *testing.T, lock *holdfast.Lock) {
+	for {
+		start := time.Now()
+		lease, err := lock.Acquire(t.Context())
+		if !assert.NoError(t, err) {
+			return
+		}
+		more := r.note(start)
+		r.mu.Lock()
+		r.freed = time.Now()
+		r.mu.Unlock()
+		if !assert.NoError(t, lease.Release(t.Context())) || !more {
+			return
+		}
+	}
+}
+
+// note is called by a holder and tells whether there is another round for it.
+func (r *relay) note(start time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == 0 {
+		return false
+	}
+	r.left--
+	from := r.freed
+	if from.Before(start) {
+		from = start // nobody else may have waited
+	}
+	r.free = append(r.free, time.Since(from))
+	r.waits = append(r.waits, time.Since(start))
+	return r.left > 0
+}
+
+// killSubscribers breaks all connections for messages, again and again. The function that ends it tells how many.
+func killSubscribers(t *testing.T, p *locktest.Place, every time.Duration) (stop func() int64) {
+	client, ended, killed := locktest.NewClient(t, p.Addr), make(chan struct{}), int64(0)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(every)
+		defer ticks.Stop()
+		for ; ctx.Err() == nil; <-ticks.C {
+			killed += client.ClientKillByFilter(ctx, "TYPE", "pubsub").Val()
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return func() int64 { cancel(); <-ended; return killed }
+}
