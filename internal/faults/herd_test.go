@@ -17,23 +17,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// TestFault_HerdIsSmall counts what the server has to do when 32 runtimes with eight goroutines each want one lock.
+// TestFault_HerdIsSmall counts what the server has to do when 32 runtimes with eight goroutines each want one lock. A turn is eight
+// sections of 1 ms, as by default, but on a slow machine too.
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		if p.Kind.Deaf {
+			t.Skip("its waiters ask again and again")
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var group sync.WaitGroup
 		var served atomic.Int64
 		for range runtimes {
-			lock := p.Lock(p.Runtime(t, holdfast.Options{}))
+			lock := p.Lock(p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 8, For: time.Second}}))
 			for range goroutines {
 				group.Go(func() { serve(ctx, lock, section, &served) })
 			}
 		}
 		locktest.Await(t, "a beginning", func() bool { return served.Load() > goroutines*runtimes })
 		before, first := p.Server.CommandStats(t), served.Load()
-		<-time.After(time.Duration(locktest.Scaled(5_000, 2_000)) * time.Millisecond)
+		<-time.After(time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond)
 		after, rounds := p.Server.CommandStats(t), float64(served.Load()-first)
 		stop()
 		group.Wait()
@@ -64,17 +68,20 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
 		t.Run(fmt.Sprint("runtime ", section), func(t *testing.T) {
 			t.Parallel()
-			locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+			letIn(t, func(t *testing.T, p *locktest.Place) {
 				lock := p.Lock(p.Runtime(t, holdfast.Options{}))
 				showLetIn(t, p, section, func() { locktest.Release(t, locktest.Acquire(t, lock)) })
 			})
 		})
 		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
 			t.Parallel()
-			locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+			letIn(t, func(t *testing.T, p *locktest.Place) {
+				if p.Kind.Peer == nil {
+					t.Skip("Redisson's is not at hand")
+				}
 				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
 				t.Cleanup(peer.Close)
-				lock := peer.RLock(p.Name, 1)
+				lock := p.Kind.Peer(peer, p.Name, 1)
 				showLetIn(t, p, section, func() {
 					require.NoError(t, lock.Lock(t.Context(), time.Minute))
 					require.NoError(t, lock.Unlock(t.Context()))
@@ -82,6 +89,16 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// letIn is for kinds that take turns, on servers of their own.
+func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		if !p.Kind.TakesTurns() {
+			t.Skip("processes do not take turns")
+		}
+		show(t, p)
+	})
 }
 
 func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func()) {

@@ -21,9 +21,11 @@ const fallback = time.Second + time.Second/4 + time.Millisecond
 // TestFault_WakeUpsAreLost has 32 runtimes pass a lock around while their connections for messages are killed all the time. The
 // lock never stands free for longer than the fallback while they wait.
 func TestFault_WakeUpsAreLost(t *testing.T) {
-	const runtimes = 32
-	rounds := locktest.Scaled(2_000, 320)
+	runtimes, rounds := locktest.Scaled(32, 8), locktest.Scaled(2_000, 100)
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		if p.Kind.Deaf {
+			t.Skip("its waiters listen to nothing")
+		}
 		stalls := locktest.WatchStalls(t, p)
 		stop := killSubscribers(t, p, 20*time.Millisecond)
 		r := &relay{left: rounds}

@@ -32,6 +32,9 @@ type Kind struct {
 	Deaf bool
 }
 
+// TakesTurns reports whether processes take turns by what they are told of releases.
+func (k Kind) TakesTurns() bool { return !k.Queued && !k.Deaf }
+
 // Kinds are all of them: a new kind needs one row here.
 var Kinds = []Kind{
 	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock},
@@ -112,10 +115,7 @@ func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
 		t.Run(kind.Name+"/own", func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t)
-			p := newPlace(t, kind, server.Addr())
-			p.Server = server
-			show(t, p)
+			show(t, OwnPlace(t, kind))
 		})
 	}
 }
@@ -130,6 +130,21 @@ func OnOneServer(t *testing.T, args ...string) []*Place {
 		places[i] = &Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: client, Server: server}
 	}
 	return places
+}
+
+// InTurn is OnOwnServer for what needs the whole machine: one kind after the other, and nothing beside if the test is not parallel.
+func InTurn(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, kind := range Kinds {
+		t.Run(kind.Name+"/own", func(t *testing.T) { show(t, OwnPlace(t, kind)) })
+	}
+}
+
+// OwnPlace is one kind on a Redis that the test may disturb, started with args.
+func OwnPlace(t *testing.T, k Kind, args ...string) *Place {
+	server := redistest.Start(t, args...)
+	p := newPlace(t, k, server.Addr())
+	p.Server = server
+	return p
 }
 
 func newPlace(t *testing.T, k Kind, addr string) *Place {
