@@ -35,6 +35,7 @@ func (e *Engine) run(b *batch) {
 	}
 	if bounded && !e.server.known() {
 		if err := e.askTime(b.ctx); err != nil {
+			b.lost = true
 			e.failBatch(b, err)
 			return
 		}
@@ -76,7 +77,9 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
-	if err := e.exec(ctx, pipe); err != nil {
+	err := e.exec(ctx, pipe)
+	b.lost = err != nil
+	if err != nil {
 		distrust(err, commands, open)
 	} else if clock.Cmd != nil {
 		_ = e.server.observe(clock, e.clock.Now()) // without it the old sample serves on
@@ -234,6 +237,7 @@ func (e *Engine) recoverBatch(b *batch) {
 	if value == nil {
 		return
 	}
+	b.lost = true
 	e.events.emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
 	for i := range b.calls {
 		e.post(b, i, &result{class: scripts.Unknown, err: fmt.Errorf("the Redis client panicked: %v", value), sent: b.sent})

@@ -187,8 +187,8 @@ func (g *guardian) spawn(c actor.Context) error {
 		errs = append(errs, err)
 		return pid
 	}
-	e.gateway = child("gateway", newGateway(e, gatewayLanes))
-	e.renewals = child("renewals", newGateway(e, renewalLanes))
+	e.gateway = child("gateway", newGateway(e, gatewayLanes, true))
+	e.renewals = child("renewals", newGateway(e, renewalLanes, false))
 	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}})
 	e.watchdog.self = child("watchdog", e.watchdog)
 	for i := range e.routers {

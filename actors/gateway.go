@@ -24,7 +24,8 @@ import (
 type gateway struct {
 	// fixed at construction
 	engine *Engine
-	lanes  int // batches on their way at once
+	lanes  int  // batches on their way at once
+	polite bool // after an outage renewals go first
 	jobs   chan *batch
 	group  sync.WaitGroup // of the workers
 
@@ -36,11 +37,15 @@ type gateway struct {
 	checkAt time.Duration
 	timer   Timer
 	stopped bool
+	away    bool          // what was sent last did not get through to Redis and back
+	heldTo  time.Duration // nothing is sent until then, or until the renewals have been; 0: it is
 }
 
 const (
 	batchMax   = 256 // calls in one pipeline
 	hangingMax = 4   // workers that may hang before nothing more is sent
+
+	silence = 500 * time.Millisecond // after which an answer counts as the end of an outage
 )
 
 // scriptCall is one call on its way through the gateway. The sender must not touch it after sending.
@@ -70,18 +75,22 @@ type batch struct {
 
 	// owned by the worker
 	sent    time.Duration
+	lost    bool                         // no answer came back from Redis, or nobody knows whose
 	missing map[*scripts.Script]struct{} // the server did not know them
 }
 
 type (
 	batchDone    struct{ batch *batch }
 	checkBatches struct{}
-	stopGateway  struct{ done chan struct{} }
+	// redisBack tells the watchdog that calls get through again; who asks for it is told goOn when the renewals have been answered.
+	redisBack   struct{ from *actor.PID }
+	goOn        struct{}
+	stopGateway struct{ done chan struct{} }
 )
 
-func newGateway(e *Engine, lanes int) *gateway {
+func newGateway(e *Engine, lanes int, polite bool) *gateway {
 	return &gateway{
-		engine: e, lanes: lanes, jobs: make(chan *batch, lanes+hangingMax),
+		engine: e, lanes: lanes, polite: polite, jobs: make(chan *batch, lanes+hangingMax),
 		flying: map[*batch]struct{}{}, checkAt: never,
 	}
 }
@@ -94,7 +103,10 @@ func (g *gateway) Receive(c actor.Context) {
 		g.waiting = append(g.waiting, m)
 		g.send(c)
 	case batchDone:
-		g.onDone(m.batch)
+		g.onDone(c, m.batch)
+		g.send(c)
+	case goOn:
+		g.heldTo = 0
 		g.send(c)
 	case checkBatches:
 		g.checkAt = never
@@ -128,7 +140,7 @@ func (g *gateway) hire(self *actor.PID) {
 
 // send fills batches while workers are free.
 func (g *gateway) send(c actor.Context) {
-	for g.free > 0 && len(g.waiting) > 0 {
+	for g.free > 0 && len(g.waiting) > 0 && !g.held() {
 		n := min(len(g.waiting), batchMax)
 		b := &batch{calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
 		b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
@@ -141,6 +153,9 @@ func (g *gateway) send(c actor.Context) {
 	}
 	g.arm(c)
 }
+
+// held reports whether the renewals have to go first, which are not waited for without end.
+func (g *gateway) held() bool { return g.heldTo != 0 && g.engine.clock.Now() < g.heldTo }
 
 // arm sets the timer for the earliest deadline. It is not moved later when calls are answered in time, so that a busy gateway
 // sets it once per window instead of once per batch.
@@ -186,6 +201,7 @@ func (g *gateway) check(c actor.Context) {
 				continue
 			}
 			if b.claimed[i].CompareAndSwap(false, true) {
+				g.away = true
 				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: g.engine.causes.noAnswer()})
 			}
 		}
@@ -211,7 +227,10 @@ func (g *gateway) check(c actor.Context) {
 	g.waiting = kept
 }
 
-func (g *gateway) onDone(b *batch) {
+func (g *gateway) onDone(c actor.Context, b *batch) {
+	if !g.stopped {
+		g.notice(c, b)
+	}
 	switch {
 	case g.stopped:
 	case b.given:
@@ -221,6 +240,22 @@ func (g *gateway) onDone(b *batch) {
 		delete(g.flying, b)
 		g.free++
 	}
+}
+
+// notice looks whether Redis can be reached. When it can be again, everybody who waits for a lock will ask for it at about the same
+// time; but leases that could not be renewed meanwhile are running out.
+func (g *gateway) notice(c actor.Context, b *batch) {
+	now := g.engine.clock.Now()
+	back := !b.lost && (g.away || now-b.sent >= silence)
+	if g.away = b.lost; !back {
+		return
+	}
+	message := redisBack{}
+	if g.polite {
+		message.from = c.Self()
+		g.heldTo = now + Window(g.engine.policy.Lease)
+	}
+	c.Send(g.engine.watchdog.self, message)
 }
 
 // stop ends the workers; done is closed when the last one has returned from Redis.

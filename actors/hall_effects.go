@@ -217,7 +217,7 @@ func (h *hall) listen(s *lockState, channel string) {
 	}
 	l.seats = append(l.seats, s)
 	if l.ready {
-		h.again = append(h.again, again{s, channelReady{channel}})
+		h.again = append(h.again, again{s, channelReady{channel: channel}})
 	}
 }
 

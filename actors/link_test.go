@@ -13,9 +13,11 @@ import (
 // standstill is an actor that takes messages and does nothing about them.
 type standstill struct{ messages []any }
 
-func (s *standstill) SendUserMessage(_ *actor.PID, message any) { s.messages = append(s.messages, message) }
-func (s *standstill) SendSystemMessage(*actor.PID, any)         {}
-func (s *standstill) Stop(*actor.PID)                           {}
+func (s *standstill) SendUserMessage(_ *actor.PID, message any) {
+	s.messages = append(s.messages, message)
+}
+func (s *standstill) SendSystemMessage(*actor.PID, any) {}
+func (s *standstill) Stop(*actor.PID)                   {}
 
 // While the subscriber does nothing, a flood costs it one message, and the link what it knows of each channel; nothing is missed.
 func TestLink_FloodIsOneMessage(t *testing.T) {

@@ -290,14 +290,21 @@ func (s *lockState) refuseAll(err error) {
 	}
 }
 
-func (s *lockState) onChannelReady(now time.Duration) {
-	if s.watch != unwatched {
-		s.watch = subscribed
-		s.yield.echo = false
-		if now >= s.yield.until {
-			s.wake(now, now)
-		}
+// onChannelReady tries at once, or after a reconnection at some time soon: every waiter of the process does.
+func (s *lockState) onChannelReady(now time.Duration, m channelReady) {
+	if s.watch == unwatched {
+		return
 	}
+	s.watch = subscribed
+	s.yield.echo = false
+	if now < s.yield.until {
+		return
+	}
+	at := now + s.policy.spread(m.among)
+	if s.phase == free {
+		at = min(at, max(s.retryAt, now))
+	}
+	s.wake(now, at)
 }
 
 func (s *lockState) onChannelMessage(now time.Duration, releases int) {

@@ -17,8 +17,12 @@ type (
 		request *Request
 		cause   error
 	}
-	// channelReady says that the subscription is in place: what was told before may have been missed.
-	channelReady struct{ channel string }
+	// channelReady says that the subscription is in place: what was told before may have been missed. among is how many channels
+	// were subscribed to again together.
+	channelReady struct {
+		channel string
+		among   int
+	}
 	// channelMessage says that somebody released the lock, how often since the last one.
 	channelMessage struct {
 		channel  string

@@ -150,7 +150,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 	case cancelRequest:
 		s.onCancel(now, m)
 	case channelReady:
-		s.onChannelReady(now)
+		s.onChannelReady(now, m)
 	case channelMessage:
 		s.onChannelMessage(now, m.releases)
 	case woken:

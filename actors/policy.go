@@ -58,6 +58,11 @@ func (p *Policy) backoff(failures int) time.Duration {
 	return time.Millisecond + p.Jitter(step)
 }
 
+// spread is when one of so many waiters that have reason to try again at the same instant does it: ten of them in a millisecond.
+func (p *Policy) spread(waiters int) time.Duration {
+	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
+}
+
 // haunting is how long to wait after a release of a ghost that may not be the last, and was not the first after so many: doubling,
 // so that a copy of its acquire that comes late is found after about as long again, with few releases made in vain.
 func (p *Policy) haunting(releases int) time.Duration {

@@ -82,7 +82,7 @@ func (s *subscriber) watch(c actor.Context, m watchChannel) {
 	}
 	state.waiting = append(state.waiting, m.who)
 	if state.ready {
-		c.Send(m.who, channelReady{m.channel})
+		c.Send(m.who, channelReady{channel: m.channel})
 	}
 }
 
@@ -124,11 +124,13 @@ func (s *subscriber) onNews(c actor.Context) {
 		}
 		switch {
 		case news.subscribed:
+			ready := channelReady{channel: channel}
 			if state.ready {
+				ready.among = len(s.channels)
 				again++
 			}
 			state.ready = true
-			s.tell(c, state, channelReady{channel})
+			s.tell(c, state, ready)
 		case news.dropped:
 			state.ready = false
 		case news.messages > 0 && state.ready:

@@ -321,7 +321,11 @@ func (p *player) message(verb string, a arguments) any {
 	case "cancel":
 		return p.cancel(a)
 	case "ready":
-		return channelReady{p.channel}
+		ready := channelReady{channel: p.channel}
+		if n := a.values["among"]; n != "" {
+			ready.among = p.number(n)
+		}
+		return ready
 	case "message":
 		releases := 1
 		if n := a.values["releases"]; n != "" {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,11 @@ type watchdog struct {
 	engine *Engine
 	wheel  *timerwheel.Wheel[*Grant]
 	self   *actor.PID
+
+	// owned by the actor
+	failed map[*timerwheel.Timer[*Grant]]struct{} // grants whose last renewal failed; some have ended since
+	flying int                                    // renewals without an answer
+	behind []*actor.PID                           // who waits for them
 
 	// The wheel sleeps on a timer, which stands still with the machine, up to the next grant that is due. So while it holds any it
 	// is nudged now and then: it looks at the clock, and hands over what is due after a suspension.
@@ -48,7 +54,7 @@ const slotsPerLease = 66
 const nudgeEvery = time.Second
 
 func newWatchdog(e *Engine) (*watchdog, error) {
-	w := &watchdog{engine: e}
+	w := &watchdog{engine: e, failed: map[*timerwheel.Timer[*Grant]]struct{}{}}
 	var err error
 	w.wheel, err = timerwheel.New(timerwheel.Options{
 		Width: max(e.policy.Lease/slotsPerLease, time.Millisecond), Now: e.clock.Now,
@@ -87,6 +93,7 @@ func (w *watchdog) nudgeLater() {
 
 // onNudge goes on nudging while there is anything to lose. Who keeps a grant meanwhile sees that nobody nudges, or is seen here.
 func (w *watchdog) onNudge() {
+	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*Grant], _ struct{}) bool { return !t.Value.kept.Load() })
 	w.nudging.Store(false)
 	if w.wheel.Len() > 0 {
 		w.nudgeLater()
@@ -104,14 +111,50 @@ func (w *watchdog) Receive(c actor.Context) {
 	defer w.engine.recoverIn("watchdog")
 	switch m := c.Message().(type) {
 	case grantsDue:
-		w.onDue(c, m.timers)
+		w.renewAll(c, m.timers)
+		w.wheel.Recycle(m.timers)
 	case *result:
+		w.onAnswer(c)
 		w.onRenewed(c, m)
+	case redisBack:
+		w.onBack(c, m)
 	}
 }
 
-// onDue renews the watched grants of a slot. Those that end soon are left to their lock actors, which have exact timers.
-func (w *watchdog) onDue(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
+// onBack renews at once what could not be renewed, instead of when its time has come. Who has sent the news is told to go on when
+// every renewal has been answered.
+func (w *watchdog) onBack(c actor.Context, m redisBack) {
+	var due []*timerwheel.Timer[*Grant]
+	for t := range w.failed {
+		if w.wheel.Cancel(t) { // else it is on its way already
+			due = append(due, t)
+		}
+	}
+	clear(w.failed)
+	w.renewAll(c, due)
+	switch {
+	case m.from == nil:
+	case w.flying > 0:
+		w.behind = append(w.behind, m.from)
+	default:
+		c.Send(m.from, goOn{})
+	}
+}
+
+// onAnswer counts a renewal as answered.
+func (w *watchdog) onAnswer(c actor.Context) {
+	if w.flying--; w.flying > 0 {
+		return
+	}
+	for _, pid := range w.behind {
+		c.Send(pid, goOn{})
+	}
+	w.behind = nil
+}
+
+// renewAll renews the watched ones among grants that are due. Those that end soon are left to their lock actors, which have exact
+// timers.
+func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 	now := w.engine.clock.Now()
 	var batch *renewal
 	var bound time.Duration
@@ -148,7 +191,6 @@ func (w *watchdog) onDue(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 		bound = min(bound, deadline)
 	}
 	flush()
-	w.wheel.Recycle(timers)
 }
 
 // renew sends one script. It runs no later than the earliest of the old deadlines: after that the grant counts as lost.
@@ -157,7 +199,9 @@ func (w *watchdog) renew(c actor.Context, r *renewal, deadline time.Duration) {
 	r.grants = make([]string, len(r.timers))
 	for i, t := range r.timers {
 		raws[i], r.grants[i] = t.Value.address.Raw, t.Value.id
+		delete(w.failed, t)
 	}
+	w.flying++
 	c.Send(w.engine.renewals, &scriptCall{
 		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
 	})
@@ -211,6 +255,7 @@ func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
 		c.Send(g.lock, grantDue{g})
 		if left > 0 {
 			kept = append(kept, t)
+			w.failed[t] = struct{}{}
 		}
 	}
 	pause := min(w.engine.policy.Lease/30, time.Second)

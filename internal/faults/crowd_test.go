@@ -27,7 +27,7 @@ import (
 const crowdVar = "HOLDFAST_CROWD"
 
 func init() {
-	childproc.Register("crowd", func() { inChild(crowd) })
+	childproc.Register("crowd", func() { inChild(contend) })
 	childproc.Register("spinner", func() { inChild(spin) })
 }
 
@@ -106,9 +106,9 @@ func lockOf(rt *holdfast.Runtime, kind, name string) *holdfast.Lock {
 	return locktest.Kinds[i].Lock(rt, name)
 }
 
-// crowd has all its goroutines take the lock until ctx ends. It tells for how long each of them waited each time; a wait that ctx
+// contend has all its goroutines take the lock until ctx ends. It tells for how long each of them waited each time; a wait that ctx
 // ended counts too.
-func crowd(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
+func contend(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
 	waits = make([][]time.Duration, order.Goroutines)
 	err = withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
 		lock := lockOf(rt, order.Kind, order.Name)

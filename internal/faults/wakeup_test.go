@@ -49,6 +49,36 @@ func TestFault_WakeUpsAreLost(t *testing.T) {
 	})
 }
 
+// TestFault_ReleaseBetweenSubscriptions has the only waiter lose its connection right before the release. That it is subscribed again
+// makes it try, long before it would by itself.
+func TestFault_ReleaseBetweenSubscriptions(t *testing.T) {
+	rounds := locktest.Scaled(100, 10)
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		if p.Kind.Deaf {
+			t.Skip("its waiters listen to nothing")
+		}
+		holder, waiter := p.Lock(p.Runtime(t, holdfast.Options{})), p.Lock(p.Runtime(t, holdfast.Options{}))
+		var waits []time.Duration
+		for range rounds {
+			lease := locktest.Acquire(t, holder)
+			pending := waiter.AcquireAsync(t.Context())
+			locktest.Await(t, "a subscription", func() bool {
+				return p.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Val() > 0
+			})
+			start := time.Now()
+			locktest.Release(t, lease)
+			next, err := pending.Lease()
+			require.NoError(t, err)
+			waits = append(waits, time.Since(start))
+			locktest.Release(t, next)
+		}
+		slices.Sort(waits)
+		t.Logf("waited %v mostly, %v at most", waits[rounds/2], waits[rounds-1])
+		assert.Less(t, waits[rounds/2], fallback/4, "not by asking now and then")
+		assert.Less(t, waits[rounds-1], 2*fallback)
+	})
+}
+
 // relay is a lock that many want, as often as there are rounds left. It notes for how long the lock was free before each grant:
 // somebody waits from the begin to the end.
 type relay struct {
