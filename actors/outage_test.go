@@ -23,12 +23,12 @@ func (n *notes) Self() *actor.PID               { return nil }
 func (n *notes) Send(_ *actor.PID, message any) { n.sent = append(n.sent, message) }
 
 func newOutage(t *testing.T) (*Engine, *notes) {
-	e := &Engine{events: newEvents(slog.New(slog.DiscardHandler), nil), clock: NewSystemClock(), policy: Policy{Lease: 30 * time.Second}.withTimes(), renewBatch: 100}
+	e := &Engine{ctx: t.Context(), events: newEvents(slog.New(slog.DiscardHandler), nil), clock: NewSystemClock(), policy: Policy{Lease: 30 * time.Second}.withTimes(), renewBatch: 100}
 	e.policy.Jitter = func(time.Duration) time.Duration { return 0 }
 	var err error
 	e.watchdog, err = newWatchdog(e)
 	require.NoError(t, err)
-	t.Cleanup(func() { e.watchdog.stop(); e.events.wait() })
+	t.Cleanup(func() { e.watchdog.stop(); _ = e.events.finish(e.clock, time.Second) })
 	return e, &notes{}
 }
 

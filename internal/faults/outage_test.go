@@ -38,21 +38,21 @@ func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
 		t.Run(kind.Name+"/stopped", func(t *testing.T) {
 			t.Parallel()
-			s := newStorm(t, locktest.OwnPlace(t, kind))
+			s := newRush(t, locktest.OwnPlace(t, kind))
 			s.pass(t, s.place.Server.Pause, s.place.Server.Resume)
 			s.judge(t, 5*256)
 		})
 		t.Run(kind.Name+"/cut off", func(t *testing.T) {
 			t.Parallel()
-			s := newStorm(t, locktest.OwnPlace(t, kind))
+			s := newRush(t, locktest.OwnPlace(t, kind))
 			s.pass(t, func() { s.proxy.Refuse(true); s.proxy.Cut() }, s.proxy.Heal)
 			s.judge(t, 256)
 		})
 	}
 }
 
-// storm is a process in an outage.
-type storm struct {
+// rush is a process in an outage.
+type rush struct {
 	place         *locktest.Place
 	proxy         *faultproxy.Proxy
 	rt            *holdfast.Runtime
@@ -74,8 +74,8 @@ type scriptSeen struct {
 	renew bool
 }
 
-func newStorm(t *testing.T, p *locktest.Place) *storm {
-	s := &storm{place: p, held: locktest.Scaled(1_000, 200), waiters: locktest.Scaled(2_000, 400)}
+func newRush(t *testing.T, p *locktest.Place) *rush {
+	s := &rush{place: p, held: locktest.Scaled(1_000, 200), waiters: locktest.Scaled(2_000, 400)}
 	s.rt, s.proxy = p.Proxied(t, holdfast.Options{Lease: outageLease, OnEvent: s.events.Record})
 	other := p.Runtime(t, holdfast.Options{Lease: time.Minute})
 	s.acquireAll(t, other, "other", s.waiters)
@@ -90,11 +90,11 @@ func newStorm(t *testing.T, p *locktest.Place) *storm {
 	return s
 }
 
-func (s *storm) lock(rt *holdfast.Runtime, whose string, i int) *holdfast.Lock {
+func (s *rush) lock(rt *holdfast.Runtime, whose string, i int) *holdfast.Lock {
 	return s.place.Kind.Lock(rt, s.place.Name+" "+whose+" "+strconv.Itoa(i))
 }
 
-func (s *storm) acquireAll(t *testing.T, rt *holdfast.Runtime, whose string, n int) []*holdfast.Lease {
+func (s *rush) acquireAll(t *testing.T, rt *holdfast.Runtime, whose string, n int) []*holdfast.Lease {
 	leases := make([]*holdfast.Lease, n)
 	var group sync.WaitGroup
 	for i := range leases {
@@ -108,7 +108,7 @@ func (s *storm) acquireAll(t *testing.T, rt *holdfast.Runtime, whose string, n i
 }
 
 // monitor notes the scripts that the server is sent.
-func (s *storm) monitor(t *testing.T) {
+func (s *rush) monitor(t *testing.T) {
 	conn, err := net.Dial("tcp", s.place.Addr)
 	require.NoError(t, err)
 	_, err = io.WriteString(conn, "MONITOR\r\n")
@@ -136,7 +136,7 @@ func (s *storm) monitor(t *testing.T) {
 var aScript = regexp.MustCompile(`^\+([0-9.]+) \[[^\]]*\] "evalsha" .*? (own|other) \d+`)
 
 // pass is the outage, with the instant in its middle at which the leases are to be renewed.
-func (s *storm) pass(t *testing.T, begin, end func()) {
+func (s *rush) pass(t *testing.T, begin, end func()) {
 	<-time.After(time.Until(s.begun.Add(outageLease/3 - outageFor/2)))
 	before := s.proxy.Accepted()
 	begin()
@@ -157,7 +157,7 @@ func (s *storm) pass(t *testing.T, begin, end func()) {
 }
 
 // judge looks at what came to the server after the end. inFlight is how many attempts may have been on their way.
-func (s *storm) judge(t *testing.T, inFlight int) {
+func (s *rush) judge(t *testing.T, inFlight int) {
 	for _, lease := range s.leases {
 		assert.True(t, lease.Valid())
 	}
