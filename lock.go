@@ -131,7 +131,8 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 
 // ForceRelease frees the lock whoever holds it, here or elsewhere, and wakes the waiters; true if it was held. A holder of this
 // runtime is told at once, others within a third of their lease. It is not repeated when its outcome is unknown: the error then
-// says so, and the lock may be free or not.
+// says so, and the lock may be free or not. It is not executed after ctx's deadline, but when ctx is cancelled it may still be on
+// its way, for two seconds at most, and then hits whoever holds the lock by that time.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", actors.Quoted(l.address.Name), l.bad)

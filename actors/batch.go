@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	loads := e.loads(b, pipe)
 	for _, i := range open {
 		if call := b.calls[i]; call.Bounded() {
-			call.SetNotAfter(e.server.at(call.deadline))
+			call.SetNotAfter(e.server.at(cmp.Or(call.notAfter, call.deadline)))
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}

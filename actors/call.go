@@ -204,6 +204,9 @@ func (e *Engine) ForceRelease(ctx context.Context, a *Address) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if deadline, ok := ctx.Deadline(); ok {
+		r.deadline = e.clock.Now() + time.Until(deadline)
+	}
 	err = e.wait(ctx, r, false)
 	return r.held, err
 }

@@ -52,6 +52,7 @@ const (
 type scriptCall struct {
 	scripts.Call
 	deadline time.Duration // without an answer by then its outcome is unknown
+	notAfter time.Duration // when it must not be executed any more; 0: at the deadline
 	from     *actor.PID    // gets a *result
 	tag      any           // whatever the sender needs to know it again
 }

@@ -209,7 +209,7 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	case callForceRelease:
 		script = kind.ForceRelease(site, raw)
 	}
-	c.Send(l.engine.gateway, &scriptCall{Call: script, deadline: call.deadline, from: c.Self(), tag: call})
+	c.Send(l.engine.gateway, &scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call})
 }
 
 // read turns a raw result into what the step understands.

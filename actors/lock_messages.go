@@ -91,8 +91,10 @@ type lockCall struct {
 	standing bool          // of an acquire: it should stand there already
 	heir     *trial        // of a release: our first contender in Redis' queue
 	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
+	notAfter time.Duration // they do not run later than this, if it is earlier; 0: it is not
 	request  *Request      // of a side call: who asked
 	target   *Grant        // of a force-release: the grant when it was asked
+	again    bool          // of a side call: it came too late once
 }
 
 type callKind uint8

@@ -15,6 +15,9 @@ func (s *lockState) onSide(now time.Duration, r *Request) {
 	c := &lockCall{do: callInspect, address: r.address, deadline: now + Window(s.policy.Lease), request: r}
 	if r.do == opForceRelease {
 		c.do, c.target = callForceRelease, s.grant
+		if r.deadline > 0 { // who gave it up does not expect it to hit the next holder
+			c.notAfter = min(c.deadline, r.deadline)
+		}
 	}
 	s.sideCall(c)
 }
@@ -31,7 +34,12 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	}
 	s.sides = slices.Delete(s.sides, i, i+1)
 	r := m.call.request
+	_, late := scripts.LateBy(m.err)
 	switch {
+	case late && !m.call.again && now < m.call.deadline: // it was not executed, and the server's clock is known better now
+		again := *m.call
+		again.again = true
+		s.sideCall(&again)
 	case m.class == scripts.Unknown && m.call.do == callForceRelease:
 		s.fail(r, fmt.Errorf("outcome unknown, the lock may be free or not: %w", m.err))
 	case m.class != scripts.Done:

@@ -17,14 +17,15 @@ import (
 // The lock actor owns it from the send to the answer.
 type Request struct {
 	// set by the requester
-	do      operation
-	address *Address
-	owner   protocol.Owner // explicit owner of an acquire
-	lease   time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
-	try     bool
-	backoff protocol.Backoff // of an acquire that spins
-	bounded bool             // somebody will ask who held the lock
-	hold    *Hold            // of an acquire: to be filled; of release and extend: which one
+	do       operation
+	address  *Address
+	owner    protocol.Owner // explicit owner of an acquire
+	lease    time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
+	try      bool
+	backoff  protocol.Backoff // of an acquire that spins
+	bounded  bool             // somebody will ask who held the lock
+	deadline time.Duration    // of a force-release: it must not be executed later; 0: its own time is all
+	hold     *Hold            // of an acquire: to be filled; of release and extend: which one
 
 	// of an operation that counts
 	count  *scripts.CountOp

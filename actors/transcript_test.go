@@ -421,6 +421,9 @@ func (p *player) ask(verb string, a arguments) any {
 	if do == opRelease && r.hold != nil && !a.has("claimed") {
 		require.True(p.t, r.hold.claim(), "%s: the hold has ended", p.line)
 	}
+	if deadline := a.values["deadline"]; deadline != "" {
+		r.deadline = p.duration(deadline)
+	}
 	if do == opExtend {
 		r.lease = p.duration(a.word(1))
 	}
@@ -571,6 +574,9 @@ func (p *player) printCall(c *lockCall) {
 	}
 	if c.alone != "" {
 		text += " alone=" + c.alone
+	}
+	if c.notAfter != 0 {
+		text += fmt.Sprintf(" not-after=%v", c.notAfter)
 	}
 	p.writef("%s deadline=%v", text, c.deadline)
 }
