@@ -34,7 +34,6 @@ type cutOff struct {
 	cutAt     time.Time
 	next      chan time.Time // when somebody else was granted the lock; nil: nobody waits
 
-	cut      bool
 	deadline time.Time // the last that was seen
 	doneAt   time.Time
 	goneAt   time.Time // when the answer came that the grant is not in Redis any more

@@ -123,8 +123,8 @@ func busy(t *testing.T, p *locktest.Place) func() {
 }
 
 func replica(t *testing.T, p *locktest.Place) func() {
-	require.NoError(t, p.Redis.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
-	return func() { assert.NoError(t, p.Redis.SlaveOf(context.Background(), "no", "one").Err()) }
+	require.NoError(t, p.Redis.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	return func() { assert.NoError(t, p.Redis.ReplicaOf(context.Background(), "no", "one").Err()) }
 }
 
 func orphan(t *testing.T, p *locktest.Place) func() {
