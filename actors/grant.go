@@ -27,6 +27,7 @@ type Grant struct {
 	token   int64          // of the present holder
 	longest time.Duration  // the longest lease that Redis was asked for
 	lent    bool           // a grant beside this one has its number
+	lasting bool           // one beside it may keep the key in Redis for longer
 
 	// deadline is the instant from which the lease counts as lost, 0 once the grant is over. Whoever moves it does so by
 	// compare-and-swap from what it saw, so a late renewal cannot revive a grant that has ended.

@@ -33,8 +33,8 @@ type hall struct {
 	closing   bool
 	retiring  bool
 	again     []again // steps that follow from the one at hand
-	atHand    *lockState
-	holding   int // seats with a grant
+	atHand    again   // the one that is running
+	holding   int     // seats with a grant
 	effects   []effect
 }
 
@@ -116,7 +116,7 @@ func (h *hall) receive(now time.Duration, message any) {
 func (h *hall) onRequest(now time.Duration, r *Request) {
 	switch r.do {
 	case opAcquire:
-		h.onAcquire(now, r)
+		h.admit(now, r, false)
 	case opRelease, opExtend:
 		r.home = h.homeOf(r)
 		h.pass(now, r.home, r)
@@ -254,9 +254,13 @@ func (h *hall) setAlarm() {
 
 // distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
 func (h *hall) distrust(now time.Duration) []effect {
-	if s := h.atHand; s != nil {
+	if s := h.atHand.seat; s != nil {
+		if r, ok := h.atHand.message.(*Request); ok { // it was on its way from one seat to another
+			s.forget(r)
+			h.answer(r, r.because(errPanicked))
+		}
 		h.absorb(now, s, s.distrust(now))
-		h.atHand = nil
+		h.atHand = again{}
 		h.count(s)
 	}
 	h.alarmAt = min(h.alarmAt, now+h.policy.backoff(1))
@@ -296,6 +300,9 @@ func (h *hall) requesters() []*actor.PID {
 // forget takes out a request that was answered by somebody else.
 func (h *hall) forget(r *Request) {
 	h.leave(r)
+	if h.atHand.message == r {
+		h.atHand.message = nil
+	}
 	h.effects = slices.DeleteFunc(h.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
 	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
 	if r.home != nil {

@@ -12,7 +12,7 @@ import (
 // pass has a seat take a message, and all that follows from it.
 func (h *hall) pass(now time.Duration, s *lockState, message any) {
 	h.again = append(h.again, again{s, message})
-	if h.atHand == nil { // else follow is running
+	if h.atHand.seat == nil { // else follow is running
 		h.follow(now)
 	}
 }
@@ -21,15 +21,18 @@ func (h *hall) follow(now time.Duration) {
 	for len(h.again) > 0 {
 		next := h.again[0]
 		h.again = h.again[1:]
-		h.take(now, next.seat, next.message)
+		h.take(now, next)
 	}
 }
 
-func (h *hall) take(now time.Duration, s *lockState, message any) {
-	h.atHand = s
+func (h *hall) take(now time.Duration, next again) {
+	s, message := next.seat, next.message
+	h.atHand = next
 	h.absorb(now, s, s.step(now, message))
-	h.atHand = nil
-	h.count(s)
+	h.atHand = again{}
+	if h.count(s) && s.phase == held {
+		h.depose(s)
+	}
 	if done, ok := message.(*callDone); ok && done.inherits {
 		h.inherit(done)
 	}
@@ -41,11 +44,23 @@ func (h *hall) take(now time.Duration, s *lockState, message any) {
 	}
 }
 
-// count keeps the number of seats with a grant.
-func (h *hall) count(s *lockState) {
-	if s.seat != nil && s.seat.counted != (s.grant != nil) {
-		s.seat.counted = !s.seat.counted
-		h.holding += map[bool]int{true: 1, false: -1}[s.seat.counted]
+// count keeps the number of seats with a grant. It reports that this one has got one.
+func (h *hall) count(s *lockState) bool {
+	if s.seat == nil || s.seat.counted == (s.grant != nil) {
+		return false
+	}
+	s.seat.counted = !s.seat.counted
+	h.holding += map[bool]int{true: 1, false: -1}[s.seat.counted]
+	return s.seat.counted
+}
+
+// depose ends grants that Redis cannot have any more, because it has granted s, and one of both would be alone.
+func (h *hall) depose(s *lockState) {
+	for other := h.first; other != nil; other = other.next {
+		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].owner)
+		if other != s.seat && other.phase == held && !beside {
+			h.again = append(h.again, again{&other.lockState, grantGone{grant: other.grant}})
+		}
 	}
 }
 
@@ -74,6 +89,8 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 			h.guard(e.pid)
 		case doUnguard:
 			h.unguard(e.pid)
+		case doReseat:
+			h.admit(now, e.request, true)
 		case doStop, doStay:
 		default:
 			h.effects = append(h.effects, *e)
@@ -89,7 +106,7 @@ func (h *hall) onCall(s *lockState, call *lockCall) {
 		call.heir = h.heir(s)
 	case call.do == callAcquire && s.queue.len > 0:
 		if alone := h.above(s.queue.front()); alone != nil {
-			call.alone = alone.grant.id
+			call.alone, alone.grant.lasting = alone.grant.id, true
 			alone.turn.spent = true // nobody may follow the owner while it shares
 		}
 	}
@@ -125,7 +142,7 @@ func (h *hall) onAnswer(now time.Duration, s *lockState, r *Request) {
 		for _, g := range r.targets {
 			h.again = append(h.again, again{g.home, grantGone{grant: g, reason: "force-released"}})
 		}
-	case r.do == opAcquire && r.err == nil && !r.owner.IsZero() && r.address.Kind.Owned:
+	case r.do == opAcquire && r.err == nil && r.address.Kind.Owned && s.heldBy(r.owner):
 		h.gather(s, r)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // contendersMax is how many grants that may be held beside one another a process asks for at a time.
 const contendersMax = 16
 
-func (h *hall) onAcquire(now time.Duration, r *Request) {
+// admit takes a request, or takes one back that has been here before: that one counts among those who wait already.
+func (h *hall) admit(now time.Duration, r *Request, before bool) {
 	if err := h.objection(r); err != nil {
 		h.answer(r, err)
 		return
@@ -26,7 +27,7 @@ func (h *hall) onAcquire(now time.Duration, r *Request) {
 		return
 	}
 	switch waiting := h.waiting(); {
-	case waiting >= h.policy.MaxWaiters:
+	case waiting >= h.policy.MaxWaiters && !before:
 		h.answer(r, r.because(tooMany(waiting)))
 	case r.try && !h.open(now, r):
 		h.answer(r, h.busyError(now, r))

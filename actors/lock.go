@@ -41,21 +41,22 @@ type lockActor struct {
 }
 
 func newLockActor(e *Engine, router *actor.PID, s *slot) *lockActor {
-	l := &lockActor{engine: e, router: router, slot: s}
-	if s.address.Kind.Many() {
-		many := &hall{}
-		many.init(&e.policy, s.address)
-		l.state = many
-		return l
-	}
-	one := &lockState{}
 	policy := &e.policy
 	if s.address.Kind.Spins {
 		policy = &e.spinning
 	}
-	one.init(policy, s.address)
-	l.state = one
-	return l
+	return &lockActor{engine: e, router: router, slot: s, state: newStepper(policy, s.address)}
+}
+
+func newStepper(policy *Policy, address *Address) stepper {
+	if address.Kind.Many() {
+		many := &hall{}
+		many.init(policy, address)
+		return many
+	}
+	one := &lockState{}
+	one.init(policy, address)
+	return one
 }
 
 var effectBuffers = sync.Pool{New: func() any { return new([]effect) }}

@@ -96,7 +96,7 @@ func (s *lockState) attemptAgain(now time.Duration) {
 func (s *lockState) abandonTrial(now time.Duration) {
 	if s.trial.stale > 0 || s.trial.standing {
 		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease)
-		s.ghosts[len(s.ghosts)-1].standing = s.trial.standing
+		s.ghosts[len(s.ghosts)-1].lasting = s.trial.standing
 	}
 	s.trial, s.phase = trial{}, free
 }

@@ -19,7 +19,7 @@ type ghost struct {
 	inflight bool
 	releases int  // that were done before stale
 	failures int  // of releases
-	standing bool // it may stand in Redis' queue, where no lease ends it
+	lasting  bool // no lease ends it: it may stand in Redis' queue, or what its owner holds beside it keeps the key
 }
 
 // haunt has a grant released from an instant on.
@@ -53,7 +53,7 @@ func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
 	g := &s.ghosts[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until && (!g.standing || s.closing), m.class == scripts.Done && m.sent >= g.stale:
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.closing), m.class == scripts.Done && m.sent >= g.stale:
 		s.ghosts = slices.Delete(s.ghosts, i, i+1)
 	case m.class == scripts.Done:
 		g.next = min(g.stale, now+s.policy.haunting(g.releases))

@@ -60,10 +60,14 @@ func (s *lockState) endExtension(now time.Duration) {
 	waiting := s.extension.waiting
 	s.extension = extension{}
 	for _, r := range waiting {
-		if r.do == opAcquire {
-			s.onAcquire(now, r)
-		} else {
+		switch {
+		case r.do != opAcquire:
 			s.fail(r, endOf(r.hold))
+		case s.seat != nil:
+			s.unbindMoved(r)
+			s.emit(effect{do: doReseat, request: r})
+		default:
+			s.onAcquire(now, r)
 		}
 	}
 }

@@ -138,6 +138,7 @@ const (
 	doGuard                      // watch the actor pid
 	doUnguard                    // and no more
 	doEmit                       // report event
+	doReseat                     // to its hall: request needs another seat
 	doStop                       // stop this actor: nothing is left
 	doStay                       // tell the router that this actor is in use
 )

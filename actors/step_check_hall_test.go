@@ -8,7 +8,7 @@ import (
 
 // checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
 func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error {
-	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkGuards(h), c.checkListeners(h), c.checkHallAlarm(h)}
+	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkHallAlarm(h)}
 	places := map[*Request]int{}
 	for r := h.queue.head; r != nil; r = r.next {
 		places[r]++
@@ -22,7 +22,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 	h.each(func(s *lockState) {
 		view := c.view(h, s)
 		view.places(places)
-		if err := view.check(now); err != nil {
+		if err := view.check(0); err != nil { // a seat looks at its deadline when it has its next step
 			errs = append(errs, fmt.Errorf("seat %d: %w", seats, err))
 		}
 		if s == &h.desk {
@@ -36,8 +36,11 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 		}
 	})
 	errs = append(errs, c.checkOpen(places))
+	if panicked {
+		return errors.Join(errs...) // the next step goes on
+	}
+	errs = append(errs, c.checkGuards(h), c.checkListeners(h))
 	switch {
-	case panicked: // the next step goes on
 	case seats != h.seats, holding != h.holding:
 		errs = append(errs, fmt.Errorf("%d seats, %d with a grant; counted %d and %d", seats, holding, h.seats, h.holding))
 	case len(h.again) > 0:

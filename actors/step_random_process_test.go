@@ -13,7 +13,7 @@ import (
 type proc struct {
 	w       *world
 	name    string
-	state   *lockState
+	state   stepper
 	checker *stepChecker
 	policy  Policy
 
@@ -22,6 +22,7 @@ type proc struct {
 	lag        time.Duration // messages take that much longer to come here
 	clock      time.Duration // how wrong it is about the server's clock
 	subscribed bool
+	channel    string
 	pausedTo   time.Duration
 	timers     map[*Grant]int // the watchdog's, likewise
 	dead       map[string]bool
@@ -46,8 +47,7 @@ func newProc(w *world, name string, policy Policy) *proc {
 	policy.Jitter = w.upTo
 	policy.ServerTime = func(now time.Duration) time.Duration { return time.Hour + p.clock + now }
 	p.policy = policy.withTimes()
-	p.state = &lockState{}
-	p.state.init(&p.policy, &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"})
+	p.state = newStepper(&p.policy, &Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 	return p
 }
@@ -105,7 +105,7 @@ func (p *proc) carryOut(e *effect) {
 		w.logf("%s  call %s %s lease=%v deadline=%v", p.name, e.call.do.word(), e.call.grant, e.call.lease, e.call.deadline)
 		p.call(e.call, func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
 	case doAnswer:
-		w.logf("%s  answer %v: %v", p.name, e.request.do, e.request.err)
+		w.logf("%s  answer %v %p: %v", p.name, e.request.do, e.request, e.request.err)
 		p.answer(e.request, e.request.err)
 	case doKeep:
 		p.keep(e.grant)
@@ -113,6 +113,7 @@ func (p *proc) carryOut(e *effect) {
 		p.timers[e.grant]++
 		e.grant.kept.Store(false)
 	case doWatch, doUnwatch:
+		p.channel = e.channel
 		p.watch(e.do == doWatch)
 	case doAlarm:
 		p.setAlarm(e.at)
@@ -161,7 +162,7 @@ func (p *proc) watch(on bool) {
 			p.subscribed = on
 		}
 		if on && number == p.watches {
-			p.post(p.w.upTo(time.Millisecond), channelReady{})
+			p.post(p.w.upTo(time.Millisecond), channelReady{p.channel})
 		}
 	})
 }
@@ -191,7 +192,7 @@ func describe(message any) string {
 	text := fmt.Sprintf("%T", message)
 	switch m := message.(type) {
 	case *Request:
-		text = fmt.Sprintf("%v %p lease=%v try=%v owner=%v", m.do, m, m.lease, m.try, m.owner)
+		text = fmt.Sprintf("%v %v %p lease=%v try=%v owner=%v by=%v", m.do, m.address.Kind.Name, m, m.lease, m.try, m.owner, m.requester)
 	case cancelRequest:
 		text = fmt.Sprintf("cancel %v %p", m.request.do, m.request)
 	case *callDone:
@@ -232,7 +233,7 @@ func (p *proc) due(g *Grant) {
 	case !g.watched || deadline <= now:
 		p.post(0, grantDue{g})
 	default:
-		renewal := &lockCall{do: callExtend, grant: g.id, lease: g.lease, deadline: min(deadline, now+Window(g.lease))}
+		renewal := &lockCall{do: callExtend, address: g.address, grant: g.id, lease: g.lease, deadline: min(deadline, now+Window(g.lease))}
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/scripts"
@@ -61,73 +62,117 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 
 // execute is what the scripts do.
 func (w *world) execute(c *lockCall) callDone {
-	if w.holder != "" && w.now >= w.expires {
-		w.holder = ""
-	}
 	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect
 	if bounded && w.now > c.deadline {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
 	done := callDone{class: scripts.Done}
-	mine := w.holder == c.grant
-	switch c.do {
-	case callAcquire:
-		if done.acquired.Granted = w.holder == "" || mine; done.acquired.Granted {
-			w.take(c)
-		} else {
-			done.acquired.TTL = w.expires - w.now
-		}
-	case callPass:
-		if done.held = mine || w.holder == c.from; done.held {
-			w.take(c)
-		}
-	case callExtend:
-		if done.held = mine; mine {
-			w.take(c)
-		}
-	case callForceRelease:
-		if done.held = w.holder != ""; done.held {
-			w.removed[w.holder] = true
-			w.holder = ""
-			done.receivers = w.publish()
-		}
-	case callRelease, callGhost:
-		if done.held = mine; mine {
-			w.holder = ""
-			done.receivers = w.publish()
-		}
+	w.key.execute(w, c, &done)
+	if w.trace != nil {
+		w.logf("Redis %s %s: %v, has %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.key)
 	}
-	w.logf("Redis %s %s: %v, has %q until %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.holder, w.expires)
 	return done
 }
-
-func (w *world) take(c *lockCall) { w.holder, w.expires = c.grant, w.now+c.lease }
 
 func (w *world) publish() (receivers int) {
 	for _, p := range w.procs {
 		if p.subscribed {
 			receivers++
 			if w.calm || !w.chance(10) {
-				p.post(p.lag+w.upTo(2*w.way), channelMessage{releases: 1})
+				p.post(p.lag+w.upTo(2*w.way), channelMessage{p.channel, 1})
 			}
 		}
 	}
 	return receivers
 }
 
-// peer is a process of another make: it takes the lock now and then, and may die with it.
-func (w *world) peer() {
-	if w.holder == "" || w.now >= w.expires {
-		w.holder, w.expires = "peer", w.now+w.upTo(modelLease)
+// key is the model of the lock's key in Redis.
+type key interface {
+	fmt.Stringer
+	execute(w *world, c *lockCall, done *callDone)
+	has(w *world, id string) bool // this grant holds the lock
+	fields(w *world) []string     // what is in it, of us
+	remove(w *world)              // somebody deletes it
+	peer(w *world)                // a process of another make takes it now and then, and may die with it
+}
+
+// plainKey is the key of a lock with one holder.
+type plainKey struct {
+	holder  string // "" when it is free
+	expires time.Duration
+}
+
+func (k *plainKey) String() string { return fmt.Sprintf("%q until %v", k.holder, k.expires) }
+
+func (k *plainKey) free(w *world) bool { return k.holder == "" || w.now >= k.expires }
+
+func (k *plainKey) has(w *world, id string) bool { return k.holder == id && !k.free(w) }
+
+func (k *plainKey) fields(w *world) []string {
+	if k.free(w) || k.holder == "peer" {
+		return nil
+	}
+	return []string{k.holder}
+}
+
+func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
+	if k.free(w) {
+		k.holder = ""
+	}
+	mine := k.holder == c.grant
+	switch c.do {
+	case callAcquire:
+		if done.acquired.Granted = k.holder == "" || mine; done.acquired.Granted {
+			k.take(w, c)
+		} else {
+			done.acquired.TTL = k.expires - w.now
+		}
+	case callPass:
+		if done.held = mine || k.holder == c.from; done.held {
+			k.take(w, c)
+		}
+	case callExtend:
+		if done.held = mine; mine {
+			k.take(w, c)
+		}
+	case callForceRelease:
+		if done.held = k.holder != ""; done.held {
+			w.removed[k.holder] = true
+			k.holder = ""
+			done.receivers = w.publish()
+		}
+	case callRelease, callGhost:
+		if done.held = mine; mine {
+			k.holder = ""
+			done.receivers = w.publish()
+		}
+	}
+}
+
+func (k *plainKey) take(w *world, c *lockCall) { k.holder, k.expires = c.grant, w.now+c.lease }
+
+func (k *plainKey) peer(w *world) {
+	if k.free(w) {
+		k.holder, k.expires = "peer", w.now+w.upTo(modelLease)
 		if w.chance(70) {
 			w.after(w.upTo(20*time.Millisecond), func() {
-				if w.holder == "peer" {
-					w.holder = ""
+				if k.holder == "peer" {
+					k.holder = ""
 					w.publish()
 				}
 			})
 		}
 	}
+}
+
+func (k *plainKey) remove(w *world) {
+	w.removed[k.holder] = true
+	k.holder = ""
+}
+
+// peer lets another process take part as long as users come.
+func (w *world) peer() {
+	w.key.peer(w)
 	if !w.calm {
 		w.after(w.upTo(50*time.Millisecond), w.peer)
 	}
@@ -135,9 +180,8 @@ func (w *world) peer() {
 
 // remove deletes the key, whoever has it.
 func (w *world) remove() {
-	w.logf("the key of %q is deleted", w.holder)
-	w.removed[w.holder] = true
-	w.holder = ""
+	w.logf("the key of %v is deleted", w.key)
+	w.key.remove(w)
 	if !w.calm {
 		w.after(w.upTo(modelUse/2), w.remove)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 var (
@@ -26,6 +28,12 @@ var (
 // And when the users have gone and the network is well: every request was answered, the key is free, and all actors retire or have
 // closed.
 func TestStep_RandomModel(t *testing.T) {
+	runSeeds(t, func(seed uint64) *world {
+		return newWorld(seed, &plainKey{}, scripts.Lock)
+	})
+}
+
+func runSeeds(t *testing.T, newWorld func(seed uint64) *world) {
 	if *oneSeed != 0 {
 		w := newWorld(*oneSeed)
 		w.trace = func(line string) { t.Log(line) }
@@ -40,7 +48,7 @@ func TestStep_RandomModel(t *testing.T) {
 	}
 	for seed := uint64(1); seed <= count; seed++ {
 		if err := newWorld(seed).run(); err != nil {
-			t.Fatalf("%v\nsee more with: go test ./actors -run RandomModel -seed %d", err, seed)
+			t.Fatalf("%v\nsee more with: go test ./actors -run %s -seed %d", err, t.Name(), seed)
 		}
 	}
 }
@@ -66,8 +74,8 @@ type world struct {
 	trace  func(string)
 	err    error
 
-	holder  string          // field of the key, "" when it is free
-	expires time.Duration   // of the key
+	kinds   []*scripts.Kind // that users ask for
+	key     key
 	excused bool            // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
 	removed map[string]bool // grants whose key somebody deleted: nobody can know
 	procs   []*proc
@@ -94,8 +102,10 @@ func (h *eventHeap) Pop() any {
 	return last
 }
 
-func newWorld(seed uint64) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}, way: time.Millisecond}
+func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
+	w := &world{
+		random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}, way: time.Millisecond, key: key, kinds: kinds,
+	}
 	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
 	w.panics = []int{0, 0, 0, 0, 5}[w.random.IntN(5)]
 	count := 2 + w.random.IntN(3)
@@ -177,8 +187,8 @@ func (w *world) checkHolders() {
 	for _, p := range w.procs {
 		p.holds = slices.DeleteFunc(p.holds, func(h *Hold) bool { return h.state.Load() != holdOpen })
 		for _, h := range p.holds {
-			if h.Valid(w.now) && (w.holder != h.grant.id || w.now >= w.expires) && !w.removed[h.grant.id] {
-				w.failf("%s believes to hold %s until %v, but Redis has %q until %v", p.name, h.grant.id, h.Until(), w.holder, w.expires)
+			if h.Valid(w.now) && !w.key.has(w, h.grant.id) && !w.removed[h.grant.id] {
+				w.failf("%s believes to hold %s until %v, but Redis has %v", p.name, h.grant.id, h.Until(), w.key)
 			}
 		}
 	}
@@ -186,22 +196,36 @@ func (w *world) checkHolders() {
 
 // checkOrphan: what has the lock in Redis is wanted, asked for, or being released.
 func (w *world) checkOrphan() {
-	if w.holder == "" || w.holder == "peer" || w.now >= w.expires || w.excused {
+	if w.excused {
 		return
 	}
-	p := w.procs[w.holder[0]-'A']
-	s := p.state
-	if s.grant != nil && s.grant.id == w.holder || s.trial.id == w.holder {
-		return
-	}
-	if !slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == w.holder }) {
-		w.failf("%s has forgotten %s, which has the lock until %v", p.name, w.holder, w.expires)
+	for _, id := range w.key.fields(w) {
+		p := w.procs[id[0]-'A']
+		if !p.knows(id) {
+			w.failf("%s has forgotten %s: %v", p.name, id, w.key)
+		}
 	}
 }
 
+// knows tells whether a process will release this grant.
+func (p *proc) knows(id string) (known bool) {
+	look := func(s *lockState) {
+		known = known || s.grant != nil && s.grant.id == id || s.trial.id == id ||
+			slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
+	}
+	switch s := p.state.(type) {
+	case *lockState:
+		look(s)
+	case *hall:
+		s.each(look)
+	}
+	return known
+}
+
 func (w *world) checkEnd() {
-	if w.now += 2 * modelLease; w.holder != "" && w.now < w.expires {
-		w.failf("the key is left to %s until %v", w.holder, w.expires)
+	w.now += 2 * modelLease
+	if left := w.key.fields(w); len(left) > 0 {
+		w.failf("%v is left: %v", left, w.key)
 	}
 	for _, p := range w.procs {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
@@ -211,7 +235,7 @@ func (w *world) checkEnd() {
 			p.step(tryRetire{})
 		}
 		if !p.stopped {
-			w.failf("%s is not idle: %+v", p.name, *p.state)
+			w.failf("%s is not idle: %+v", p.name, p.state)
 		}
 	}
 }

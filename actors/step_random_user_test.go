@@ -32,9 +32,18 @@ func newUser(p *proc) *user {
 
 func (u *user) request(do operation, then func(error)) *Request {
 	u.ids++
-	r := &Request{do: do, address: u.p.state.address, requester: u.pid, id: u.ids}
+	r := &Request{do: do, address: u.p.w.address(), requester: u.pid, id: u.ids}
 	u.p.waiting[r] = then
 	return r
+}
+
+// address is the lock, of one of the kinds.
+func (w *world) address() *Address {
+	kind := w.kinds[0]
+	if len(w.kinds) > 1 {
+		kind = w.kinds[w.random.IntN(len(w.kinds))]
+	}
+	return &Address{Kind: kind, Name: "orders", Raw: "orders"}
 }
 
 // send is a request on its way through the router.
@@ -61,15 +70,17 @@ func (u *user) next() {
 
 func (u *user) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
 
-func (u *user) acquire(then func()) {
+func (u *user) acquire(then func()) { u.take(func(h *Hold) { u.use(h, then) }, then) }
+
+func (u *user) take(granted func(h *Hold), refused func()) {
 	w := u.p.w
 	h := &Hold{}
 	r := u.request(opAcquire, func(err error) {
 		if err != nil {
-			then()
+			refused()
 			return
 		}
-		w.after(u.holding(), func() { u.use(h, then) })
+		w.after(u.holding(), func() { granted(h) })
 	})
 	r.hold, r.owner, r.try = h, u.owner, w.chance(20)
 	if w.chance(30) {
@@ -97,13 +108,8 @@ func (u *user) use(h *Hold, then func()) {
 	w := u.p.w
 	switch {
 	case u.gone():
-	case w.chance(10) && !w.calm: // re-enter, or wait for itself in vain until it cancels or its lease ends
-		release := func() { w.after(u.holding(), func() { u.release(h, then) }) }
-		if u.owner.IsZero() {
-			release()
-		} else {
-			u.acquire(release)
-		}
+	case w.chance(10*len(w.kinds)) && !w.calm:
+		u.nest(h, then)
 	case w.chance(20) || h.Fixed() && w.chance(50):
 		for range 1 + w.random.IntN(3) {
 			w.after(w.upTo(20*time.Millisecond), func() { u.extend(h) })
@@ -111,6 +117,22 @@ func (u *user) use(h *Hold, then func()) {
 		w.after(u.holding(), func() { u.release(h, then) })
 	default:
 		u.release(h, then)
+	}
+}
+
+// nest re-enters, or takes the other half, and releases what it has in either order.
+func (u *user) nest(h *Hold, then func()) {
+	w := u.p.w
+	release := func(h *Hold, then func()) func() {
+		return func() { w.after(u.holding(), func() { u.release(h, then) }) }
+	}
+	switch {
+	case u.owner.IsZero():
+		release(h, then)()
+	case len(w.kinds) > 1 && w.chance(50):
+		u.take(func(inner *Hold) { u.release(h, release(inner, then)) }, release(h, then))
+	default:
+		u.acquire(release(h, then))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // TestStep_SharesAreEven lets processes whose users never have enough contend in the model for ten seconds. Messages reach some
@@ -52,6 +54,7 @@ const fightFor = 10 * time.Second
 // fight is a world in which everybody wants the lock all the time.
 type fight struct {
 	*world
+	key     *plainKey
 	section time.Duration
 
 	served []int
@@ -60,11 +63,12 @@ type fight struct {
 }
 
 func newFight(count, users int, section time.Duration) *fight {
+	k := &plainKey{}
 	w := &world{
 		random:  rand.New(rand.NewPCG(uint64(count), uint64(section))),
-		removed: map[string]bool{}, calm: true, way: 200 * time.Microsecond,
+		removed: map[string]bool{}, calm: true, way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
 	}
-	f := &fight{world: w, section: section, served: make([]int, count)}
+	f := &fight{world: w, key: k, section: section, served: make([]int, count)}
 	policy := Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}
 	for i := range count {
 		p := newProc(w, string(rune('A'+i)), policy)
@@ -106,14 +110,14 @@ func (f *fight) look(every time.Duration) {
 			return
 		}
 		f.vain = max(f.vain, f.now-since)
-		if f.holder != "" && f.now < f.expires {
+		if f.key.holder != "" && f.now < f.key.expires {
 			f.after(every+f.upTo(time.Millisecond), again)
 			return
 		}
-		f.holder, f.expires = "peer", f.now+time.Minute
+		f.key.holder, f.key.expires = "peer", f.now+time.Minute
 		f.use(-1)
 		f.after(f.section, func() {
-			f.holder, since = "", f.now
+			f.key.holder, since = "", f.now
 			f.publish()
 			f.after(every+f.upTo(time.Millisecond), again)
 		})

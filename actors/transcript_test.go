@@ -167,16 +167,7 @@ func newPlayer(t *testing.T, title string) *player {
 
 // start makes the actor of these options.
 func (p *player) start() {
-	address := &Address{Kind: p.kind, Name: "orders", Raw: "orders"}
-	if p.kind.Many() {
-		many := &hall{}
-		many.init(&p.policy, address)
-		p.state = many
-	} else {
-		one := &lockState{}
-		one.init(&p.policy, address)
-		p.state = one
-	}
+	p.state = newStepper(&p.policy, &Address{Kind: p.kind, Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 }
 

@@ -55,7 +55,8 @@ local late = in_time(not_after)
 if late then return late end
 local mode = mode_of(lock)
 if mode == 'other' then return not_read_write() end
-if mode == 'write' and redis.call('hexists', lock, writer) == 0 then return busy(lock, want_holder) end
+local held = redis.call('hexists', lock, grant) == 1 -- by a repeat, also if the owner has stopped writing since
+if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)
 if not mode then
