@@ -162,7 +162,7 @@ func (p *proc) watch(on bool) {
 			p.subscribed = on
 		}
 		if on && number == p.watches {
-			p.post(p.w.upTo(time.Millisecond), channelReady{p.channel})
+			p.post(p.w.upTo(time.Millisecond), channelReady{channel: p.channel})
 		}
 	})
 }

@@ -142,7 +142,7 @@ func (u *user) extend(h *Hold) {
 		return
 	}
 	r := u.request(opExtend, func(error) {})
-	r.hold, r.lease = h, 50*time.Millisecond+w.upTo(time.Second)
+	r.hold, r.lease, r.address = h, 50*time.Millisecond+w.upTo(time.Second), h.Address()
 	if u.pid != nil {
 		r.hold, r.serial = nil, h.serial
 	}
@@ -160,6 +160,7 @@ func (u *user) release(h *Hold, then func()) {
 		}
 		then()
 	})
+	r.address = h.Address()
 	switch {
 	case u.gone():
 		delete(u.p.waiting, r)
