@@ -15,9 +15,12 @@ func TestLock_InspectTellsWhoHoldsAndWaits(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		var given []int64 // the last tokens that Inspect told of
 		inspect := func(rt *holdfast.Runtime) holdfast.State {
 			state, err := p.Lock(rt).Inspect(t.Context())
 			require.NoError(t, err)
+			given = append(given, state.Token)
+			state.Token = 0
 			return state
 		}
 		assert.Equal(t, holdfast.State{}, inspect(rt), "free")
@@ -33,8 +36,13 @@ func TestLock_InspectTellsWhoHoldsAndWaits(t *testing.T) {
 			assert.Greater(t, state.TTL, 20*time.Second)
 			assert.LessOrEqual(t, state.TTL, 30*time.Second)
 			state.TTL = 0
+			if p.Kind.Queued {
+				require.Len(t, state.Queue, 1)
+				assert.Contains(t, state.Queue[0], other.ID()+":")
+				state.Queue = nil
+			}
 		}
-		held := holdfast.State{Held: true, Holders: []holdfast.Holder{{ID: lease.ID(), Holds: 1}}, Mode: "exclusive"}
+		held := holdfast.State{Held: true, Holders: []holdfast.Holder{{ID: lease.ID(), Holds: 1}}, Mode: p.Kind.Mode}
 		held.Local = []string{owner.String(), owner.String()}
 		assert.Equal(t, held, here)
 		held.Local, held.Waiting = nil, 1
@@ -46,6 +54,9 @@ func TestLock_InspectTellsWhoHoldsAndWaits(t *testing.T) {
 		assert.Equal(t, []string{next.ID()}, inspect(other).Local, "a lease without an owner goes by its ID")
 		locktest.Release(t, next)
 		assert.Equal(t, holdfast.State{}, inspect(rt), "free again")
+		assert.IsNonDecreasing(t, given)
+		assert.GreaterOrEqual(t, given[1], lease.Token())
+		assert.GreaterOrEqual(t, given[len(given)-1], next.Token())
 	})
 }
 
@@ -101,7 +112,7 @@ func TestLock_HandlesAreNames(t *testing.T) {
 		lease := locktest.Acquire(t, lock)
 		assert.Equal(t, p.Name, lease.Name())
 		assert.Contains(t, lease.ID(), rt.ID()+":")
-		assert.Zero(t, lease.Token())
+		assert.Equal(t, p.Kind.Fenced, lease.Token() != 0)
 		_, err := p.Lock(rt).TryAcquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "two handles are one lock")
 		locktest.Release(t, lease)

@@ -30,6 +30,10 @@ type Kind struct {
 	Queued bool
 	// Deaf: waiters are told nothing, they try again and again.
 	Deaf bool
+	// Fenced: every grant has a token.
+	Fenced bool
+	// Mode is what State has while somebody holds it.
+	Mode string
 }
 
 // TakesTurns reports whether processes take turns by what they are told of releases.
@@ -37,11 +41,11 @@ func (k Kind) TakesTurns() bool { return !k.Queued && !k.Deaf }
 
 // Kinds are all of them: a new kind needs one row here.
 var Kinds = []Kind{
-	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock},
-	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock},
-	{Name: "spin lock", Lock: (*holdfast.Runtime).SpinLock, Peer: rlock, Deaf: true},
-	{Name: "write lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() }},
-	{Name: "fair lock", Lock: (*holdfast.Runtime).FairLock, Peer: fairLock, Queued: true},
+	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock, Mode: "exclusive"},
+	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock, Mode: "exclusive", Fenced: true},
+	{Name: "spin lock", Lock: (*holdfast.Runtime).SpinLock, Peer: rlock, Mode: "exclusive", Deaf: true},
+	{Name: "write lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() }, Mode: "write"},
+	{Name: "fair lock", Lock: (*holdfast.Runtime).FairLock, Peer: fairLock, Mode: "exclusive", Queued: true},
 }
 
 func rlock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {
