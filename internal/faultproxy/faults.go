@@ -122,12 +122,13 @@ func (p *Proxy) Heal() {
 	p.Refuse(false)
 	p.Delay(ToServer, 0)
 	p.Delay(ToClient, 0)
-	p.forgetOrders()
+	p.Forget()
 	p.SwallowReplies(false)
 	p.Blackhole(false)
 }
 
-func (p *Proxy) forgetOrders() {
+// Forget takes back the orders to drop, break, skip and repeat replies that no request has met yet.
+func (p *Proxy) Forget() {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
 	p.faults.orders = nil

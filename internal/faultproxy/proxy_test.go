@@ -382,6 +382,18 @@ func TestRefuse_ClosesNewConnectionsAndKeepsOldOnes(t *testing.T) {
 	assert.NoError(t, r.through.Ping(t.Context()).Err())
 }
 
+func TestForget_TakesBackOrders(t *testing.T) {
+	r := setup(t)
+	r.connect(t)
+	r.proxy.DropReplies(1)
+	r.proxy.RepeatReplies(1)
+	r.proxy.Forget()
+	r.connect(t)
+	assert.Equal(t, 1, r.proxy.Accepted(), "nothing was lost")
+	assert.Zero(t, r.proxy.Dropped())
+	assert.Zero(t, r.proxy.Repeated())
+}
+
 func TestHeal_EndsEveryFault(t *testing.T) {
 	r := setup(t)
 	r.connect(t)

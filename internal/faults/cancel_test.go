@@ -1,0 +1,126 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// Acquires are cancelled at random instants around the grant, however that comes about: the caller holds the lock, or it is free
+// soon; never both, never neither.
+func TestFault_CancelMeetsTheGrant(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{For: 10 * time.Second}})
+		w := wire{Place: p, rt: rt, other: p.Runtime(t, holdfast.Options{}), stalls: locktest.WatchStalls(t, p)}
+		for grant, try := range grants {
+			t.Run(grant, func(t *testing.T) {
+				t.Parallel()
+				r := &race{wire: w, try: try}
+				r.left.Store(int64(tries(p, 10_000/len(grants), 100)))
+				var runners sync.WaitGroup
+				for range 3 {
+					runners.Go(func() { r.run(t) })
+				}
+				runners.Wait()
+				t.Logf("%d times the cancel came first, %d times the grant", r.cancelled.Load(), r.granted.Load())
+				r.free.log(t, "free after a cancel")
+				assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "too late to show anything")
+				assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "too early to show anything")
+			})
+		}
+	})
+}
+
+// toGrant is a way to a grant. It acquires under ctx, and says when the race begins.
+type toGrant func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error)
+
+var grants = map[string]toGrant{
+	"free lock": func(ctx context.Context, _ *testing.T, w *wire, begin func()) (*holdfast.Lease, error) {
+		begin()
+		return w.lock().Acquire(ctx)
+	},
+	"release elsewhere": func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error) {
+		holder := locktest.Acquire(t, w.Lock(w.other))
+		return releaseTo(w.lock().AcquireAsync(ctx), t, holder, begin)
+	},
+	"hand-off": func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error) {
+		holder := locktest.Acquire(t, w.lock())
+		return releaseTo(w.lock().AcquireAsync(ctx), t, holder, begin)
+	},
+	"pass to a fixed lease": func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error) {
+		holder := locktest.Acquire(t, w.lock())
+		return releaseTo(w.lock().AcquireAsync(ctx, holdfast.WithLease(time.Hour)), t, holder, begin)
+	},
+}
+
+// releaseTo has the holder give way to the one who waits, a little later: a cancel has a longer way than a hand-off.
+func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, begin func()) (*holdfast.Lease, error) {
+	begin()
+	released := make(chan error)
+	time.AfterFunc(300*time.Microsecond, func() { released <- holder.Release(context.Background()) })
+	lease, err := waiter.Lease()
+	assert.NoError(t, <-released)
+	return lease, err
+}
+
+// race is the race of cancels with grants that come about in one way.
+type race struct {
+	wire
+	try                toGrant
+	left               atomic.Int64
+	cancelled, granted atomic.Int64
+
+	mu   sync.Mutex
+	free durations
+}
+
+// run takes part, with a lock of its own.
+func (r *race) run(t *testing.T) {
+	w := r.wire.another(t)
+	w.gone = &durations{}
+	about := time.Millisecond // it cancels sooner when grants come first, and later when cancels do
+	for r.left.Add(-1) >= 0 && !t.Failed() {
+		ctx, cancel := context.WithCancel(t.Context())
+		lease, err := r.try(ctx, t, w, func() { time.AfterFunc(rand.N(2*about), cancel) })
+		if err == nil {
+			about = max(about*9/10, time.Microsecond)
+			r.granted.Add(1)
+			w.assertHeldBy(t, lease)
+			assert.NoError(t, lease.Release(t.Context()))
+			assert.False(t, w.Exists(t))
+		} else {
+			about = min(about*10/9, 100*time.Millisecond)
+			r.cancelled.Add(1)
+			assert.ErrorIs(t, err, context.Canceled)
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			w.assertFree(t)
+		}
+		cancel()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.free.all = append(r.free.all, w.gone.all...)
+}
+
+// assertFree sees that a lock is free soon whose acquire was given up, also when that is still on its way: what the runtime asks
+// Redis later is answered later.
+func (w *wire) assertFree(t *testing.T) {
+	start := time.Now()
+	_, err := w.lock().Inspect(t.Context())
+	assert.NoError(t, err)
+	locktest.Await(t, "the lock to be free", func() bool { return !w.Exists(t) })
+	took := time.Since(start)
+	w.gone.add(took)
+	w.stalls.Mu.Lock()
+	defer w.stalls.Mu.Unlock()
+	assert.LessOrEqual(t, took, soon+5*w.stalls.Worst)
+}

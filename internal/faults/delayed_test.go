@@ -1,0 +1,278 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+const (
+	perRound = 20
+	// window is how long an attempt is executed at most after it was sent, with a lease of 30 s.
+	window = 2 * time.Second
+)
+
+// late is how requests come late: while the client still waits for their replies, or after it has given their connections up.
+var late = map[string]struct {
+	patience time.Duration // of the client
+	orphan   time.Duration // how long an orphan may stay when everything has arrived
+}{
+	"connection kept": {0, soon},
+	// Nobody hears of a grant on a connection that is gone, and a copy may follow until the window is over.
+	"connection given up": {30 * time.Millisecond, window + soon},
+}
+
+// Every request is held up until its caller has gone: no orphan stays, nothing counts twice, nobody is told anything false, and
+// there is exactly one next holder.
+func TestFault_RequestComesAfterItsCallersEnd(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		for how, l := range late {
+			for script, round := range map[string]func(t *testing.T, l *lateness){
+				"acquire":       lateAcquires,
+				"release":       lateReleases,
+				"pass":          latePasses,
+				"inspect":       lateInspects,
+				"force-release": lateForceReleases,
+			} {
+				t.Run(script+"/"+how, func(t *testing.T) {
+					t.Parallel()
+					w := newWire(t, p, l.patience, holdfast.Options{Handoff: holdfast.Handoff{For: 10 * time.Second}})
+					tries := tries(p, 200, perRound)
+					for range tries / perRound {
+						round(t, newLateness(t, w, l.orphan))
+					}
+					t.Logf("%d tries", tries)
+					w.gone.log(t, "orphans")
+				})
+			}
+		}
+	})
+}
+
+// lateness is one round: several locks whose requests are all held up at once.
+type lateness struct {
+	*wire
+	orphan  time.Duration
+	locks   []*wire
+	waiters []*holdfast.Pending // elsewhere
+}
+
+func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
+	l := &lateness{wire: w, orphan: orphan}
+	for range perRound {
+		l.locks = append(l.locks, w.another(t))
+	}
+	return l
+}
+
+// holdUp has nothing arrive while calls are made whose callers go after some milliseconds, and for a moment longer. When it
+// returns everything has arrived.
+func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire)) {
+	l.proxy.Blackhole(true)
+	var callers sync.WaitGroup
+	for _, w := range l.locks {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond+rand.N(20*time.Millisecond))
+			defer cancel()
+			call(ctx, w)
+		})
+	}
+	callers.Wait()
+	<-time.After(rand.N(50 * time.Millisecond))
+	l.proxy.Blackhole(false)
+	l.arrived(t)
+}
+
+// wait has somebody wait for each of the locks, elsewhere.
+func (l *lateness) wait(t *testing.T) {
+	for _, w := range l.locks {
+		l.waiters = append(l.waiters, w.wait(t))
+	}
+}
+
+// assertNext sees that each waiter is the next holder, and the only one.
+func (l *lateness) assertNext(t *testing.T) {
+	for i, w := range l.locks {
+		w.assertNext(t, l.waiters[i])
+	}
+}
+
+func lateAcquires(t *testing.T, l *lateness) {
+	l.holdUp(t, func(ctx context.Context, w *wire) {
+		_, err := w.lock().Acquire(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	})
+	for _, w := range l.locks {
+		w.assertNoOrphan(t, l.orphan)
+	}
+	l.wait(t)
+	l.assertNext(t)
+}
+
+func lateReleases(t *testing.T, l *lateness) {
+	leases := map[*wire]*holdfast.Lease{}
+	for _, w := range l.locks {
+		leases[w] = locktest.Acquire(t, w.lock())
+	}
+	l.wait(t)
+	l.holdUp(t, func(ctx context.Context, w *wire) {
+		err := leases[w].Release(ctx)
+		assert.ErrorContains(t, err, "not confirmed")
+		assert.NotErrorIs(t, err, holdfast.ErrNotHeld)
+		assert.NotErrorIs(t, err, holdfast.ErrLeaseLost)
+		assert.False(t, leases[w].Valid())
+		assert.ErrorIs(t, leases[w].Err(), holdfast.ErrNotHeld)
+	})
+	l.assertNext(t)
+}
+
+// latePasses has a lock passed on to somebody who has gone.
+func latePasses(t *testing.T, l *lateness) {
+	leases := map[*wire]*holdfast.Lease{}
+	for _, w := range l.locks {
+		leases[w] = locktest.Acquire(t, w.lock())
+	}
+	l.wait(t)
+	l.holdUp(t, func(ctx context.Context, w *wire) {
+		second := w.lock().AcquireAsync(ctx, holdfast.WithLease(time.Hour))
+		err := leases[w].Release(ctx)
+		assert.NotErrorIs(t, err, holdfast.ErrNotHeld)
+		assert.NotErrorIs(t, err, holdfast.ErrLeaseLost)
+		_, err = second.Lease()
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	})
+	l.assertNext(t)
+}
+
+func lateInspects(t *testing.T, l *lateness) {
+	leases := map[*wire]*holdfast.Lease{}
+	for _, w := range l.locks {
+		leases[w] = locktest.Acquire(t, w.lock())
+	}
+	l.holdUp(t, func(ctx context.Context, w *wire) {
+		_, err := w.lock().Inspect(ctx)
+		assert.Error(t, err)
+	})
+	for _, w := range l.locks {
+		w.assertHeldBy(t, leases[w])
+		locktest.Release(t, leases[w])
+	}
+}
+
+// lateForceReleases were meant for an earlier holder than the one whom they would hit.
+func lateForceReleases(t *testing.T, l *lateness) {
+	var mu sync.Mutex
+	next := map[*wire]*holdfast.Lease{}
+	leases := map[*wire]*holdfast.Lease{}
+	for _, w := range l.locks {
+		leases[w] = locktest.Acquire(t, w.Lock(w.other))
+	}
+	l.holdUp(t, func(ctx context.Context, w *wire) {
+		_, err := w.lock().ForceRelease(ctx)
+		assert.Error(t, err)
+		assert.NoError(t, leases[w].Release(context.Background()), "it has not come yet")
+		lease, err := w.Lock(w.third).TryAcquire(context.Background())
+		mu.Lock()
+		defer mu.Unlock()
+		if assert.NoError(t, err) {
+			next[w] = lease
+		}
+	})
+	for _, w := range l.locks {
+		require.Contains(t, next, w)
+		w.assertHeldBy(t, next[w])
+		assert.NoError(t, next[w].Release(t.Context()))
+	}
+}
+
+// The clean-up overtakes the acquire: only that one is held up, on a connection that the client has given up. The orphan goes much
+// sooner than it would by the end of the acquire's window, or even of its lease.
+func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		var gone durations
+		var mu sync.Mutex
+		var runners sync.WaitGroup
+		const parallel = 5
+		for range parallel {
+			w := newWire(t, p, 100*time.Millisecond, holdfast.Options{})
+			runners.Go(func() {
+				for range tries(p, 200, 2*parallel) / parallel {
+					overtakeAcquire(t, w.another(t))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				gone.all = append(gone.all, w.gone.all...)
+			})
+		}
+		runners.Wait()
+		median := gone.log(t, "orphans after their clean-up")
+		assert.NotEmpty(t, gone.all)
+		assert.Less(t, median, window/4)
+	})
+}
+
+// overtakeAcquire has an acquire arrive when its connection, its caller and the release that cleans up after it are over.
+func overtakeAcquire(t *testing.T, w *wire) {
+	w.arrived(t) // the link is there, and nothing else on its way
+	start, delay := time.Now(), 150*time.Millisecond+rand.N(150*time.Millisecond)
+	w.proxy.Delay(faultproxy.ToServer, delay)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := w.lock().Acquire(ctx)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	w.proxy.Delay(faultproxy.ToServer, 0)
+	locktest.Await(t, "the late acquire", func() bool {
+		return w.Exists(t) || time.Since(start) > 2*delay && !w.late()
+	})
+	if w.Exists(t) { // else a busy machine did not send it at once
+		w.assertNoOrphan(t, window+soon)
+	}
+	w.assertNext(t, w.wait(t))
+}
+
+// A renewal is held up until its holder has gone and somebody else has the lock: it changes nothing.
+func TestFault_RenewalComesAfterItsHoldersEnd(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		const lease = 9 * time.Second // shorter than that of the next holder
+		var events locktest.Recorder
+		w := newWire(t, p, 30*time.Millisecond, holdfast.Options{Lease: lease, RenewBatch: 1, OnEvent: events.Record})
+		tries := tries(p, 200, 10)
+		locks, leases := make([]*wire, tries), make([]*holdfast.Lease, tries)
+		var waiters []*holdfast.Pending
+		for i := range tries {
+			locks[i] = w.another(t)
+			leases[i] = locktest.Acquire(t, locks[i].lock())
+			waiters = append(waiters, locks[i].wait(t))
+		}
+		w.proxy.Blackhole(true)
+		locktest.Await(t, "renewals", func() bool { return len(locktest.Recorded[holdfast.RenewFailed](&events)) >= tries })
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		var holders sync.WaitGroup
+		for _, lease := range leases {
+			holders.Go(func() { assert.ErrorContains(t, lease.Release(ended), "not confirmed") })
+		}
+		holders.Wait()
+		w.proxy.Blackhole(false)
+		w.arrived(t)
+		for i, l := range locks {
+			locktest.Closed(t, "the next grant", waiters[i].Done())
+			assert.Greater(t, l.Redis.PTTL(t.Context(), l.Name).Val(), lease)
+			l.assertNext(t, waiters[i])
+		}
+		t.Logf("%d tries", tries)
+	})
+}

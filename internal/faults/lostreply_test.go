@@ -1,0 +1,167 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// soon is how long an orphan may be there: the release that follows a lost grant needs a new connection, and some of this machine.
+const soon = 100 * time.Millisecond
+
+// The first reply of each script is lost: nobody is told anything false, nothing counts twice, no orphan stays, and there is
+// exactly one next holder. The client would retry, were it allowed to.
+func TestFault_FirstReplyLost(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		for script, try := range map[string]func(t *testing.T, w *wire){
+			"acquire":           loseAcquire,
+			"acquire, given up": loseGivenUp,
+			"release":           loseRelease,
+			"pass":              losePass,
+			"extend":            loseExtend,
+			"inspect":           loseInspect,
+			"force-release":     loseForceRelease,
+		} {
+			t.Run(script, func(t *testing.T) {
+				t.Parallel()
+				w := newWire(t, p, 0, holdfast.Options{Handoff: holdfast.Handoff{For: 10 * time.Second}})
+				tries := tries(p, 200, 5)
+				for range tries {
+					try(t, w.another(t))
+				}
+				t.Logf("%d tries, %d replies lost", tries, w.proxy.Dropped())
+				w.gone.log(t, "orphans")
+				if script != "acquire, given up" { // one that was not sent before its caller gave it up has no reply
+					assert.Equal(t, tries, w.proxy.Dropped())
+				}
+				assert.Positive(t, w.proxy.Dropped())
+			})
+		}
+	})
+}
+
+func loseAcquire(t *testing.T, w *wire) {
+	w.proxy.DropReplies(1, w.mine())
+	lease := locktest.Acquire(t, w.lock())
+	w.assertHeldBy(t, lease)
+	waiter := w.wait(t)
+	locktest.Release(t, lease)
+	w.assertNext(t, waiter)
+}
+
+// loseGivenUp has a caller that may go at any time: who is told that nothing is held, holds nothing.
+func loseGivenUp(t *testing.T, w *wire) {
+	w.proxy.DropReplies(1, w.mine())
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(rand.N(2*time.Millisecond), cancel)
+	lease, err := w.lock().Acquire(ctx, holdfast.WithLease(time.Hour))
+	if err == nil {
+		w.assertHeldBy(t, lease)
+		locktest.Release(t, lease)
+	} else {
+		require.ErrorIs(t, err, context.Canceled)
+		w.arrived(t)
+		w.assertNoOrphan(t, soon)
+	}
+	w.assertNext(t, w.wait(t))
+}
+
+func loseRelease(t *testing.T, w *wire) {
+	lease := locktest.Acquire(t, w.lock())
+	waiter := w.wait(t)
+	w.proxy.DropReplies(1, w.mine())
+	assert.NoError(t, lease.Release(t.Context()), "no false loss")
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
+	w.assertNext(t, waiter)
+}
+
+func losePass(t *testing.T, w *wire) {
+	first := locktest.Acquire(t, w.lock())
+	second := w.lock().AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
+	w.WaitForWaiting(t, w.rt, 1)
+	waiter := w.wait(t)
+	w.proxy.DropReplies(1, w.mine())
+	assert.NoError(t, first.Release(t.Context()))
+	lease, err := second.Lease()
+	require.NoError(t, err)
+	assert.NotEqual(t, first.ID(), lease.ID())
+	w.assertHeldBy(t, lease)
+	locktest.Release(t, lease)
+	w.assertNext(t, waiter)
+}
+
+func loseExtend(t *testing.T, w *wire) {
+	lease := locktest.Acquire(t, w.lock(), holdfast.WithLease(time.Minute))
+	w.proxy.DropReplies(1, w.mine())
+	assert.NoError(t, lease.Extend(t.Context(), time.Hour))
+	assert.Greater(t, w.Redis.PTTL(t.Context(), w.Name).Val(), time.Hour-locktest.Patience)
+	w.assertHeldBy(t, lease)
+	locktest.Release(t, lease)
+	w.assertNext(t, w.wait(t))
+}
+
+// loseInspect is not repeated: it says that it does not know, and changes nothing.
+func loseInspect(t *testing.T, w *wire) {
+	lease := locktest.Acquire(t, w.lock())
+	w.proxy.DropReplies(1, w.mine())
+	_, err := w.lock().Inspect(t.Context())
+	assert.Error(t, err)
+	assert.NotErrorIs(t, err, holdfast.ErrNotHeld)
+	state, err := w.lock().Inspect(t.Context())
+	assert.NoError(t, err)
+	assert.Equal(t, []holdfast.Holder{{ID: lease.ID(), Holds: 1}}, state.Holders)
+	w.assertHeldBy(t, lease)
+	locktest.Release(t, lease)
+}
+
+// loseForceRelease is not repeated either: a repeat could hit the next holder.
+func loseForceRelease(t *testing.T, w *wire) {
+	lease := locktest.Acquire(t, w.Lock(w.other))
+	waiter := w.wait(t)
+	w.proxy.DropReplies(1, w.mine())
+	_, err := w.lock().ForceRelease(t.Context())
+	assert.ErrorContains(t, err, "unknown")
+	assert.NotContains(t, w.Fields(t), lease.ID())
+	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
+	w.assertNext(t, waiter)
+}
+
+// The first reply of each renewal is lost: the lease goes on, once.
+func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
+	t.Parallel()
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		const lease = 6 * time.Second
+		w := newWire(t, p, 0, holdfast.Options{Lease: lease, RenewBatch: 1})
+		tries := tries(p, 200, 5)
+		var group sync.WaitGroup
+		for range tries {
+			v := w.another(t)
+			held := locktest.Acquire(t, v.lock())
+			w.proxy.DropReplies(1, v.mine())
+			group.Go(func() {
+				awaitRenewal(t, held)
+				v.assertHeldBy(t, held)
+				assert.NoError(t, held.Release(t.Context()))
+				v.assertNext(t, v.wait(t))
+			})
+		}
+		group.Wait()
+		t.Logf("%d tries, %d replies lost", tries, w.proxy.Dropped())
+		assert.GreaterOrEqual(t, w.proxy.Dropped(), tries)
+	})
+}
+
+// awaitRenewal returns when the runtime knows of a renewal.
+func awaitRenewal(t *testing.T, lease *holdfast.Lease) {
+	first := lease.ExpiresAt()
+	locktest.Await(t, "a renewal", func() bool { return assert.True(t, lease.Valid()) && lease.ExpiresAt().After(first) })
+}

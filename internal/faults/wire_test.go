@@ -1,0 +1,141 @@
+package faults_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// wire is a runtime behind a proxy, and two others on a good link.
+type wire struct {
+	*locktest.Place
+	proxy  *faultproxy.Proxy
+	client *redis.Client // of rt
+	rt     *holdfast.Runtime
+	other  *holdfast.Runtime
+	third  *holdfast.Runtime
+	stalls *locktest.Stalls
+	gone   *durations // how long orphans were there
+}
+
+// newWire has a client that would repeat commands, were it allowed to.
+func newWire(t *testing.T, p *locktest.Place, patience time.Duration, options holdfast.Options) *wire {
+	w := &wire{Place: p, proxy: faultproxy.New(t, p.Addr), stalls: locktest.WatchStalls(t, p), gone: &durations{}}
+	w.client = locktest.ClientWith(t, &redis.Options{Addr: w.proxy.Addr(), ReadTimeout: patience, MaxRetries: 10})
+	w.rt = locktest.NewRuntime(t, w.client, options)
+	t.Cleanup(w.proxy.Heal)
+	w.other, w.third = p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	require.NoError(t, w.other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
+	locktest.Release(t, locktest.Acquire(t, w.Lock(w.rt)))
+	return w
+}
+
+// another is the same wire with another lock name.
+func (w *wire) another(t *testing.T) *wire {
+	v := *w
+	v.Place = w.Another(t)
+	return &v
+}
+
+func (w *wire) lock() *holdfast.Lock { return w.Lock(w.rt) }
+
+// wait has somebody wait for the lock who has nothing to do with the proxy.
+func (w *wire) wait(t *testing.T) *holdfast.Pending { return w.Lock(w.third).AcquireAsync(t.Context()) }
+
+// mine matches what is asked about this lock.
+func (w *wire) mine() func(request []byte) bool { return faultproxy.Containing(w.Name) }
+
+// assertHeldBy sees that the lease holds the lock, and once.
+func (w *wire) assertHeldBy(t *testing.T, lease *holdfast.Lease) {
+	t.Helper()
+	assert.True(t, lease.Valid())
+	assert.Equal(t, map[string]string{lease.ID(): "1"}, w.Fields(t))
+}
+
+// assertNext sees that the one who waits is the next holder, and the only one. It gives the lock back.
+func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
+	t.Helper()
+	locktest.Closed(t, "the next grant", waiter.Done())
+	lease, err := waiter.Lease()
+	require.NoError(t, err)
+	w.assertHeldBy(t, lease)
+	_, err = w.Lock(w.other).TryAcquire(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	w.assertHeldBy(t, lease)
+	assert.NoError(t, lease.Release(t.Context()))
+	assert.False(t, w.Exists(t))
+}
+
+// assertNoOrphan sees that the key is gone within so long, and that nobody prolongs it until then. Everything that could bring
+// it about must have reached the server before.
+func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
+	t.Helper()
+	w.stalls.Take()
+	start, last := time.Now(), 24*time.Hour
+	locktest.Await(t, "the orphan's end", func() bool {
+		left := w.Redis.PTTL(t.Context(), w.Name).Val()
+		assert.LessOrEqual(t, left, last, "prolonged")
+		last = left
+		return left < 0
+	})
+	took := time.Since(start)
+	w.gone.add(took)
+	assert.LessOrEqual(t, took, within+5*w.stalls.Take())
+}
+
+// arrived returns when all that the client has ever sent has reached the server: its connections that are over have ended at the
+// proxy, too, and the others have answered.
+func (w *wire) arrived(t *testing.T) {
+	t.Helper()
+	locktest.Await(t, "late requests", func() bool { return !w.late() })
+	elsewhere := w.Another(t).Lock(w.rt)
+	locktest.Await(t, "the answers", func() bool {
+		_, err := elsewhere.Inspect(t.Context())
+		return err == nil
+	})
+}
+
+// late tells whether there are requests on their way on connections that the client has given up.
+func (w *wire) late() bool {
+	stats := w.client.PoolStats()
+	open := stats.TotalConns + stats.PubSubStats.Active
+	if stats.PipelineStats != nil {
+		open += stats.PipelineStats.TotalConns
+	}
+	return w.proxy.Open() > int(open)
+}
+
+// tries is how often to try: in full only with the plain lock, whose ways the other kinds share.
+func tries(p *locktest.Place, full, least int) int {
+	switch {
+	case p.Kind.Queued: // every grant takes its messages
+		full /= 20
+	case p.Kind.Name != locktest.Kinds[0].Name:
+		full /= 10
+	}
+	return max(locktest.Scaled(full, least), least)
+}
+
+// durations are some that were measured.
+type durations struct{ all []time.Duration }
+
+func (d *durations) add(one time.Duration) { d.all = append(d.all, one) }
+
+// log tells the median, which it returns, and the worst.
+func (d *durations) log(t *testing.T, what string) (median time.Duration) {
+	if len(d.all) == 0 {
+		return 0
+	}
+	slices.Sort(d.all)
+	median = d.all[len(d.all)/2]
+	t.Logf("%s: %d, median %v, worst %v", what, len(d.all), median, d.all[len(d.all)-1])
+	return median
+}
