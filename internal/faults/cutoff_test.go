@@ -2,9 +2,7 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +29,8 @@ type cutOff struct {
 	rt        *holdfast.Runtime
 	events    locktest.Recorder
 	lease     *holdfast.Lease
+	after     time.Duration // so long it is well
+	fail      func()        // makes the link fail
 	cutAt     time.Time
 	next      chan time.Time // when somebody else was granted the lock; nil: nobody waits
 
@@ -60,7 +60,10 @@ func showCutOffs(t *testing.T, p *locktest.Place, healthy *holdfast.Runtime, ran
 	t.Run("", func(t *testing.T) {
 		tries := make([]*cutOff, n)
 		for i := range tries {
-			tries[i] = newCutOff(t, p, healthy, random)
+			tries[i] = newCutOff(t, p, random)
+		}
+		for _, c := range tries {
+			c.begin(t, healthy)
 		}
 		pauses := watchAll(t, p.Redis, tries)
 		var closing sync.WaitGroup
@@ -95,47 +98,66 @@ func tooLate(random *rand.Rand) time.Duration {
 // holds are the ways to hold a lock.
 var holds = []struct {
 	name string
-	take func(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) *holdfast.Lease
+	take func(ctx context.Context, lock *holdfast.Lock, owner holdfast.Owner) (*holdfast.Lease, error)
 }{
-	{"renewed", func(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) *holdfast.Lease {
-		return locktest.Acquire(t, p.Lock(rt))
+	{"renewed", func(ctx context.Context, lock *holdfast.Lock, _ holdfast.Owner) (*holdfast.Lease, error) {
+		return lock.Acquire(ctx)
 	}},
-	{"handed on", func(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) *holdfast.Lease {
-		first, second := locktest.Acquire(t, p.Lock(rt)), p.Lock(rt).AcquireAsync(t.Context())
-		locktest.Release(t, first)
-		lease, err := second.Lease()
-		require.NoError(t, err)
-		return lease
+	{"handed on", func(ctx context.Context, lock *holdfast.Lock, _ holdfast.Owner) (*holdfast.Lease, error) {
+		first, err := lock.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		second := lock.AcquireAsync(ctx)
+		_ = first.Release(ctx)
+		return second.Lease()
 	}},
-	{"re-entered", func(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) *holdfast.Lease {
-		owner := holdfast.WithOwner(rt.NewOwner())
-		locktest.Acquire(t, p.Lock(rt), owner)
-		return locktest.Acquire(t, p.Lock(rt), owner)
+	{"re-entered", func(ctx context.Context, lock *holdfast.Lock, owner holdfast.Owner) (*holdfast.Lease, error) {
+		if _, err := lock.Acquire(ctx, holdfast.WithOwner(owner)); err != nil {
+			return nil, err
+		}
+		return lock.Acquire(ctx, holdfast.WithOwner(owner))
 	}},
-	{"fixed", func(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) *holdfast.Lease {
-		return locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(cutLease*4/3))
+	{"fixed", func(ctx context.Context, lock *holdfast.Lock, _ holdfast.Owner) (*holdfast.Lease, error) {
+		return lock.Acquire(ctx, holdfast.WithLease(cutLease*4/3))
 	}},
-	{"extended", func(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) *holdfast.Lease {
-		lease := locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(cutLease))
-		require.NoError(t, lease.Extend(t.Context(), cutLease*4/3))
-		return lease
+	{"extended", func(ctx context.Context, lock *holdfast.Lock, _ holdfast.Owner) (*holdfast.Lease, error) {
+		lease, err := lock.Acquire(ctx, holdfast.WithLease(cutLease))
+		if err != nil {
+			return nil, err
+		}
+		return lease, lease.Extend(ctx, cutLease*4/3)
 	}},
 }
 
-func newCutOff(t *testing.T, p *locktest.Place, healthy *holdfast.Runtime, random *rand.Rand) *cutOff {
-	how, hold := random.IntN(len(cuts)), holds[random.IntN(len(holds))]
-	c := &cutOff{Place: p.Another(t), how: cuts[how].name, held: hold.name}
-	c.rt, c.proxy = p.Proxied(t, holdfast.Options{Lease: cutLease, OnEvent: c.events.Record})
-	c.lease = hold.take(t, c.Place, c.rt)
+// newCutOff is a holder that is well yet; on a busy machine it may take some tries to get one.
+func newCutOff(t *testing.T, p *locktest.Place, random *rand.Rand) *cutOff {
+	how, hold := cuts[random.IntN(len(cuts))], holds[random.IntN(len(holds))]
+	c := &cutOff{how: how.name, held: hold.name, after: time.Duration(random.Int64N(int64(cutLease)))}
+	seed := random.Uint64()
+	c.fail = func() { how.do(c.proxy, rand.New(rand.NewPCG(seed, 0))) }
 	if random.IntN(2) == 0 {
 		c.next = make(chan time.Time, 1)
+	}
+	c.Place = p.Another(t)
+	c.rt, c.proxy = c.Proxied(t, holdfast.Options{Lease: cutLease, OnEvent: c.events.Record})
+	locktest.Await(t, "a holder", func() (held bool) {
+		var err error
+		c.Place = p.Another(t)
+		c.lease, err = hold.take(t.Context(), c.Lock(c.rt), c.rt.NewOwner())
+		return err == nil
+	})
+	return c
+}
+
+// begin lets the link fail some time from now: at any point of the renewal cycle.
+func (c *cutOff) begin(t *testing.T, healthy *holdfast.Runtime) {
+	if c.next != nil {
 		go c.waitElsewhere(t, healthy)
 	}
-	after := time.Duration(random.Int64N(int64(cutLease))) // any point of the renewal cycle
-	c.cutAt = time.Now().Add(after)
-	down := time.AfterFunc(after, func() { cuts[how].do(c.proxy, rand.New(rand.NewPCG(uint64(after), 0))) })
+	c.cutAt = time.Now().Add(c.after)
+	down := time.AfterFunc(c.after, c.fail)
 	t.Cleanup(func() { down.Stop() })
-	return c
 }
 
 // waitElsewhere takes the lock when it is to be had, in another runtime, which is well.
@@ -215,73 +237,4 @@ func (c *cutOff) look() {
 		default:
 		}
 	}
-}
-
-// gap is the time from one look of the observer to the next. It is long when this process or the server was not run.
-type gap struct{ from, to time.Time }
-
-type gaps []gap
-
-// longest is the longest gap that touches a span of time.
-func (g gaps) longest(from, to time.Time) (longest time.Duration) {
-	for _, one := range g {
-		if one.to.After(from) && one.from.Before(to) {
-			longest = max(longest, one.to.Sub(one.from))
-		}
-	}
-	return longest
-}
-
-// cutReport is what came out.
-type cutReport struct {
-	tries, stalled int
-	margin         time.Duration // the shortest from a deadline to the server's expiry
-	told           []time.Duration
-}
-
-func (r *cutReport) String() string {
-	slices.Sort(r.told)
-	return fmt.Sprintf("%d tries, %d of them while nothing was run for long; from the deadline to Done: median %v, worst %v; "+
-		"from the deadline to the server's expiry: at least %v",
-		r.tries, r.stalled, r.told[len(r.told)/2], r.told[len(r.told)-1], r.margin)
-}
-
-// check looks at one try when all is over.
-func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
-	t.Helper()
-	c.doneAt = c.doneOr(t)
-	stall := pauses.longest(c.deadline.Add(-10*time.Millisecond), c.doneAt)
-	report.tries++
-	report.told = append(report.told, c.doneAt.Sub(c.deadline))
-	report.margin = min(report.margin, c.expiry.Sub(c.deadline))
-	name := c.how + ", " + c.held
-
-	assert.GreaterOrEqual(t, c.expiry.Sub(c.deadline), time.Duration(0), "%s: the deadline comes before the server's", name)
-	switch late := c.doneAt.Sub(c.goneAt); {
-	case late <= 0:
-	case stall > 10*time.Millisecond:
-		report.stalled++
-		assert.Less(t, late, 5*stall, "%s: Done was closed after the key was gone, nothing was run for %v", name, stall)
-	default:
-		assert.Fail(t, "Done was closed after the key was gone", "%s: %v later; nothing was run for %v", name, late, stall)
-	}
-	assert.ErrorIs(t, c.lease.Err(), holdfast.ErrLeaseLost, name)
-	assert.Less(t, c.goneAt.Sub(c.cutAt), 3*cutLease+5*stall, "%s: the server is not told to keep the key any more", name)
-	if c.next != nil {
-		select {
-		case granted := <-c.next:
-			assert.True(t, granted.After(c.deadline), name)
-		case <-time.After(locktest.Patience):
-			assert.Fail(t, "the next one waits for ever", name)
-		}
-	}
-	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&c.events)) == 1 })
-}
-
-// doneOr is when Done was closed, as far as the observer saw.
-func (c *cutOff) doneOr(t *testing.T) time.Time {
-	if !c.doneAt.IsZero() {
-		return c.doneAt
-	}
-	return locktest.Closed(t, "Done", c.lease.Done())
 }

@@ -1,0 +1,93 @@
+package faults_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// gap is the time from one look of the observer to the next. It is long when this process or the server was not run.
+type gap struct{ from, to time.Time }
+
+type gaps []gap
+
+// longest is the longest gap that touches a span of time.
+func (g gaps) longest(from, to time.Time) (longest time.Duration) {
+	for _, one := range g {
+		if one.to.After(from) && one.from.Before(to) {
+			longest = max(longest, one.to.Sub(one.from))
+		}
+	}
+	return longest
+}
+
+// cutReport is what came out.
+type cutReport struct {
+	tries, stalled, void int
+	margin               time.Duration // the shortest from a deadline to the server's expiry
+	told                 []time.Duration
+}
+
+func (r *cutReport) String() string {
+	if r.tries == 0 {
+		return "no holder was ever seen"
+	}
+	slices.Sort(r.told)
+	return fmt.Sprintf("%d tries (and %d void), %d of them while nothing was run for long; from the deadline to Done: median %v, worst %v; "+
+		"from the deadline to the server's expiry: at least %v",
+		r.tries, r.void, r.stalled, r.told[len(r.told)/2], r.told[len(r.told)-1], r.margin)
+}
+
+// check looks at one try when all is over.
+func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
+	t.Helper()
+	c.doneAt = c.doneOr(t)
+	if c.deadline.IsZero() || c.expiry.IsZero() {
+		report.void++ // on a busy machine it may be lost before anybody looked
+		return
+	}
+	stall := pauses.longest(c.deadline.Add(-10*time.Millisecond), c.doneAt)
+	report.tries++
+	report.told = append(report.told, c.doneAt.Sub(c.deadline))
+	report.margin = min(report.margin, c.expiry.Sub(c.deadline))
+	name := c.how + ", " + c.held
+
+	assert.GreaterOrEqual(t, c.expiry.Sub(c.deadline), time.Duration(0), "%s: the deadline comes before the server's", name)
+	switch late := c.doneAt.Sub(c.goneAt); {
+	case late <= 0:
+	case stall > 10*time.Millisecond:
+		report.stalled++
+		assert.Less(t, late, 5*stall, "%s: Done was closed after the key was gone, nothing was run for %v", name, stall)
+	default:
+		assert.Fail(t, "Done was closed after the key was gone", "%s: %v later; nothing was run for %v", name, late, stall)
+	}
+	assert.ErrorIs(t, c.lease.Err(), holdfast.ErrLeaseLost, name)
+	assert.Less(t, c.goneAt.Sub(c.cutAt), 3*cutLease+5*stall, "%s: the server is not told to keep the key any more", name)
+	if c.next != nil {
+		select {
+		case granted := <-c.next:
+			assert.True(t, granted.After(c.deadline), name)
+		case <-time.After(locktest.Patience):
+			assert.Fail(t, "the next one waits for ever", name)
+		}
+	}
+	locktest.Await(t, "the event", func() bool {
+		return slices.ContainsFunc(locktest.Recorded[holdfast.LeaseLost](&c.events), func(e holdfast.LeaseLost) bool {
+			return e.Lock() == c.Name
+		})
+	})
+}
+
+// doneOr is when Done was closed, as far as the observer saw.
+func (c *cutOff) doneOr(t *testing.T) time.Time {
+	if !c.doneAt.IsZero() {
+		return c.doneAt
+	}
+	return locktest.Closed(t, "Done", c.lease.Done())
+}
