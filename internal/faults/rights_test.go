@@ -1,0 +1,72 @@
+package faults_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// recommendedRights are the rules that SECURITY.md recommends.
+func recommendedRights(t *testing.T) []string {
+	text, err := os.ReadFile("../../SECURITY.md")
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?s)ACL SETUSER app on >PASSWORD (.*?)```").FindSubmatch(text)
+	require.NotNil(t, block)
+	return strings.Fields(string(block[1]))
+}
+
+// A user who lacks one of the rights, whichever it is: what works works, what does not says so and names the lock, and no key is
+// left that would never go, although Redis does not roll a script back.
+func TestFault_MissingRight(t *testing.T) {
+	t.Parallel()
+	places := locktest.OnOneServer(t)
+	for _, missing := range recommendedRights(t) {
+		if !strings.HasPrefix(missing, "+") && !strings.HasPrefix(missing, "~") && !strings.HasPrefix(missing, "&") {
+			continue
+		}
+		rt := userWithout(t, places[0], missing)
+		for _, p := range places {
+			p := p.Another(t)
+			lease, err := p.Lock(rt).TryAcquire(t.Context())
+			if err == nil {
+				err = lease.Release(t.Context())
+			}
+			if err != nil {
+				assert.ErrorContains(t, err, `"`+p.Name+`"`)
+				assert.Regexp(t, "NOPERM|The user executing the script can't", err.Error(), missing)
+				assert.Contains(t, err.Error(), "Runtime.Check names every missing right", missing)
+			}
+		}
+		for _, key := range places[0].Redis.Keys(t.Context(), "*").Val() {
+			if strings.HasPrefix(key, "redisson_lock_token:") {
+				continue // counts for ever
+			}
+			ttl := places[0].Redis.PTTL(t.Context(), key).Val()
+			assert.NotEqual(t, time.Duration(-1), ttl, "%s has no end without %s", key, missing)
+		}
+		require.NoError(t, places[0].Redis.FlushAll(t.Context()).Err())
+	}
+}
+
+func userWithout(t *testing.T, p *locktest.Place, missing string) *holdfast.Runtime {
+	rules := []string{"reset", "on", ">right"}
+	for _, rule := range recommendedRights(t) {
+		if rule != missing {
+			rules = append(rules, rule)
+		}
+	}
+	name := p.Another(t).Name
+	require.NoError(t, p.Redis.ACLSetUser(context.Background(), name, rules...).Err())
+	client := locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Username: name, Password: "right"})
+	return locktest.NewRuntime(t, client, holdfast.Options{NameMapper: func(name string) string { return "app:" + name }})
+}
