@@ -33,7 +33,7 @@ func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
 func (l *Lock) Name() string { return l.address.Name }
 
 // PID is where to send protocol messages about this lock; they name kind and lock. It is good for the runtime's life and shared
-// by many locks.
+// by many locks, and cannot be stopped. Package protocol says how to ask and what is answered.
 func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
 
 func (l *Lock) same(other *Lock) bool {

@@ -30,15 +30,17 @@ type Options struct {
 	AckTimeout time.Duration
 	// PubSub says how wake-ups are told. On a single server it is always plain.
 	PubSub PubSubMode
-	// NameMapper turns a lock's name into its Redis key, for example to add a prefix. Default identity.
+	// NameMapper turns a lock's name into its Redis key, for example to add a prefix. It must be quick and always say the same: the
+	// requests of actors wait for it. Default identity.
 	NameMapper func(name string) string
-	// Logger gets the events. Default slog.Default().
+	// Logger gets the events, as OnEvent does. Default slog.Default().
 	Logger *slog.Logger
 	// OnEvent is called with every event, one after the other, off the actors; it may block or panic without harm. When it is
-	// more than 1024 events behind, events are dropped and counted.
+	// more than 1024 events behind, events are dropped and counted. Runtime.Close waits for it, 5 s for a call that does not come
+	// back; so it should not call Close itself.
 	OnEvent func(Event)
 	// System is the actor system to live in. Default: an own one, stopped by Close. A given one is never stopped, and may hold
-	// several runtimes.
+	// several runtimes. Its root's middleware and supervisor are for the user's actors alone.
 	System *actor.ActorSystem
 }
 

@@ -124,6 +124,9 @@ func (rt *Runtime) Check(ctx context.Context) error {
 // Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns
 // when no goroutine, timer, key or subscription of the runtime is left, or with ctx's error: what could not be released by then
 // expires by its TTL. Later calls wait for the same end.
+//
+// A call of Options.OnEvent or of the Logger that does not come back, or an actor that blocks who tells it of its loss, is waited
+// for only for 5 s: Close then returns an error that says so, with everything released.
 func (rt *Runtime) Close(ctx context.Context) error { return rt.engine.Close(ctx) }
 
 // ID is the client UUID used in owner fields.

@@ -38,6 +38,10 @@ func (p porter) InvokeSystemMessage(message any) {
 
 // InvokeUserMessage keeps out what protoactor would act on itself, and all that comes too late.
 func (p porter) InvokeUserMessage(message any) {
+	if _, ours := message.(*Request); ours && !p.router.stopped { // most are
+		p.MessageInvoker.InvokeUserMessage(message)
+		return
+	}
 	_, content, sender := actor.UnwrapEnvelope(message)
 	switch {
 	case isCommand(content):

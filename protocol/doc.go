@@ -13,7 +13,7 @@
 //	Inspect    Inspected               who holds it, who waits
 //	           Lost                    unasked: a lease ended without a Release
 //
-// examples/actorapi is an actor that does all of this.
+// examples/actorapi has such an actor.
 //
 // # Sending
 //

@@ -1,5 +1,5 @@
-// Actorapi shows the actor message API: an actor of the user waits for a lock, works, and gives it back, all by messages.
-// The runtime lives in the user's own actor system.
+// Actorapi shows the actor message API: actors of the user wait for a lock, work, and give it back, all by messages; one crashes
+// and one loses the lock. The runtime lives in the user's own actor system.
 //
 //	go run ./examples/actorapi
 package main
@@ -17,7 +17,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/embedded"
-	"github.com/holdfast-go/holdfast/protocol"
 )
 
 func main() {
@@ -27,32 +26,15 @@ func main() {
 	}
 }
 
-// clerk is an actor that needs the lock for every order.
-type clerk struct {
-	name string
-	lock *holdfast.Lock
-	out  chan<- string
+// office is where the clerks work.
+type office struct {
+	system *actor.ActorSystem
+	lock   *holdfast.Lock
+	told   chan string // what the clerks say
+	out    io.Writer
 }
 
-// Receive handles the answers of the lock like any other message: nothing here blocks.
-func (k *clerk) Receive(c actor.Context) {
-	switch m := c.Message().(type) {
-	case *actor.Started:
-		c.Request(k.lock.PID(), &protocol.Acquire{ID: 1, Kind: protocol.KindLock, Lock: k.lock.Name()})
-	case *protocol.Granted:
-		k.out <- k.name + " has the lock"
-		// Work is more messages; when it is done:
-		c.Request(k.lock.PID(), &protocol.Release{ID: 2, Kind: m.Kind, Lock: m.Lock, Serial: m.Serial})
-	case *protocol.Released:
-		k.out <- k.name + " gave it back"
-	case *protocol.Refused:
-		k.out <- fmt.Sprintf("%s was refused: %v", k.name, m.Err)
-	case *protocol.Lost:
-		k.out <- fmt.Sprintf("%s lost it: %v", k.name, m.Err)
-	}
-}
-
-// run has two clerks contend for one lock.
+// run opens the office and plays its scenes.
 func run(out io.Writer) error {
 	server, err := embedded.Start()
 	if err != nil {
@@ -62,23 +44,60 @@ func run(out io.Writer) error {
 	quiet := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })
 	system := actor.NewActorSystem(quiet)
 	defer system.Shutdown()
-	rt, err := holdfast.New(server.Client(), holdfast.Options{System: system})
+	rt, err := holdfast.New(server.Client(), holdfast.Options{System: system, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	told := make(chan string)
-	for _, name := range []string{"first clerk", "second clerk"} {
-		system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor {
-			return &clerk{name: name, lock: rt.Lock("orders"), out: told}
-		}))
+	o := &office{system: system, lock: rt.Lock("orders"), told: make(chan string, 10), out: out}
+	return errors.Join(o.inTurn(), o.crash(), o.loss(), rt.Close(context.Background()))
+}
+
+// hire spawns a clerk. When it fails it is stopped, and that ends what it holds: what a restart would keep, it would not know.
+func (o *office) hire(name string) *actor.PID {
+	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
+	props := actor.PropsFromProducer(func() actor.Actor { return &clerk{name: name, lock: o.lock, told: o.told} }, actor.WithGuardian(stop))
+	return o.system.Root.Spawn(props)
+}
+
+// inTurn: three clerks want the lock at once, and each gets it.
+func (o *office) inTurn() error {
+	for _, name := range []string{"Anna", "Ben", "Carla"} {
+		o.system.Root.Send(o.hire(name), order{pages: 3})
 	}
-	for range 4 {
+	return o.hear(6)
+}
+
+// crash: a clerk fails at work. The lock is free for the next one, at once and not when some time has passed.
+func (o *office) crash() error {
+	o.system.Root.Send(o.hire("Dora"), order{pages: 3, spoiled: true})
+	if err := o.hear(1); err != nil {
+		return err
+	}
+	o.system.Root.Send(o.hire("Emil"), order{pages: 1})
+	return o.hear(2)
+}
+
+// loss: somebody takes the lock away from a clerk that works.
+func (o *office) loss() error {
+	o.system.Root.Send(o.hire("Fritz"), order{pages: 1 << 40})
+	if err := o.hear(1); err != nil {
+		return err
+	}
+	if _, err := o.lock.ForceRelease(context.Background()); err != nil {
+		return err
+	}
+	return o.hear(1)
+}
+
+// hear prints what the clerks say next.
+func (o *office) hear(lines int) error {
+	for range lines {
 		select {
-		case line := <-told:
-			fmt.Fprintln(out, line)
+		case line := <-o.told:
+			fmt.Fprintln(o.out, line)
 		case <-time.After(10 * time.Second):
 			return errors.New("a clerk waits for ever")
 		}
 	}
-	return rt.Close(context.Background())
+	return nil
 }

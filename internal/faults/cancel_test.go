@@ -85,7 +85,7 @@ type race struct {
 
 // run takes part, with a lock of its own.
 func (r *race) run(t *testing.T) {
-	w := r.wire.another(t)
+	w := r.another(t)
 	w.gone = &durations{}
 	about := time.Millisecond // it cancels sooner when grants come first, and later when cancels do
 	for r.left.Add(-1) >= 0 && !t.Failed() {

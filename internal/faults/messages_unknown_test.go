@@ -267,3 +267,24 @@ func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 		w.unharmed(t, p)
 	})
 }
+
+// A serial is one of a lease on a name and a kind: under another kind of the same name it means nothing, also where both are one
+// actor.
+func TestFault_SerialsAreOfOneKind(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		for _, kind := range []protocol.Kind{
+			protocol.KindLock, protocol.KindFair, protocol.KindFenced, protocol.KindSpin, protocol.KindRead, protocol.KindWrite,
+		} {
+			if kind == protocol.Kind(p.Kind.Name) {
+				continue
+			}
+			w.stranger.Ask(&protocol.Release{ID: 1, Kind: kind, Lock: p.Name, Serial: w.granted.Serial})
+			require.ErrorIs(t, locktest.Answer[*protocol.Released](t, w.stranger).Err, holdfast.ErrNotHeld, kind)
+			w.stranger.Ask(&protocol.Renew{ID: 2, Kind: kind, Lock: p.Name, Serial: w.granted.Serial, Lease: time.Second})
+			require.ErrorIs(t, locktest.Answer[*protocol.Renewed](t, w.stranger).Err, holdfast.ErrNotHeld, kind)
+		}
+		w.unharmed(t, p)
+	})
+}

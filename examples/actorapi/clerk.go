@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// order is a message to a clerk: so much work to do under the lock.
+type order struct {
+	pages   int
+	spoiled bool // it makes the clerk fail
+}
+
+// page is a message of a clerk to itself: the next piece of the work. In between it hears what else there is, such as Lost.
+type page struct{}
+
+// clerk is an actor that needs the lock for every order. It has one order at a time.
+type clerk struct {
+	// fixed at construction
+	name string
+	lock *holdfast.Lock
+	told chan<- string
+
+	order order
+	ids   uint64            // of its requests so far
+	held  *protocol.Granted // nil: it does not have the lock
+}
+
+// Receive handles the answers of the lock like any other message: nothing here blocks.
+func (k *clerk) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case order:
+		k.order = m
+		k.acquire(c)
+	case *protocol.Granted:
+		k.held = m // first of all: whatever fails later, it is known what is held
+		k.say("has the lock")
+		c.Send(c.Self(), page{})
+	case *protocol.Refused:
+		k.say(fmt.Sprintf("was refused: %v", m.Err)) // it may ask again, with another ID
+	case page:
+		k.work(c)
+	case *protocol.Released:
+		if m.Err != nil {
+			k.say(fmt.Sprintf("gave it back, but: %v", m.Err)) // it is over all the same
+		}
+	case *protocol.Lost:
+		if k.held != nil && m.Serial == k.held.Serial {
+			k.held = nil
+			k.say("lost it: undo the half-done order")
+		}
+	}
+}
+
+func (k *clerk) acquire(c actor.Context) {
+	k.ids++
+	c.Request(k.lock.PID(), &protocol.Acquire{ID: k.ids, Kind: protocol.KindLock, Lock: k.lock.Name(), Wait: time.Minute})
+}
+
+// work does one page. Lost may still be in the mailbox, so the lease is looked at right before the effect.
+func (k *clerk) work(c actor.Context) {
+	switch {
+	case k.held == nil || !k.held.Valid():
+		return // Lost is here, or on its way
+	case k.order.spoiled:
+		panic("coffee over the order")
+	case k.order.pages == 0:
+		k.release(c)
+		return
+	}
+	k.order.pages--
+	c.Send(c.Self(), page{})
+}
+
+func (k *clerk) release(c actor.Context) {
+	k.say("gives it back") // by the time that Released is here somebody else may have it
+	k.ids++
+	c.Request(k.lock.PID(), &protocol.Release{ID: k.ids, Kind: k.held.Kind, Lock: k.held.Lock, Serial: k.held.Serial})
+	k.held = nil
+}
+
+func (k *clerk) say(what string) { k.told <- k.name + " " + what }
