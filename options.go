@@ -28,7 +28,7 @@ type Options struct {
 	AckReplicas int
 	// AckTimeout bounds the wait for AckReplicas. Default 1 s.
 	AckTimeout time.Duration
-	// PubSub says how wake-ups are told. On a single server it is always plain.
+	// PubSub says how wake-ups are told. On a single server it is always plain; PubSubSharded needs a cluster.
 	PubSub PubSubMode
 	// NameMapper turns a lock's name into its Redis key, for example to add a prefix. It must be quick and always say the same: the
 	// requests of actors wait for it. Default identity.
@@ -97,9 +97,7 @@ func (o Options) complete() (Options, error) {
 		bad("AckTimeout is %v, must not be negative", o.AckTimeout)
 	}
 	switch o.PubSub {
-	case PubSubAuto, PubSubPlain:
-	case PubSubSharded:
-		bad("PubSub is PubSubSharded, which needs a cluster")
+	case PubSubAuto, PubSubPlain, PubSubSharded:
 	default:
 		bad("PubSub is %d, must be PubSubAuto, PubSubPlain or PubSubSharded", o.PubSub)
 	}

@@ -51,7 +51,7 @@ type Runtime struct {
 }
 
 // New starts a lock runtime on a client that the caller owns and closes after the runtime: a *redis.Client, also one of
-// redis.NewFailoverClient. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
+// redis.NewFailoverClient, or a *redis.ClusterClient. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, seams{})
 }
@@ -69,7 +69,7 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 	if err != nil {
 		return nil, err
 	}
-	if err := checkClient(client); err != nil {
+	if err := checkClient(client, o); err != nil {
 		return nil, err
 	}
 	if s.id == "" {
@@ -82,7 +82,7 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 		s.jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
 	}
 	engine, err := actors.Start(actors.Config{
-		Client: client, ID: s.id, System: o.System, RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
+		Client: client, ID: s.id, System: o.System, PubSub: actors.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
 		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters},
 		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.first, Clock: s.clock, Jitter: s.jitter,
 	})
@@ -92,15 +92,23 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 	return &Runtime{id: s.id, engine: engine}, nil
 }
 
-func checkClient(client redis.UniversalClient) error {
+func checkClient(client redis.UniversalClient, o Options) error {
 	switch c := client.(type) {
 	case *redis.Client:
+		switch {
+		case c == nil:
+		case o.PubSub == PubSubSharded:
+			return fmt.Errorf("holdfast: new: %w options: PubSub is PubSubSharded, which needs a cluster", ErrInvalid)
+		default:
+			return nil
+		}
+	case *redis.ClusterClient:
 		if c != nil {
 			return nil
 		}
 	case nil:
 	default:
-		return fmt.Errorf("holdfast: new: %w client: %T is not supported, it must be a *redis.Client", ErrInvalid, client)
+		return fmt.Errorf("holdfast: new: %w client: %T is not supported, it must be a *redis.Client or a *redis.ClusterClient", ErrInvalid, client)
 	}
 	return fmt.Errorf("holdfast: new: %w client: it is nil", ErrInvalid)
 }

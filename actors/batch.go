@@ -34,8 +34,8 @@ func (e *Engine) run(b *batch) {
 	for _, call := range b.calls {
 		bounded = bounded || call.Bounded()
 	}
-	if bounded && !e.server.known() {
-		if err := e.askTime(b.ctx); err != nil {
+	if bounded && !b.node.clock.known() {
+		if err := e.askTime(b.ctx, b.node); err != nil {
 			b.lost = true
 			e.failBatch(b, err)
 			return
@@ -48,6 +48,7 @@ func (e *Engine) run(b *batch) {
 	}
 	for range 3 {
 		e.exchange(b, commands, open)
+		e.follow(b, commands, open)
 		if open = e.postExcept(b, commands, open); len(open) == 0 {
 			return
 		}
@@ -63,27 +64,27 @@ func (e *Engine) run(b *batch) {
 // exchange sends the open commands as one pipeline, with the scripts they turned out to need and a look at the server's clock
 // in front when due, and a mark at the end.
 func (e *Engine) exchange(b *batch, commands []command, open []int) {
-	ctx := b.ctx
-	pipe := e.client.Pipeline()
+	ctx, server := b.ctx, &b.node.clock
+	pipe := b.node.client.Pipeline()
 	b.sent = e.clock.Now()
 	var clock command
-	if asked := e.server.stale(b.sent); asked {
+	if asked := server.stale(b.sent); asked {
 		clock = newCommand("time")
 		_ = pipe.Process(ctx, clock)
 	}
 	loads := e.loads(b, pipe)
 	for _, i := range open {
 		if call := b.calls[i]; call.Bounded() {
-			call.SetNotAfter(e.server.at(cmp.Or(call.notAfter, call.deadline)))
+			call.SetNotAfter(server.at(cmp.Or(call.notAfter, call.deadline)))
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
 	err := e.exec(ctx, pipe)
-	b.lost = err != nil
-	if err != nil {
+	if b.lost = err != nil; b.lost {
+		e.masters.suspect() // another may be the master now
 		distrust(err, commands, open)
 	} else if clock.Cmd != nil {
-		_ = e.server.observe(clock, e.clock.Now()) // without it the old sample serves on
+		_ = server.observe(clock, e.clock.Now()) // without it the old sample serves on
 	}
 	for _, load := range loads {
 		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
@@ -189,10 +190,10 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 			continue
 		}
 		if err == nil && reply == nil {
-			err = e.causes.noAnswer() // a nil reply is redis.Nil; this is none at all
+			err = b.node.causes.noAnswer() // a nil reply is redis.Nil; this is none at all
 		}
 		if ms, late := scripts.LateBy(err); late {
-			e.server.correct(ms, e.clock.Now())
+			b.node.clock.correct(ms, e.clock.Now())
 		}
 		e.post(b, i, &result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent})
 	}
@@ -203,8 +204,8 @@ func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Err
 
 // post answers one call, unless the gateway has given it up.
 func (e *Engine) post(b *batch, i int, r *result) {
-	r.err = e.causes.advise(r.err)
-	e.causes.note(r.err)
+	r.err = b.node.causes.advise(r.err)
+	b.node.causes.note(r.err)
 	if b.claimed[i].CompareAndSwap(false, true) {
 		r.call = b.calls[i]
 		e.root.Send(r.call.from, r)
@@ -222,14 +223,14 @@ func (e *Engine) failBatch(b *batch, err error) {
 	}
 }
 
-func (e *Engine) askTime(ctx context.Context) error {
-	pipe := e.client.Pipeline()
+func (e *Engine) askTime(ctx context.Context, n *node) error {
+	pipe := n.client.Pipeline()
 	clock := newCommand("time")
 	_ = pipe.Process(ctx, clock)
 	if err := e.exec(ctx, pipe); err != nil {
 		return err
 	}
-	return e.server.observe(clock, e.clock.Now())
+	return n.clock.observe(clock, e.clock.Now())
 }
 
 // recoverBatch is for hooks of the user's client that panic.

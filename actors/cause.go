@@ -22,6 +22,7 @@ import (
 // stays reachable underneath. What the client keeps secret shows in none of it.
 type causes struct {
 	redis   string // "Redis at host:port"
+	cluster bool   // whose servers may send a call elsewhere
 	secrets *strings.Replacer
 	last    atomic.Pointer[error] // why the latest batch failed on its way; nil: it did not
 }
@@ -116,7 +117,7 @@ func (c *causes) explain(err error) error {
 	err = c.concealError(err)
 	switch {
 	case isReply(err):
-		return explainReply(err)
+		return c.explainReply(err)
 	case errors.Is(err, redis.ErrClosed), errors.Is(err, net.ErrClosed):
 		return fmt.Errorf("the Redis client was closed before the runtime: %w", err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
@@ -141,13 +142,16 @@ type abridged struct {
 func (e abridged) Error() string { return e.text }
 func (e abridged) Unwrap() error { return e.cause }
 
-func explainReply(err error) error {
+func (c *causes) explainReply(err error) error {
 	if text := err.Error(); scriptPlace.MatchString(text) {
 		err = abridged{scriptPlace.ReplaceAllString(text, ""), err}
 	}
 	hint := ""
 	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
 	case "MOVED", "ASK":
+		if c.cluster {
+			break
+		}
 		hint = "the server is part of a cluster, the client is for a single server"
 	case "READONLY":
 		hint = "this is a replica, locks need its master"

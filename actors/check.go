@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,38 +56,76 @@ func (e *Engine) CheckServer(ctx context.Context, kinds ...*scripts.Kind) error 
 }
 
 func (e *Engine) checkServer(ctx context.Context, kinds []*scripts.Kind) error {
-	if _, err := e.ask(ctx, "ping"); err != nil {
-		return fmt.Errorf("holdfast: check: the server cannot be used: %w", e.causes.explain(err))
+	if err := e.masters.learn(ctx); err != nil {
+		return fmt.Errorf("holdfast: check: the cluster cannot be used: %w", e.causes.explain(err))
 	}
+	var mu sync.Mutex
 	var errs []error
-	for _, kind := range kinds {
-		errs = append(errs, e.checkKind(ctx, kind)...)
+	if err := e.masters.each(ctx, func(n *node) error { // a cluster's at once
+		found := e.checkNode(ctx, n, kinds)
+		mu.Lock()
+		defer mu.Unlock()
+		errs = append(errs, found...)
+		return nil
+	}); err != nil {
+		errs = append(errs, e.causes.explain(err))
 	}
-	errs = append(errs, e.checkInfo(ctx)...)
 	if err := Join(distinct(errs)...); err != nil {
 		return fmt.Errorf("holdfast: check: %w", err)
 	}
 	return nil
 }
 
-// ask sends one command, once.
-func (e *Engine) ask(ctx context.Context, args ...any) (any, error) {
-	c := newCommand(args...)
-	_ = e.client.Process(ctx, c)
-	return c.Result()
+func (e *Engine) checkNode(ctx context.Context, n *node, kinds []*scripts.Kind) (errs []error) {
+	c := &check{engine: e, node: n}
+	if _, err := c.ask(ctx, "ping"); err != nil {
+		return []error{fmt.Errorf("the server cannot be used: %w", n.causes.explain(err))}
+	}
+	for _, kind := range kinds {
+		errs = append(errs, c.kind(ctx, kind)...)
+	}
+	return append(errs, c.info(ctx)...)
 }
 
-// checkKind runs every script of a kind, and subscribes to its channel.
-func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []error) {
-	number := strconv.FormatUint(e.Number(), 10)
-	address, err := e.Address(kind, "holdfast-check-"+e.id+"-"+number)
+// check tries one server.
+type check struct {
+	engine *Engine
+	node   *node
+}
+
+// ask sends one command, once.
+func (c *check) ask(ctx context.Context, args ...any) (any, error) {
+	cmd := newCommand(args...)
+	_ = c.node.client.Process(ctx, cmd)
+	return cmd.Result()
+}
+
+// throwAway is a lock name that this server decides about.
+func (c *check) throwAway(kind *scripts.Kind) (address *Address, err error) {
+	for range 100_000 {
+		number := strconv.FormatUint(c.engine.Number(), 10)
+		address, err = c.engine.Address(kind, "holdfast-check-"+c.engine.id+"-"+number)
+		if err != nil || c.engine.masters.of(address.Raw) == c.node {
+			return address, err
+		}
+	}
+	return nil, nil // it has no slots
+}
+
+// kind runs every script of a kind, and subscribes to its channel.
+func (c *check) kind(ctx context.Context, kind *scripts.Kind) (errs []error) {
+	e := c.engine
+	address, err := c.throwAway(kind)
 	if err != nil {
 		return []error{err}
+	}
+	if address == nil {
+		return nil
 	}
 	raw := address.Raw
 	if kind.Keeps != nil {
 		defer func() {
-			if _, err := e.ask(ctx, "del", kind.Keeps(raw)); err != nil {
+			if _, err := c.ask(ctx, "del", kind.Keeps(raw)); err != nil {
 				errs = append(errs, err)
 			}
 		}()
@@ -95,30 +134,30 @@ func (e *Engine) checkKind(ctx context.Context, kind *scripts.Kind) (errs []erro
 		if call.Bounded() {
 			call.SetNotAfter(time.Now().Add(MaxLease).UnixMilli()) // a check does not depend on clocks
 		}
-		errs = append(errs, e.tryScript(ctx, call))
+		errs = append(errs, c.tryScript(ctx, call))
 	}
 	if kind.Channel == nil {
 		return errs
 	}
 	channel := kind.Channel(raw, e.policy.NewID())
-	if err := e.trySubscribe(ctx, channel); err != nil {
+	if err := c.trySubscribe(ctx, channel); err != nil {
 		errs = append(errs, fmt.Errorf("subscribing to %s: %w", channel, err))
 	}
 	return errs
 }
 
-func (e *Engine) tryScript(ctx context.Context, call scripts.Call) error {
-	_, err := e.ask(ctx, call.Command...)
+func (c *check) tryScript(ctx context.Context, call scripts.Call) error {
+	_, err := c.ask(ctx, call.Command...)
 	if isNoScript(err) {
-		if _, err := e.ask(ctx, "script", "load", call.Script.Source); err != nil {
-			return fmt.Errorf("loading a script: %w", e.causes.explain(err))
+		if _, err := c.ask(ctx, "script", "load", call.Script.Source); err != nil {
+			return fmt.Errorf("loading a script: %w", c.node.causes.explain(err))
 		}
-		_, err = e.ask(ctx, call.Command...)
+		_, err = c.ask(ctx, call.Command...)
 	}
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
 	}
-	cause := scripts.Explain(e.causes.explain(err))
+	cause := scripts.Explain(c.node.causes.explain(err))
 	switch text := err.Error(); {
 	case strings.Contains(text, "can't run this command"):
 		return fmt.Errorf("running a script that calls %s: %w", commandsAt(call.Script, text), cause)
@@ -163,19 +202,23 @@ func commandsAt(script *scripts.Script, refusal string) string {
 	return strings.Join(commands, " or ")
 }
 
-func (e *Engine) trySubscribe(ctx context.Context, channel string) error {
-	pubsub := e.client.Subscribe(ctx, channel)
+func (c *check) trySubscribe(ctx context.Context, channel string) error {
+	subscribe, unsubscribe := c.node.client.Subscribe, (*redis.PubSub).Unsubscribe
+	if c.engine.tells.sharded.Load() {
+		subscribe, unsubscribe = c.node.client.SSubscribe, (*redis.PubSub).SUnsubscribe
+	}
+	pubsub := subscribe(ctx, channel)
 	defer func() { _ = pubsub.Close() }()
 	_, err := pubsub.ReceiveTimeout(ctx, replyWait)
-	if err == nil && pubsub.Unsubscribe(ctx, channel) == nil {
+	if err == nil && unsubscribe(pubsub, ctx, channel) == nil {
 		_, err = pubsub.ReceiveTimeout(ctx, replyWait)
 	}
-	return e.causes.explain(err)
+	return c.node.causes.explain(err)
 }
 
-// checkInfo looks at version and eviction policy, if the user may read them: a lock that can be evicted is no lock.
-func (e *Engine) checkInfo(ctx context.Context) (errs []error) {
-	reply, err := e.ask(ctx, "info")
+// info looks at version and eviction policy, if the user may read them: a lock that can be evicted is no lock.
+func (c *check) info(ctx context.Context) (errs []error) {
+	reply, err := c.ask(ctx, "info")
 	if err != nil {
 		return nil // not allowed to look; nothing that the runtime needs
 	}

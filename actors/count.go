@@ -135,8 +135,8 @@ func (a *countActor) call(c actor.Context, call *countCall) {
 func (e *Engine) countScript(raw string, call *countCall) scripts.Call {
 	script, c := call.op.Call(&e.site, raw, call.terms), call.copies
 	if script.Bounded() {
-		if c.limit == 0 && e.server.known() {
-			c.limit = e.server.at(c.sent + call.terms.Keep - limitMargin)
+		if n := e.masters.of(raw); c.limit == 0 && n != nil && n.clock.known() {
+			c.limit = n.clock.at(c.sent + call.terms.Keep - limitMargin)
 		}
 		script.Limit = c.limit
 	}

@@ -16,16 +16,17 @@ import (
 func TestCountActor_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	t.Parallel()
 	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second
-	e := &Engine{}
+	n := &node{}
+	e := &Engine{masters: onlyNode{n}}
 	c := &copies{request: "u:1", sent: time.Second}
 	call := &countCall{op: scripts.SemaphoreRelease, terms: scripts.CountTerms{Request: "u:1", Numbers: []int64{1}, Keep: keep}, copies: c}
 
 	assert.Zero(t, e.countScript("orders", call).Limit, "the server's clock is not known before the first call")
-	e.server.set(server, 0)
+	n.clock.set(server, 0)
 	limit := (server + time.Second + keep - limitMargin).Milliseconds()
 	assert.Equal(t, limit, e.countScript("orders", call).Limit)
 
-	e.server.set(server+time.Minute+time.Second, time.Second) // put right
+	n.clock.set(server+time.Minute+time.Second, time.Second) // put right
 	script := e.countScript("orders", call)
 	script.SetNotAfter((server + 2*time.Minute).Milliseconds())
 	assert.Equal(t, []any{limit}, script.Command[len(script.Command)-4:len(script.Command)-3])

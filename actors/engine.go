@@ -27,6 +27,7 @@ type Config struct {
 	ID         string             // the runtime's UUID
 	System     *actor.ActorSystem // nil: an own one
 	Policy     Policy             // the user's part of it
+	PubSub     PubSub
 	RenewBatch int
 	FairWait   time.Duration
 	NameMapper func(string) string
@@ -46,7 +47,9 @@ type Engine struct {
 	system     *actor.ActorSystem
 	ownSystem  bool
 	root       *actor.RootContext
-	client     redis.UniversalClient
+	masters    masters
+	tells      *telling
+	listens    redis.UniversalClient // for messages that every server tells
 	clock      Clock
 	policy     Policy
 	spinning   Policy // of kinds whose waiters only look now and then: they need more gaps
@@ -58,7 +61,6 @@ type Engine struct {
 	couriers   *couriers
 	workers    *workers
 	seed       maphash.Seed
-	server     serverClock
 	causes     *causes
 	requests   requestPool
 
@@ -101,7 +103,7 @@ const (
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
-		id: c.ID, client: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
+		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, listens: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
 		workers: startWorkers(), seed: maphash.MakeSeed(),
 		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
@@ -110,14 +112,20 @@ func Start(c Config) (*Engine, error) {
 	if e.clock == nil {
 		e.clock = NewSystemClock()
 	}
+	e.tells.sharded.Store(c.PubSub == PubSubSharded)
+	if many, ok := c.Client.(*redis.ClusterClient); ok {
+		e.masters = newCluster(many, e.tells)
+	} else {
+		e.masters = onlyNode{newNode(c.Client)}
+	}
 	e.couriers = newCouriers(e)
 	e.site = scripts.Site{
-		Runtime: c.ID, Publish: "PUBLISH", Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
+		Runtime: c.ID, Publish: e.masters.publish(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
 	e.policy.NewID = e.newGrantID
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
-	e.policy.ServerTime = e.server.time
+	e.policy.ServerTime = e.masters.time
 	e.spinning = e.policy
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
@@ -187,9 +195,9 @@ func (g *guardian) spawn(c actor.Context) error {
 		errs = append(errs, err)
 		return pid
 	}
-	e.gateway = child("gateway", newGateway(e, gatewayLanes, true))
-	e.renewals = child("renewals", newGateway(e, renewalLanes, false))
-	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}})
+	e.gateway = child("gateway", e.outlet(gatewayLanes, true))
+	e.renewals = child("renewals", e.outlet(renewalLanes, false))
+	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}, links: map[*node]*link{}})
 	e.watchdog.self = child("watchdog", e.watchdog)
 	for i := range e.routers {
 		r := newRouter(e)
@@ -197,6 +205,25 @@ func (g *guardian) spawn(c actor.Context) error {
 		e.routers[i] = child(fmt.Sprintf("router-%02d", i), r, guarded)
 	}
 	return errors.Join(errs...)
+}
+
+// outlet is what calls go through: a gateway, or on a cluster one for each master.
+func (e *Engine) outlet(lanes int, polite bool) actor.Actor {
+	switch m := e.masters.(type) {
+	case *cluster:
+		return newExchange(e, m, lanes, polite)
+	default:
+		return newGateway(e, m.of(""), lanes, polite)
+	}
+}
+
+// teller is the node that alone tells the messages of a channel; nil: every server does. It may not be known yet.
+func (e *Engine) teller(channel string) (n *node, known bool) {
+	n = e.masters.of(channel)
+	if n != nil && !e.tells.sharded.Load() {
+		return nil, true
+	}
+	return n, n != nil
 }
 
 // Number is a number that this runtime has not used yet.
@@ -237,20 +264,18 @@ func (e *Engine) Time(instant time.Duration) time.Time {
 // Address checks a name and finds its key. With an error it still carries the name.
 func (e *Engine) Address(kind *scripts.Kind, name string) (*Address, error) {
 	a := &Address{Kind: kind, Name: name, Raw: name}
-	if err := protocol.CheckName(name); err != nil {
-		return a, err
+	err := protocol.CheckName(name)
+	if err == nil && e.nameMapper != nil {
+		if a.Raw, err = e.mapName(name); err == nil {
+			if err = protocol.CheckName(a.Raw); err != nil {
+				err = fmt.Errorf("the name mapper's %w", err)
+			}
+		}
 	}
-	if e.nameMapper == nil {
-		return a, nil
+	if err == nil {
+		a.part = e.masters.part(a.Raw)
 	}
-	var err error
-	if a.Raw, err = e.mapName(name); err != nil {
-		return a, err
-	}
-	if err = protocol.CheckName(a.Raw); err != nil {
-		return a, fmt.Errorf("the name mapper's %w", err)
-	}
-	return a, nil
+	return a, err
 }
 
 // mapName runs the user's code, for requests of actors on a router.

@@ -24,6 +24,7 @@ import (
 type gateway struct {
 	// fixed at construction
 	engine *Engine
+	node   *node
 	lanes  int  // batches on their way at once
 	polite bool // after an outage renewals go first
 	jobs   chan *batch
@@ -68,6 +69,7 @@ type result struct {
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
+	node    *node
 	ctx     context.Context // ends when nobody waits for its answers any more
 	cancel  context.CancelFunc
 	calls   []*scriptCall
@@ -89,9 +91,9 @@ type (
 	stopGateway struct{ done chan struct{} }
 )
 
-func newGateway(e *Engine, lanes int, polite bool) *gateway {
+func newGateway(e *Engine, n *node, lanes int, polite bool) *gateway {
 	return &gateway{
-		engine: e, lanes: lanes, polite: polite, jobs: make(chan *batch, lanes+hangingMax),
+		engine: e, node: n, lanes: lanes, polite: polite, jobs: make(chan *batch, lanes+hangingMax),
 		flying: map[*batch]struct{}{}, checkAt: never,
 	}
 }
@@ -143,7 +145,7 @@ func (g *gateway) hire(self *actor.PID) {
 func (g *gateway) send(c actor.Context) {
 	for g.free > 0 && len(g.waiting) > 0 && !g.held() {
 		n := min(len(g.waiting), batchMax)
-		b := &batch{calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
+		b := &batch{node: g.node, calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
 		b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
 		rest := copy(g.waiting, g.waiting[n:])
 		clear(g.waiting[rest:])
@@ -203,7 +205,7 @@ func (g *gateway) check(c actor.Context) {
 			}
 			if b.claimed[i].CompareAndSwap(false, true) {
 				g.away = true
-				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: g.engine.causes.noAnswer()})
+				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: g.node.causes.noAnswer()})
 			}
 		}
 		if !open {
@@ -222,7 +224,7 @@ func (g *gateway) check(c actor.Context) {
 			kept = append(kept, call)
 			continue
 		}
-		c.Send(call.from, &result{call: call, class: scripts.Refused, err: g.engine.causes.notSent()})
+		c.Send(call.from, &result{call: call, class: scripts.Refused, err: g.node.causes.notSent()})
 	}
 	clear(g.waiting[len(kept):])
 	g.waiting = kept

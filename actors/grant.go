@@ -84,4 +84,5 @@ type Address struct {
 	Kind *scripts.Kind
 	Name string
 	Raw  string
+	part uint16 // of a cluster, in which all of its keys are; 0 on a single server
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // link is the connection for messages. One goroutine reads, one writes subscriptions; both only touch what is under mu, and the
@@ -15,10 +17,15 @@ import (
 type link struct {
 	engine *Engine
 	owner  *actor.PID
+	home   *node           // whose messages it brings, by sharded subscriptions; nil: everybody's
 	ctx    context.Context // ends with the link, for connections on their way
 	cancel context.CancelFunc
 	wake   chan struct{} // to the writer
 	group  sync.WaitGroup
+
+	// owned by the subscriber
+	channels int
+	closing  Timer // closes it when it is not used
 
 	mu     sync.Mutex
 	pubsub *redis.PubSub
@@ -41,16 +48,24 @@ const (
 	deadAfter = 10 * time.Second // of silence: the connection is given up
 )
 
-func openLink(e *Engine, owner *actor.PID) *link {
+func openLink(e *Engine, owner *actor.PID, home *node) *link {
 	l := &link{
-		engine: e, owner: owner, wake: make(chan struct{}, 1),
+		engine: e, owner: owner, home: home, wake: make(chan struct{}, 1),
 		wanted: map[string]bool{}, all: map[string]struct{}{}, told: map[string]channelNews{},
 	}
 	l.ctx, l.cancel = context.WithCancel(e.ctx)
-	l.pubsub = e.client.Subscribe(l.ctx)
+	l.pubsub = l.connect()
 	l.group.Go(l.write)
 	l.group.Go(l.read)
 	return l
+}
+
+// connect is a connection on which nothing is subscribed to.
+func (l *link) connect() *redis.PubSub {
+	if l.home != nil {
+		return l.home.client.SSubscribe(l.ctx)
+	}
+	return l.engine.listens.Subscribe(l.ctx)
 }
 
 // want subscribes to a channel, or ends that.
@@ -91,13 +106,27 @@ func (l *link) write() {
 		l.mu.Unlock()
 		// Errors show at the reader, which connects anew; go-redis then subscribes to all channels again.
 		ctx, cancel := l.briefly()
-		if len(off) > 0 {
-			_ = pubsub.Unsubscribe(ctx, off...)
-		}
-		if len(on) > 0 {
-			_ = pubsub.Subscribe(ctx, on...)
-		}
+		l.send(ctx, off, pubsub.Unsubscribe, pubsub.SUnsubscribe)
+		l.send(ctx, on, pubsub.Subscribe, pubsub.SSubscribe)
 		cancel()
+	}
+}
+
+// send asks for channels in one command, or in one for each slot.
+func (l *link) send(ctx context.Context, channels []string, plain, sharded func(context.Context, ...string) error) {
+	if l.home == nil {
+		if len(channels) > 0 {
+			_ = plain(ctx, channels...)
+		}
+		return
+	}
+	slots := map[uint16][]string{}
+	for _, channel := range channels {
+		slot := scripts.Slot(channel)
+		slots[slot] = append(slots[slot], channel)
+	}
+	for _, together := range slots {
+		_ = sharded(ctx, together...)
 	}
 }
 
@@ -118,6 +147,10 @@ func (l *link) read() {
 		default:
 			failures++
 			l.pause(failures)
+			if l.home != nil { // go-redis would subscribe to all slots in one command, and be refused
+				l.replace()
+				l.engine.root.Send(l.owner, linkTrouble{l})
+			}
 		}
 	}
 }
@@ -165,7 +198,7 @@ func (l *link) replace() {
 		return
 	}
 	old := l.pubsub
-	l.pubsub = l.engine.client.Subscribe(l.ctx)
+	l.pubsub = l.connect()
 	for channel := range l.all {
 		l.wanted[channel] = true
 	}
@@ -181,7 +214,7 @@ func (l *link) take(message any) {
 	switch m := message.(type) {
 	case *redis.Subscription:
 		l.tell(m.Channel, func(n channelNews) channelNews {
-			if m.Kind == "subscribe" {
+			if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
 				return channelNews{subscribed: true}
 			}
 			return channelNews{dropped: true}

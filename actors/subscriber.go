@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// subscriber fans unlock messages out to the lock actors that wait. It owns which actor waits on which channel, and the one
-// connection for messages, which exists only while somebody waits and for a while after.
+// subscriber fans unlock messages out to the lock actors that wait. It owns which actor waits on which channel, and the connection
+// for messages, which exists only while somebody waits and for a while after. Where messages are told by the master of their channel
+// alone, there is one for each master, and a channel follows its slot.
 //
 // It never loses a wake-up: whatever could have swallowed a message ends in a confirmation that the channel is subscribed to
 // (again), and that wakes everybody of the channel.
@@ -20,12 +21,12 @@ type subscriber struct {
 
 	// owned by the actor
 	channels map[string]*channelState
-	link     *link
-	closing  Timer          // closes an unused link
-	links    sync.WaitGroup // those that are closing
+	links    map[*node]*link // by whose messages they bring; nil: everybody's
+	ended    sync.WaitGroup  // those that are closing
 }
 
 type channelState struct {
+	link    *link // nil: it is not known yet who tells its messages
 	waiting []*actor.PID
 	ready   bool // the server has confirmed the subscription
 }
@@ -41,6 +42,8 @@ type (
 	}
 	// linkNews says that the link has something to tell.
 	linkNews struct{ link *link }
+	// linkTrouble says that the master of some of its channels may be another now.
+	linkTrouble struct{ link *link }
 	// linkIdle says that the link was unused for linkLinger.
 	linkIdle       struct{ link *link }
 	stopSubscriber struct{ done chan struct{} }
@@ -58,12 +61,17 @@ func (s *subscriber) Receive(c actor.Context) {
 	case unwatchChannel:
 		s.unwatch(c, m)
 	case linkNews:
-		if m.link == s.link {
-			s.onNews(c)
+		if s.links[m.link.home] == m.link {
+			s.onNews(c, m.link)
 		}
+	case linkTrouble:
+		s.engine.masters.suspect()
+		s.rehome(c, m.link)
+	case learned:
+		s.rehome(c, nil)
 	case linkIdle:
-		if m.link == s.link && len(s.channels) == 0 {
-			s.closeLink()
+		if s.links[m.link.home] == m.link && m.link.channels == 0 {
+			s.closeLink(m.link)
 		}
 	case stopSubscriber:
 		s.stop(m.done)
@@ -75,10 +83,9 @@ func (s *subscriber) watch(c actor.Context, m watchChannel) {
 	if state == nil {
 		state = &channelState{}
 		s.channels[m.channel] = state
-		if s.link == nil {
-			s.link = openLink(s.engine, c.Self())
+		if home, known := s.engine.teller(m.channel); known {
+			s.attach(c, m.channel, state, home)
 		}
-		s.link.want(m.channel, true)
 	}
 	state.waiting = append(state.waiting, m.who)
 	if state.ready {
@@ -97,42 +104,79 @@ func (s *subscriber) unwatch(c actor.Context, m unwatchChannel) {
 			break
 		}
 	}
-	if len(state.waiting) > 0 {
+	if len(state.waiting) == 0 {
+		delete(s.channels, m.channel)
+		s.detach(c, m.channel, state)
+	}
+}
+
+// attach has a link bring the messages of a channel.
+func (s *subscriber) attach(c actor.Context, channel string, state *channelState, home *node) {
+	l := s.links[home]
+	if l == nil {
+		l = openLink(s.engine, c.Self(), home)
+		s.links[home] = l
+	}
+	state.link = l
+	l.channels++
+	l.want(channel, true)
+}
+
+func (s *subscriber) detach(c actor.Context, channel string, state *channelState) {
+	l := state.link
+	if l == nil {
 		return
 	}
-	delete(s.channels, m.channel)
-	s.link.want(m.channel, false)
-	if len(s.channels) == 0 {
-		s.lingerLink(c)
+	state.link, state.ready = nil, false
+	l.want(channel, false)
+	if l.channels--; l.channels == 0 {
+		s.linger(c, l)
 	}
 }
 
-func (s *subscriber) lingerLink(c actor.Context) {
-	if s.closing != nil {
-		s.closing.Stop()
+func (s *subscriber) linger(c actor.Context, idle *link) {
+	if idle.closing != nil {
+		idle.closing.Stop()
 	}
-	root, self, idle := s.engine.root, c.Self(), s.link
-	s.closing = s.engine.clock.AfterFunc(linkLinger, func() { root.Send(self, linkIdle{idle}) })
+	root, self := s.engine.root, c.Self()
+	idle.closing = s.engine.clock.AfterFunc(linkLinger, func() { root.Send(self, linkIdle{idle}) })
 }
 
-func (s *subscriber) onNews(c actor.Context) {
+// rehome looks where the messages of a link's channels come from now. Who moves is woken when it is subscribed there.
+func (s *subscriber) rehome(c actor.Context, l *link) {
+	for channel, state := range s.channels {
+		if state.link != l {
+			continue
+		}
+		if home, known := s.engine.teller(channel); known && (l == nil || home != l.home) {
+			s.detach(c, channel, state)
+			s.attach(c, channel, state, home)
+		}
+	}
+}
+
+func (s *subscriber) onNews(c actor.Context, l *link) {
 	again := 0
-	for channel, news := range s.link.news() {
+	for channel, news := range l.news() {
 		state := s.channels[channel]
-		if state == nil {
+		if state == nil || state.link != l {
 			continue // unsubscribed meanwhile
 		}
 		switch {
 		case news.subscribed:
 			ready := channelReady{channel: channel}
 			if state.ready {
-				ready.among = len(s.channels)
+				ready.among = l.channels
 				again++
 			}
 			state.ready = true
 			s.tell(c, state, ready)
 		case news.dropped:
 			state.ready = false
+			if l.home != nil { // its slot has left that master
+				l.want(channel, true)
+				c.Send(c.Self(), linkTrouble{l})
+			}
 		case news.messages > 0 && state.ready:
 			s.tell(c, state, channelMessage{channel, news.messages})
 		}
@@ -149,20 +193,20 @@ func (s *subscriber) tell(c actor.Context, state *channelState, message any) {
 }
 
 func (s *subscriber) stop(done chan struct{}) {
-	if s.closing != nil {
-		s.closing.Stop()
+	for _, l := range s.links {
+		s.closeLink(l)
 	}
-	s.closeLink()
 	go func() {
-		s.links.Wait()
+		s.ended.Wait()
 		close(done)
 	}()
 }
 
-// closeLink closes the link in the background: it may take a while.
-func (s *subscriber) closeLink() {
-	if s.link != nil {
-		s.links.Go(s.link.close)
-		s.link = nil
+// closeLink closes a link in the background: it may take a while.
+func (s *subscriber) closeLink(l *link) {
+	if l.closing != nil {
+		l.closing.Stop()
 	}
+	delete(s.links, l.home)
+	s.ended.Go(l.close)
 }

@@ -42,7 +42,13 @@ type (
 	renewal struct {
 		kind   *scripts.Kind
 		timers []*timerwheel.Timer[*Grant]
-		grants []string // their ids
+		grants []string      // their ids
+		bound  time.Duration // the earliest of their deadlines
+	}
+	// renewalKey is what the grants of one renewal have in common: one script cannot reach into two parts of a cluster.
+	renewalKey struct {
+		kind *scripts.Kind
+		part uint16
 	}
 )
 
@@ -156,14 +162,8 @@ func (w *watchdog) onAnswer(c actor.Context) {
 // timers.
 func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 	now := w.engine.clock.Now()
-	var batch *renewal
-	var bound time.Duration
-	flush := func() {
-		if batch != nil {
-			w.renew(c, batch, min(bound, now+Window(w.engine.policy.Lease)))
-			batch = nil
-		}
-	}
+	batches := map[renewalKey]*renewal{}
+	flush := func(r *renewal) { w.renew(c, r, min(r.bound, now+Window(w.engine.policy.Lease))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -181,16 +181,22 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant])
 		if g.tended.Load() {
 			c.Send(g.lock, countRequesters{})
 		}
-		if batch != nil && (batch.kind != g.address.Kind || len(batch.timers) == w.engine.renewBatch) {
-			flush()
-		}
+		key := renewalKey{g.address.Kind, g.address.part}
+		batch := batches[key]
 		if batch == nil {
-			batch, bound = &renewal{kind: g.address.Kind}, deadline
+			batch = &renewal{kind: key.kind, bound: deadline}
+			batches[key] = batch
 		}
 		batch.timers = append(batch.timers, t)
-		bound = min(bound, deadline)
+		batch.bound = min(batch.bound, deadline)
+		if len(batch.timers) == w.engine.renewBatch {
+			flush(batch)
+			delete(batches, key)
+		}
 	}
-	flush()
+	for _, batch := range batches {
+		flush(batch)
+	}
 }
 
 // renew sends one script. It runs no later than the earliest of the old deadlines: after that the grant counts as lost.

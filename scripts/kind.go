@@ -103,7 +103,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 // Site is what is the same in all calls of one runtime.
 type Site struct {
 	Runtime  string        // its UUID
-	Publish  string        // PUBLISH or SPUBLISH
+	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that says which when it is sent
 	Lease    time.Duration // of the watchdog
 	FairWait time.Duration // how long Redis keeps the place of a waiter in a fair queue
 	Tokens   int           // how many fencing tokens a turn may need

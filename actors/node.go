@@ -1,0 +1,51 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// node is a server that decides about locks: the only one, or one master of a cluster.
+type node struct {
+	client redis.UniversalClient // that this node alone is reached by
+	clock  serverClock
+	causes *causes
+}
+
+func newNode(client redis.UniversalClient) *node {
+	return &node{client: bounded(client), causes: causesOf(client)}
+}
+
+// masters knows which node decides about a key.
+type masters interface {
+	// of is the node of a key, without asking anybody; nil: learn first.
+	of(key string) *node
+	// at is the node at an address that a server has named; nil: it is not known.
+	at(ctx context.Context, addr string) *node
+	// learn asks the servers, for as long as that takes.
+	learn(ctx context.Context) error
+	// suspect says that what was known may have changed. It does not block.
+	suspect()
+	// time is the servers' time at one of our instants, by any of their clocks.
+	time(instant time.Duration) time.Duration
+	// part is where all keys of a name are; one script reaches no other.
+	part(raw string) uint16
+	// publish is the argument of scripts that tell of a release.
+	publish() any
+	// each calls f for every node.
+	each(ctx context.Context, f func(n *node) error) error
+}
+
+// onlyNode is a server that decides about all keys.
+type onlyNode struct{ node *node }
+
+func (o onlyNode) of(string) *node                                     { return o.node }
+func (onlyNode) at(context.Context, string) *node                      { return nil }
+func (onlyNode) learn(context.Context) error                           { return nil }
+func (onlyNode) suspect()                                              {}
+func (o onlyNode) time(instant time.Duration) time.Duration            { return o.node.clock.time(instant) }
+func (onlyNode) publish() any                                          { return "PUBLISH" }
+func (onlyNode) part(string) uint16                                    { return 0 }
+func (o onlyNode) each(_ context.Context, f func(n *node) error) error { return f(o.node) }

@@ -1,0 +1,82 @@
+package actors
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// redirectsMax is how often a call follows where masters send it.
+const redirectsMax = 3
+
+// target is where a master says that a key is decided about: from now on (MOVED), or this time, while its slot is being moved (ASK).
+type target struct {
+	addr string
+	ask  bool
+}
+
+func redirected(err error) (to target, ok bool) {
+	if err == nil || !isReply(err) {
+		return target{}, false
+	}
+	words := strings.Fields(err.Error())
+	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return target{}, false
+	}
+	return target{addr: words[2], ask: words[0] == "ASK"}, true
+}
+
+// follow sends the calls that a master did not execute to where it says. What leads to no master that is known stays as it is, and
+// counts as refused.
+func (e *Engine) follow(b *batch, commands []command, open []int) {
+	for range redirectsMax {
+		away := map[target][]int{}
+		for _, i := range open {
+			if to, ok := redirected(commands[i].Err()); ok {
+				away[to] = append(away[to], i)
+			}
+		}
+		if len(away) == 0 {
+			return
+		}
+		e.masters.suspect()
+		followed := false
+		for to, calls := range away {
+			if n := e.masters.at(b.ctx, to.addr); n != nil {
+				e.exchangeAt(b, n, to.ask, commands, calls)
+				followed = true
+			}
+		}
+		if !followed {
+			return
+		}
+	}
+}
+
+// exchangeAt is exchange for calls that are not many, with all their scripts in front: the node may know none of them.
+func (e *Engine) exchangeAt(b *batch, n *node, ask bool, commands []command, calls []int) {
+	if !n.clock.known() && e.askTime(b.ctx, n) != nil {
+		return
+	}
+	pipe := n.client.Pipeline()
+	loaded := map[*scripts.Script]bool{}
+	for _, i := range calls {
+		call := b.calls[i]
+		if !loaded[call.Script] {
+			loaded[call.Script] = true
+			_ = pipe.Process(b.ctx, newCommand("script", "load", call.Script.Source))
+		}
+		if call.Bounded() {
+			call.SetNotAfter(n.clock.at(cmp.Or(call.notAfter, call.deadline)))
+		}
+		if ask {
+			_ = pipe.Process(b.ctx, newCommand("asking"))
+		}
+		commands[i] = newCommand(call.Command...)
+		_ = pipe.Process(b.ctx, commands[i])
+	}
+	if err := e.exec(b.ctx, pipe); err != nil {
+		distrust(err, commands, calls)
+	}
+}
