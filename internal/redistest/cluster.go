@@ -1,0 +1,182 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// slots is how many hash slots a cluster has.
+const slots = 16384
+
+// clusterWait is how long a cluster may take to agree on something.
+const clusterWait = 30 * time.Second
+
+// Cluster is a Redis Cluster for one test: masters with an equal share of the slots each, and their replicas.
+type Cluster struct {
+	Masters  []*Server
+	Replicas []*Server // of the masters in turn
+	tb       testing.TB
+}
+
+// StartCluster returns when every node says that all is well. A master that does not answer for nodeTimeout has failed.
+func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args ...string) *Cluster {
+	tb.Helper()
+	c := &Cluster{tb: tb}
+	args = append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
+		"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+	}, args...)
+	for range masters {
+		c.Masters = append(c.Masters, Start(tb, args...))
+	}
+	for range masters * replicasEach {
+		c.Replicas = append(c.Replicas, Start(tb, args...))
+	}
+	c.join()
+	return c
+}
+
+func (c *Cluster) nodes() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
+
+// join makes one cluster of the nodes.
+func (c *Cluster) join() {
+	c.tb.Helper()
+	ctx := context.Background()
+	for i, master := range c.Masters {
+		client := master.Client(c.tb)
+		c.must(client.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		c.must(client.ClusterAddSlotsRange(ctx, i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1).Err())
+	}
+	first := c.Masters[0].Client(c.tb)
+	for _, node := range c.nodes()[1:] {
+		host, port, _ := strings.Cut(node.Addr(), ":")
+		c.must(first.ClusterMeet(ctx, host, port).Err())
+	}
+	c.await("every node to know the others", func() bool {
+		for _, node := range c.nodes() {
+			if strings.Count(node.Client(c.tb).ClusterNodes(ctx).Val(), "connected") != len(c.nodes()) {
+				return false
+			}
+		}
+		return true
+	})
+	for i, replica := range c.Replicas {
+		master := c.Masters[i%len(c.Masters)].ID(c.tb)
+		c.must(replica.Client(c.tb).ClusterReplicate(ctx, master).Err())
+	}
+	c.AwaitOK()
+}
+
+// AwaitOK returns when all slots are served and every replica follows its master, in the eyes of every node that is up.
+func (c *Cluster) AwaitOK() {
+	c.tb.Helper()
+	ctx := context.Background()
+	c.await("the cluster to be well", func() bool {
+		for _, node := range c.nodes() {
+			client := node.Client(c.tb)
+			info := client.ClusterInfo(ctx).Val()
+			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(slots)) {
+				return false
+			}
+			replication := client.Info(ctx, "replication").Val()
+			if strings.Contains(replication, "role:slave") && !strings.Contains(replication, "master_link_status:up") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (c *Cluster) must(err error) {
+	c.tb.Helper()
+	if err != nil {
+		c.tb.Fatalf("redistest: cluster: %v", err)
+	}
+}
+
+func (c *Cluster) await(what string, is func() bool) {
+	c.tb.Helper()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for giveUp := time.Now().Add(clusterWait); !is(); {
+		if time.Now().After(giveUp) {
+			c.tb.Fatalf("redistest: waited %v for %s", clusterWait, what)
+		}
+		<-poll.C
+	}
+}
+
+// Addrs are those of all nodes, masters first.
+func (c *Cluster) Addrs() (addrs []string) {
+	for _, node := range c.nodes() {
+		addrs = append(addrs, node.Addr())
+	}
+	return addrs
+}
+
+// Client is a new client of the cluster that is closed when the test ends.
+func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
+	tb.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs:                    c.Addrs(),
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// ID is the id of a cluster's node.
+func (s *Server) ID(tb testing.TB) string {
+	tb.Helper()
+	id, err := s.Client(tb).Do(context.Background(), "cluster", "myid").Text()
+	if err != nil {
+		tb.Fatalf("redistest: %v", err)
+	}
+	return id
+}
+
+// Owner is the node that serves a key.
+func (c *Cluster) Owner(key string) *Server {
+	c.tb.Helper()
+	client, err := c.Client(c.tb).MasterForKey(context.Background(), key)
+	c.must(err)
+	for _, node := range c.nodes() {
+		if node.Addr() == client.Options().Addr {
+			return node
+		}
+	}
+	c.must(fmt.Errorf("nobody serves %q", key))
+	return nil
+}
+
+// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does; while, if not nil, is called
+// when keys are on both sides.
+func (c *Cluster) Move(slot int, from, to *Server, while func()) {
+	c.tb.Helper()
+	ctx := context.Background()
+	source, target := from.Client(c.tb), to.Client(c.tb)
+	c.must(target.Do(ctx, "cluster", "setslot", slot, "importing", from.ID(c.tb)).Err())
+	c.must(source.Do(ctx, "cluster", "setslot", slot, "migrating", to.ID(c.tb)).Err())
+	host, port, _ := strings.Cut(to.Addr(), ":")
+	for i := 0; ; i++ {
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 1).Result()
+		c.must(err)
+		if i == 1 && while != nil {
+			while()
+		}
+		if len(keys) == 0 {
+			break
+		}
+		c.must(source.Migrate(ctx, host, port, keys[0], 0, 5*time.Second).Err())
+	}
+	for _, client := range []*redis.Client{target, source} {
+		c.must(client.Do(ctx, "cluster", "setslot", slot, "node", to.ID(c.tb)).Err())
+	}
+}
