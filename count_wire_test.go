@@ -133,7 +133,7 @@ func TestWire_CountsLookLikeRedissons(t *testing.T) {
 }
 
 // keysOf describes the keys of a side.
-func keysOf(t *testing.T, client *redis.Client, side countSide) (all []string) {
+func keysOf(t *testing.T, client redis.UniversalClient, side countSide) (all []string) {
 	t.Helper()
 	keys, err := client.Keys(t.Context(), "*"+side.semaphore+"*").Result()
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func keysOf(t *testing.T, client *redis.Client, side countSide) (all []string) {
 }
 
 // messagesOf are the messages of a side since it was asked for before, with their channels.
-func messagesOf(t *testing.T, client *redis.Client, pubsub *redis.PubSub, side countSide) (all []string) {
+func messagesOf(t *testing.T, client redis.UniversalClient, pubsub *redis.PubSub, side countSide) (all []string) {
 	t.Helper()
 	require.NoError(t, client.Publish(t.Context(), "end", "end").Err())
 	for {

@@ -86,7 +86,7 @@ func TestLease_ExtendIsRepeatedWithPauses(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		const lease = 600 * time.Millisecond
-		client := locktest.NewClient(t, p.Addr)
+		client := p.Client(t)
 		var sent locktest.CountPipelines
 		client.AddHook(&sent)
 		rt := locktest.NewRuntime(t, client, holdfast.Options{})

@@ -36,7 +36,7 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 
 func showBusyClose(t *testing.T, p *locktest.Place) {
 	const held, waiters = 100, 10_000
-	client := locktest.NewClient(t, p.Addr)
+	client := p.Client(t)
 	require.NoError(t, client.Ping(t.Context()).Err())
 	taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{}))) // elsewhere: waiters subscribe
 	left := labelled(t, func() {

@@ -19,7 +19,7 @@ func TestIdentity_TwinIsRefused(t *testing.T) {
 		for i := range twins {
 			var err error
 			options := holdfast.Options{Logger: locktest.Quiet()}
-			twins[i], err = holdfast.NewTwin(locktest.NewClient(t, p.Addr), options, id, first)
+			twins[i], err = holdfast.NewTwin(p.Client(t), options, id, first)
 			require.NoError(t, err)
 			locktest.CloseAtEnd(t, twins[i])
 		}

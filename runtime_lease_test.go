@@ -101,7 +101,7 @@ func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int
 }
 
 // lookAt asks the server for all keys, and counts those that are gone: what is gone must not be valid.
-func lookAt(t *testing.T, client *redis.Client, all []*severed) (gone int) {
+func lookAt(t *testing.T, client redis.UniversalClient, all []*severed) (gone int) {
 	pipe := client.Pipeline()
 	there := make([]*redis.IntCmd, len(all))
 	for i, s := range all {

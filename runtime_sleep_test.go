@@ -34,7 +34,7 @@ type sleeper struct {
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
 	s := &sleeper{clock: sleepyClock{actors.NewSystemClock(), new(atomic.Int64)}, answers: make(chan chan struct{})}
 	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
-	client := locktest.NewClient(t, p.Addr)
+	client := p.Client(t)
 	client.AddHook(s)
 	var err error
 	s.Runtime, err = holdfast.NewWithClock(client, options, s.clock)

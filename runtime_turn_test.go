@@ -160,7 +160,14 @@ func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context
 }
 
 func newPeer(t *testing.T, p *locktest.Place) *redissonpeer.Peer {
-	peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
+	return newPeerWith(t, p, redissonpeer.Config{})
+}
+
+func newPeerWith(t *testing.T, p *locktest.Place, config redissonpeer.Config) *redissonpeer.Peer {
+	if p.Cluster != nil && p.PubSub != holdfast.PubSubPlain {
+		t.Skip("the peer tells and hears plain messages only")
+	}
+	peer := redissonpeer.New(p.Client(t), config)
 	t.Cleanup(peer.Close)
 	return peer
 }

@@ -60,7 +60,7 @@ func TestPromise_ProgressWithoutNotifications(t *testing.T) {
 
 // killSubscribers breaks all connections for messages, again and again, until the test ends.
 func killSubscribers(t *testing.T, p *locktest.Place) {
-	client, ended := locktest.NewClient(t, p.Addr), make(chan struct{})
+	client, ended := p.Client(t), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(ended)
@@ -220,8 +220,7 @@ func showForceUnlock(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, o
 // showBothWatchdogs has leases of different length renew beside each other.
 func showBothWatchdogs(t *testing.T, p *locktest.Place, _ *redissonpeer.Peer, _ *holdfast.Runtime) {
 	const lease = 900 * time.Millisecond
-	peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{Watchdog: lease})
-	t.Cleanup(peer.Close)
+	peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 	rt, q := p.Runtime(t, holdfast.Options{Lease: lease}), p.Another(t)
 	theirs, ours := p.Kind.Peer(peer, p.Name, 1), locktest.Acquire(t, q.Lock(rt))
 	require.NoError(t, theirs.Lock(t.Context(), 0))

@@ -174,7 +174,7 @@ func (c *cutOff) waitElsewhere(t *testing.T, rt *holdfast.Runtime) {
 
 // watchAll looks at all the grants through a link that is well until none is left, and for some time more. It tells of the gaps
 // between its looks.
-func watchAll(t *testing.T, client *redis.Client, tries []*cutOff) (all gaps) {
+func watchAll(t *testing.T, client redis.UniversalClient, tries []*cutOff) (all gaps) {
 	looks := time.NewTicker(4 * time.Millisecond)
 	defer looks.Stop()
 	start, over := time.Now(), time.Time{}
@@ -192,7 +192,7 @@ func watchAll(t *testing.T, client *redis.Client, tries []*cutOff) (all gaps) {
 }
 
 // lookAt asks the server for all grants and counts those that are gone.
-func lookAt(t *testing.T, client *redis.Client, tries []*cutOff) (gone int) {
+func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone int) {
 	for _, c := range tries {
 		c.look()
 	}

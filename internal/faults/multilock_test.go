@@ -59,8 +59,8 @@ func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 		assert.Empty(t, spans.Overlaps(), "lock %d", i)
 	}
 	for _, server := range c.servers {
-		place := &locktest.Place{Redis: server.Client(t)}
-		locktest.Await(t, "nothing to be left", func() bool { return len(place.Keys(t)) == 0 })
+		client := server.Client(t)
+		locktest.Await(t, "nothing to be left", func() bool { return len(locktest.Keys(t, client)) == 0 })
 	}
 }
 

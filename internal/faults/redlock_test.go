@@ -221,9 +221,7 @@ func (f *five) crash(t *testing.T, d time.Duration) {
 func (f *five) assertNothingLeft(t *testing.T) {
 	for _, server := range f.servers {
 		client := server.Client(t)
-		locktest.Await(t, "nothing to be left", func() bool {
-			n, err := client.DBSize(t.Context()).Result()
-			return err == nil && n == 0
-		})
+		locktest.Await(t, "the server", func() bool { return client.Ping(t.Context()).Err() == nil })
+		locktest.Await(t, "nothing to be left", func() bool { return len(locktest.Keys(t, client)) == 0 })
 	}
 }

@@ -87,7 +87,7 @@ redis.call('set', KEYS[1], ARGV[1])
 return 1`)
 
 // writeRegisters writes to a register that takes everything, and to one that refuses who comes late.
-func writeRegisters(client *redis.Client, lease *holdfast.Lease, who string) {
+func writeRegisters(client redis.UniversalClient, lease *holdfast.Lease, who string) {
 	ctx := context.Background()
 	client.Set(ctx, lease.Name()+":naked", who, 0)
 	if lease.Token() != 0 {

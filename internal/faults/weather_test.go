@@ -21,7 +21,7 @@ type weather struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 	group  sync.WaitGroup
-	client *redis.Client
+	client redis.UniversalClient
 
 	killed, flushed atomic.Int64
 	proxies         []*faultproxy.Proxy

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // NewClient is a client of its own for a server.
@@ -22,6 +23,15 @@ func NewClient(t *testing.T, addr string) *redis.Client {
 func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(options)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return client
+}
+
+// ClusterClient is a client of its own for a cluster.
+func ClusterClient(t *testing.T, cluster *redistest.Cluster) *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: cluster.Addrs(), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	return client
 }

@@ -75,8 +75,11 @@ type Place struct {
 	Kind   Kind
 	Addr   string
 	Name   string
-	Redis  *redis.Client     // to look with; no runtime has it
-	Server *redistest.Server // nil if others use it too
+	Redis  redis.UniversalClient // to look with; no runtime has it
+	Server *redistest.Server     // nil if others use it too
+
+	Cluster *redistest.Cluster // nil: a single server
+	PubSub  holdfast.PubSubMode
 }
 
 // Everywhere shows a promise for every kind on every server.
@@ -88,7 +91,23 @@ func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
 				show(t, newPlace(t, kind, server.Addr(t)))
 			})
 		}
+		for name, mode := range map[string]holdfast.PubSubMode{"cluster": holdfast.PubSubAuto, "cluster, plain messages": holdfast.PubSubPlain} {
+			if mode == holdfast.PubSubPlain && kind.Name != Kinds[0].Name && Scaled(2, 1) == 1 {
+				continue // all kinds are told in the same way
+			}
+			t.Run(kind.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				show(t, clusterPlace(t, kind, mode))
+			})
+		}
 	}
+}
+
+// clusterPlace is one kind on the cluster that all tests share.
+func clusterPlace(t *testing.T, k Kind, mode holdfast.PubSubMode) *Place {
+	cluster := redistest.SharedCluster(t)
+	name := redistest.Name(t)
+	return &Place{Kind: k, Addr: cluster.Owner(name).Addr(), Name: name, Redis: ClusterClient(t, cluster), Cluster: cluster, PubSub: mode}
 }
 
 // OnServers shows something that is not about a kind of lock on every server.
@@ -188,6 +207,9 @@ func OwnPlaceOf(t *testing.T, kind string) *Place {
 func (p *Place) Another(t *testing.T) *Place {
 	q := *p
 	q.Name = redistest.Name(t)
+	if q.Cluster != nil {
+		q.Addr = q.Cluster.Owner(q.Name).Addr()
+	}
 	return &q
 }
 
@@ -196,7 +218,16 @@ func (p *Place) Lock(rt *holdfast.Runtime) *holdfast.Lock { return p.Kind.Lock(r
 
 // Runtime is a runtime as a process of its own would have it: with its own client. It is closed when the test ends.
 func (p *Place) Runtime(t *testing.T, options holdfast.Options) *holdfast.Runtime {
-	return NewRuntime(t, NewClient(t, p.Addr), options)
+	options.PubSub = p.PubSub
+	return NewRuntime(t, p.Client(t), options)
+}
+
+// Client is a client of its own, as a process would have it.
+func (p *Place) Client(t *testing.T) redis.UniversalClient {
+	if p.Cluster != nil {
+		return ClusterClient(t, p.Cluster)
+	}
+	return NewClient(t, p.Addr)
 }
 
 // Proxied is a runtime with a proxy between it and the server. The proxy's faults end before the runtime is closed.
@@ -223,8 +254,11 @@ func (p *Place) Exists(t *testing.T) bool {
 }
 
 // Keys are all keys on the server, but for the counters of fenced locks, which stay.
-func (p *Place) Keys(t *testing.T) []string {
-	keys, err := p.Redis.Keys(context.Background(), "*").Result()
+func (p *Place) Keys(t *testing.T) []string { return Keys(t, p.Redis) }
+
+// Keys are all keys on a server, but for the counters of fenced locks, which stay.
+func Keys(t *testing.T, client redis.UniversalClient) []string {
+	keys, err := client.Keys(context.Background(), "*").Result()
 	assert.NoError(t, err)
 	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "redisson_lock_token:") })
 }
@@ -251,7 +285,19 @@ func (p *Place) WaitForListener(t *testing.T) {
 	if p.Kind.Deaf {
 		return
 	}
-	Await(t, "a subscription", func() bool {
-		return len(p.Redis.PubSubChannels(context.Background(), "*"+p.Name+"}*").Val()) > 0
-	})
+	Await(t, "a subscription", func() bool { return p.listeners(t) > 0 })
+}
+
+func (p *Place) listeners(t *testing.T) int {
+	pattern, ctx := "*"+p.Name+"}*", context.Background()
+	if p.Cluster == nil {
+		return len(p.Redis.PubSubChannels(ctx, pattern).Val())
+	}
+	n := 0
+	for _, server := range p.Cluster.Masters { // a plain subscription may be at any of them
+		client := server.Client(t)
+		n += len(client.PubSubChannels(ctx, pattern).Val()) + len(client.PubSubShardChannels(ctx, pattern).Val())
+		_ = client.Close()
+	}
+	return n
 }

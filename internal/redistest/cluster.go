@@ -43,7 +43,9 @@ func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Dur
 	return c
 }
 
-func (c *Cluster) nodes() []*Server { return append(append([]*Server(nil), c.Masters...), c.Replicas...) }
+func (c *Cluster) nodes() []*Server {
+	return append(append([]*Server(nil), c.Masters...), c.Replicas...)
+}
 
 // join makes one cluster of the nodes.
 func (c *Cluster) join() {

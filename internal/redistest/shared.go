@@ -38,6 +38,7 @@ func startShared() {
 }
 
 func stopShared() {
+	sharedCluster.end.close()
 	if shared.in != nil {
 		shared.in.close()
 	}
