@@ -3,7 +3,7 @@
 REDIS_PORT ?= 6399
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench golden redis check
+.PHONY: help quickstart test race lint bench golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ bench: ## every benchmark, for benchstat
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
 	go test ./actors ./scripts -rewrite
+
+interop: ## the tests with the real Redisson, which need a JDK and Maven; writes interop/README.md's table
+	./interop/run -rewrite
 
 redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
 	redis-server --port $(REDIS_PORT) --bind 127.0.0.1 --save '' --appendonly no

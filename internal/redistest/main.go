@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,10 +16,21 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	goleak.VerifyTestMain(tests{m}, opts...)
 }
 
-// tests ends the shared server before goleak looks.
+var ends []func()
+
+// AtEnd has end called when all tests of the package are over, before Main looks for goroutines that are left: for what its
+// tests share. What was given last is called first.
+func AtEnd(end func()) { ends = append(ends, end) }
+
+// tests ends what is shared, the server last, before goleak looks.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
 	defer stopShared()
+	defer func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}()
 	return t.m.Run()
 }

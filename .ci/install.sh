@@ -1,0 +1,29 @@
+# To be sourced: what test.sh and interop/run share, to install Debian's packages where that needs no password.
+
+say() { printf '\n== %s\n' "$*"; }
+
+# at_least WANTED FOUND compares two versions, as 1.26 and 1.26.8.
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_install() {
+  command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+}
+
+# install PACKAGE...: a policy-rc.d keeps apt-get from starting a service that comes with a package.
+install() {
+  local policy=/usr/sbin/policy-rc.d made='' failed=''
+  say "installing $*"
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod +x "$policy"
+    made=yes
+  fi
+  as_root apt-get -qq update || true # some source may be out of reach, and the package in another
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@" </dev/null || failed=yes
+  [ -z "$made" ] || as_root rm -f "$policy"
+  [ -z "$failed" ]
+}

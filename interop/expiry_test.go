@@ -1,0 +1,79 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// skewed is how much later than its lease a permit comes back, because Redisson writes clocks of clients.
+const skewed = 10 * time.Second
+
+// Who holds it with a lease does nothing more: the other side gets it when the lease is over, not before, and no sooner than a holder
+// of ours was told, who gives it back then. What the old holder does late does not touch the new one.
+func TestInterop_LeaseEndsForBothSides(t *testing.T) {
+	everywhere(t, leased, func(t *testing.T, m *meeting) {
+		t.Parallel()
+		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
+		ours, theirs := m.ours(t, 0), m.theirs(t, 0)
+		for _, d := range [][2]side{{theirs, ours}, {ours, theirs}} {
+			holder, waiter := d[0], d[1]
+			t.Run(holder.String()+" holds", func(t *testing.T) {
+				n := m.another(t)
+				const lease = time.Second
+				due := lease
+				switch {
+				case holder == ours:
+					due -= lease/100 + 2*time.Millisecond // the local deadline
+				case n.kind.counter == "permit":
+					due += skewed
+				}
+				began := time.Now()
+				held, waits := n.held(t, holder, lease), waiter.party(n.kind.waiter(), n.name)
+				took := at(t, n.waiting(t, waiter, waits)).Sub(began)
+				n.over(t, holder, held)
+				assert.GreaterOrEqual(t, took, due-5*time.Millisecond)
+				assert.Less(t, took, due+2*time.Second+5*stalls.Take())
+				n.stillHeld(t, waits)
+				m.report(t, fmt.Sprintf(expires, holder), fmt.Sprintf("%s of %s", seconds(took), seconds(due)))
+			})
+		}
+	})
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
+
+// over sees that a holder knows that it holds nothing any more, and that its release says so.
+func (m *meeting) over(t *testing.T, s side, p party) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+	defer cancel()
+	held, err := p.held(ctx)
+	require.NoError(t, err)
+	assert.False(t, held, "%s is still held", m.kind.name)
+	err = p.give(ctx)
+	switch {
+	case s.String() == "Go":
+		assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
+	case m.kind.theirs != "red": // its unlock says nothing of members that are not held
+		assert.ErrorIs(t, err, errDriver)
+	}
+}
+
+// stillHeld gives back what must be held.
+func (m *meeting) stillHeld(t *testing.T, p party) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+	defer cancel()
+	held, err := p.held(ctx)
+	require.NoError(t, err)
+	assert.True(t, held, "%s is lost", m.kind.name)
+	require.NoError(t, p.give(ctx))
+}

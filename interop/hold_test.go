@@ -1,0 +1,122 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// One side holds it and the other waits, asleep: the release wakes it, although the lease has 30 s to go. What is measured is the
+// time from before the release until the grant is known.
+func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
+	everywhere(t, all, func(t *testing.T, m *meeting) {
+		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
+		ours, theirs := m.ours(t, 0), m.theirs(t, 0)
+		for _, d := range [][2]side{{theirs, ours}, {ours, theirs}} {
+			holder, waiter := d[0], d[1]
+			t.Run(holder.String()+" holds", func(t *testing.T) {
+				var took []time.Duration
+				for range locktest.Scaled(20, 3) {
+					took = append(took, m.handOver(t, holder, waiter))
+				}
+				slices.Sort(took)
+				median, worst, stall := took[len(took)/2], took[len(took)-1], stalls.Take()
+				if !m.kind.polls[waiter.String()] {
+					assert.Less(t, median, 50*time.Millisecond+stall)
+				}
+				assert.Less(t, worst, time.Second+5*stall)
+				m.report(t, fmt.Sprintf(handOver, holder, waiter), fmt.Sprintf("%s / %s ms", tenths(median), tenths(worst)))
+			})
+		}
+	})
+}
+
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
+
+// handOver has one side hold, the other wait, and measures how long a release takes to wake it.
+func (m *meeting) handOver(t *testing.T, holder, waiter side) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+	defer cancel()
+	n := m.another(t)
+	held, waits := n.held(t, holder, 0), waiter.party(m.kind.waiter(), n.name)
+	granted := n.waiting(t, waiter, waits)
+	began := time.Now()
+	require.NoError(t, held.give(ctx))
+	took := at(t, granted).Sub(began)
+	if m.kind.counter != "latch" {
+		require.NoError(t, waits.give(ctx))
+	}
+	return took
+}
+
+// held is a party that holds it.
+func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+	defer cancel()
+	require.NoError(t, s.set(ctx, m.kind, m.name, 1))
+	p := s.party(m.kind, m.name)
+	if m.kind.counter != "latch" {
+		require.NoError(t, p.take(ctx, lease))
+	}
+	return p
+}
+
+// grant is how a wait ended.
+type grant struct {
+	at  time.Time
+	err error
+}
+
+// waiting has a party wait, and returns when it is asleep.
+func (m *meeting) waiting(t *testing.T, s side, p party) <-chan grant {
+	t.Helper()
+	grants := taking(t, p)
+	if !m.kind.polls[s.String()] {
+		m.listened(t)
+	}
+	asleep(t, grants)
+	return grants
+}
+
+// taking has a party wait.
+func taking(t *testing.T, p party) <-chan grant {
+	grants := make(chan grant, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*locktest.Patience)
+		defer cancel()
+		err := p.take(ctx, 0)
+		grants <- grant{time.Now(), err}
+	}()
+	return grants
+}
+
+// asleep fails the test if a wait ends too early. When somebody is subscribed it looks once more before it sleeps: whoever holds a
+// lock does so for a while.
+func asleep(t *testing.T, waits ...<-chan grant) {
+	t.Helper()
+	<-time.After(20 * time.Millisecond)
+	for _, grants := range waits {
+		select {
+		case g := <-grants:
+			require.Fail(t, "the wait ended while somebody else holds it", "%v", g.err)
+		default:
+		}
+	}
+}
+
+// at is when a wait ended with a grant.
+func at(t *testing.T, grants <-chan grant) time.Time {
+	t.Helper()
+	g := <-grants
+	require.NoError(t, g.err)
+	return g.at
+}

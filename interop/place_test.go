@@ -1,0 +1,139 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// place is where both sides meet: some servers, and how each side is told of them. Another kind of place is another row in places.
+type place struct {
+	name string
+	// client is a new client for one runtime, or for looking.
+	client func(t *testing.T) redis.UniversalClient
+	// redisson is what the driver's client-open is told.
+	redisson []string
+	// addr is of one of the servers: whether it answers tells how busy the machine is.
+	addr string
+}
+
+var places = []struct {
+	name, title string
+	make        func(t *testing.T) *place
+}{
+	{"single", "A single server", singleServer},
+}
+
+func singleServer(t *testing.T) *place {
+	addr := redistest.Shared(t).Addr()
+	return &place{
+		name:     "single",
+		client:   func(t *testing.T) redis.UniversalClient { return locktest.NewClient(t, addr) },
+		redisson: []string{"mode=single", "addresses=" + addr},
+		addr:     addr,
+	}
+}
+
+// everywhere shows something at every place, at each for one kind after the other.
+func everywhere(t *testing.T, applies func(k kind) bool, show func(t *testing.T, m *meeting)) {
+	atPlaces(t, func(t *testing.T, p *place) {
+		for _, k := range kinds {
+			if applies(k) {
+				t.Run(k.name, func(t *testing.T) { show(t, meet(t, p, k)) })
+			}
+		}
+	})
+}
+
+// atPlaces shows something at every place.
+func atPlaces(t *testing.T, show func(t *testing.T, p *place)) {
+	redisson(t)
+	for _, where := range places {
+		t.Run(where.name, func(t *testing.T) { show(t, where.make(t)) })
+	}
+}
+
+// meeting is one kind at one place, with a name that nobody else uses, and both sides.
+type meeting struct {
+	*place
+	kind kind
+	name string
+	look redis.UniversalClient
+}
+
+func meet(t *testing.T, p *place, k kind) *meeting {
+	return &meeting{place: p, kind: k, name: redistest.Name(t), look: p.client(t)}
+}
+
+// another is the same with another name.
+func (m *meeting) another(t *testing.T) *meeting {
+	n := *m
+	n.name = redistest.Name(t)
+	return &n
+}
+
+// ours is our side, with a runtime of its own. A lease of 0 is the default.
+func (m *meeting) ours(t *testing.T, lease time.Duration) side {
+	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{Lease: lease})}
+}
+
+// theirs is Redisson's side. All of a place with the same lease are one client, as they would be in one service. A lease of 0 is
+// Redisson's default.
+func (m *meeting) theirs(t *testing.T, lease time.Duration) side {
+	d := redisson(t)
+	if lease == 0 {
+		lease = 30 * time.Second
+	}
+	name := fmt.Sprintf("%s-%d", m.addr, lease.Milliseconds())
+	clients.mu.Lock()
+	defer clients.mu.Unlock()
+	if !clients.open[name] {
+		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+		defer cancel()
+		_, err := d.ask(ctx, "client-open", append(m.redisson, "client="+name, fmt.Sprintf("watchdog=%d", lease.Milliseconds()))...)
+		require.NoError(t, err)
+		clients.open[name] = true
+	}
+	return &javaSide{driver: d, client: name}
+}
+
+var clients = struct {
+	mu   sync.Mutex
+	open map[string]bool
+}{open: map[string]bool{}}
+
+// listened returns when somebody is subscribed to a channel of this name's.
+func (m *meeting) listened(t *testing.T) {
+	t.Helper()
+	locktest.Await(t, "a subscription", func() bool { return m.subscriptions(t) > 0 })
+}
+
+func (m *meeting) subscriptions(t *testing.T) int {
+	pattern := "*" + m.name + "*"
+	count := func(ctx context.Context, node *redis.Client) int {
+		return len(node.PubSubChannels(ctx, pattern).Val()) + len(node.PubSubShardChannels(ctx, pattern).Val())
+	}
+	cluster, ok := m.look.(*redis.ClusterClient)
+	if !ok {
+		return count(t.Context(), m.look.(*redis.Client))
+	}
+	var mu sync.Mutex
+	var all int
+	assert.NoError(t, cluster.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all += count(ctx, node)
+		return nil
+	}))
+	return all
+}

@@ -1,0 +1,75 @@
+package holdfast.interop;
+
+import java.io.BufferedReader;
+import java.io.FileOutputStream;
+import java.io.FileDescriptor;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CompletionStage;
+
+/**
+ * Reads a request a line, {@code ID VERB key=value...}, and answers each when its outcome is known, in whatever order that is:
+ * {@code ID ok VALUE}, where VALUE may be empty, or {@code ID failed CLASS: MESSAGE}. It ends with its input.
+ *
+ * <p>Which verbs there are stands in {@link Clients}, {@link Locks}, {@link Counters} and {@link Rounds}. A request that waits
+ * holds up no other, because everything but {@code rounds} is Redisson's asynchronous methods; owners are the thread ids that the
+ * requests name.
+ */
+public final class Driver {
+
+    private final PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
+    private final Clients clients = new Clients();
+    private final Locks locks = new Locks(clients);
+    private final Counters counters = new Counters(clients);
+    private final Rounds rounds = new Rounds(clients);
+
+    private Driver() {
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        System.setOut(System.err); // standard output has answers, nothing else
+        new Driver().run();
+        System.exit(0); // the threads of clients that are still open would keep it going
+    }
+
+    private void run() throws IOException {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        answer("0 ok ready");
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            Request request = Request.parse(line);
+            try {
+                carryOut(request).whenComplete((value, failure) -> answer(request, value, failure));
+            } catch (Exception failure) {
+                answer(request, null, failure);
+            }
+        }
+    }
+
+    private CompletionStage<?> carryOut(Request request) throws Exception {
+        return switch (request.verb().split("-")[0]) {
+            case "client" -> clients.carryOut(request);
+            case "lock" -> locks.carryOut(request);
+            case "semaphore", "permit", "latch" -> counters.carryOut(request);
+            case "rounds" -> rounds.carryOut(request);
+            default -> throw new IllegalArgumentException("no such verb: " + request.verb());
+        };
+    }
+
+    private void answer(Request request, Object value, Throwable failure) {
+        if (failure instanceof CompletionException && failure.getCause() != null) {
+            failure = failure.getCause();
+        }
+        if (failure != null) {
+            answer(request.id() + " failed " + failure.toString().replaceAll("\\s+", " "));
+        } else {
+            answer(request.id() + " ok " + (value == null ? "" : value));
+        }
+    }
+
+    private synchronized void answer(String line) {
+        out.println(line);
+    }
+}
