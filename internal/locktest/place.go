@@ -120,6 +120,16 @@ func OnServers(t *testing.T, show func(t *testing.T, p *Place)) {
 	}
 }
 
+// OnServersOf shows something that only one kind does, by its name, on every server.
+func OnServersOf(t *testing.T, kind string, show func(t *testing.T, p *Place)) {
+	for _, server := range servers {
+		t.Run(server.Name, func(t *testing.T) {
+			t.Parallel()
+			show(t, newPlace(t, kindOf(t, kind), server.Addr(t)))
+		})
+	}
+}
+
 // Somewhere is a place on a Redis that others use too, for what is not about a kind of lock.
 func Somewhere(t *testing.T) *Place {
 	return newPlace(t, Kind{}, redistest.Shared(t).Addr())
@@ -176,9 +186,13 @@ func newPlace(t *testing.T, k Kind, addr string) *Place {
 
 // PlaceOf is one kind, by its name, on the server that all tests share.
 func PlaceOf(t *testing.T, kind string) *Place {
-	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
-	require.GreaterOrEqual(t, i, 0, kind)
-	return newPlace(t, Kinds[i], redistest.Shared(t).Addr())
+	return newPlace(t, kindOf(t, kind), redistest.Shared(t).Addr())
+}
+
+func kindOf(t *testing.T, name string) Kind {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return Kinds[i]
 }
 
 // OwnPlaceOf is one kind, by its name, on a Redis that the test may disturb.
