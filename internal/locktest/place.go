@@ -44,12 +44,16 @@ var Kinds = []Kind{
 	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock, Mode: "exclusive"},
 	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock, Mode: "exclusive", Fenced: true},
 	{Name: "spin lock", Lock: (*holdfast.Runtime).SpinLock, Peer: rlock, Mode: "exclusive", Deaf: true},
-	{Name: "write lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() }, Mode: "write"},
+	{Name: "write lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() }, Peer: writeLock, Mode: "write"},
 	{Name: "fair lock", Lock: (*holdfast.Runtime).FairLock, Peer: fairLock, Mode: "exclusive", Queued: true},
 }
 
 func rlock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {
 	return peer.RLock(name, thread)
+}
+
+func writeLock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {
+	return peer.RWriteLock(name, thread)
 }
 
 func fairLock(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock {

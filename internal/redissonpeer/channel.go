@@ -173,3 +173,14 @@ func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	}
 	return nil
 }
+
+// Blocked is how many callers wait for a message, on all channels. One that has tried and does not wait yet is not
+// among them: a READ_UNLOCK that comes in between does not wake it, as in Redisson.
+func (p *Peer) Blocked() (n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ch := range p.channels {
+		n += ch.waiting.Load()
+	}
+	return n
+}

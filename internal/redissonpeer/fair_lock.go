@@ -25,7 +25,7 @@ var _ Lock = (*RFairLock)(nil)
 
 // RFairLock is the fair lock of that name for a thread of this peer.
 func (p *Peer) RFairLock(name string, thread int64) *RFairLock {
-	l := &RFairLock{RLock{peer: p, name: name, thread: thread}}
+	l := &RFairLock{RLock{peer: p, name: name, thread: thread, field: p.owner(thread)}}
 	l.lease.Store(milliseconds(p.watchdog.lease))
 	return l
 }
@@ -79,18 +79,7 @@ func (l *RFairLock) acquire(ctx context.Context, lease time.Duration, queue bool
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name)}
 	ttl, err := l.peer.evalInt(ctx, fairAcquireScript, keys,
 		milliseconds(lease), l.Owner(), milliseconds(l.peer.fairWait), l.peer.now(), map[bool]int{true: 1}[queue])
-	if err != nil {
-		return nil, err
-	}
-	if ttl != nil {
-		wait := time.Duration(*ttl) * time.Millisecond
-		return &wait, nil
-	}
-	l.lease.Store(milliseconds(lease))
-	if watched {
-		l.peer.watchdog.add(l.name, l.thread)
-	}
-	return nil, nil
+	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
 }
 
 func (l *RFairLock) leave(ctx context.Context) {
@@ -116,14 +105,7 @@ func (l *RFairLock) Release(ctx context.Context, requestID string) (Outcome, err
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name), Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, fairReleaseScript, keys,
 		unlockMessage, l.lease.Load(), l.Owner(), l.peer.now(), publish, milliseconds(latchLife))
-	switch {
-	case err != nil || freed == nil:
-		return NotHeld, err
-	case *freed == 0:
-		return StillHeld, nil
-	}
-	l.lease.Store(milliseconds(l.peer.watchdog.lease))
-	return Freed, nil
+	return l.released(freed, err)
 }
 
 // ForceUnlock frees the lock whoever holds it, tells the first who waits, and reports whether anybody held it.

@@ -19,3 +19,35 @@ type Lock interface {
 }
 
 var _ Lock = (*RLock)(nil)
+
+// tryBy makes one try; it returns nil when the lock is held.
+func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	remaining, err := try()
+	return err == nil && remaining == nil, err
+}
+
+// lockBy tries, subscribes to the channel, tries again, and then waits for a message or for the time that the last
+// try has returned before each further one.
+func (p *Peer) lockBy(ctx context.Context, channel string, try func() (*time.Duration, error)) error {
+	held, err := tryBy(ctx, try)
+	if held || err != nil {
+		return err
+	}
+	ch, err := p.join(ctx, channel)
+	if err != nil {
+		return err
+	}
+	defer p.leave(ch)
+	for {
+		remaining, err := try()
+		if err != nil || remaining == nil {
+			return err
+		}
+		if err := ch.await(ctx, *remaining); err != nil {
+			return err
+		}
+	}
+}

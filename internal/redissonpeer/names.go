@@ -1,6 +1,9 @@
 package redissonpeer
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Channel is the channel on which the release of the lock is published.
 func Channel(name string) string { return prefixed("redisson_lock__channel", name) }
@@ -9,6 +12,19 @@ func Channel(name string) string { return prefixed("redisson_lock__channel", nam
 func LatchKey(name, requestID string) string {
 	return prefixed("redisson_unlock_latch", name) + ":" + requestID
 }
+
+// ReadWriteChannel is the channel on which releases of both halves of a read/write lock are published.
+func ReadWriteChannel(name string) string { return prefixed("redisson_rwlock", name) }
+
+// ReadTimeoutKey is the key that lives as long as a reader's n-th hold.
+func ReadTimeoutKey(name, owner string, n int) string {
+	return readTimeouts(name, owner) + ":" + strconv.Itoa(n)
+}
+
+func readTimeouts(name, owner string) string { return suffixed(name, owner+":rwlock_timeout") }
+
+// PermitsKey is the sorted set of the permits that are out, by when they expire.
+func PermitsKey(name string) string { return suffixed(name, "timeout") }
 
 // SemaphoreChannel is the channel on which permits of the semaphore are published.
 func SemaphoreChannel(name string) string { return prefixed("redisson_sc", name) }
@@ -19,8 +35,15 @@ func LatchChannel(name string) string { return "redisson_countdownlatch__channel
 // prefixed derives a name that lies in the same cluster slot. A name with a brace in it is taken to have a
 // hash tag of its own.
 func prefixed(prefix, name string) string {
+	return prefix + ":" + slot(name)
+}
+
+// suffixed likewise.
+func suffixed(name, suffix string) string { return slot(name) + ":" + suffix }
+
+func slot(name string) string {
 	if strings.Contains(name, "{") {
-		return prefix + ":" + name
+		return name
 	}
-	return prefix + ":{" + name + "}"
+	return "{" + name + "}"
 }

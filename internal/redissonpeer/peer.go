@@ -1,5 +1,5 @@
-// Package redissonpeer is a lock client that behaves on the wire as Redisson 4.7 does with its RLock and fair
-// lock, for tests that let another implementation share locks with it. It is written from a description of
+// Package redissonpeer is a lock client that behaves on the wire as Redisson 4.7 does with its locks, semaphores
+// and latch, for tests that let another implementation share locks with it. It is written from a description of
 // the wire format; it knows a single server.
 //
 // It keeps to what Redisson does even where that is not wise: an acquire is no idempotent request, a waiter
@@ -50,7 +50,8 @@ type Wakeups struct {
 type Peer struct {
 	client   redis.UniversalClient
 	id       string
-	watchdog *watchdog
+	watchdog *watchdog // of all locks, but for
+	readers  *watchdog
 
 	fairWait, clockAhead time.Duration
 
@@ -79,7 +80,8 @@ func New(client redis.UniversalClient, config Config) *Peer {
 		closed:   make(chan struct{}),
 		channels: map[string]*channel{},
 	}
-	p.watchdog = newWatchdog(p, config)
+	p.watchdog = newWatchdog(p, config, p.renewFirst)
+	p.readers = newWatchdog(p, config, p.renewReaders)
 	return p
 }
 
@@ -105,6 +107,7 @@ func (p *Peer) Close() {
 	}
 	p.mu.Unlock()
 	p.watchdog.wait()
+	p.readers.wait()
 }
 
 // eval runs a script once: the client's own repetitions are off, so that an unknown result is told.

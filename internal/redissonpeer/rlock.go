@@ -18,6 +18,7 @@ type RLock struct {
 	peer   *Peer
 	name   string
 	thread int64
+	field  string // says in the hash that this thread holds the lock
 
 	// lease is what a release with holds left sets, in ms: that of the last acquire. In Redisson it belongs
 	// to the lock object, too, and goes back to the watchdog's with the last release.
@@ -26,46 +27,25 @@ type RLock struct {
 
 // RLock is the lock of that name for a thread of this peer. Threads are told apart by number only.
 func (p *Peer) RLock(name string, thread int64) *RLock {
-	l := &RLock{peer: p, name: name, thread: thread}
+	l := &RLock{peer: p, name: name, thread: thread, field: p.owner(thread)}
 	l.lease.Store(milliseconds(p.watchdog.lease))
 	return l
 }
 
 // Owner is the hash field that says that this thread holds the lock.
-func (l *RLock) Owner() string { return l.peer.owner(l.thread) }
+func (l *RLock) Owner() string { return l.field }
 
 // TryLock takes the lock if it is free or already this thread's. A lease of 0 is the watchdog's, renewed
 // until Unlock; another one is not renewed.
 func (l *RLock) TryLock(ctx context.Context, lease time.Duration) (bool, error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	remaining, err := l.acquire(ctx, lease)
-	return err == nil && remaining == nil, err
+	return tryBy(ctx, func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
 // Lock waits for the lock until ctx ends: it subscribes to the lock's channel, tries again, and then waits
 // for a message or for the end of the lock's TTL before each further try. When the result of a try is
 // unknown it gives up with that error, as Redisson does.
 func (l *RLock) Lock(ctx context.Context, lease time.Duration) error {
-	held, err := l.TryLock(ctx, lease)
-	if held || err != nil {
-		return err
-	}
-	ch, err := l.peer.join(ctx, Channel(l.name))
-	if err != nil {
-		return err
-	}
-	defer l.peer.leave(ch)
-	for {
-		remaining, err := l.acquire(ctx, lease)
-		if err != nil || remaining == nil {
-			return err
-		}
-		if err := ch.await(ctx, *remaining); err != nil {
-			return err
-		}
-	}
+	return l.peer.lockBy(ctx, Channel(l.name), func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
 // acquire makes one try. It returns nil if the lock is held now, else the remaining TTL of whoever holds it,
@@ -76,6 +56,11 @@ func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duratio
 		lease = l.peer.watchdog.lease
 	}
 	ttl, err := l.peer.evalInt(ctx, acquireScript, []string{l.name}, milliseconds(lease), l.Owner())
+	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
+}
+
+// acquired reads the reply of a try, and has the watchdog renew what was got.
+func (l *RLock) acquired(ttl *int64, err error, lease time.Duration, watched bool, w *watchdog) (*time.Duration, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +70,7 @@ func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duratio
 	}
 	l.lease.Store(milliseconds(lease))
 	if watched {
-		l.peer.watchdog.add(l.name, l.thread)
+		w.add(l.name, l.thread, l.field)
 	}
 	return nil, nil
 }

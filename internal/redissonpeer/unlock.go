@@ -35,15 +35,23 @@ const (
 // Unlock gives one hold back, as Redisson's unlock does: it repeats a request whose result is unknown under
 // the same request id, and removes the request's latch afterwards. It is ErrNotHeld if there is no hold.
 func (l *RLock) Unlock(ctx context.Context) error {
+	return l.unlockBy(ctx, l.Release, l.peer.watchdog)
+}
+
+func (l *RLock) unlockBy(
+	ctx context.Context, release func(ctx context.Context, requestID string) (Outcome, error), watchdogs ...*watchdog,
+) error {
 	requestID := NewRequestID()
-	outcome, err := l.Release(ctx, requestID)
+	outcome, err := release(ctx, requestID)
 	for try := 1; err != nil && try < releaseTries; try++ {
 		if pause(ctx, releaseBackoff) != nil {
 			break
 		}
-		outcome, err = l.Release(ctx, requestID)
+		outcome, err = release(ctx, requestID)
 	}
-	l.peer.watchdog.cancel(l.name, l.thread) // whatever the outcome
+	for _, w := range watchdogs {
+		w.cancel(l.name, l.thread) // whatever the outcome
+	}
 	if err != nil {
 		return fmt.Errorf("redissonpeer: unlock %q: %w", l.name, err)
 	}
@@ -61,6 +69,11 @@ func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) 
 	keys := []string{l.name, Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, releaseScript, keys,
 		unlockMessage, l.lease.Load(), l.Owner(), publish, milliseconds(latchLife))
+	return l.released(freed, err)
+}
+
+// released reads the reply of a release.
+func (l *RLock) released(freed *int64, err error) (Outcome, error) {
 	switch {
 	case err != nil || freed == nil:
 		return NotHeld, err

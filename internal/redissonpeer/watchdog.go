@@ -17,6 +17,7 @@ type watchdog struct {
 	peer  *Peer
 	lease time.Duration
 	batch int
+	renew func(ctx context.Context, lease time.Duration, batch []due) (any, error) // one call; 0 for each that is not held
 
 	mu      sync.Mutex
 	running bool
@@ -24,27 +25,28 @@ type watchdog struct {
 	loop    sync.WaitGroup
 }
 
-// entry is a lock that is to be renewed: who of this peer holds it, and how often. Only the first one is
-// renewed.
+// entry is a lock that is to be renewed: who of this peer holds it, by which field, and how often.
 type entry struct {
 	threads []int64
+	fields  []string
 	holds   map[int64]int
 }
 
 // due is a renewal that is to be sent.
 type due struct {
 	name   string
-	thread int64
+	thread int64    // the first that holds it
+	fields []string // of all that do
 }
 
-func newWatchdog(p *Peer, config Config) *watchdog {
+func newWatchdog(p *Peer, config Config, renew func(ctx context.Context, lease time.Duration, batch []due) (any, error)) *watchdog {
 	return &watchdog{
-		peer: p, lease: config.Watchdog, batch: config.Batch, entries: map[string]*entry{},
+		peer: p, lease: config.Watchdog, batch: config.Batch, renew: renew, entries: map[string]*entry{},
 	}
 }
 
 // add counts a hold. The first one starts the loop, which then runs until the peer is closed.
-func (w *watchdog) add(name string, thread int64) {
+func (w *watchdog) add(name string, thread int64, field string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entries[name]
@@ -53,7 +55,7 @@ func (w *watchdog) add(name string, thread int64) {
 		w.entries[name] = e
 	}
 	if e.holds[thread] == 0 {
-		e.threads = append(e.threads, thread)
+		e.threads, e.fields = append(e.threads, thread), append(e.fields, field)
 	}
 	e.holds[thread]++
 	if !w.running {
@@ -74,7 +76,8 @@ func (w *watchdog) cancel(name string, thread int64) {
 		return
 	}
 	delete(e.holds, thread)
-	e.threads = slices.DeleteFunc(e.threads, func(t int64) bool { return t == thread })
+	i := slices.Index(e.threads, thread)
+	e.threads, e.fields = slices.Delete(e.threads, i, i+1), slices.Delete(e.fields, i, i+1)
 	if len(e.threads) == 0 {
 		delete(w.entries, name)
 	}
@@ -112,7 +115,7 @@ func (w *watchdog) run() {
 // turn at the next tick.
 func (w *watchdog) renewAll() {
 	for batch := range slices.Chunk(w.collect(), w.batch) {
-		if err := w.renew(batch); err != nil {
+		if err := w.renewBatch(batch); err != nil {
 			return
 		}
 	}
@@ -123,20 +126,25 @@ func (w *watchdog) collect() []due {
 	defer w.mu.Unlock()
 	all := make([]due, 0, len(w.entries))
 	for name, e := range w.entries {
-		all = append(all, due{name, e.threads[0]})
+		all = append(all, due{name, e.threads[0], slices.Clone(e.fields)})
 	}
 	return all
 }
 
-// renew sends one batch. A lock that is not held any more is dropped, without telling anybody.
-func (w *watchdog) renew(batch []due) error {
+// renewFirst renews the first holder of each lock alone.
+func (p *Peer) renewFirst(ctx context.Context, lease time.Duration, batch []due) (any, error) {
 	keys := make([]string, 0, len(batch))
-	args := []any{milliseconds(w.lease)}
+	args := []any{milliseconds(lease)}
 	for _, d := range batch {
 		keys = append(keys, d.name)
-		args = append(args, w.peer.owner(d.thread))
+		args = append(args, d.fields[0])
 	}
-	result, err := w.peer.eval(context.Background(), renewScript, keys, args...)
+	return p.eval(ctx, renewScript, keys, args...)
+}
+
+// renewBatch sends one batch. A lock that is not held any more is dropped, without telling anybody.
+func (w *watchdog) renewBatch(batch []due) error {
+	result, err := w.renew(context.Background(), w.lease, batch)
 	if err != nil {
 		return err
 	}
