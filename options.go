@@ -24,9 +24,13 @@ type Options struct {
 	Handoff Handoff
 	// MaxWaiters is how many acquires may wait for one name in this process; more are refused with ErrTooManyWaiters. Default 100 000.
 	MaxWaiters int
-	// AckReplicas is how many replicas must acknowledge an acquire (WAIT). Not available yet: anything but 0 is ErrInvalid.
+	// AckReplicas is how many replicas must acknowledge each new grant of a lock or a permit (WAIT), so that the failover to one of
+	// them does not forget it. An acquire that fewer acknowledge is undone, and fails with ErrNotReplicated. What this process hands
+	// on is no new grant. Semaphores and latches do not wait. Default 0: none. It makes a failover that forgets a grant less likely,
+	// not impossible: the replica that takes over may be another.
 	AckReplicas int
-	// AckTimeout bounds the wait for AckReplicas. Default 1 s.
+	// AckTimeout bounds the wait for AckReplicas; it counts against the lease, and must be shorter than the client's ReadTimeout.
+	// Default 1 s, at most Lease/3.
 	AckTimeout time.Duration
 	// PubSub says how wake-ups are told. On a single server it is always plain; PubSubSharded needs a cluster.
 	PubSub PubSubMode
@@ -70,7 +74,7 @@ func (o Options) complete() (Options, error) {
 	setDefault(&o.FairWait, 5*time.Minute)
 	setDefault(&o.Handoff.Max, 10_000)
 	setDefault(&o.MaxWaiters, 100_000)
-	setDefault(&o.AckTimeout, time.Second)
+	setDefault(&o.AckTimeout, min(time.Second, o.Lease/3))
 	if o.Lease < actors.MinLease || o.Lease > actors.MaxLease {
 		bad("Lease is %v, must be between %v and %v", o.Lease, actors.MinLease, actors.MaxLease)
 	}
@@ -90,11 +94,11 @@ func (o Options) complete() (Options, error) {
 	if o.MaxWaiters < 1 {
 		bad("MaxWaiters is %d, must be at least 1", o.MaxWaiters)
 	}
-	if o.AckReplicas != 0 {
-		bad("AckReplicas is %d, must be 0: waiting for replicas is not available yet", o.AckReplicas)
+	if o.AckReplicas < 0 {
+		bad("AckReplicas is %d, must not be negative", o.AckReplicas)
 	}
-	if o.AckTimeout < 0 {
-		bad("AckTimeout is %v, must not be negative", o.AckTimeout)
+	if o.AckTimeout < 0 || o.AckTimeout > o.Lease/3 {
+		bad("AckTimeout is %v, must be between 0 and Lease/3 = %v", o.AckTimeout, o.Lease/3)
 	}
 	switch o.PubSub {
 	case PubSubAuto, PubSubPlain, PubSubSharded:

@@ -83,7 +83,8 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 	}
 	engine, err := actors.Start(actors.Config{
 		Client: client, ID: s.id, System: o.System, PubSub: actors.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
-		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters},
+		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
+			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout},
 		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.first, Clock: s.clock, Jitter: s.jitter,
 	})
 	if err != nil {

@@ -79,7 +79,9 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 		}
 		_ = pipe.Process(ctx, commands[i])
 	}
+	wait := e.waitForReplicas(b, pipe)
 	err := e.exec(ctx, pipe)
+	b.unacked = e.unacked(wait)
 	if b.lost = err != nil; b.lost {
 		e.masters.suspect() // another may be the master now
 		distrust(err, commands, open)
@@ -195,7 +197,7 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 		if ms, late := scripts.LateBy(err); late {
 			b.node.clock.correct(ms, e.clock.Now())
 		}
-		e.post(b, i, &result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent})
+		e.post(b, i, &result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent, unacked: b.unacked})
 	}
 	return again
 }

@@ -84,6 +84,11 @@ func (e *Engine) checkNode(ctx context.Context, n *node, kinds []*scripts.Kind) 
 	for _, kind := range kinds {
 		errs = append(errs, c.kind(ctx, kind)...)
 	}
+	if e.policy.AckReplicas > 0 {
+		if _, err := c.ask(ctx, "wait", 0, 1); err != nil {
+			errs = append(errs, fmt.Errorf("waiting for replicas: %w", n.causes.explain(err)))
+		}
+	}
 	return append(errs, c.info(ctx)...)
 }
 
@@ -230,6 +235,9 @@ func (c *check) info(ctx context.Context) (errs []error) {
 		}
 		value, _, _ := strings.Cut(rest, "\n")
 		return strings.TrimSpace(value)
+	}
+	if n, err := strconv.Atoi(field("connected_slaves")); err == nil && n < c.engine.policy.AckReplicas {
+		errs = append(errs, fmt.Errorf("AckReplicas is %d, the server has %d replicas", c.engine.policy.AckReplicas, n))
 	}
 	if policy := field("maxmemory_policy"); policy != "" && policy != "noeviction" {
 		errs = append(errs, fmt.Errorf("maxmemory-policy is %s, so locks may be evicted while they are held: set it to noeviction", policy))

@@ -69,6 +69,7 @@ type Engine struct {
 	routers    [routerCount]*actor.PID
 	gateway    *actor.PID
 	renewals   *actor.PID
+	acquires   *actor.PID // the gateway, unless replicas have to acknowledge
 	subscriber *actor.PID
 	watchdog   *watchdog
 
@@ -195,8 +196,12 @@ func (g *guardian) spawn(c actor.Context) error {
 		errs = append(errs, err)
 		return pid
 	}
-	e.gateway = child("gateway", e.outlet(gatewayLanes, true))
-	e.renewals = child("renewals", e.outlet(renewalLanes, false))
+	e.gateway = child("gateway", e.open(outlet{lanes: gatewayLanes, polite: true}))
+	e.renewals = child("renewals", e.open(outlet{lanes: renewalLanes}))
+	e.acquires = e.gateway
+	if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
+		e.acquires = child("acquires", e.open(outlet{lanes: gatewayLanes, polite: true, acked: true}))
+	}
 	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}, links: map[*node]*link{}})
 	e.watchdog.self = child("watchdog", e.watchdog)
 	for i := range e.routers {
@@ -207,13 +212,20 @@ func (g *guardian) spawn(c actor.Context) error {
 	return errors.Join(errs...)
 }
 
-// outlet is what calls go through: a gateway, or on a cluster one for each master.
-func (e *Engine) outlet(lanes int, polite bool) actor.Actor {
+// outlet is a way for calls to Redis, with connections and a queue of its own.
+type outlet struct {
+	lanes  int  // batches on their way at once
+	polite bool // after an outage renewals go first
+	acked  bool // what is sent waits for replicas
+}
+
+// open is a gateway, or on a cluster one for each master.
+func (e *Engine) open(o outlet) actor.Actor {
 	switch m := e.masters.(type) {
 	case *cluster:
-		return newExchange(e, m, lanes, polite)
+		return newExchange(e, m, o)
 	default:
-		return newGateway(e, m.of(""), lanes, polite)
+		return newGateway(e, m.of(""), o)
 	}
 }
 
@@ -344,6 +356,7 @@ func (e *Engine) shutDown() {
 	e.watchdog.stop()
 	e.checks.Wait()
 	for pid, stop := range map[*actor.PID]func(chan struct{}) any{
+		e.acquires:   func(done chan struct{}) any { return stopGateway{done} },
 		e.gateway:    func(done chan struct{}) any { return stopGateway{done} },
 		e.renewals:   func(done chan struct{}) any { return stopGateway{done} },
 		e.subscriber: func(done chan struct{}) any { return stopSubscriber{done} },

@@ -17,11 +17,10 @@ type exchange struct {
 	// fixed at construction
 	engine  *Engine
 	cluster *cluster
-	lanes   int
-	polite  bool
+	outlet  outlet
 
 	// owned by the actor
-	gateways map[*node]*outlet
+	gateways map[*node]*opened
 	waiting  []*scriptCall // until it is known where to
 	learning bool
 	numbered int
@@ -29,8 +28,8 @@ type exchange struct {
 	group    sync.WaitGroup // of those who ask the servers, and of gateways that stop
 }
 
-// outlet is the gateway to one master.
-type outlet struct {
+// opened is the gateway to one master.
+type opened struct {
 	pid  *actor.PID
 	used time.Duration
 }
@@ -43,8 +42,8 @@ const (
 	unusedWait = time.Minute     // then the gateway of a node that may have left the cluster is closed
 )
 
-func newExchange(e *Engine, c *cluster, lanes int, polite bool) *exchange {
-	return &exchange{engine: e, cluster: c, lanes: lanes, polite: polite, gateways: map[*node]*outlet{}}
+func newExchange(e *Engine, c *cluster, o outlet) *exchange {
+	return &exchange{engine: e, cluster: c, outlet: o, gateways: map[*node]*opened{}}
 }
 
 // Receive is the actor's only entry.
@@ -80,15 +79,15 @@ func (x *exchange) forward(c actor.Context, call *scriptCall) {
 }
 
 // open starts the gateway of a node. Few do so, so it is a time to look for those that have gone.
-func (x *exchange) open(c actor.Context, n *node) (*outlet, error) {
+func (x *exchange) open(c actor.Context, n *node) (*opened, error) {
 	x.closeUnused(c)
 	x.numbered++
-	props := x.engine.props(func() actor.Actor { return newGateway(x.engine, n, x.lanes, x.polite) })
+	props := x.engine.props(func() actor.Actor { return newGateway(x.engine, n, x.outlet) })
 	pid, err := c.SpawnNamed(props, fmt.Sprintf("node-%d", x.numbered))
 	if err != nil {
 		return nil, err
 	}
-	out := &outlet{pid: pid}
+	out := &opened{pid: pid}
 	x.gateways[n] = out
 	return out, nil
 }

@@ -27,6 +27,7 @@ type gateway struct {
 	node   *node
 	lanes  int  // batches on their way at once
 	polite bool // after an outage renewals go first
+	acked  bool // replicas have to acknowledge what is sent
 	jobs   chan *batch
 	group  sync.WaitGroup // of the workers
 
@@ -65,11 +66,14 @@ type result struct {
 	reply any
 	err   error
 	sent  time.Duration // the instant before it was sent, 0: it was not
+
+	unacked error // enough replicas may not have what was written
 }
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
 	node    *node
+	acked   bool
 	ctx     context.Context // ends when nobody waits for its answers any more
 	cancel  context.CancelFunc
 	calls   []*scriptCall
@@ -80,6 +84,7 @@ type batch struct {
 	sent    time.Duration
 	lost    bool                         // no answer came back from Redis, or nobody knows whose
 	missing map[*scripts.Script]struct{} // the server did not know them
+	unacked error                        // why it is not known that enough replicas have what the scripts wrote
 }
 
 type (
@@ -91,9 +96,9 @@ type (
 	stopGateway struct{ done chan struct{} }
 )
 
-func newGateway(e *Engine, n *node, lanes int, polite bool) *gateway {
+func newGateway(e *Engine, n *node, o outlet) *gateway {
 	return &gateway{
-		engine: e, node: n, lanes: lanes, polite: polite, jobs: make(chan *batch, lanes+hangingMax),
+		engine: e, node: n, lanes: o.lanes, polite: o.polite, acked: o.acked, jobs: make(chan *batch, o.lanes+hangingMax),
 		flying: map[*batch]struct{}{}, checkAt: never,
 	}
 }
@@ -145,7 +150,7 @@ func (g *gateway) hire(self *actor.PID) {
 func (g *gateway) send(c actor.Context) {
 	for g.free > 0 && len(g.waiting) > 0 && !g.held() {
 		n := min(len(g.waiting), batchMax)
-		b := &batch{node: g.node, calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
+		b := &batch{node: g.node, acked: g.acked, calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
 		b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
 		rest := copy(g.waiting, g.waiting[n:])
 		clear(g.waiting[rest:])

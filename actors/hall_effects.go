@@ -102,7 +102,7 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 func (h *hall) onCall(s *lockState, call *lockCall) {
 	call.home = s
 	switch {
-	case call.do == callRelease && s.address.Kind.Queued:
+	case call.do == callRelease && s.address.Kind.Queued && h.policy.AckReplicas == 0:
 		call.heir = h.heir(s)
 	case call.do == callAcquire && s.queue.len > 0:
 		if alone := h.above(s.queue.front()); alone != nil {

@@ -210,7 +210,11 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	case callForceRelease:
 		script = kind.ForceRelease(site, raw)
 	}
-	c.Send(l.engine.gateway, &scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call})
+	outlet := l.engine.gateway
+	if call.do == callAcquire {
+		outlet = l.engine.acquires
+	}
+	c.Send(outlet, &scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call})
 }
 
 // read turns a raw result into what the step understands.
@@ -224,6 +228,7 @@ func read(m *result) callDone {
 	switch call.do {
 	case callAcquire:
 		done.acquired, err = scripts.ReadAcquired(m.reply, call.grant)
+		done.unacked = m.unacked
 	case callRelease, callGhost:
 		var released scripts.Released
 		released, err = scripts.ReadReleased(m.reply)

@@ -76,8 +76,9 @@ func (s *lockState) sendAcquire(now time.Duration) {
 	s.wokenFor = never
 	head := s.queue.front()
 	s.trial.asked = now + Window(s.trial.lease)
+	deadline, notAfter := s.policy.bounds(s.trial.asked)
 	s.call(&lockCall{
-		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: s.trial.asked,
+		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: deadline, notAfter: notAfter,
 		holder: head != nil && (head.try || head.bounded), try: head != nil && head.try, standing: s.trial.standing,
 	})
 }
@@ -132,6 +133,8 @@ func (s *lockState) forgetTrial(now, sent time.Duration) {
 
 func (s *lockState) onAcquireDone(now time.Duration, m *callDone) {
 	switch {
+	case m.class == scripts.Done && m.acquired.Granted && m.unacked != nil:
+		s.onUnacked(now, m)
 	case m.class == scripts.Done && m.acquired.Granted:
 		s.onGranted(now, m)
 	case m.class == scripts.Done:
@@ -139,6 +142,13 @@ func (s *lockState) onAcquireDone(now time.Duration, m *callDone) {
 	default:
 		s.onAttemptFailed(now, m)
 	}
+}
+
+// onUnacked undoes a grant that a failover could lose. Nobody else who waits here would fare better.
+func (s *lockState) onUnacked(now time.Duration, m *callDone) {
+	s.trial.stale = max(s.trial.stale, now)
+	s.abandonTrial(now)
+	s.refuseAll(m.unacked)
 }
 
 func (s *lockState) onGranted(now time.Duration, m *callDone) {

@@ -66,6 +66,7 @@ type (
 		sent  time.Duration // the instant before the call was sent
 
 		acquired  scripts.Acquired
+		unacked   error // of an acquire: not enough replicas have it
 		receivers int
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir has the lock

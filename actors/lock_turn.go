@@ -22,7 +22,7 @@ func (s *lockState) next(now time.Duration) {
 		s.release(now)
 	case s.grant.watched && head.lease == 0:
 		s.give(now, head)
-	case s.address.Kind.Pass == nil:
+	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // an acquire of its own can wait for replicas
 		s.release(now)
 	default:
 		s.pass(now, head)

@@ -11,6 +11,9 @@ type Policy struct {
 	HandoffFor time.Duration // length of a turn
 	MaxWaiters int
 
+	AckReplicas int           // that must acknowledge a grant
+	AckTimeout  time.Duration // how long they are waited for
+
 	Patience   time.Duration // waiters are refused with the cause when no attempt has been answered for this long
 	PollCap    time.Duration // longest wait between two attempts while the lock is taken
 	Linger     time.Duration // a channel is kept this long after its last waiter
@@ -50,6 +53,15 @@ func (p Policy) withTimes() Policy {
 
 // Window is how long one attempt for this lease may take before its outcome counts as unknown.
 func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
+
+// bounds are when an attempt that ends its window at this instant counts as unknown, and when it must not be executed any more; 0:
+// the same.
+func (p *Policy) bounds(window time.Duration) (deadline, notAfter time.Duration) {
+	if p.AckReplicas > 0 {
+		return window + p.AckTimeout, window
+	}
+	return window, 0
+}
 
 // backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
 // (M. Brooker, "Exponential Backoff And Jitter", 2015) so that an outage does not end in a storm.

@@ -76,7 +76,10 @@ func (e *Engine) exchangeAt(b *batch, n *node, ask bool, commands []command, cal
 		commands[i] = newCommand(call.Command...)
 		_ = pipe.Process(b.ctx, commands[i])
 	}
-	if err := e.exec(b.ctx, pipe); err != nil {
+	wait := e.waitForReplicas(b, pipe)
+	err := e.exec(b.ctx, pipe)
+	b.unacked = cmp.Or(b.unacked, e.unacked(wait))
+	if err != nil {
 		distrust(err, commands, calls)
 	}
 }

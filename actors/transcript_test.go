@@ -193,6 +193,8 @@ func (p *player) setPolicy(options []string) {
 			policy.HandoffMax = p.number(value)
 		case "for":
 			policy.HandoffFor = p.duration(value)
+		case "acks":
+			policy.AckReplicas, policy.AckTimeout = p.number(value), time.Second
 		case "waiters":
 			policy.MaxWaiters = p.number(value)
 		case "jitter":
@@ -440,6 +442,9 @@ func (p *player) answer(verb string, a arguments) any {
 	switch verb {
 	case "granted":
 		done.acquired.Granted = true
+		if a.values["unacked"] != "" {
+			done.unacked = protocol.ErrNotReplicated
+		}
 	case "busy":
 		done.acquired = scripts.Acquired{TTL: -time.Millisecond, Holder: a.values["holder"]}
 		if ttl := a.values["ttl"]; ttl != "" {

@@ -61,9 +61,10 @@ func (c *Cluster) join() {
 		host, port, _ := strings.Cut(node.Addr(), ":")
 		c.must(first.ClusterMeet(ctx, host, port).Err())
 	}
-	c.await("every node to know the others", func() bool {
+	await(c.tb, "every node to know the others", func() bool {
 		for _, node := range c.nodes() {
-			if strings.Count(node.Client(c.tb).ClusterNodes(ctx).Val(), "connected") != len(c.nodes()) {
+			known := node.Client(c.tb).ClusterNodes(ctx).Val()
+			if strings.Contains(known, "handshake") || strings.Count(known, "\n") != len(c.nodes()) {
 				return false
 			}
 		}
@@ -80,7 +81,7 @@ func (c *Cluster) join() {
 func (c *Cluster) AwaitOK() {
 	c.tb.Helper()
 	ctx := context.Background()
-	c.await("the cluster to be well", func() bool {
+	await(c.tb, "the cluster to be well", func() bool {
 		for _, node := range c.nodes() {
 			client := node.Client(c.tb)
 			info := client.ClusterInfo(ctx).Val()
@@ -103,13 +104,13 @@ func (c *Cluster) must(err error) {
 	}
 }
 
-func (c *Cluster) await(what string, is func() bool) {
-	c.tb.Helper()
+func await(tb testing.TB, what string, is func() bool) {
+	tb.Helper()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for giveUp := time.Now().Add(clusterWait); !is(); {
 		if time.Now().After(giveUp) {
-			c.tb.Fatalf("redistest: waited %v for %s", clusterWait, what)
+			tb.Fatalf("redistest: waited %v for %s", clusterWait, what)
 		}
 		<-poll.C
 	}
@@ -181,4 +182,15 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	for _, client := range []*redis.Client{target, source} {
 		c.must(client.Do(ctx, "cluster", "setslot", slot, "node", to.ID(c.tb)).Err())
 	}
+}
+
+// Follow starts a replica of a server, and returns when it is one.
+func Follow(tb testing.TB, master *Server) *Server {
+	tb.Helper()
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	replica := Start(tb, "--replicaof", host, port)
+	await(tb, "the replica to follow", func() bool {
+		return strings.Contains(replica.Client(tb).Info(context.Background(), "replication").Val(), "master_link_status:up")
+	})
+	return replica
 }
