@@ -20,6 +20,7 @@ type hall struct {
 	self    *actor.PID
 
 	queue requestQueue // waiting for a seat
+	crowd int          // waiting for a seat, or in one
 	first *seat        // the seats, oldest first
 	last  *seat
 	seats int
@@ -61,6 +62,7 @@ type again struct {
 
 func (h *hall) init(policy *Policy, address *Address) {
 	h.policy, h.address, h.alarmAt, h.told = policy, address, never, never
+	h.queue.crowd = &h.crowd
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
 	h.desk.init(policy, address)
 }

@@ -137,7 +137,7 @@ func (h *hall) inherit(done *callDone) {
 func (h *hall) onAnswer(now time.Duration, s *lockState, r *Request) {
 	switch {
 	case r.do == opInspect && r.err == nil:
-		r.state.Waiting, r.state.Local = h.waiting(), h.local()
+		r.state.Waiting, r.state.Local = h.crowd, h.local()
 	case r.do == opForceRelease && r.held:
 		for _, g := range r.targets {
 			h.again = append(h.again, again{g.home, grantGone{grant: g, reason: "force-released"}})
@@ -259,15 +259,6 @@ func (h *hall) refuseWaiting(cause error) {
 func (h *hall) answer(r *Request, err error) {
 	r.err = err
 	h.effects = append(h.effects, effect{do: doAnswer, request: r})
-}
-
-// waiting is how many acquires wait, for a seat or in one.
-func (h *hall) waiting() int {
-	n := h.queue.len
-	for s := h.first; s != nil; s = s.next {
-		n += s.queue.len
-	}
-	return n
 }
 
 func (h *hall) local() (all []string) {

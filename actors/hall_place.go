@@ -26,7 +26,7 @@ func (h *hall) admit(now time.Duration, r *Request, before bool) {
 		h.seat(now, &h.newSeat(r).lockState, r)
 		return
 	}
-	switch waiting := h.waiting(); {
+	switch waiting := h.crowd; {
 	case waiting >= h.policy.MaxWaiters && !before:
 		h.answer(r, r.because(tooMany(waiting)))
 	case r.try && !h.open(now, r):
@@ -187,6 +187,7 @@ func (h *hall) reentered(r *Request) *lockState {
 func (h *hall) newSeat(r *Request) *seat {
 	s := &seat{prev: h.last, shared: r.address.Kind.Shared && r.lease == 0}
 	s.init(h.policy, r.address)
+	s.queue.crowd = &h.crowd
 	s.self, s.yield, s.seat, s.closing = h.self, &h.turns, s, h.closing
 	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
 	if alone := h.above(r); alone != nil {

@@ -135,6 +135,7 @@ type requestQueue struct {
 	head, tail *Request
 	len        int
 	owners     map[protocol.Owner]int // how many wait under each explicit owner
+	crowd      *int                   // how many wait in this queue and in others that count together; nil: it counts alone
 }
 
 func (q *requestQueue) front() *Request { return q.head }
@@ -147,12 +148,19 @@ func (q *requestQueue) push(r *Request) {
 		q.tail.next = r
 	}
 	q.tail = r
-	q.len++
+	q.count(1)
 	if !r.owner.IsZero() {
 		if q.owners == nil {
 			q.owners = map[protocol.Owner]int{}
 		}
 		q.owners[r.owner]++
+	}
+}
+
+func (q *requestQueue) count(n int) {
+	q.len += n
+	if q.crowd != nil {
+		*q.crowd += n
 	}
 }
 
@@ -172,7 +180,7 @@ func (q *requestQueue) remove(r *Request) bool {
 		r.next.prev = r.prev
 	}
 	r.queue, r.prev, r.next = nil, nil, nil
-	q.len--
+	q.count(-1)
 	if !r.owner.IsZero() {
 		if q.owners[r.owner]--; q.owners[r.owner] == 0 {
 			delete(q.owners, r.owner)

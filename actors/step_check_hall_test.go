@@ -18,7 +18,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 			places[r]++
 		}
 	}
-	holding, seats := 0, 0
+	holding, seats, waiting := 0, 0, h.queue.len
 	h.each(func(s *lockState) {
 		view := c.view(h, s)
 		view.places(places)
@@ -28,6 +28,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 		if s == &h.desk {
 			return
 		}
+		waiting += s.queue.len
 		if seats++; s.grant != nil {
 			holding++
 		}
@@ -36,13 +37,14 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 		}
 	})
 	errs = append(errs, c.checkOpen(places))
+	if seats != h.seats || holding != h.holding || waiting != h.crowd {
+		errs = append(errs, fmt.Errorf("%d seats, %d with a grant, %d requests wait; counted %d, %d and %d", seats, holding, waiting, h.seats, h.holding, h.crowd))
+	}
 	if panicked {
 		return errors.Join(errs...) // the next step goes on
 	}
 	errs = append(errs, c.checkGuards(h), c.checkListeners(h))
 	switch {
-	case seats != h.seats, holding != h.holding:
-		errs = append(errs, fmt.Errorf("%d seats, %d with a grant; counted %d and %d", seats, holding, h.seats, h.holding))
 	case len(h.again) > 0:
 		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
 	case h.queue.len > 0:
