@@ -66,3 +66,33 @@ func (s *Spans) Overlaps() (overlaps []string) {
 	}
 	return overlaps
 }
+
+// Meets tells of the holders of s whose lease was valid while one of others' was.
+func (s *Spans) Meets(others *Spans) (overlaps []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	others.mu.Lock()
+	defer others.mu.Unlock()
+	for _, a := range s.all {
+		for _, b := range others.all {
+			if from, to := later(a.from, b.from), earlier(a.to, b.to); to.After(from) {
+				overlaps = append(overlaps, fmt.Sprintf("%s and %s were valid at once for %v", a.id, b.id, to.Sub(from)))
+			}
+		}
+	}
+	return overlaps
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,113 @@
+package faults_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+const evictedLease = 1200 * time.Millisecond
+
+// evicting are the policies by which a full Redis throws out locks: by the first three whatever it has, by the others what has a TTL,
+// as every lock has.
+var evicting = []string{
+	"allkeys-lru", "allkeys-lfu", "allkeys-random",
+	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+}
+
+// A full Redis evicts the keys of locks that are held. Check has said so before. The holder is told within a third of its lease, and
+// a release before that says so, too; the next holder's token is larger all the same.
+func TestFault_LocksEvicted(t *testing.T) {
+	t.Parallel()
+	for _, policy := range evicting {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			places := locktest.OnOneServer(t, "--maxmemory-policy", policy)
+			rt := places[0].Runtime(t, holdfast.Options{Lease: evictedLease})
+			assert.ErrorContains(t, rt.Check(t.Context()), "maxmemory-policy is "+policy)
+			stalls := locktest.WatchStalls(t, &locktest.Place{Addr: redistest.Shared(t).Addr()})
+			showEviction(t, places, rt, stalls)
+		})
+	}
+}
+
+// held is a lock in two places: one lease is told by the watchdog, the other one learns it by its release.
+type held struct {
+	*locktest.Place
+	told, released *holdfast.Lease
+}
+
+func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, stalls *locktest.Stalls) {
+	var all []held
+	for _, p := range places {
+		all = append(all, held{p, locktest.Acquire(t, p.Lock(rt)), locktest.Acquire(t, p.Kind.Lock(rt, p.Name+"-released"))})
+	}
+	var told []*holdfast.Lease
+	for _, h := range all {
+		told = append(told, h.told)
+	}
+	last := lastTold(t, told)
+	stalls.Take()
+	evictEverything(t, all)
+	evicted := time.Now()
+
+	for _, h := range all {
+		assert.ErrorIs(t, h.released.Release(t.Context()), holdfast.ErrLeaseLost, h.Kind.Name)
+	}
+	assert.LessOrEqual(t, last().Sub(evicted), evictedLease/3+100*time.Millisecond+5*stalls.Take())
+	for _, h := range all {
+		assert.ErrorIs(t, h.told.Err(), holdfast.ErrLeaseLost, h.Kind.Name)
+		assert.False(t, h.told.Valid())
+		next := locktest.Acquire(t, h.Lock(rt))
+		if h.told.Token() > 0 {
+			assert.Greater(t, next.Token(), h.told.Token(), "also if the counter was evicted")
+		}
+		locktest.Release(t, next)
+	}
+}
+
+// lastTold notes the ends of leases from now on. The function that it returns waits for them, and tells when the last was.
+func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
+	told := make([]time.Time, len(leases))
+	var all sync.WaitGroup
+	for i, lease := range leases {
+		all.Go(func() {
+			select {
+			case <-lease.Done():
+			case <-time.After(locktest.Patience):
+				assert.Fail(t, "nobody tells of the loss")
+			}
+			told[i] = time.Now()
+		})
+	}
+	return func() time.Time {
+		all.Wait()
+		return slices.MaxFunc(told, time.Time.Compare)
+	}
+}
+
+// evictEverything leaves the server no memory until all locks are gone.
+func evictEverything(t *testing.T, all []held) {
+	client := all[0].Redis
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	locktest.Await(t, "the eviction", func() bool {
+		for _, h := range all {
+			for _, lease := range []*holdfast.Lease{h.told, h.released} {
+				if client.Exists(context.Background(), lease.Name()).Val() > 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+}

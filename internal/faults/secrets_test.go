@@ -1,0 +1,131 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+const canary = "canary \"/%@" // the password
+
+// Whatever goes wrong between a runtime and its server, the password shows in no error, log line or event.
+func TestFault_NoSecretIsTold(t *testing.T) {
+	t.Parallel()
+	ours := []string{"--requirepass", canary}
+	for what, fault := range map[string]struct {
+		args []string // of the server
+		do   func(t *testing.T, p *locktest.Place, proxy *faultproxy.Proxy)
+	}{
+		"wrong password": {[]string{"--requirepass", "another"}, func(*testing.T, *locktest.Place, *faultproxy.Proxy) {}},
+		"no AUTH": { // an old server's refusal repeats what it was sent
+			[]string{"--rename-command", "HELLO", "", "--rename-command", "AUTH", ""}, func(*testing.T, *locktest.Place, *faultproxy.Proxy) {},
+		},
+		"down":         {ours, func(_ *testing.T, p *locktest.Place, _ *faultproxy.Proxy) { p.Server.Kill() }},
+		"silent":       {ours, func(_ *testing.T, _ *locktest.Place, proxy *faultproxy.Proxy) { proxy.Blackhole(true) }},
+		"replies lost": {ours, func(_ *testing.T, _ *locktest.Place, proxy *faultproxy.Proxy) { proxy.SwallowReplies(true) }},
+		"out of step":  {ours, func(_ *testing.T, _ *locktest.Place, proxy *faultproxy.Proxy) { proxy.RepeatReplies(1000) }},
+		"half a reply": {ours, func(_ *testing.T, _ *locktest.Place, proxy *faultproxy.Proxy) { proxy.BreakReplies(1000) }},
+		"changed meanwhile": {ours, func(t *testing.T, p *locktest.Place, proxy *faultproxy.Proxy) {
+			client := locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Password: canary})
+			require.NoError(t, client.ConfigSet(t.Context(), "requirepass", "another").Err())
+			proxy.Cut()
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.OwnPlace(t, locktest.Kinds[0], fault.args...)
+			s := &speech{}
+			proxy := faultproxy.New(t, p.Addr)
+			rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), Password: canary}), holdfast.Options{
+				Lease: 300 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug})), OnEvent: s.tell,
+			})
+			t.Cleanup(proxy.Heal)
+			held, err := p.Lock(rt).Acquire(t.Context())
+			s.note(err)
+			fault.do(t, p, proxy)
+			s.provoke(t, p.Another(t), rt, held)
+			proxy.Heal()
+			assert.Contains(t, s.String(), p.Name, "something is told")
+			for _, secret := range []string{canary, "canary"} {
+				assert.NotContains(t, s.String(), secret)
+			}
+		})
+	}
+}
+
+// speech is all that a runtime says.
+type speech struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *speech) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(text)
+}
+
+func (s *speech) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.String()
+}
+
+func (s *speech) tell(event holdfast.Event) {
+	_, _ = fmt.Fprintf(s, "%v %+v %#v\n", event, event, event)
+}
+
+// note notes an error and all that it wraps.
+func (s *speech) note(err error) {
+	if err == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(s, "%v %+v %#v\n", err, err, err)
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		for _, e := range several.Unwrap() {
+			s.note(e)
+		}
+	}
+	s.note(errors.Unwrap(err))
+}
+
+// provoke calls everything that may fail.
+func (s *speech) provoke(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, held *holdfast.Lease) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var calls sync.WaitGroup
+	lock := p.Lock(rt)
+	for _, call := range []func() error{
+		func() error { return rt.Check(ctx) },
+		func() error { return errorOf(lock.Acquire(ctx)) },
+		func() error { return errorOf(lock.TryAcquire(ctx)) },
+		func() error { _, err := lock.Inspect(ctx); return err },
+		func() error { _, err := lock.ForceRelease(ctx); return err },
+		func() error { _, err := rt.Semaphore(p.Name + "-s").Available(ctx); return err },
+	} {
+		calls.Go(func() { s.note(call()) })
+	}
+	if held != nil {
+		select { // and what is said of renewals until then
+		case <-held.Done():
+		case <-ctx.Done():
+		}
+		s.note(held.Err())
+		s.note(held.Release(ctx))
+	}
+	calls.Wait()
+}
