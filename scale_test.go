@@ -126,6 +126,35 @@ func TestScale_PendingAcquires(t *testing.T) {
 	require.NoError(t, rt.Close(ctx))
 }
 
+// 100 000 locks that are held, and renewed, hold no goroutine each.
+func TestScale_HeldLocks(t *testing.T) {
+	locks := locktest.Scaled(100_000, 0)
+	client := redistest.Start(t).Client(t)
+	rt, err := holdfast.New(client, holdfast.Options{Lease: 6 * time.Second, Logger: locktest.Quiet()})
+	require.NoError(t, err)
+	goroutines, before := runtime.NumGoroutine(), heap()
+	pending := make([]*holdfast.Pending, locks)
+	for i := range pending {
+		pending[i] = rt.Lock(fmt.Sprintf("name-%d", i)).AcquireAsync(t.Context())
+	}
+	leases := make([]*holdfast.Lease, locks)
+	for i, p := range pending {
+		leases[i], err = p.Lease()
+		require.NoError(t, err)
+		pending[i] = nil
+	}
+	last := leases[locks-1]
+	first := last.ExpiresAt()
+	locktest.Await(t, "a renewal", func() bool { return last.ExpiresAt().After(first) })
+	more, each := runtime.NumGoroutine()-goroutines, (heap()-before)/int64(locks)
+	t.Logf("%d locks: %d goroutines more, %d bytes each", locks, more, each)
+	assert.Less(t, more, 100)
+	require.NoError(t, rt.Close(t.Context()))
+	size, err := client.DBSize(t.Context()).Result()
+	require.NoError(t, err)
+	assert.Zero(t, size, "no key is left")
+}
+
 // lines are the lines of a reply of INFO.
 func lines(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
