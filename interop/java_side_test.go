@@ -13,6 +13,7 @@ import (
 type javaSide struct {
 	driver *driver
 	client string
+	id     string // its UUID
 }
 
 var lastThread atomic.Int64

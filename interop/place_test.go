@@ -34,8 +34,9 @@ var places = []struct {
 	{"single", "A single server", singleServer},
 }
 
-func singleServer(t *testing.T) *place {
-	addr := redistest.Shared(t).Addr()
+func singleServer(t *testing.T) *place { return singleServerAt(redistest.Shared(t).Addr()) }
+
+func singleServerAt(addr string) *place {
 	return &place{
 		name:     "single",
 		client:   func(t *testing.T) redis.UniversalClient { return locktest.NewClient(t, addr) },
@@ -97,20 +98,20 @@ func (m *meeting) theirs(t *testing.T, lease time.Duration) side {
 	name := fmt.Sprintf("%s-%d", m.addr, lease.Milliseconds())
 	clients.mu.Lock()
 	defer clients.mu.Unlock()
-	if !clients.open[name] {
+	if clients.open[name] == "" {
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 		defer cancel()
-		_, err := d.ask(ctx, "client-open", append(m.redisson, "client="+name, fmt.Sprintf("watchdog=%d", lease.Milliseconds()))...)
+		id, err := d.ask(ctx, "client-open", append(m.redisson, "client="+name, fmt.Sprintf("watchdog=%d", lease.Milliseconds()))...)
 		require.NoError(t, err)
-		clients.open[name] = true
+		clients.open[name] = id
 	}
-	return &javaSide{driver: d, client: name}
+	return &javaSide{driver: d, client: name, id: clients.open[name]}
 }
 
 var clients = struct {
 	mu   sync.Mutex
-	open map[string]bool
-}{open: map[string]bool{}}
+	open map[string]string // name -> id
+}{open: map[string]string{}}
 
 // listened returns when somebody is subscribed to a channel of this name's.
 func (m *meeting) listened(t *testing.T) {

@@ -87,7 +87,7 @@ func TestSemaphore_OnTheWire(t *testing.T) {
 		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDelete, "u:12"))
 		assert.Empty(b, b.key())
 		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDrain, "u:13"))
-		assert.Equal(b, "0", b.key(), "as Redisson's")
+		assert.Empty(b, b.key(), "as Redisson's: it may still be set")
 		assert.Equal(b, []string{"5", "8", "0", "4"}, published(), "Redisson tells negative numbers too, and its listener throws")
 	})
 }

@@ -72,10 +72,7 @@ func (l *RFairLock) Lock(ctx context.Context, lease time.Duration) (err error) {
 
 // acquire makes one try: nil if the lock is held now, else for how long to wait.
 func (l *RFairLock) acquire(ctx context.Context, lease time.Duration, queue bool) (*time.Duration, error) {
-	watched := lease <= 0
-	if watched {
-		lease = l.peer.watchdog.lease
-	}
+	lease, watched := l.terms(lease)
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name)}
 	ttl, err := l.peer.evalInt(ctx, fairAcquireScript, keys,
 		milliseconds(lease), l.Owner(), milliseconds(l.peer.fairWait), l.peer.now(), map[bool]int{true: 1}[queue])

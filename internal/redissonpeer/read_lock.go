@@ -38,10 +38,7 @@ func (l *RReadLock) Lock(ctx context.Context, lease time.Duration) error {
 }
 
 func (l *RReadLock) acquire(ctx context.Context, lease time.Duration) (*time.Duration, error) {
-	watched := lease <= 0
-	if watched {
-		lease = l.peer.readers.lease
-	}
+	lease, watched := l.terms(lease)
 	keys := []string{l.name, readTimeouts(l.name, l.field)}
 	ttl, err := l.peer.evalInt(ctx, readAcquireScript, keys, milliseconds(lease), l.field, l.field+":write")
 	return l.acquired(ttl, err, lease, watched, l.peer.readers)

@@ -20,8 +20,8 @@ type RLock struct {
 	thread int64
 	field  string // says in the hash that this thread holds the lock
 
-	// lease is what a release with holds left sets, in ms: that of the last acquire. In Redisson it belongs
-	// to the lock object, too, and goes back to the watchdog's with the last release.
+	// lease is what a release with holds left sets, and an acquire without a lease, in ms: that of the last acquire. In Redisson it
+	// belongs to the lock object, too, and goes back to the watchdog's with the last release.
 	lease atomic.Int64
 }
 
@@ -51,12 +51,18 @@ func (l *RLock) Lock(ctx context.Context, lease time.Duration) error {
 // acquire makes one try. It returns nil if the lock is held now, else the remaining TTL of whoever holds it,
 // negative for none.
 func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duration, error) {
-	watched := lease <= 0
-	if watched {
-		lease = l.peer.watchdog.lease
-	}
+	lease, watched := l.terms(lease)
 	ttl, err := l.peer.evalInt(ctx, acquireScript, []string{l.name}, milliseconds(lease), l.Owner())
 	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
+}
+
+// terms are the lease of a try, and whether it is renewed. Without a lease of its own a try has that of the object, which is the one
+// given before if this thread holds the lock already, and else the watchdog's: the next renewal sets the watchdog's anyway.
+func (l *RLock) terms(lease time.Duration) (of time.Duration, watched bool) {
+	if lease > 0 {
+		return lease, false
+	}
+	return time.Duration(l.lease.Load()) * time.Millisecond, true
 }
 
 // acquired reads the reply of a try, and has the watchdog renew what was got.

@@ -68,8 +68,11 @@ func semaphoreWakes(ch *channel, payload string) (permits int64, ok bool) {
 	return min(int64(ch.users), n), true
 }
 
-// Release adds permits and tells how many there are.
+// Release adds permits and tells how many there are. Of none it does not ask the server.
 func (s *Semaphore) Release(ctx context.Context, permits int) error {
+	if permits == 0 {
+		return nil
+	}
 	_, err := s.eval(ctx, "release", permits)
 	return err
 }

@@ -39,7 +39,9 @@ if operation == 'add' then
     return nil
 end
 if operation == 'drain' then
-    redis.call('SET', semaphore, 0)
+    if value then
+        redis.call('SET', semaphore, 0)
+    end
     return available
 end
 return available

@@ -74,13 +74,16 @@ func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) 
 
 // released reads the reply of a release.
 func (l *RLock) released(freed *int64, err error) (Outcome, error) {
-	switch {
-	case err != nil || freed == nil:
+	if err != nil {
 		return NotHeld, err
-	case *freed == 0:
+	}
+	if freed != nil && *freed == 0 {
 		return StillHeld, nil
 	}
-	l.lease.Store(milliseconds(l.peer.watchdog.lease))
+	l.lease.Store(milliseconds(l.peer.watchdog.lease)) // also when nothing was held
+	if freed == nil {
+		return NotHeld, nil
+	}
 	return Freed, nil
 }
 

@@ -44,10 +44,7 @@ func (l *RWriteLock) Lock(ctx context.Context, lease time.Duration) error {
 }
 
 func (l *RWriteLock) acquire(ctx context.Context, lease time.Duration) (*time.Duration, error) {
-	watched := lease <= 0
-	if watched {
-		lease = l.peer.watchdog.lease
-	}
+	lease, watched := l.terms(lease)
 	ttl, err := l.peer.evalInt(ctx, writeAcquireScript, []string{l.name}, milliseconds(lease), l.field)
 	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
 }

@@ -1,4 +1,4 @@
--- semaphore_drain: take all permits. A repeat takes nothing and returns how many it were.
+-- semaphore_drain: take all permits. A repeat takes nothing and returns how many it were. A semaphore that was never set stays so.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] attempt   string   holdfast_attempt:{name}:<request>
@@ -43,7 +43,7 @@ if not result then
   local count, foreign = count_of(semaphore)
   if foreign then return foreign end
   result = string.format('%.0f', count or 0)
-  redis.call('decrby', semaphore, result) -- not SET, which would take a TTL away that somebody gave it
+  if count then redis.call('decrby', semaphore, result) end -- not SET, which would take a TTL away that somebody gave it
   redis.call('set', attempt, result, 'px', keep)
 end
 forget(3)

@@ -11,8 +11,8 @@ import org.redisson.api.RSemaphore;
  * What is counted. All take {@code client= name=}. A lease of -1 ms has no end.
  *
  * <pre>
- * semaphore-set n=   semaphore-acquire n=   semaphore-try n= wait=ms   semaphore-release n=   semaphore-add n=
- * semaphore-drain    semaphore-available
+ * semaphore-set n=   semaphore-acquire n=   semaphore-try n= [wait=ms]  semaphore-release n=   semaphore-add n=
+ * semaphore-drain    semaphore-available    semaphore-delete
  * permit-set n=      permit-acquire lease=ms   permit-try wait=ms lease=ms   permit-release permit=   permit-available
  * permit-lease permit=                         what is left of it in ms; an error if it is not out
  * latch-set n=       latch-await [wait=ms]  latch-down                 latch-count            latch-delete
@@ -39,11 +39,14 @@ final class Counters {
         return switch (request.verb()) {
             case "semaphore-set" -> semaphore.trySetPermitsAsync(n);
             case "semaphore-acquire" -> semaphore.acquireAsync(n);
-            case "semaphore-try" -> semaphore.tryAcquireAsync(n, request.number("wait"), MILLISECONDS);
+            case "semaphore-try" -> request.arguments().containsKey("wait")
+                ? semaphore.tryAcquireAsync(n, request.number("wait"), MILLISECONDS)
+                : semaphore.tryAcquireAsync(n);
             case "semaphore-release" -> semaphore.releaseAsync(n);
             case "semaphore-add" -> semaphore.addPermitsAsync(n);
             case "semaphore-drain" -> semaphore.drainPermitsAsync();
             case "semaphore-available" -> semaphore.availablePermitsAsync();
+            case "semaphore-delete" -> semaphore.deleteAsync();
             default -> throw new IllegalArgumentException("no such verb: " + request.verb());
         };
     }

@@ -3,7 +3,9 @@ package holdfast.interop;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import java.util.Arrays;
+import java.util.Map;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
@@ -13,7 +15,7 @@ import org.redisson.api.RedissonClient;
  *
  * <pre>
  * lock-acquire thread= [lease=ms]                 waits until it is held
- * lock-try     thread= [lease=ms] [wait=ms]       true: held
+ * lock-try     thread= [wait=ms [lease=ms]]       true: held
  * lock-release thread=
  * lock-force                                      true: it was held; not multi and red
  * lock-held    thread=                            true: held by that thread of this client
@@ -23,6 +25,7 @@ import org.redisson.api.RedissonClient;
 final class Locks {
 
     private final Clients clients;
+    private final Map<String, RLock> locks = new ConcurrentHashMap<>(); // one of each owner's: an RLock remembers its lease
 
     Locks(Clients clients) {
         this.clients = clients;
@@ -30,11 +33,15 @@ final class Locks {
 
     CompletionStage<?> carryOut(Request request) {
         RedissonClient client = clients.get(request);
-        RLock lock = lock(client, request.text("kind"), request.text("name"));
+        RLock lock = locks.computeIfAbsent(
+            String.join(" ", request.text("client"), request.text("kind"), request.text("name"), request.text("thread", "")),
+            who -> lock(client, request.text("kind"), request.text("name")));
         long lease = request.number("lease", -1);
         return switch (request.verb()) {
             case "lock-acquire" -> lock.lockAsync(lease, MILLISECONDS, request.number("thread"));
-            case "lock-try" -> lock.tryLockAsync(request.number("wait", -1), lease, MILLISECONDS, request.number("thread"));
+            case "lock-try" -> request.arguments().containsKey("wait")
+                ? lock.tryLockAsync(request.number("wait"), lease, MILLISECONDS, request.number("thread"))
+                : lock.tryLockAsync(request.number("thread"));
             case "lock-release" -> lock.unlockAsync(request.number("thread"));
             case "lock-force" -> lock.forceUnlockAsync();
             case "lock-held" -> lock.isHeldByThreadAsync(request.number("thread"));
