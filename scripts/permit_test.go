@@ -1,0 +1,142 @@
+package scripts_test
+
+import (
+	"encoding/hex"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+func (b bed) out() string { return "{" + b.name + "}:timeout" }
+
+// expiry is for how much longer a permit is out; 0: it is not.
+func (b bed) expiry(id string) time.Duration {
+	b.Helper()
+	raw, err := hex.DecodeString(id)
+	require.NoError(b, err)
+	score, err := b.ZScore(b.Context(), b.out(), string(raw)).Result()
+	if err != nil {
+		require.ErrorIs(b, err, redis.Nil)
+		return 0
+	}
+	return time.UnixMilli(int64(score)).Sub(b.Time(b.Context()).Val())
+}
+
+// put makes a permit expire at a time from now.
+func (b bed) put(id string, in time.Duration) {
+	b.Helper()
+	raw, err := hex.DecodeString(id)
+	require.NoError(b, err)
+	at := b.Time(b.Context()).Val().Add(in).UnixMilli()
+	require.NoError(b, b.ZAdd(b.Context(), b.out(), redis.Z{Score: float64(at), Member: string(raw)}).Err())
+}
+
+func permit(n int) string { return scripts.Permit.GrantID("u:" + strconv.Itoa(n)) }
+
+// Redisson's ids are random.
+const foreignPermit = "00112233445566778899aabbccddeeff"
+
+func TestPermitAcquireAndRelease(t *testing.T) {
+	on(t, func(b bed) {
+		published := b.listening(scripts.SemaphoreChannel(b.name))
+		assert.Equal(b, scripts.Acquired{TTL: -time.Millisecond}, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}), "there are none")
+		require.Equal(b, int64(1), b.count(scripts.PermitsTrySet, "u:1", 2))
+		for range 2 {
+			assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}).Granted, "a repeat counts once")
+			assert.Equal(b, "1", b.key())
+		}
+		assert.InDelta(b, 70, b.expiry(permit(1)).Seconds(), 2, "ten seconds more than its lease")
+		assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Second}).Granted)
+		assert.InDelta(b, 70, b.expiry(permit(1)).Seconds(), 2, "a late copy shortens nothing")
+		assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(2), Lease: 5 * time.Second}).Granted)
+		busy := b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute})
+		assert.False(b, busy.Granted)
+		assert.InDelta(b, 15, busy.TTL.Seconds(), 2, "until the first one ends")
+
+		assert.True(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(1)}).Held)
+		assert.False(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(1)}).Held, "a repeat changes nothing")
+		assert.Equal(b, "1", b.key())
+		assert.Equal(b, []string{"2", "1"}, published(), "how many are free")
+	})
+}
+
+func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
+	on(t, func(b bed) {
+		b.count(scripts.PermitsTrySet, "u:1", 0)
+		published := b.listening(scripts.SemaphoreChannel(b.name))
+		b.put(permit(1), time.Minute)
+		b.put(foreignPermit, -5*time.Second) // by a clock that may be wrong
+		assert.False(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute}).Granted)
+		b.put(permit(2), -time.Second)
+		assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute}).Granted)
+		b.put(foreignPermit, -11*time.Second)
+		assert.Equal(b, int64(1), b.count(scripts.PermitsFree, "u:2"), "a look does so, too")
+		assert.Equal(b, int64(2), b.count(scripts.PermitsOut, "u:3"))
+		assert.Equal(b, int64(3), b.count(scripts.PermitsAll, "u:4"))
+		assert.Equal(b, []string{"1", "1"}, published())
+
+		b.put(permit(1), -time.Second)
+		assert.False(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(1)}).Held, "too late")
+		assert.Equal(b, "2", b.key(), "it is counted, once")
+	})
+}
+
+func TestPermitRenew(t *testing.T) {
+	on(t, func(b bed) {
+		b.count(scripts.PermitsTrySet, "u:1", 2)
+		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Second})
+		assert.True(b, b.renew(scripts.Permit, permit(1), time.Minute))
+		assert.InDelta(b, 70, b.expiry(permit(1)).Seconds(), 2)
+		b.put(permit(1), -time.Second)
+		assert.False(b, b.renew(scripts.Permit, permit(1), time.Minute), "it has expired")
+		assert.False(b, b.renew(scripts.Permit, permit(2), time.Minute))
+		assert.Zero(b, b.expiry(permit(2)), "nothing is created")
+		require.NoError(b, b.Del(b.Context(), b.out()).Err())
+		require.NoError(b, b.Set(b.Context(), b.out(), "text", 0).Err())
+		assert.False(b, b.renew(scripts.Permit, permit(1), time.Minute), "another type")
+	})
+}
+
+// A TTL that somebody has set for the semaphore is its permits', too, as Redisson does it, and nothing takes it away.
+func TestPermits_KeepATTL(t *testing.T) {
+	on(t, func(b bed) {
+		b.count(scripts.PermitsTrySet, "u:1", 2)
+		require.NoError(b, b.Expire(b.Context(), b.name, time.Minute).Err())
+		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Hour})
+		b.count(scripts.PermitsAdd, "u:2", 5)
+		b.count(scripts.PermitsSet, "u:3", 4)
+		b.give(scripts.Permit, scripts.Terms{Grant: permit(2)})
+		b.nearTTL(time.Minute)
+		assert.InDelta(b, 60, b.PTTL(b.Context(), b.out()).Val().Seconds(), 1.5)
+	})
+}
+
+func TestPermits_NumbersAreRepeatable(t *testing.T) {
+	on(t, func(b bed) {
+		published := b.listening(scripts.SemaphoreChannel(b.name))
+		for range 2 {
+			assert.Equal(b, int64(1), b.count(scripts.PermitsTrySet, "u:1", 3))
+		}
+		assert.Equal(b, int64(0), b.count(scripts.PermitsTrySet, "u:2", 9))
+		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute})
+		for range 2 {
+			assert.Equal(b, int64(4), b.count(scripts.PermitsAdd, "u:3", 2))
+			assert.Equal(b, int64(3), b.count(scripts.PermitsAdd, "u:4", -1))
+			assert.Equal(b, int64(-1), b.count(scripts.PermitsSet, "u:5", 0), "one is out")
+			assert.Equal(b, int64(0), b.count(scripts.PermitsRelease([]string{permit(1), foreignPermit}), "u:6"), "all or none")
+			assert.Equal(b, int64(1), b.count(scripts.PermitsRelease([]string{permit(1)}), "u:7"))
+			assert.Equal(b, int64(0), b.count(scripts.PermitsSet, "u:8", 0))
+		}
+		assert.Equal(b, []string{"3", "2", "0", "1"}, published(), "deltas, totals and numbers of permits, as Redisson's")
+		for range 2 {
+			assert.Equal(b, int64(1), b.count(scripts.PermitsDeleteAll, "u:9"))
+		}
+		assert.Empty(b, b.key())
+	})
+}
