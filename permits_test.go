@@ -122,6 +122,30 @@ func TestPermitSemaphore_Leases(t *testing.T) {
 	assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
 }
 
+// A waiter that hears nothing looks by itself, once a second.
+func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
+	t.Parallel()
+	p := locktest.Somewhere(t)
+	stalls := locktest.WatchStalls(t, p)
+	s := p.Runtime(t, holdfast.Options{}).PermitSemaphore(p.Name)
+	require.NoError(t, s.SetPermits(t.Context(), 1))
+	holder := locktest.AcquirePermit(t, s)
+	deaf := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Dialer: dialDeaf}), holdfast.Options{})
+	waiting := make(chan *holdfast.Lease, 1)
+	go func() {
+		lease, err := deaf.PermitSemaphore(p.Name).Acquire(t.Context())
+		assert.NoError(t, err)
+		waiting <- lease
+	}()
+	subscribers(t, p, semaphoreChannel(p), 1)
+	start := time.Now()
+	locktest.Release(t, holder)
+	lease := <-waiting
+	assert.LessOrEqual(t, time.Since(start), 1300*time.Millisecond+5*stalls.Take())
+	require.NotNil(t, lease)
+	locktest.Release(t, lease)
+}
+
 // The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
 func TestPermitSemaphore_Numbers(t *testing.T) {
 	t.Parallel()

@@ -103,6 +103,23 @@ func TestPermitRenew(t *testing.T) {
 	})
 }
 
+// Redisson's listener throws on a negative number, and nobody can take a permit anyway.
+func TestPermitRelease_TellsNoNegativeNumber(t *testing.T) {
+	on(t, func(b bed) {
+		b.count(scripts.PermitsTrySet, "u:1", 2)
+		for n := range 2 {
+			b.take(scripts.Permit, scripts.Terms{Grant: permit(n), Lease: time.Minute})
+		}
+		b.count(scripts.PermitsSet, "u:2", 0)
+		published := b.listening(scripts.SemaphoreChannel(b.name))
+		for n := range 2 {
+			assert.True(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(n)}).Held)
+		}
+		assert.Equal(b, "0", b.key())
+		assert.Equal(b, []string{"0"}, published())
+	})
+}
+
 // A TTL that somebody has set for the semaphore is its permits', too, as Redisson does it, and nothing takes it away.
 func TestPermits_KeepATTL(t *testing.T) {
 	on(t, func(b bed) {

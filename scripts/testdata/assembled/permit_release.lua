@@ -43,6 +43,7 @@ local permit = bytes(id)
 local score = redis.call('zscore', timeouts, permit)
 if not score then return nil end
 redis.call('zrem', timeouts, permit)
-local told = redis.call(publish, channel, redis.call('incrby', permits, 1))
+local free, told = redis.call('incrby', permits, 1), 0
+if free >= 0 then told = redis.call(publish, channel, free) end -- on a negative number Redisson's listener throws
 if expired(permit, tonumber(score), server_now()) then return nil end
 return told
