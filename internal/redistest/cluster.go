@@ -23,6 +23,7 @@ type Cluster struct {
 	Masters  []*Server
 	Replicas []*Server // of the masters in turn
 	tb       testing.TB
+	killed   *Server
 }
 
 // StartCluster returns when every node says that all is well. A master that does not answer for nodeTimeout has failed.
@@ -52,18 +53,18 @@ func (c *Cluster) join() {
 	c.tb.Helper()
 	ctx := context.Background()
 	for i, master := range c.Masters {
-		client := master.Client(c.tb)
+		client := master.look()
 		c.must(client.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 		c.must(client.ClusterAddSlotsRange(ctx, i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1).Err())
 	}
-	first := c.Masters[0].Client(c.tb)
+	first := c.Masters[0].look()
 	for _, node := range c.nodes()[1:] {
 		host, port, _ := strings.Cut(node.Addr(), ":")
 		c.must(first.ClusterMeet(ctx, host, port).Err())
 	}
 	await(c.tb, "every node to know the others", func() bool {
 		for _, node := range c.nodes() {
-			known := node.Client(c.tb).ClusterNodes(ctx).Val()
+			known := node.look().ClusterNodes(ctx).Val()
 			if strings.Contains(known, "handshake") || strings.Count(known, "\n") != len(c.nodes()) {
 				return false
 			}
@@ -71,8 +72,8 @@ func (c *Cluster) join() {
 		return true
 	})
 	for i, replica := range c.Replicas {
-		master := c.Masters[i%len(c.Masters)].ID(c.tb)
-		c.must(replica.Client(c.tb).ClusterReplicate(ctx, master).Err())
+		master := c.Masters[i%len(c.Masters)].ID()
+		c.must(replica.look().ClusterReplicate(ctx, master).Err())
 	}
 	c.AwaitOK()
 }
@@ -83,7 +84,7 @@ func (c *Cluster) AwaitOK() {
 	ctx := context.Background()
 	await(c.tb, "the cluster to be well", func() bool {
 		for _, node := range c.nodes() {
-			client := node.Client(c.tb)
+			client := node.look()
 			info := client.ClusterInfo(ctx).Val()
 			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(slots)) {
 				return false
@@ -136,11 +137,11 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 }
 
 // ID is the id of a cluster's node.
-func (s *Server) ID(tb testing.TB) string {
-	tb.Helper()
-	id, err := s.Client(tb).Do(context.Background(), "cluster", "myid").Text()
+func (s *Server) ID() string {
+	s.tb.Helper()
+	id, err := s.look().Do(context.Background(), "cluster", "myid").Text()
 	if err != nil {
-		tb.Fatalf("redistest: %v", err)
+		s.tb.Fatalf("redistest: %v", err)
 	}
 	return id
 }
@@ -148,11 +149,16 @@ func (s *Server) ID(tb testing.TB) string {
 // Owner is the node that serves a key.
 func (c *Cluster) Owner(key string) *Server {
 	c.tb.Helper()
-	client, err := c.Client(c.tb).MasterForKey(context.Background(), key)
-	c.must(err)
 	for _, node := range c.nodes() {
-		if node.Addr() == client.Options().Addr {
-			return node
+		slot, err := node.look().ClusterKeySlot(context.Background(), key).Result()
+		if err != nil {
+			continue // it is down
+		}
+		addr := c.masterOf(node, int(slot))
+		for _, owner := range c.nodes() {
+			if owner.Addr() == addr {
+				return owner
+			}
 		}
 	}
 	c.must(fmt.Errorf("nobody serves %q", key))
@@ -164,9 +170,9 @@ func (c *Cluster) Owner(key string) *Server {
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
-	source, target := from.Client(c.tb), to.Client(c.tb)
-	c.must(target.Do(ctx, "cluster", "setslot", slot, "importing", from.ID(c.tb)).Err())
-	c.must(source.Do(ctx, "cluster", "setslot", slot, "migrating", to.ID(c.tb)).Err())
+	source, target := from.look(), to.look()
+	c.must(target.Do(ctx, "cluster", "setslot", slot, "importing", from.ID()).Err())
+	c.must(source.Do(ctx, "cluster", "setslot", slot, "migrating", to.ID()).Err())
 	host, port, _ := strings.Cut(to.Addr(), ":")
 	for i := 0; ; i++ {
 		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 1).Result()
@@ -180,7 +186,7 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 		c.must(source.Migrate(ctx, host, port, keys[0], 0, 5*time.Second).Err())
 	}
 	for _, client := range []*redis.Client{target, source} {
-		c.must(client.Do(ctx, "cluster", "setslot", slot, "node", to.ID(c.tb)).Err())
+		c.must(client.Do(ctx, "cluster", "setslot", slot, "node", to.ID()).Err())
 	}
 }
 
@@ -190,7 +196,48 @@ func Follow(tb testing.TB, master *Server) *Server {
 	host, port, _ := strings.Cut(master.Addr(), ":")
 	replica := Start(tb, "--replicaof", host, port)
 	await(tb, "the replica to follow", func() bool {
-		return strings.Contains(replica.Client(tb).Info(context.Background(), "replication").Val(), "master_link_status:up")
+		return strings.Contains(replica.look().Info(context.Background(), "replication").Val(), "master_link_status:up")
 	})
 	return replica
+}
+
+// FailOver kills the master of a key, and returns when every node that is left knows another.
+func (c *Cluster) FailOver(key string) {
+	c.tb.Helper()
+	ctx := context.Background()
+	old := c.Owner(key)
+	slot := int(old.look().ClusterKeySlot(ctx, key).Val())
+	old.Kill()
+	await(c.tb, "another master", func() bool {
+		for _, node := range c.nodes() {
+			if node == old {
+				continue
+			}
+			if addr := c.masterOf(node, slot); addr == "" || addr == old.Addr() {
+				return false
+			}
+		}
+		return true
+	})
+	c.killed = old
+}
+
+// masterOf is the address of a slot's master as a node knows it.
+func (c *Cluster) masterOf(node *Server, slot int) string {
+	for _, part := range node.look().ClusterSlots(context.Background()).Val() {
+		if part.Start <= slot && slot <= part.End && len(part.Nodes) > 0 {
+			return part.Nodes[0].Addr
+		}
+	}
+	return ""
+}
+
+// Restore starts the server that was killed, and returns when it is a replica and all is well.
+func (c *Cluster) Restore() {
+	c.tb.Helper()
+	c.killed.Restart()
+	await(c.tb, "the old master to follow", func() bool {
+		return strings.Contains(c.killed.look().Info(context.Background(), "replication").Val(), "master_link_status:up")
+	})
+	c.AwaitOK()
 }

@@ -17,6 +17,7 @@ type Server struct {
 	tb     testing.TB
 	in     *instance
 	shared bool // others use it too: it may not be stopped or killed
+	looker *redis.Client
 }
 
 // Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port
@@ -60,6 +61,14 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 	client := redis.NewClient(s.Options())
 	tb.Cleanup(func() { _ = client.Close() }) // a test may have closed it
 	return client
+}
+
+// look is the client by which this package looks at the server.
+func (s *Server) look() *redis.Client {
+	if s.looker == nil {
+		s.looker = s.Client(s.tb)
+	}
+	return s.looker
 }
 
 // Log is what the server has written so far, for the message of a failed test.

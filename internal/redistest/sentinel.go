@@ -1,0 +1,115 @@
+package redistest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sentinelMaster is how the sentinels call their master.
+const sentinelMaster = "holdfast"
+
+// Guarded is a master and a replica, and the sentinels that have the one take the other's place.
+type Guarded struct {
+	Servers   []*Server // the first was the master at the start
+	Sentinels []*Server
+	killed    *Server
+	tb        testing.TB
+}
+
+// StartGuarded returns when the sentinels know everybody. They take a master for dead that does not answer for a second.
+func StartGuarded(tb testing.TB) *Guarded {
+	tb.Helper()
+	const sentinels, quorum = 3, "2"
+	master := Start(tb, "--repl-diskless-sync-delay", "0")
+	g := &Guarded{tb: tb, Servers: []*Server{master, Follow(tb, master)}}
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	for range sentinels {
+		sentinel := Start(tb, "--sentinel")
+		g.Sentinels = append(g.Sentinels, sentinel)
+		for _, command := range [][]any{
+			{"sentinel", "monitor", sentinelMaster, host, port, quorum},
+			{"sentinel", "set", sentinelMaster, "down-after-milliseconds", "1000", "failover-timeout", "3000"},
+		} {
+			if err := sentinel.look().Do(context.Background(), command...).Err(); err != nil {
+				tb.Fatalf("redistest: %v: %v", command, err)
+			}
+		}
+	}
+	await(tb, "the sentinels to know everybody", func() bool {
+		for _, sentinel := range g.Sentinels {
+			state := sentinel.look().Info(context.Background(), "sentinel").Val()
+			if !strings.Contains(state, "slaves=1,sentinels=3") {
+				return false
+			}
+		}
+		return true
+	})
+	return g
+}
+
+// Client is a new client of whoever is the master, closed when the test ends.
+func (g *Guarded) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	var addrs []string
+	for _, sentinel := range g.Sentinels {
+		addrs = append(addrs, sentinel.Addr())
+	}
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: sentinelMaster, SentinelAddrs: addrs})
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Master is the master that the first sentinel knows.
+func (g *Guarded) Master() *Server {
+	g.tb.Helper()
+	var at []string
+	if sentinels := g.Sentinels[0].look().Do(context.Background(), "sentinel", "get-master-addr-by-name", sentinelMaster); sentinels.Err() == nil {
+		at, _ = sentinels.StringSlice()
+	}
+	for _, server := range g.Servers {
+		if len(at) == 2 && server.Addr() == at[0]+":"+at[1] {
+			return server
+		}
+	}
+	g.tb.Fatalf("redistest: the sentinel's master is at %v", at)
+	return nil
+}
+
+// FailOver kills the master, and returns when another is.
+func (g *Guarded) FailOver() {
+	g.tb.Helper()
+	old := g.Master()
+	old.Kill()
+	g.killed = old
+	await(g.tb, "another master", func() bool {
+		next := g.Master()
+		return next != old && strings.Contains(next.look().Info(context.Background(), "replication").Val(), "role:master")
+	})
+}
+
+// Restore starts the server that was killed, and returns when it follows the master. The sentinels would see to that, too, in their
+// time.
+func (g *Guarded) Restore() {
+	g.tb.Helper()
+	g.killed.Restart()
+	await(g.tb, "the old master to follow", func() bool {
+		master := g.Master()
+		for _, server := range g.Servers {
+			state := server.look().Info(context.Background(), "replication").Val()
+			switch {
+			case server == master && !strings.Contains(state, "role:master"):
+				return false
+			case server != master && strings.Contains(state, "role:master"):
+				host, port, _ := strings.Cut(master.Addr(), ":")
+				_ = server.look().ReplicaOf(context.Background(), host, port)
+				return false
+			case server != master && !strings.Contains(state, "master_link_status:up"):
+				return false
+			}
+		}
+		return true
+	})
+}
