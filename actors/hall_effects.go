@@ -33,8 +33,12 @@ func (h *hall) take(now time.Duration, next again) {
 	if h.count(s) && s.phase == held {
 		h.depose(s)
 	}
-	if done, ok := message.(*callDone); ok && done.inherits {
+	switch done, ok := message.(*callDone); {
+	case !ok:
+	case done.inherits:
 		h.inherit(done)
+	case done.acquired.Next != "":
+		h.call(done.acquired.Next)
 	}
 	if s.failures.count > 0 && now-s.failures.first >= h.policy.Patience {
 		h.refuseWaiting(s.failures.last)
@@ -128,6 +132,17 @@ func (h *hall) inherit(done *callDone) {
 	for s := h.first; s != nil; s = s.next {
 		if s.trial.id == done.call.heir.id {
 			h.again = append(h.again, again{&s.lockState, inherited{done.call.heir.id, done.sent}})
+			return
+		}
+	}
+}
+
+// call has a contender ask at once that may take the lock: it came to stand in Redis' queue before others of ours, who came here before
+// it, but whose calls did not get through at first.
+func (h *hall) call(next string) {
+	for s := h.first; s != nil; s = s.next {
+		if s.trial.id == next {
+			h.again = append(h.again, again{&s.lockState, promoted{}})
 			return
 		}
 	}

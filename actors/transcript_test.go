@@ -446,7 +446,9 @@ func (p *player) answer(verb string, a arguments) any {
 			done.unacked = protocol.ErrNotReplicated
 		}
 	case "busy":
-		done.acquired = scripts.Acquired{TTL: -time.Millisecond, Holder: a.values["holder"]}
+		done.acquired = scripts.Acquired{
+			TTL: -time.Millisecond, Holder: a.values["holder"], Queued: a.values["queued"] != "", Next: a.values["next"],
+		}
 		if ttl := a.values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.duration(ttl)
 		}

@@ -108,8 +108,9 @@ type Acquired struct {
 	Holder  string        // one of the holders, if asked for
 
 	Tokens   Tokens
-	Queued   bool // it stands in Redis' queue now
-	Requeued bool // it stood there before and was thrown out
+	Queued   bool   // it stands in Redis' queue now
+	Requeued bool   // it stood there before and was thrown out
+	Next     string // another waiter of ours in that queue whose turn it is; empty: there is none
 }
 
 // The replies that grant something name the grant: should a connection ever get out of step, another call's reply grants nothing.
@@ -150,18 +151,19 @@ func readTokens(list []any, grant string) (t Tokens, ok bool) {
 	return t, err == nil && err2 == nil && t.First <= t.Last
 }
 
-// readBusy reads {ttl, holder} and {ttl, holder, state in the queue}.
+// readBusy reads {ttl, holder} and {ttl, holder, state in the queue, whose turn it is}.
 func readBusy(list []any) (a Acquired, ok bool) {
-	if len(list) != 2 && len(list) != 3 {
+	if len(list) != 2 && len(list) != 4 {
 		return a, false
 	}
 	ttl, ok := list[0].(int64)
 	holder, ok2 := list[1].(string)
 	a = Acquired{TTL: time.Duration(ttl) * time.Millisecond, Holder: holder}
-	if len(list) == 3 {
+	if len(list) == 4 {
 		state, ok3 := list[2].(int64)
-		a.Queued, a.Requeued = state > 0, state > 1
-		ok2 = ok2 && ok3
+		next, ok4 := list[3].(string)
+		a.Queued, a.Requeued, a.Next = state > 0, state > 1, next
+		ok2 = ok2 && ok3 && ok4
 	}
 	return a, ok && ok2
 }

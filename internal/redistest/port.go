@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 )
@@ -18,15 +20,16 @@ const (
 
 var ports = struct {
 	sync.Mutex
-	reserved map[int]bool // held by a server of this process, be it up or down
-}{reserved: map[int]bool{}}
+	reserved map[int]bool     // held by a server of this process, be it up or down
+	locks    map[int]*os.File // keep them from other processes meanwhile
+}{reserved: map[int]bool{}, locks: map[int]*os.File{}}
 
 // reservePort finds a port on which nobody listens and keeps it from other servers of this process.
 func reservePort() (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
 		if claim(port) {
-			if vacant(port) {
+			if lockPort(port) && vacant(port) {
 				return port, nil
 			}
 			freePort(port)
@@ -49,6 +52,27 @@ func freePort(port int) {
 	ports.Lock()
 	defer ports.Unlock()
 	delete(ports.reserved, port)
+	if lock := ports.locks[port]; lock != nil {
+		_ = os.Remove(lock.Name())
+		_ = lock.Close()
+		delete(ports.locks, port)
+	}
+}
+
+// lockPort keeps a port from tests of other processes, also while the server is down. The lock ends with this process.
+func lockPort(port int) bool {
+	file, err := os.OpenFile(filepath.Join(os.TempDir(), "holdfast-port-"+strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return false
+	}
+	if !lockFile(file) {
+		_ = file.Close()
+		return false
+	}
+	ports.Lock()
+	defer ports.Unlock()
+	ports.locks[port] = file
+	return true
 }
 
 func vacant(port int) bool {

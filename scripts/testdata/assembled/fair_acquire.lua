@@ -14,7 +14,8 @@
 -- ARGV[7] runtime     our UUID
 -- ARGV[8] stay        ms that this runtime is known to live from now on
 --
--- Returns grant (granted) | {ttl, holder or '', state} (busy): state 0 not queued, 1 queued, 2 queued anew | error LATE ms
+-- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued anew; next is another
+-- waiter of this runtime that may take the free lock, or '' | error LATE ms
 -- | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -132,4 +133,5 @@ if place ~= 'try' then
   redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
 end
 local holder = want_holder == '1' and redis.call('hkeys', lock)[1]
-return {math.max(ttl, -1), holder or '', state}
+local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
+return {math.max(ttl, -1), holder or '', state, ours and head or ''}
