@@ -219,6 +219,32 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
+// A failover forgets that a waiter was granted the lock, or left: its place is back, and its process lives. Nobody waits for it.
+func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		for _, who := range []*holdfast.Runtime{rt, other} {
+			lease := locktest.Acquire(t, other.FairLock(p.Name))
+			pending := rt.FairLock(p.Name).AcquireAsync(t.Context())
+			queue, scores := "redisson_lock_queue:{"+p.Name+"}", "redisson_lock_timeout:{"+p.Name+"}"
+			locktest.Await(t, "the waiter", func() bool { return p.Redis.LLen(t.Context(), queue).Val() == 1 })
+			ghost := who.ID() + ":1"
+			require.NoError(t, p.Redis.LPush(t.Context(), queue, ghost).Err())
+			require.NoError(t, p.Redis.ZAdd(t.Context(), scores, redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: ghost}).Err())
+			others := other.FairLock(p.Name).AcquireAsync(t.Context())
+			locktest.Release(t, lease)
+			for _, pending := range []*holdfast.Pending{pending, others} {
+				locktest.Closed(t, "the next grant", pending.Done())
+				next, err := pending.Lease()
+				require.NoError(t, err)
+				locktest.Release(t, next)
+			}
+			assert.False(t, p.Redis.Exists(t.Context(), queue, scores).Val() > 0)
+		}
+	})
+}
+
 // A head of the queue that gives up at the moment when the lock comes free wakes the one behind it.
 func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 	t.Parallel()

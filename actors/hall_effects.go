@@ -38,7 +38,7 @@ func (h *hall) take(now time.Duration, next again) {
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":
-		h.call(done.acquired.Next)
+		h.call(now, done.acquired.Next)
 	}
 	if s.failures.count > 0 && now-s.failures.first >= h.policy.Patience {
 		h.refuseWaiting(s.failures.last)
@@ -138,14 +138,17 @@ func (h *hall) inherit(done *callDone) {
 }
 
 // call has a contender ask at once that may take the lock: it came to stand in Redis' queue before others of ours, who came here before
-// it, but whose calls did not get through at first.
-func (h *hall) call(next string) {
+// it, but whose calls did not get through at first. If it is nobody's, a failover has brought back a place that was left: it is left
+// again, because as long as this process lives Redis takes its waiters for alive.
+func (h *hall) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		if s.trial.id == next {
 			h.again = append(h.again, again{&s.lockState, promoted{}})
 			return
 		}
 	}
+	h.desk.haunt(now, next, now, h.policy.Lease)
+	h.again = append(h.again, again{&h.desk, nil})
 }
 
 // onAnswer likewise.
