@@ -19,8 +19,7 @@ const skewed = 10 * time.Second
 // Who holds it with a lease does nothing more: the other side gets it when the lease is over, not before, and no sooner than a holder
 // of ours was told, who gives it back then. What the old holder does late does not touch the new one.
 func TestInterop_LeaseEndsForBothSides(t *testing.T) {
-	everywhere(t, leased, func(t *testing.T, m *meeting) {
-		t.Parallel()
+	everywhereAtOnce(t, leased, func(t *testing.T, m *meeting) {
 		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
 		ours, theirs := m.ours(t, 0), m.theirs(t, 0)
 		for _, d := range [][2]side{{theirs, ours}, {ours, theirs}} {

@@ -16,8 +16,7 @@ import (
 // ours is told within a third of its lease.
 func TestInterop_ForcedByTheOtherSide(t *testing.T) {
 	const lease = 1500 * time.Millisecond
-	everywhere(t, func(k kind) bool { return k.counter != "latch" }, func(t *testing.T, m *meeting) {
-		t.Parallel()
+	everywhereAtOnce(t, func(k kind) bool { return k.counter != "latch" }, func(t *testing.T, m *meeting) {
 		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
 		for _, d := range [][2]side{{m.theirs(t, 0), m.ours(t, 0)}, {m.ours(t, lease), m.theirs(t, 0)}} {
 			holder, other := d[0], d[1]

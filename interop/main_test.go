@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// All kinds at once: the tests here wait, most of the time.
+// Many kinds at once: the tests here wait, most of the time.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "12")
+	_ = flag.Set("test.parallel", "20")
 	locktest.Main(m)
 }

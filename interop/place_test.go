@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ type place struct {
 	redisson []string
 	// addr is of one of the servers: whether it answers tells how busy the machine is.
 	addr string
+	// pubSub is how our side is told to send messages, and sharded how both then do.
+	pubSub  holdfast.PubSubMode
+	sharded bool
 }
 
 var places = []struct {
@@ -32,6 +36,8 @@ var places = []struct {
 	make        func(t *testing.T) *place
 }{
 	{"single", "A single server", singleServer},
+	{"cluster", "A cluster, sharded messages", sharded},
+	{"cluster, plain", "A cluster, plain messages", plain},
 }
 
 func singleServer(t *testing.T) *place { return singleServerAt(redistest.Shared(t).Addr()) }
@@ -42,6 +48,30 @@ func singleServerAt(addr string) *place {
 		client:   func(t *testing.T) redis.UniversalClient { return locktest.NewClient(t, addr) },
 		redisson: []string{"mode=single", "addresses=" + addr},
 		addr:     addr,
+	}
+}
+
+// sharded is a cluster where both sides find out by themselves how messages are sent, plain one where both are told.
+func sharded(t *testing.T) *place {
+	p := cluster(t, "auto")
+	p.sharded = true
+	return p
+}
+
+func plain(t *testing.T) *place {
+	p := cluster(t, "off")
+	p.name, p.pubSub = "cluster, plain", holdfast.PubSubPlain
+	return p
+}
+
+// cluster is the one that all tests share.
+func cluster(t *testing.T, mode string) *place {
+	c := redistest.SharedCluster(t)
+	return &place{
+		name:     "cluster",
+		client:   func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, c) },
+		redisson: []string{"mode=cluster", "addresses=" + strings.Join(c.Addrs(), ","), "sharded=" + mode},
+		addr:     c.Addrs()[0],
 	}
 }
 
@@ -56,10 +86,28 @@ func everywhere(t *testing.T, applies func(k kind) bool, show func(t *testing.T,
 	})
 }
 
-// atPlaces shows something at every place.
+// everywhereAtOnce is everywhere for what mostly waits: all kinds at all places at a time.
+func everywhereAtOnce(t *testing.T, applies func(k kind) bool, show func(t *testing.T, m *meeting)) {
+	atPlaces(t, func(t *testing.T, p *place) {
+		t.Parallel()
+		for _, k := range kinds {
+			if applies(k) {
+				t.Run(k.name, func(t *testing.T) {
+					t.Parallel()
+					show(t, meet(t, p, k))
+				})
+			}
+		}
+	})
+}
+
+// atPlaces shows something at every place; with -short at the first alone.
 func atPlaces(t *testing.T, show func(t *testing.T, p *place)) {
 	redisson(t)
-	for _, where := range places {
+	for i, where := range places {
+		if i > 0 && testing.Short() {
+			break
+		}
 		t.Run(where.name, func(t *testing.T) { show(t, where.make(t)) })
 	}
 }
@@ -85,7 +133,7 @@ func (m *meeting) another(t *testing.T) *meeting {
 
 // ours is our side, with a runtime of its own. A lease of 0 is the default.
 func (m *meeting) ours(t *testing.T, lease time.Duration) side {
-	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{Lease: lease})}
+	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{Lease: lease, PubSub: m.pubSub})}
 }
 
 // theirs is Redisson's side. All of a place with the same lease are one client, as they would be in one service. A lease of 0 is
@@ -95,7 +143,7 @@ func (m *meeting) theirs(t *testing.T, lease time.Duration) side {
 	if lease == 0 {
 		lease = 30 * time.Second
 	}
-	name := fmt.Sprintf("%s-%d", m.addr, lease.Milliseconds())
+	name := fmt.Sprintf("%s-%d-%d", m.addr, m.pubSub, lease.Milliseconds())
 	clients.mu.Lock()
 	defer clients.mu.Unlock()
 	if clients.open[name] == "" {
@@ -122,7 +170,10 @@ func (m *meeting) listened(t *testing.T) {
 func (m *meeting) subscriptions(t *testing.T) int {
 	pattern := "*" + m.name + "*"
 	count := func(ctx context.Context, node *redis.Client) int {
-		return len(node.PubSubChannels(ctx, pattern).Val()) + len(node.PubSubShardChannels(ctx, pattern).Val())
+		if m.sharded {
+			return len(node.PubSubShardChannels(ctx, pattern).Val())
+		}
+		return len(node.PubSubChannels(ctx, pattern).Val())
 	}
 	cluster, ok := m.look.(*redis.ClusterClient)
 	if !ok {
