@@ -78,7 +78,7 @@ func come(t *testing.T, what string, result <-chan error) error {
 // subscribers waits until so many clients listen on a channel.
 func subscribers(t *testing.T, p *locktest.Place, channel string, n int64) {
 	t.Helper()
-	locktest.Await(t, "a subscription", func() bool { return p.Redis.PubSubNumSub(t.Context(), channel).Val()[channel] >= n })
+	locktest.Await(t, "a subscription", func() bool { return p.Subscribers(t, channel) >= n })
 }
 
 func semaphoreChannel(p *locktest.Place) string { return "redisson_sc:{" + p.Name + "}" }

@@ -53,7 +53,7 @@ func (c *seatCheck) checkPhase() error {
 	switch {
 	case hasGrant != (s.grant != nil):
 		return fmt.Errorf("phase %d and grant %v", s.phase, s.grant)
-	case hasTrial != (s.trial.id != "") && !(s.phase == free && s.trial.standing):
+	case hasTrial != (s.trial.id != "") && (s.phase != free || !s.trial.standing):
 		return fmt.Errorf("phase %d and trial %+v", s.phase, s.trial)
 	case s.phase == held && (!c.kept[s.grant] || len(c.kept) != 1), s.phase != held && len(c.kept) > 0:
 		return fmt.Errorf("phase %d and %d grants with the watchdog", s.phase, len(c.kept))

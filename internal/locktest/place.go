@@ -122,6 +122,10 @@ func OnServers(t *testing.T, show func(t *testing.T, p *Place)) {
 			show(t, newPlace(t, Kind{}, server.Addr(t)))
 		})
 	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		show(t, clusterPlace(t, Kind{}, holdfast.PubSubAuto))
+	})
 }
 
 // OnServersOf shows something that only one kind does, by its name, on every server.
@@ -292,16 +296,38 @@ func (p *Place) WaitForListener(t *testing.T) {
 	Await(t, "a subscription", func() bool { return p.listeners(t) > 0 })
 }
 
-func (p *Place) listeners(t *testing.T) int {
+func (p *Place) listeners(t *testing.T) (n int) {
 	pattern, ctx := "*"+p.Name+"}*", context.Background()
+	p.everyServer(t, func(client redis.UniversalClient) {
+		n += len(client.PubSubChannels(ctx, pattern).Val())
+		if p.Cluster != nil {
+			n += len(client.PubSubShardChannels(ctx, pattern).Val())
+		}
+	})
+	return n
+}
+
+// Subscribers are how many connections listen on a channel, in either way.
+func (p *Place) Subscribers(t *testing.T, channel string) (n int64) {
+	ctx := context.Background()
+	p.everyServer(t, func(client redis.UniversalClient) {
+		n += client.PubSubNumSub(ctx, channel).Val()[channel]
+		if p.Cluster != nil {
+			n += client.PubSubShardNumSub(ctx, channel).Val()[channel]
+		}
+	})
+	return n
+}
+
+// everyServer calls f for each server: a subscription may be at any of them.
+func (p *Place) everyServer(t *testing.T, f func(client redis.UniversalClient)) {
 	if p.Cluster == nil {
-		return len(p.Redis.PubSubChannels(ctx, pattern).Val())
+		f(p.Redis)
+		return
 	}
-	n := 0
-	for _, server := range p.Cluster.Masters { // a plain subscription may be at any of them
+	for _, server := range p.Cluster.Masters {
 		client := server.Client(t)
-		n += len(client.PubSubChannels(ctx, pattern).Val()) + len(client.PubSubShardChannels(ctx, pattern).Val())
+		f(client)
 		_ = client.Close()
 	}
-	return n
 }

@@ -224,7 +224,7 @@ func (c *Cluster) FailOver(key string) {
 
 // masterOf is the address of a slot's master as a node knows it.
 func (c *Cluster) masterOf(node *Server, slot int) string {
-	for _, part := range node.look().ClusterSlots(context.Background()).Val() {
+	for _, part := range node.look().ClusterSlots(context.Background()).Val() { //nolint:staticcheck // SHARDS is new in Redis 7
 		if part.Start <= slot && slot <= part.End && len(part.Nodes) > 0 {
 			return part.Nodes[0].Addr
 		}
