@@ -36,6 +36,7 @@ var places = []struct {
 	make        func(t *testing.T) *place
 }{
 	{"single", "A single server", singleServer},
+	{"sentinel", "A master and its replica, behind Sentinel", sentinel},
 	{"cluster", "A cluster, sharded messages", sharded},
 	{"cluster, plain", "A cluster, plain messages", plain},
 }
@@ -48,6 +49,21 @@ func singleServerAt(addr string) *place {
 		client:   func(t *testing.T) redis.UniversalClient { return locktest.NewClient(t, addr) },
 		redisson: []string{"mode=single", "addresses=" + addr},
 		addr:     addr,
+	}
+}
+
+// sentinel is a master with a replica, so that Redisson has every script wait for the replica.
+func sentinel(t *testing.T) *place {
+	g := redistest.SharedGuarded(t)
+	var addrs []string
+	for _, s := range g.Sentinels {
+		addrs = append(addrs, s.Addr())
+	}
+	return &place{
+		name:     "sentinel",
+		client:   func(t *testing.T) redis.UniversalClient { return g.Client(t) },
+		redisson: []string{"mode=sentinel", "addresses=" + strings.Join(addrs, ","), "master=" + redistest.GuardedName},
+		addr:     g.Master().Addr(),
 	}
 }
 

@@ -76,3 +76,11 @@ func TestRedisson_PermitWithoutLeaseHasNoEnd(t *testing.T) {
 		m.stillHeld(t, held)
 	})
 }
+
+// Behind Sentinel every script of Redisson's is followed by a WAIT for the replica: what is shown there is shown with that.
+func TestRedisson_WaitsForTheReplica(t *testing.T) {
+	redisson(t)
+	m := meet(t, sentinel(t), kindOf("lock"))
+	m.stillHeld(t, m.held(t, m.theirs(t, 0), 0))
+	assert.Contains(t, m.look.Info(t.Context(), "commandstats").Val(), "cmdstat_wait:")
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelMaster is how the sentinels call their master.
-const sentinelMaster = "holdfast"
+// GuardedName is how the sentinels call their master.
+const GuardedName = "holdfast"
 
 // Guarded is a master and a replica, and the sentinels that have the one take the other's place.
 type Guarded struct {
@@ -30,8 +30,8 @@ func StartGuarded(tb testing.TB) *Guarded {
 		sentinel := Start(tb, "--sentinel")
 		g.Sentinels = append(g.Sentinels, sentinel)
 		for _, command := range [][]any{
-			{"sentinel", "monitor", sentinelMaster, host, port, quorum},
-			{"sentinel", "set", sentinelMaster, "down-after-milliseconds", "1000", "failover-timeout", "3000"},
+			{"sentinel", "monitor", GuardedName, host, port, quorum},
+			{"sentinel", "set", GuardedName, "down-after-milliseconds", "1000", "failover-timeout", "3000"},
 		} {
 			if err := sentinel.look().Do(context.Background(), command...).Err(); err != nil {
 				tb.Fatalf("redistest: %v: %v", command, err)
@@ -57,7 +57,7 @@ func (g *Guarded) Client(tb testing.TB) *redis.Client {
 	for _, sentinel := range g.Sentinels {
 		addrs = append(addrs, sentinel.Addr())
 	}
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: sentinelMaster, SentinelAddrs: addrs})
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: GuardedName, SentinelAddrs: addrs})
 	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -66,7 +66,7 @@ func (g *Guarded) Client(tb testing.TB) *redis.Client {
 func (g *Guarded) Master() *Server {
 	g.tb.Helper()
 	var at []string
-	if sentinels := g.Sentinels[0].look().Do(context.Background(), "sentinel", "get-master-addr-by-name", sentinelMaster); sentinels.Err() == nil {
+	if sentinels := g.Sentinels[0].look().Do(context.Background(), "sentinel", "get-master-addr-by-name", GuardedName); sentinels.Err() == nil {
 		at, _ = sentinels.StringSlice()
 	}
 	for _, server := range g.Servers {

@@ -1,0 +1,49 @@
+package redistest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// sharedBy is something that the first test which asks for it starts, and that lives on after it.
+type sharedBy[T any] struct {
+	once  sync.Once
+	value *T
+	end   keeper
+	err   error
+}
+
+// get is a copy of it.
+func (s *sharedBy[T]) get(tb testing.TB, start func(testing.TB) *T) T {
+	tb.Helper()
+	s.once.Do(func() {
+		defer func() {
+			if value := recover(); value != nil {
+				s.err = fmt.Errorf("%v", value)
+			}
+		}()
+		s.value = start(&s.end)
+	})
+	if s.err != nil {
+		tb.Fatalf("redistest: %v", s.err)
+	}
+	return *s.value
+}
+
+// keeper has what one test would have started live on after it.
+type keeper struct {
+	testing.TB // for what is not called
+	ends       []func()
+}
+
+func (*keeper) Helper()                        {}
+func (k *keeper) Cleanup(end func())           { k.ends = append(k.ends, end) }
+func (*keeper) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
+
+func (k *keeper) close() {
+	for _, end := range slices.Backward(k.ends) {
+		end()
+	}
+}
