@@ -27,6 +27,8 @@ type hall struct {
 	desk  lockState // inspects and force-releases, and answers releases of what nobody holds
 	turns yield     // the process stays out between turns as one
 
+	alarms    alarms
+	arrivals  uint64 // of seats
 	listeners map[string]*listeners
 	guarded   map[string]int // actors that wait or hold, by how many seats
 	alarmAt   time.Duration
@@ -185,12 +187,18 @@ func (h *hall) tell(now time.Duration, l *listeners, message any) {
 
 func (h *hall) onAlarm(now time.Duration, m alarm) {
 	h.told, h.alarmAt = never, never
-	h.each(func(s *lockState) {
+	for range h.alarms.Len() { // one that wants another at once has to wait for the next
+		s := h.alarms.take(now)
+		if s == nil {
+			break
+		}
 		if s.alarmAt <= now {
 			h.pass(now, s, m)
+		} else {
+			h.alarms.set(s, s.alarmAt)
 		}
-		h.alarmAt = min(h.alarmAt, s.alarmAt)
-	})
+	}
+	h.alarmAt = h.alarms.next()
 }
 
 func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {

@@ -84,6 +84,7 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 			h.onAnswer(now, s, e.request)
 			h.effects = append(h.effects, *e)
 		case doAlarm:
+			h.alarms.set(s, e.at)
 			h.alarmAt = min(h.alarmAt, e.at)
 		case doWatch:
 			h.listen(s, e.channel)

@@ -188,6 +188,8 @@ func (h *hall) newSeat(r *Request) *seat {
 	s := &seat{prev: h.last, shared: r.address.Kind.Shared && r.lease == 0}
 	s.init(h.policy, r.address)
 	s.queue.crowd = &h.crowd
+	h.arrivals++
+	s.ringing.order = h.arrivals
 	s.self, s.yield, s.seat, s.closing = h.self, &h.turns, s, h.closing
 	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
 	if alone := h.above(r); alone != nil {
@@ -219,6 +221,7 @@ func (h *hall) leaveSeat(s *seat) {
 		s.next.prev = s.prev
 	}
 	s.gone = true
+	h.alarms.set(&s.lockState, never)
 	h.seats--
 }
 

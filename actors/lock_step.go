@@ -66,6 +66,7 @@ type lockState struct {
 	reserved string // the id of the next grant, if it is not to be a new one
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
+	ringing alarmPlace    // the same, in a hall
 	effects []effect
 }
 

@@ -180,6 +180,9 @@ func (c *stepChecker) checkHallAlarm(h *hall) error {
 	}
 	var err error
 	h.each(func(s *lockState) {
+		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.alarmAt) || at.index == 0 && s.alarmAt != never {
+			err = fmt.Errorf("a seat wants an alarm at %v, it has one at %v", s.alarmAt, at.due)
+		}
 		if s.alarmAt < h.told {
 			err = fmt.Errorf("a seat wants an alarm at %v, it is set to %v", s.alarmAt, h.told)
 		}
