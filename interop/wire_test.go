@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,12 +23,14 @@ import (
 
 // client is one client's locks of one name, step by step. The word is what is done, the kind the lock's, in the driver's words.
 type client struct {
-	id   string
-	name string
-	do   func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error)
+	id      string
+	name    string
+	permits permitIDs
+	do      func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error)
 }
 
-// A step is "WORD KIND THREAD [LEASE]", or several of them. queue waits in the background, granted waits for the end of that.
+// A step is "WORD KIND THREAD [LEASE]", or several of them. queue waits in the background, granted waits for the end of that; pass
+// lets a moment pass.
 var wireSteps = map[string]string{
 	"lock": `try lock 1, try lock 2, try lock 1, held lock 1, held lock 2, release lock 2, release lock 1, release lock 1, release lock 1,
 		acquire lock 1 60s, acquire lock 1, release lock 1, acquire lock 1 20s, release lock 1, force lock 2, release lock 1, force lock 2,
@@ -46,6 +49,12 @@ var wireSteps = map[string]string{
 	"semaphore": `available semaphore 0, try semaphore 1, drain semaphore 0, delete semaphore 0, release semaphore 2, delete semaphore 0,
 		set semaphore 5, set semaphore 6, acquire semaphore 2, try semaphore 4, try semaphore 1, add semaphore 2, add semaphore -6,
 		release semaphore 1, drain semaphore 0, add semaphore 3, release semaphore 0, available semaphore 0, delete semaphore 0`,
+	// Each permit has a number of its own here.
+	"permit": `available permit 0, acquired permit 0, all permit 0, add permit 2, all permit 0, delete permit 0, delete permit 0,
+		set permit 4, set permit 5, acquire permit 1, acquire permit 2 60s, acquire permit 3 1ms + pass permit 0, available permit 0, acquired permit 0,
+		all permit 0, give permit 3, give permit 2, give permit 2, replace permit 3, replace permit 3, replace permit 1, available permit 0,
+		all permit 0, add permit -1, add permit 3, acquire permit 4 20s, give-all permit 14, give-all permit 14, all permit 0,
+		acquire permit 5 1ms + pass permit 0, give-all permit 5, available permit 0, acquire permit 6, delete permit 0, give permit 6`,
 	"latch": `count latch 0, await latch 0, down latch 0, set latch 2, set latch 3, down latch 0, count latch 0, down latch 0, count latch 0,
 		down latch 0, set latch 1, delete latch 0, delete latch 0, set latch 0, await latch 0, down latch 0, count latch 0`,
 }
@@ -93,6 +102,10 @@ func (c client) step(t *testing.T, look redis.UniversalClient, step string) stri
 		lease, err = time.ParseDuration(words[3])
 		require.NoError(t, err)
 	}
+	if words[0] == "pass" {
+		asleep(t)
+		return ""
+	}
 	waiting := c.waiting(ctx, look)
 	answer, err := c.do(ctx, words[0], words[1], thread, lease)
 	if words[0] == "queue" {
@@ -113,6 +126,11 @@ func (c client) waiting(ctx context.Context, look redis.UniversalClient) int {
 
 // plain is a text without what differs from client to client.
 func (c client) plain(text string) string {
+	for number, id := range c.permits {
+		if raw, err := hex.DecodeString(id); err == nil && id != "" {
+			text = strings.ReplaceAll(text, string(raw), fmt.Sprintf("PERMIT%d", number))
+		}
+	}
 	return strings.ReplaceAll(strings.ReplaceAll(text, c.id, "ID"), c.name, "NAME")
 }
 
@@ -181,10 +199,18 @@ func (c client) messages(t *testing.T, look redis.UniversalClient, pubsub *redis
 func wireRedisson(t *testing.T, m *meeting) client {
 	t.Helper()
 	s := m.theirs(t, 0).(*javaSide)
-	name, pending := redistest.Name(t), map[string]<-chan answer{}
-	return client{s.id, name, func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error) {
-		if kind == "semaphore" || kind == "latch" {
+	name, pending, permits := redistest.Name(t), map[string]<-chan answer{}, permitIDs{}
+	return client{s.id, name, permits, func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error) {
+		switch kind {
+		case "semaphore", "latch":
 			return s.ask(ctx, kind+"-"+word, "name="+name, fmt.Sprintf("n=%d", thread))
+		case "permit":
+			if word == "acquire" {
+				permit, err := s.ask(ctx, "permit-acquire", "name="+name, ms("lease", lease))
+				permits.note(thread, permit)
+				return "", err
+			}
+			return s.ask(ctx, "permit-"+word, "name="+name, fmt.Sprintf("n=%d", thread), "permit="+strings.Join(permits.of(thread), ","))
 		}
 		arguments := []string{"kind=" + kind, "name=" + name, fmt.Sprintf("thread=%d", thread)}
 		who := fmt.Sprint(kind, thread)
@@ -220,13 +246,15 @@ func wirePeer(t *testing.T, m *meeting) client {
 	t.Helper()
 	peer := redissonpeer.New(m.client(t), redissonpeer.Config{})
 	t.Cleanup(peer.Close)
-	name, locks, pending := redistest.Name(t), map[string]redissonpeer.Lock{}, map[string]<-chan answer{}
-	return client{peer.ID(), name, func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error) {
+	name, locks, pending, permits := redistest.Name(t), map[string]redissonpeer.Lock{}, map[string]<-chan answer{}, permitIDs{}
+	return client{peer.ID(), name, permits, func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error) {
 		switch kind {
 		case "semaphore":
 			return peerSemaphore(ctx, peer.Semaphore(name), word, int(thread))
 		case "latch":
 			return peerLatch(ctx, peer.Latch(name), word, int(thread))
+		case "permit":
+			return peerPermit(ctx, peer.PermitSemaphore(name), permits, word, thread, lease)
 		}
 		who := fmt.Sprint(kind, thread)
 		if locks[who] == nil {
@@ -292,6 +320,47 @@ func peerLatch(ctx context.Context, l *redissonpeer.Latch, word string, n int) (
 		return boolean(l.Delete(ctx))
 	}
 	panic("no such step: " + word)
+}
+
+func peerPermit(ctx context.Context, s *redissonpeer.PermitSemaphore, permits permitIDs, word string, n int64, lease time.Duration) (string, error) {
+	switch word {
+	case "acquire":
+		ids, err := s.Acquire(ctx, 1, lease)
+		permits.note(n, strings.Join(ids, ""))
+		return "", err
+	case "give":
+		return boolean(s.TryRelease(ctx, permits.of(n)[0]))
+	case "give-all":
+		return number(s.TryReleaseAll(ctx, permits.of(n)...))
+	case "set":
+		return boolean(s.TrySetPermits(ctx, int(n)))
+	case "replace":
+		return "", s.SetPermits(ctx, int(n))
+	case "add":
+		return "", s.AddPermits(ctx, int(n))
+	case "available":
+		return number(s.Available(ctx))
+	case "acquired":
+		return number(s.Acquired(ctx))
+	case "all":
+		return number(s.Permits(ctx))
+	case "delete":
+		return boolean(s.Delete(ctx))
+	}
+	panic("no such step: " + word)
+}
+
+// permitIDs are the ids of the permits that a client has acquired, by their numbers in the steps.
+type permitIDs map[int64]string
+
+func (p permitIDs) note(number int64, id string) { p[number] = id }
+
+// of are the ids of permits: 14 is those of 1 and of 4.
+func (p permitIDs) of(numbers int64) (all []string) {
+	for _, digit := range strconv.FormatInt(numbers, 10) {
+		all = append(all, p[int64(digit-'0')])
+	}
+	return all
 }
 
 func number(n int64, err error) (string, error) { return strconv.FormatInt(n, 10), err }

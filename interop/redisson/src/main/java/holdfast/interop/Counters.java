@@ -2,6 +2,7 @@ package holdfast.interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
+import java.util.Arrays;
 import java.util.concurrent.CompletionStage;
 import org.redisson.api.RCountDownLatch;
 import org.redisson.api.RPermitExpirableSemaphore;
@@ -15,6 +16,9 @@ import org.redisson.api.RSemaphore;
  * semaphore-drain    semaphore-available    semaphore-delete
  * permit-set n=      permit-acquire lease=ms   permit-try wait=ms lease=ms   permit-release permit=   permit-available
  * permit-lease permit=                         what is left of it in ms; an error if it is not out
+ * permit-give permit=                          true: it was out
+ * permit-give-all permit=,...                  how many were out: all of them or none
+ * permit-replace n=  permit-add n=          permit-acquired          permit-all             permit-delete
  * latch-set n=       latch-await [wait=ms]  latch-down                 latch-count            latch-delete
  * </pre>
  */
@@ -58,7 +62,14 @@ final class Counters {
             case "permit-acquire" -> semaphore.acquireAsync(lease, MILLISECONDS);
             case "permit-try" -> semaphore.tryAcquireAsync(request.number("wait"), lease, MILLISECONDS);
             case "permit-release" -> semaphore.releaseAsync(request.text("permit"));
+            case "permit-give" -> semaphore.tryReleaseAsync(request.text("permit"));
+            case "permit-give-all" -> semaphore.tryReleaseAsync(Arrays.asList(request.text("permit").split(",")));
+            case "permit-replace" -> semaphore.setPermitsAsync((int) request.number("n"));
+            case "permit-add" -> semaphore.addPermitsAsync((int) request.number("n"));
             case "permit-available" -> semaphore.availablePermitsAsync();
+            case "permit-acquired" -> semaphore.acquiredPermitsAsync();
+            case "permit-all" -> semaphore.getPermitsAsync();
+            case "permit-delete" -> semaphore.deleteAsync();
             case "permit-lease" -> semaphore.getLeaseTimeAsync(request.text("permit"));
             default -> throw new IllegalArgumentException("no such verb: " + request.verb());
         };
