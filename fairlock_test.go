@@ -203,8 +203,7 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	p := locktest.PlaceOf(t, "fair lock")
 	var events locktest.Recorder
 	rt := p.Runtime(t, holdfast.Options{OnEvent: events.Record})
-	peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{ClockAhead: time.Hour})
-	t.Cleanup(peer.Close)
+	peer := newPeerWith(t, p, redissonpeer.Config{ClockAhead: time.Hour})
 	theirs := peer.RFairLock(p.Name, 1)
 	require.NoError(t, theirs.Lock(t.Context(), 0))
 	pending := p.Lock(rt).AcquireAsync(t.Context())

@@ -225,8 +225,6 @@ func TestLatch_ContextAndClose(t *testing.T) {
 		subscribers(t, p, latchChannel(p), 1)
 		require.NoError(t, rt.Close(t.Context()))
 		assert.ErrorIs(t, come(t, "the end of the wait", result), holdfast.ErrClosed)
-		keys, err := p.Redis.Keys(t.Context(), "*"+p.Name+"*").Result()
-		require.NoError(t, err)
-		assert.Equal(t, []string{p.Name}, keys)
+		assert.Equal(t, []string{p.Name}, p.KeysLike(t, "*"+p.Name+"*"))
 	})
 }

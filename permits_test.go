@@ -41,15 +41,17 @@ func holdPermits() {
 // Never more holders than permits, over goroutines and runtimes, and nothing is lost.
 func TestPermitSemaphore_NeverMoreHoldersThanPermits(t *testing.T) {
 	t.Parallel()
+	locktest.OnServers(t, showPermits)
+}
+
+func showPermits(t *testing.T, p *locktest.Place) {
 	const permits = 5
-	server := redistest.Start(t)
-	look := server.Client(t)
-	name := redistest.Name(t)
+	look, name := p.Redis, p.Name
 	require.NoError(t, look.Set(t.Context(), name, permits, 0).Err())
 	var holders, most atomic.Int64
 	var all sync.WaitGroup
 	for range 3 {
-		rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
+		rt := p.Runtime(t, holdfast.Options{})
 		for range 8 {
 			all.Go(func() {
 				for range locktest.Scaled(400, 30) {
@@ -98,12 +100,14 @@ func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 // The watchdog renews permits, a fixed one ends by itself and is told, and both are gone from Redis after.
 func TestPermitSemaphore_Leases(t *testing.T) {
 	t.Parallel()
+	locktest.OnServers(t, showPermitLeases)
+}
+
+func showPermitLeases(t *testing.T, p *locktest.Place) {
 	const lease = 600 * time.Millisecond
-	server := redistest.Start(t)
-	look := server.Client(t)
-	name := redistest.Name(t)
+	look, name := p.Redis, p.Name
 	require.NoError(t, look.Set(t.Context(), name, 3, 0).Err())
-	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{Lease: lease})
+	rt := p.Runtime(t, holdfast.Options{Lease: lease})
 	s := rt.PermitSemaphore(name)
 	renewed, fixed := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s, holdfast.WithLease(lease))
 	assert.Len(t, renewed.ID(), 32)
@@ -149,9 +153,12 @@ func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 // The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
 func TestPermitSemaphore_Numbers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	rt, other := locktest.NewRuntime(t, server.Client(t), holdfast.Options{}), locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
-	s, ctx := rt.PermitSemaphore(redistest.Name(t)), t.Context()
+	locktest.OnServers(t, showPermitNumbers)
+}
+
+func showPermitNumbers(t *testing.T, p *locktest.Place) {
+	rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	s, ctx := rt.PermitSemaphore(p.Name), t.Context()
 	numbers := func(free, out, all int) {
 		t.Helper()
 		for what, want := range map[string]int{"free": free, "out": out, "all": all} {
@@ -196,5 +203,5 @@ func TestPermitSemaphore_Numbers(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, deleted)
 	numbers(0, 0, 0)
-	locktest.Await(t, "nothing of it", func() bool { return server.Client(t).DBSize(ctx).Val() == 0 })
+	locktest.Await(t, "nothing of it", func() bool { return p.Redis.Exists(ctx, p.Name, "{"+p.Name+"}:timeout").Val() == 0 })
 }

@@ -42,9 +42,7 @@ func given(t *testing.T, pending *holdfast.Pending) *holdfast.Lease {
 // readKeys are the keys of a lock that say for how long its readers hold it.
 func readKeys(t *testing.T, p *locktest.Place) []string {
 	t.Helper()
-	keys, err := p.Redis.Keys(t.Context(), "{"+p.Name+"}:*:rwlock_timeout:*").Result()
-	require.NoError(t, err)
-	return keys
+	return p.KeysLike(t, "{"+p.Name+"}:*:rwlock_timeout:*")
 }
 
 func timeoutKey(p *locktest.Place, field string) string {

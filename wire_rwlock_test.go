@@ -256,8 +256,7 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		const lease = 900 * time.Millisecond
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
-		peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{Watchdog: lease})
-		t.Cleanup(peer.Close)
+		peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		ours, theirs := locktest.Acquire(t, rt.RWLock(p.Name).Read()), peer.RReadLock(p.Name, 1)
 		for range 2 { // it counts its holds, and has a key for each
 			require.NoError(t, theirs.Lock(t.Context(), 0))
@@ -312,8 +311,7 @@ func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		const lease = 900 * time.Millisecond
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
-		peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{Watchdog: lease})
-		t.Cleanup(peer.Close)
+		peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		theirs := p.Another(t)
 		for _, half := range []string{"write", "write", "read"} {
 			require.NoError(t, theirHalf(peer, theirs.Name, half, 1).Lock(t.Context(), time.Minute))

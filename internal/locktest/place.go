@@ -136,6 +136,10 @@ func OnServersOf(t *testing.T, kind string, show func(t *testing.T, p *Place)) {
 			show(t, newPlace(t, kindOf(t, kind), server.Addr(t)))
 		})
 	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		show(t, clusterPlace(t, kindOf(t, kind), holdfast.PubSubAuto))
+	})
 }
 
 // Somewhere is a place on a Redis that others use too, for what is not about a kind of lock.
@@ -263,6 +267,18 @@ func (p *Place) Exists(t *testing.T) bool {
 
 // Keys are all keys on the server, but for the counters of fenced locks, which stay.
 func (p *Place) Keys(t *testing.T) []string { return Keys(t, p.Redis) }
+
+// KeysLike are the keys that match, on the server that has the lock.
+func (p *Place) KeysLike(t *testing.T, pattern string) []string {
+	t.Helper()
+	client := p.Redis
+	if p.Cluster != nil {
+		client = NewClient(t, p.Addr)
+	}
+	keys, err := client.Keys(context.Background(), pattern).Result()
+	assert.NoError(t, err)
+	return keys
+}
 
 // Keys are all keys on a server, but for the counters of fenced locks, which stay.
 func Keys(t *testing.T, client redis.UniversalClient) []string {
