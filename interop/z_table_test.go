@@ -84,7 +84,7 @@ func table() string {
 			}
 			b.WriteString("\n")
 		}
-		if more := results.besides[where.name]; len(more) > 0 {
+		if more := slices.Sorted(slices.Values(results.besides[where.name])); len(more) > 0 {
 			fmt.Fprintf(&b, "\n| kind | besides | |\n| --- | --- | --- |\n%s\n", strings.Join(more, "\n"))
 		}
 		b.WriteString("\n")

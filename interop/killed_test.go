@@ -1,0 +1,66 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// killedLease is that of a process which is killed.
+const killedLease = time.Second
+
+func init() { childproc.Register("holder", hold) }
+
+// hold is a process that holds a lock until it is killed.
+func hold() {
+	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
+	rt, err := holdfast.New(client, holdfast.Options{Lease: killedLease})
+	if err == nil {
+		_, err = kindOf(os.Getenv("KIND")).ours(rt, os.Getenv("NAME")).Acquire(context.Background())
+	}
+	fmt.Println(err)
+	select {}
+}
+
+// A process of ours that holds it with its watchdog is killed: a waiter of Redisson's, who sleeps, gets it when the lease is over.
+func TestInterop_KilledHoldersLeaseEnds(t *testing.T) {
+	redisson(t)
+	p := singleServer(t)
+	for _, k := range kinds {
+		if !leased(k) {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			stalls := locktest.WatchStalls(t, &locktest.Place{Addr: p.addr})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*locktest.Patience)
+			defer cancel()
+			m := meet(t, p, k)
+			theirs := m.theirs(t, 0)
+			require.NoError(t, theirs.set(ctx, k, m.name, 1))
+			child := childproc.Run(t, "holder", "ADDR="+p.addr, "KIND="+k.name, "NAME="+m.name)
+			require.Equal(t, "<nil>", child.Line())
+			waits := theirs.party(k.waiter(), m.name)
+			granted := m.waiting(t, theirs, waits)
+			child.Kill()
+			killed := time.Now()
+			took, due := at(t, granted).Sub(killed), killedLease
+			if k.counter == "permit" {
+				due += skewed
+			}
+			assert.Less(t, took, due+2*time.Second+5*stalls.Take())
+			m.stillHeld(t, waits)
+			m.report(t, "a process of Go with a lease of 1 s is killed", fmt.Sprintf("Java gets it after %s", seconds(took)))
+		})
+	}
+}
