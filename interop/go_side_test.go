@@ -42,7 +42,7 @@ func (s *goSide) oust(ctx context.Context, k kind, name string, holder party) er
 	case k.counter == "permit":
 		return s.rt.PermitSemaphore(name).ReleaseID(ctx, holder.id())
 	case k.plural():
-		for _, member := range k.decisive(name) {
+		for _, member := range k.decisive(name, holder) {
 			if err := s.force(ctx, s.rt.Lock(member)); err != nil {
 				return err
 			}

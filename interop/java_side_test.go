@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ func (s *javaSide) oust(ctx context.Context, k kind, name string, holder party) 
 		_, err := s.ask(ctx, "permit-release", "name="+name, "permit="+holder.id())
 		return err
 	case k.plural():
-		for _, member := range k.decisive(name) {
+		for _, member := range k.decisive(name, holder) {
 			if err := s.force(ctx, "lock", member); err != nil {
 				return err
 			}
@@ -108,6 +109,9 @@ func (p *javaParty) try(ctx context.Context, wait time.Duration) (bool, error) {
 
 func (p *javaParty) give(ctx context.Context) error {
 	_, err := p.ask(ctx, "lock-release")
+	if p.kind.theirs == "red" && errors.Is(err, errDriver) {
+		return nil // a member was not held, where a majority is enough: Redisson's blocking unlock says nothing of it either
+	}
 	return err
 }
 

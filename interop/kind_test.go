@@ -71,12 +71,18 @@ func permits(rt *holdfast.Runtime, name string) lock { return rt.PermitSemaphore
 // memberNames are the locks that a multi lock or red lock of this name consists of.
 func memberNames(name string) []string { return []string{name + ".1", name + ".2", name + ".3"} }
 
-// decisive are those members without which it is held by nobody: all, or a majority.
-func (k kind) decisive(name string) []string {
-	if k.theirs == "red" {
-		return memberNames(name)[:2]
+// decisive are the members to take from a holder so that it holds nothing. Ours gives the rest of a multi lock back when it has lost
+// one, and whoever takes another then may take it from the next.
+func (k kind) decisive(name string, holder party) []string {
+	all := memberNames(name)
+	_, ours := holder.(*goParty)
+	switch {
+	case k.theirs == "red":
+		return all[:2]
+	case ours:
+		return all[:1]
 	}
-	return memberNames(name)
+	return all
 }
 
 // plural tells whether it consists of several locks.
