@@ -1,0 +1,45 @@
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// TestFault_FailoverForgetsAGrant has a replica take over that did not get the last grant: there are two holders. The first one is told
+// at its next renewal, and the second one's token is larger. With AckReplicas the grant would not have been.
+func TestFault_FailoverForgetsAGrant(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartGuarded(t)
+	options := holdfast.Options{Lease: failoverLease}
+	first, second := locktest.NewRuntime(t, g.Client(t), options), locktest.NewRuntime(t, g.Client(t), options)
+	options.AckReplicas, options.AckTimeout = 1, 100*time.Millisecond
+	careful := locktest.NewRuntime(t, g.Client(t), options)
+	name := redistest.Name(t)
+	locktest.Release(t, locktest.Acquire(t, second.FencedLock(name)))
+	locktest.Release(t, locktest.Acquire(t, careful.FencedLock(redistest.Name(t))))
+
+	replica := g.Servers[1].Client(t)
+	require.NoError(t, replica.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()) // nobody there
+	lease := locktest.Acquire(t, first.FencedLock(name))
+	_, err := careful.FencedLock(redistest.Name(t)).Acquire(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrNotReplicated)
+	g.FailOver()
+	over := time.Now()
+	next := locktest.Acquire(t, second.FencedLock(name))
+	t.Logf("the next holder has it %v after the failover; the first one's lease is valid then: %v", time.Since(over), lease.Valid())
+	assert.Greater(t, next.Token(), lease.Token())
+	told := locktest.Closed(t, "Done", lease.Done()).Sub(over)
+	t.Logf("the first one is told after %v", told)
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+	assert.Less(t, told, failoverLease/3+servedWithin)
+	assert.True(t, next.Valid())
+	locktest.Release(t, next)
+	g.Restore()
+}
