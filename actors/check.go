@@ -165,7 +165,7 @@ func (c *check) tryScript(ctx context.Context, call scripts.Call) error {
 	cause := scripts.Explain(c.node.causes.explain(err))
 	switch text := err.Error(); {
 	case strings.Contains(text, "can't run this command"):
-		return fmt.Errorf("running a script that calls %s: %w", commandsAt(call.Script, text), cause)
+		return fmt.Errorf("running a script that calls %s: %w", c.commandsAt(call.Script, text), cause)
 	case strings.Contains(text, "of the keys"):
 		return fmt.Errorf("running a script on %q: %w", call.Keys(), cause)
 	}
@@ -190,7 +190,7 @@ var (
 )
 
 // commandsAt tells which command it was that a script may not call: the server tells the line at most.
-func commandsAt(script *scripts.Script, refusal string) string {
+func (c *check) commandsAt(script *scripts.Script, refusal string) string {
 	text := script.Source
 	if found := scriptLine.FindStringSubmatch(refusal); found != nil {
 		number, _ := strconv.Atoi(found[1])
@@ -200,8 +200,12 @@ func commandsAt(script *scripts.Script, refusal string) string {
 	}
 	var commands []string
 	for _, call := range scriptCommand.FindAllStringSubmatch(text, -1) {
-		if !slices.Contains(commands, call[1]) {
-			commands = append(commands, call[1])
+		command := call[1]
+		if command == "publish" && c.engine.tells.sharded.Load() { // it is an argument
+			command = "spublish"
+		}
+		if !slices.Contains(commands, command) {
+			commands = append(commands, command)
 		}
 	}
 	return strings.Join(commands, " or ")

@@ -241,3 +241,12 @@ func (c *Cluster) Restore() {
 	})
 	c.AwaitOK()
 }
+
+// AwaitListener returns when somebody is subscribed to a sharded channel.
+func (c *Cluster) AwaitListener(channel string) {
+	c.tb.Helper()
+	owner := c.Owner(channel)
+	await(c.tb, "a subscription", func() bool {
+		return owner.look().PubSubShardNumSub(context.Background(), channel).Val()[channel] > 0
+	})
+}
