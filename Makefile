@@ -11,8 +11,8 @@ help: ## list the targets
 quickstart: ## see the lock at work, on Redis inside the process
 	go run ./examples/quickstart
 
-test: ## all tests, without the race detector
-	go test -timeout 10m ./...
+test: ## all tests in full, without the race detector: half an hour
+	go test -timeout 60m ./...
 
 race: ## all tests as ./test.sh runs them: gofmt, vet, race detector
 	./test.sh

@@ -6,6 +6,7 @@
 //	 |    |- <family>:<name>       lock actor, one per name and family: the waiters, the grant, the turns      lock*.go
 //	 |    `- <family>:<name>       count actor of a semaphore or latch: nothing is held, something is counted  count*.go
 //	 |- gateway, renewals          script calls -> pipelines -> results; renewals do not wait behind acquires  gateway.go batch.go
+//	 |    `- node-1 ...            on a cluster: one gateway for each master                                   exchange.go cluster.go
 //	 |- subscriber                 channel -> lock actors that wait                                            subscriber.go link.go
 //	 `- watchdog                   the timer wheel: which leases are due                                       watchdog.go
 //

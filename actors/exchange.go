@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -60,6 +61,10 @@ func (x *exchange) Receive(c actor.Context) {
 }
 
 func (x *exchange) forward(c actor.Context, call *scriptCall) {
+	if x.stopped {
+		c.Send(call.from, &result{call: call, class: scripts.Refused, err: protocol.ErrClosed})
+		return
+	}
 	n := x.cluster.of(call.Key())
 	if n == nil {
 		x.waiting = append(x.waiting, call)
@@ -120,11 +125,7 @@ func (x *exchange) learn(c actor.Context) {
 		ctx, cancel := context.WithTimeout(x.engine.ctx, learnWait)
 		defer cancel()
 		asked := make(chan error, 1)
-		x.engine.checks.Add(1)
-		go func() {
-			defer x.engine.checks.Done()
-			asked <- x.cluster.learn(ctx)
-		}()
+		x.group.Go(func() { asked <- x.cluster.learn(ctx) })
 		select {
 		case err := <-asked:
 			x.engine.root.Send(self, learned{err})
