@@ -27,10 +27,9 @@ type team struct {
 func newTeam(p *locktest.Place, n int, runtimes ...*holdfast.Runtime) *team {
 	m := &team{}
 	for i := range n {
-		q := *p
-		q.Name = p.Name + "-" + strconv.Itoa(i)
+		q := p.Named(p.Name + "-" + strconv.Itoa(i))
 		rt := runtimes[i%len(runtimes)]
-		m.places, m.runtimes, m.locks = append(m.places, &q), append(m.runtimes, rt), append(m.locks, q.Lock(rt))
+		m.places, m.runtimes, m.locks = append(m.places, q), append(m.runtimes, rt), append(m.locks, q.Lock(rt))
 	}
 	return m
 }

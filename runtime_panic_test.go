@@ -26,10 +26,12 @@ type trap struct {
 }
 
 func newTrap(t *testing.T, p *locktest.Place) *trap {
-	trap := &trap{proxy: faultproxy.New(t, p.Addr)}
-	options := holdfast.Options{Logger: locktest.Quiet(), OnEvent: trap.events.Record}
+	trap := &trap{}
+	options := holdfast.Options{Logger: locktest.Quiet(), OnEvent: trap.events.Record, PubSub: p.PubSub}
+	client, proxy := p.ProxiedClient(t)
+	trap.proxy = proxy
 	var err error
-	trap.rt, err = holdfast.NewWithJitter(locktest.NewClient(t, trap.proxy.Addr()), options, func(d time.Duration) time.Duration {
+	trap.rt, err = holdfast.NewWithJitter(client, options, func(d time.Duration) time.Duration {
 		if trap.set.CompareAndSwap(true, false) {
 			panic("of the lock's actor")
 		}

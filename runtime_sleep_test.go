@@ -35,7 +35,12 @@ func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *slee
 	s := &sleeper{clock: sleepyClock{actors.NewSystemClock(), new(atomic.Int64)}, answers: make(chan chan struct{})}
 	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
 	client := p.Client(t)
-	client.AddHook(s)
+	switch c := client.(type) {
+	case *redis.Client:
+		c.AddHook(s)
+	case *redis.ClusterClient:
+		c.OnNewNode(func(node *redis.Client) { node.AddHook(s) })
+	}
 	var err error
 	s.Runtime, err = holdfast.NewWithClock(client, options, s.clock)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"log/slog"
+	"net"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -29,8 +30,14 @@ func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
 
 // ClusterClient is a client of its own for a cluster.
 func ClusterClient(t *testing.T, cluster *redistest.Cluster) *redis.ClusterClient {
+	return clusterClient(t, cluster, nil)
+}
+
+func clusterClient(
+	t *testing.T, cluster *redistest.Cluster, dial func(ctx context.Context, network, addr string) (net.Conn, error),
+) *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: cluster.Addrs(), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		Dialer: dial, Addrs: cluster.Addrs(), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	return client

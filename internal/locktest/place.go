@@ -2,7 +2,9 @@ package locktest
 
 import (
 	"context"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -217,10 +219,15 @@ func OwnPlaceOf(t *testing.T, kind string) *Place {
 
 // Another is the same place with another lock name, for a subtest.
 func (p *Place) Another(t *testing.T) *Place {
+	return p.Named(redistest.Name(t))
+}
+
+// Named is the same place with this lock name, or in a cluster one that begins so and is on the same server.
+func (p *Place) Named(name string) *Place {
 	q := *p
-	q.Name = redistest.Name(t)
-	if q.Cluster != nil {
-		q.Addr = q.Cluster.Owner(q.Name).Addr()
+	q.Name = name
+	for i := 0; q.Cluster != nil && q.Cluster.Owner(q.Name).Addr() != q.Addr; i++ {
+		q.Name = name + "." + strconv.Itoa(i)
 	}
 	return &q
 }
@@ -244,10 +251,25 @@ func (p *Place) Client(t *testing.T) redis.UniversalClient {
 
 // Proxied is a runtime with a proxy between it and the server. The proxy's faults end before the runtime is closed.
 func (p *Place) Proxied(t *testing.T, options holdfast.Options) (*holdfast.Runtime, *faultproxy.Proxy) {
-	proxy := faultproxy.New(t, p.Addr)
-	rt := NewRuntime(t, NewClient(t, proxy.Addr()), options)
+	client, proxy := p.ProxiedClient(t)
+	options.PubSub = p.PubSub
+	rt := NewRuntime(t, client, options)
 	t.Cleanup(proxy.Heal)
 	return rt, proxy
+}
+
+// ProxiedClient is a client with a proxy between it and the server, in a cluster the one of this place.
+func (p *Place) ProxiedClient(t *testing.T) (redis.UniversalClient, *faultproxy.Proxy) {
+	proxy := faultproxy.New(t, p.Addr)
+	if p.Cluster == nil {
+		return NewClient(t, proxy.Addr()), proxy
+	}
+	return clusterClient(t, p.Cluster, func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == p.Addr {
+			addr = proxy.Addr()
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}), proxy
 }
 
 // Fields are the lock's holders in Redis, with their counts; empty: it is free. The mode of a read/write lock is not among them.
