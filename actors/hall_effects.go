@@ -143,10 +143,16 @@ func (h *hall) inherit(done *callDone) {
 // again, because as long as this process lives Redis takes its waiters for alive.
 func (h *hall) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
-		if s.trial.id == next {
+		switch {
+		case s.trial.id == next:
 			h.again = append(h.again, again{&s.lockState, promoted{}})
 			return
+		case s.haunts(next):
+			return // it is being left
 		}
+	}
+	if h.desk.haunts(next) {
+		return
 	}
 	h.desk.haunt(now, next, now, h.policy.Lease)
 	h.again = append(h.again, again{&h.desk, nil})

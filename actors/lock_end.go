@@ -29,6 +29,11 @@ func (s *lockState) haunt(from time.Duration, id string, stale, lease time.Durat
 	})
 }
 
+// haunts reports whether a grant is being released in the background.
+func (s *lockState) haunts(id string) bool {
+	return slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
+}
+
 // hauntLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
 func (s *lockState) hauntLater(now time.Duration, id string, stale, lease time.Duration) {
 	s.haunt(min(now+s.policy.haunting(0), max(now, stale)), id, stale, lease)

@@ -21,7 +21,7 @@ type seatCheck struct {
 
 func (c *seatCheck) check(now time.Duration) error {
 	return errors.Join(
-		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.queue), c.checkProgress(), c.checkTwins(), c.checkClients(),
+		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.queue), c.checkProgress(), c.checkTwins(), c.checkClients(), c.checkGhosts(),
 	)
 }
 
@@ -194,6 +194,18 @@ func (c *seatCheck) checkClients() error {
 		if !c.guarded[name] || client.count != leases+len(client.waiting) {
 			return fmt.Errorf("client %s counts %d: %d leases, %d waits", name, client.count, leases, len(client.waiting))
 		}
+	}
+	return nil
+}
+
+// checkGhosts: what is known of a ghost is in one place; an answer is for the grant, not for one of several that count it.
+func (c *seatCheck) checkGhosts() error {
+	seen := map[string]bool{}
+	for _, g := range c.s.ghosts {
+		if seen[g.id] {
+			return fmt.Errorf("%s haunts twice", g.id)
+		}
+		seen[g.id] = true
 	}
 	return nil
 }
