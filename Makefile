@@ -1,9 +1,10 @@
 # What a developer types. CI runs .ci/run, which needs no make.
 
 REDIS_PORT ?= 6399
+SIM_FIRST ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench golden interop redis check
+.PHONY: help quickstart test race lint bench sim golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +23,10 @@ lint: ## golangci-lint, built on the first use
 
 bench: ## every benchmark, for benchstat
 	cd bench && go test -run '^$$' -bench . -count 10 -timeout 2h ./...
+
+sim: ## 5 000 simulated worlds, and the mutants; SIM_FIRST is the first seed
+	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim$$' -sim.count 5000 -sim.first $(SIM_FIRST)
+	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim_' -sim.first $(SIM_FIRST)
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
 	go test ./actors ./scripts -rewrite

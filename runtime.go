@@ -53,18 +53,10 @@ type Runtime struct {
 // New starts a lock runtime on a client that the caller owns and closes after the runtime: a *redis.Client, also one of
 // redis.NewFailoverClient, or a *redis.ClusterClient. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
-	return newRuntime(client, options, seams{})
+	return newRuntime(client, options, actors.SeamsOf(options.System))
 }
 
-// seams are what tests replace.
-type seams struct {
-	id     string
-	first  uint64
-	clock  actors.Clock
-	jitter func(time.Duration) time.Duration
-}
-
-func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtime, error) {
+func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (*Runtime, error) {
 	o, err := options.complete()
 	if err != nil {
 		return nil, err
@@ -72,25 +64,25 @@ func newRuntime(client redis.UniversalClient, options Options, s seams) (*Runtim
 	if err := checkClient(client, o); err != nil {
 		return nil, err
 	}
-	if s.id == "" {
-		s.id = newUUID()
+	if s.ID == "" {
+		s.ID = newUUID()
 	}
-	if s.first == 0 {
-		s.first = uint64(mathrand.Int64N(1 << 52))
+	if s.First == 0 {
+		s.First = uint64(mathrand.Int64N(1 << 52))
 	}
-	if s.jitter == nil {
-		s.jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
+	if s.Jitter == nil {
+		s.Jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
 	}
 	engine, err := actors.Start(actors.Config{
-		Client: client, ID: s.id, System: o.System, PubSub: actors.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
+		Client: client, ID: s.ID, System: o.System, PubSub: actors.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
 		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
 			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout},
-		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.first, Clock: s.clock, Jitter: s.jitter,
+		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)
 	}
-	return &Runtime{id: s.id, engine: engine}, nil
+	return &Runtime{id: s.ID, engine: engine}, nil
 }
 
 func checkClient(client redis.UniversalClient, o Options) error {

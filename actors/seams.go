@@ -1,0 +1,32 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/extensions"
+)
+
+// Seams are where a simulation puts its own chance and its own time into the runtimes that live in an actor system. Zero fields
+// change nothing.
+type Seams struct {
+	ID     string
+	First  uint64 // the number that grants, owners and leases count from
+	Clock  Clock
+	Jitter func(time.Duration) time.Duration
+}
+
+var seamsID = extensions.NextExtensionID()
+
+// ExtensionID makes it an extension of an actor system.
+func (*Seams) ExtensionID() extensions.ExtensionID { return seamsID }
+
+// SeamsOf are those that were registered with an actor system; none: the zero value.
+func SeamsOf(system *actor.ActorSystem) Seams {
+	if system != nil {
+		if s, ok := system.Extensions.Get(seamsID).(*Seams); ok {
+			return *s
+		}
+	}
+	return Seams{}
+}

@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// history is what happened. Who did several things at one instant is known to have done them in this order; of two who did something at
+// the same instant nobody knows who was first, so they are put in order by name.
+type history struct {
+	start time.Time
+
+	mu     sync.Mutex
+	events []happening
+}
+
+type happening struct {
+	at        time.Duration
+	who, what string
+}
+
+func (h *history) add(who, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, happening{time.Since(h.start), who, what})
+}
+
+func (h *history) sorted() []happening {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := slices.Clone(h.events)
+	slices.SortStableFunc(events, func(a, b happening) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.who, b.who)) })
+	return events
+}
+
+func (h *history) String() string {
+	var b strings.Builder
+	for _, e := range h.sorted() {
+		fmt.Fprintf(&b, "%14v  %-10s %s\n", e.at, e.who, e.what)
+	}
+	return b.String()
+}
+
+func (h *history) hash() uint64 {
+	sum := fnv.New64a()
+	for _, e := range h.sorted() {
+		_, _ = fmt.Fprintln(sum, int64(e.at), e.who, e.what)
+	}
+	return sum.Sum64()
+}
+
+func (h *history) count(who string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.who == who {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"bufio"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// fault is one thing that the nemesis does. Each ends by itself, or is for good.
+type fault struct {
+	name string
+	do   func(w *world, r *rand.Rand, p *process)
+}
+
+var faults = []fault{
+	{"cut", func(w *world, r *rand.Rand, p *process) {
+		away := between(r, 0, 2*w.plan.lease) * time.Duration(r.IntN(2))
+		how := either(r)
+		w.say("cut %s for %v", p.name, away)
+		p.set(func() { p.away = time.Now().Add(away) })
+		p.cutAll(how)
+	}},
+	{"lose reply", func(w *world, r *rand.Rand, p *process) {
+		w.say("lose the next reply to %s", p.name)
+		p.set(func() { p.swallow = true })
+	}},
+	{"delay", func(w *world, r *rand.Rand, p *process) {
+		direction, d := r.IntN(2), between(r, time.Millisecond, 2*w.plan.lease)
+		w.say("delay %s, direction %d, by %v", p.name, direction, d)
+		p.set(func() { p.held[direction] = time.Now().Add(d) })
+	}},
+	{"pause", func(w *world, r *rand.Rand, p *process) {
+		d := between(r, time.Millisecond, 2*w.plan.lease)
+		w.say("pause %s for %v", p.name, d)
+		p.set(func() { p.paused = time.Now().Add(d) })
+	}},
+	{"kill", func(w *world, r *rand.Rand, p *process) {
+		if how := either(r); r.IntN(3) == 0 && w.spare() {
+			w.say("kill %s", p.name)
+			p.kill(how)
+		}
+	}},
+	{"close", func(w *world, r *rand.Rand, p *process) {
+		if r.IntN(3) == 0 && w.spare() {
+			w.say("close %s", p.name)
+			w.close(p)
+		}
+	}},
+	{"flush scripts", func(w *world, _ *rand.Rand, _ *process) {
+		w.say("flush scripts")
+		w.flushScripts()
+	}},
+	{"flush data", func(w *world, r *rand.Rand, _ *process) {
+		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock: not together with setting it back
+			w.say("flush data")
+			over := w.oracle.loses("everything", nil)
+			w.server.FlushAll()
+			over(0)
+		}
+	}},
+	{"clock step", func(w *world, r *rand.Rand, _ *process) {
+		if r.IntN(2) == 0 {
+			return
+		}
+		d := between(r, time.Millisecond, 3*w.plan.lease)
+		if back := w.plan.seed%2 == 1 && r.IntN(2) == 0; back {
+			d = -d
+		}
+		w.say("step the server's clock by %v", d)
+		w.step(d)
+	}},
+	{"error", func(w *world, r *rand.Rand, _ *process) {
+		text, d := errorTexts[r.IntN(len(errorTexts))], between(r, time.Millisecond, w.plan.lease)
+		w.say("the server says %q for %v", text, d)
+		w.refuse(text, d)
+	}},
+}
+
+// errorTexts are what a server may say instead of doing something.
+var errorTexts = []string{
+	"LOADING Redis is loading the dataset in memory",
+	"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+	"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+	"READONLY You can't write against a read only replica. script: 0, on @user_script:9.",
+	"OOM command not allowed when used memory > 'maxmemory'. script: 0, on @user_script:9.",
+	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+}
+
+// refused tells which commands an error is the answer to.
+func refused(text, command string) bool {
+	switch command {
+	case "EVALSHA", "EVAL":
+		return true
+	case "PING", "SCRIPT":
+		return !strings.HasPrefix(text, "READONLY") && !strings.HasPrefix(text, "OOM")
+	}
+	return false
+}
+
+func either(r *rand.Rand) func(*wire) {
+	if r.IntN(2) == 0 {
+		return (*wire).cut
+	}
+	return (*wire).sever
+}
+
+// nemesis does its work until the users have done theirs.
+func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
+	for len(w.plan.faults) > 0 {
+		pause := time.NewTimer(between(r, w.plan.every/2, w.plan.every*3/2))
+		select {
+		case <-done:
+			pause.Stop()
+			return
+		case <-pause.C:
+			w.remnants()
+			if p := w.processes[r.IntN(len(w.processes))]; !p.over() {
+				w.plan.faults[r.IntN(len(w.plan.faults))].do(w, r, p)
+			}
+		}
+	}
+}
+
+// heal ends every fault that can be ended.
+func (w *world) heal() {
+	w.refuse("", 0)
+	for _, p := range w.processes {
+		p.set(func() { p.away, p.held, p.swallow = time.Time{}, [2]time.Time{}, false })
+	}
+}
+
+// hook sees every command before it is executed, those of scripts, too.
+func (w *world) hook(c *server.Peer, command string, args ...string) bool {
+	w.mu.Lock()
+	text := w.text
+	if !time.Now().Before(w.textEnd) {
+		text = ""
+	}
+	w.mu.Unlock()
+	if text != "" && refused(text, command) {
+		c.WriteError(text)
+		return true
+	}
+	if w.mutant.scripts != nil {
+		w.mutate(command, args)
+	}
+	return false
+}
+
+func (w *world) flushScripts() {
+	nobody := server.NewPeer(bufio.NewWriter(io.Discard))
+	w.server.Server().Dispatch(nobody, []string{"SCRIPT", "FLUSH"})
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// place is one name, and what can be taken there.
+type place struct {
+	w    *world
+	name string
+	kind kind
+
+	// owned by the oracle
+	tokens   []tokenGiven
+	register int64 // the largest token that a resource has seen
+	taken    int   // of a semaphore, by users who know it
+	vague    int   // permits or counts of which nobody knows
+	counted  int   // count-downs that have begun
+}
+
+type tokenGiven struct {
+	token int64
+	owner holdfast.Owner
+	at    time.Time
+}
+
+const permitCount = 2
+
+// taker is what all that gives leases has in common.
+type taker interface {
+	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
+	TryAcquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
+}
+
+// of is a process's handle of the place; reads is for read/write locks.
+func (p *place) of(rt *holdfast.Runtime, reads bool) taker {
+	if p.kind == permits {
+		return rt.PermitSemaphore(p.name)
+	}
+	return p.lock(rt, reads)
+}
+
+func (p *place) lock(rt *holdfast.Runtime, reads bool) *holdfast.Lock {
+	switch p.kind {
+	case fairLock:
+		return rt.FairLock(p.name)
+	case fencedLock:
+		return rt.FencedLock(p.name)
+	case spinLock:
+		return rt.SpinLock(p.name)
+	case readWrite:
+		if reads {
+			return rt.RWLock(p.name).Read()
+		}
+		return rt.RWLock(p.name).Write()
+	}
+	return rt.Lock(p.name)
+}
+
+// leased reports whether what is taken is a lease.
+func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
+
+// known reports whether the server has a grant or a permit.
+func (p *place) known(id string) bool {
+	p.w.setServerClock()
+	if p.kind != permits {
+		return p.w.server.HGet(p.name, id) != ""
+	}
+	member, err := hex.DecodeString(id)
+	if err != nil {
+		return false
+	}
+	score, err := p.w.server.ZScore("{"+p.name+"}:timeout", string(member))
+	return err == nil && int64(score) > p.w.serverNow().UnixMilli()
+}
+
+// holderOf is a grant of a runtime that the server has.
+func (p *place) holderOf(runtime string) string {
+	fields, _ := p.w.server.HKeys(p.name) // an error: there are none
+	for _, id := range fields {
+		if strings.HasPrefix(id, runtime+":") {
+			return id
+		}
+	}
+	return ""
+}
+
+// prepare sets what has to be set before anybody can take anything; it may have been set before.
+func (p *place) prepare(ctx context.Context, rt *holdfast.Runtime) (err error) {
+	switch p.kind {
+	case permits:
+		_, err = rt.PermitSemaphore(p.name).TrySetPermits(ctx, permitCount)
+	case semaphore:
+		_, err = rt.Semaphore(p.name).TrySetPermits(ctx, permitCount)
+	case latch:
+		_, err = rt.CountDownLatch(p.name).TrySetCount(ctx, p.w.plan.processes*p.w.plan.users)
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// plan is what a seed says about a world before it begins.
+type plan struct {
+	seed      uint64
+	lease     time.Duration // of the watchdog
+	handoff   holdfast.Handoff
+	processes int
+	users     int // in each process
+	steps     int // of each user
+	places    []kind
+	faults    []fault
+	every     time.Duration // a fault, on average
+}
+
+// kind is what can be taken.
+type kind string
+
+const (
+	plainLock  kind = "lock"
+	fairLock   kind = "fair"
+	fencedLock kind = "fenced"
+	spinLock   kind = "spin"
+	readWrite  kind = "rw"
+	permits    kind = "permits"
+	semaphore  kind = "semaphore"
+	latch      kind = "latch"
+)
+
+var kinds = []kind{plainLock, fairLock, fencedLock, spinLock, readWrite, permits, semaphore, latch}
+
+// newPlan draws a plan. Seeds that follow each other go through the kinds.
+func newPlan(seed uint64, r *rand.Rand) plan {
+	p := plan{
+		seed:      seed,
+		lease:     []time.Duration{400 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)],
+		processes: 2 + r.IntN(3),
+		users:     1 + r.IntN(3),
+		steps:     3 + r.IntN(5),
+		places:    []kind{kinds[seed%uint64(len(kinds))]},
+	}
+	if r.IntN(4) == 0 {
+		p.places = append(p.places, kinds[r.IntN(len(kinds))])
+	}
+	switch r.IntN(4) {
+	case 0:
+		p.handoff = holdfast.Handoff{Max: 1}
+	case 1:
+		p.handoff = holdfast.Handoff{Max: 1 + r.IntN(5), For: p.lease / 4}
+	}
+	if r.IntN(6) > 0 { // else nothing goes wrong
+		p.every = between(r, p.lease/8, 2*p.lease)
+		for _, f := range faults {
+			if r.IntN(2) == 0 {
+				p.faults = append(p.faults, f)
+			}
+		}
+	}
+	return p
+}
+
+func (p plan) String() string {
+	names := []string{}
+	for _, f := range p.faults {
+		names = append(names, f.name)
+	}
+	return fmt.Sprintf("seed %d: %v, %d processes x %d users x %d steps, lease %v, hand-off %+v, every %v one of %v",
+		p.seed, p.places, p.processes, p.users, p.steps, p.lease, p.handoff, p.every, names)
+}

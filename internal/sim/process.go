@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors"
+)
+
+// process is a runtime with a client of its own and users, as a process of its own would have it.
+type process struct {
+	world  *world
+	name   string
+	dice   dice
+	client *redis.Client
+	system *actor.ActorSystem
+	rt     *holdfast.Runtime
+	ctx    context.Context // of its users; ends with the process
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	wires   map[*wire]int // with the number of each
+	dialled int
+	away    time.Time                  // no connection can be made until then
+	held    [directionIn + 1]time.Time // messages do not arrive until then
+	paused  time.Time                  // nothing of the process runs until then
+	swallow bool                       // the next reply is lost, and its connection
+	dead    bool
+	closed  bool
+	gone    bool            // closing has come to a good end
+	drawn   time.Time       // when draw was last asked
+	ties    map[dice]uint64 // what was asked at that instant, and how often
+}
+
+func newProcess(w *world, name string, number uint64) (*process, error) {
+	p := &process{world: w, name: name, dice: w.dice.of('p', number), wires: map[*wire]int{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.client = redis.NewClient(&redis.Options{
+		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return p.dial() },
+		DialerRetries:            1,  // it pauses in between with a mutex locked, which stops the bubble's time
+		MaxRetries:               -1, // so it does between handshakes; the runtime's own commands are never repeated by go-redis
+		PoolSize:                 20,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	quiet := slog.New(slog.DiscardHandler)
+	p.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
+		actor.WithDeadLetterThrottleInterval(time.Millisecond))
+	clock := &processClock{p: p, start: time.Now()}
+	chance := p.dice.of('j').stream()
+	var mu sync.Mutex
+	p.system.Extensions.Register(&actors.Seams{
+		ID: uuid(p.dice), First: 1 << 40, Clock: clock,
+		Jitter: func(d time.Duration) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(chance.Int64N(int64(max(d, 1))))
+		},
+	})
+	var err error
+	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})
+	return p, err
+}
+
+// end closes everything of the process. Nothing may be asked of it any more.
+func (p *process) end(ctx context.Context) error {
+	p.cancel()
+	err := p.rt.Close(ctx)
+	_ = p.client.Close()
+	return err
+}
+
+// uuid is one that nobody else in a world has.
+func uuid(d dice) string {
+	const digits = "0123456789abcdef"
+	b := []byte("00000000-0000-4000-8000-000000000000")
+	for i := range b {
+		if b[i] == '0' {
+			b[i] = digits[mix(uint64(d.of('u', uint64(i))))&15]
+		}
+	}
+	return string(b)
+}
+
+var errAway = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
+func (p *process) dial() (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead || time.Now().Before(p.away) {
+		return nil, errAway
+	}
+	pipe, err := p.world.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	w := newWire(p, pipe)
+	p.dialled++
+	p.wires[w] = p.dialled
+	return w, nil
+}
+
+func (p *process) forget(w *wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.wires, w)
+}
+
+// trip is how long a message that is sent now takes. No two take the same.
+func (p *process) trip(direction uint64, message []byte) time.Duration {
+	return tripMin + p.draw('t', direction, shape(message)).below(tripSpan)
+}
+
+// shape is a sum of what a message is about. Numbers and ids are left out: they are drawn by chance, or in either order by two requests
+// at one instant.
+func shape(message []byte) uint64 {
+	sum := fnv.New64a()
+	for _, c := range message {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			_, _ = sum.Write([]byte{c})
+		}
+	}
+	return sum.Sum64()
+}
+
+// draw are dice for what happens now. What happens twice at one instant is told apart by a counter, and only that.
+func (p *process) draw(parts ...uint64) dice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); !now.Equal(p.drawn) {
+		p.drawn = now
+		p.ties = map[dice]uint64{}
+	}
+	d := p.dice.of(parts...).of(uint64(p.drawn.UnixNano()))
+	p.ties[d]++
+	return d.of(p.ties[d])
+}
+
+func (p *process) heldUntil(direction uint64) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused.After(p.held[direction]) {
+		return p.paused
+	}
+	return p.held[direction]
+}
+
+func (p *process) swallows() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.swallow
+	p.swallow = false
+	return now
+}
+
+// cutAll breaks the connections, in the order in which they were made.
+func (p *process) cutAll(how func(*wire)) {
+	p.mu.Lock()
+	broken := make([]*wire, p.dialled+1)
+	for w, n := range p.wires {
+		broken[n] = w
+	}
+	p.mu.Unlock()
+	for _, w := range broken {
+		if w != nil {
+			how(w)
+		}
+	}
+}
+
+func (p *process) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// kill ends the process without a word.
+func (p *process) kill(how func(*wire)) {
+	p.set(func() { p.dead = true })
+	p.cutAll(how)
+	p.cancel()
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+func (p *process) isGone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
+}
+
+// over reports that its users have nothing to do any more.
+func (p *process) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead || p.closed
+}
+
+// awake waits while the process is paused.
+func (p *process) awake() {
+	p.mu.Lock()
+	left := time.Until(p.paused)
+	p.mu.Unlock()
+	if left > 0 {
+		time.Sleep(left + p.draw('w').below(50*time.Microsecond))
+	}
+}
+
+// sleep is a pause of a user.
+func (p *process) sleep(d time.Duration) {
+	time.Sleep(d)
+	p.awake()
+}
+
+// processClock is the time of a process: it goes on while the process is paused, but no timer fires. No two timers fire at once.
+type processClock struct {
+	p     *process
+	start time.Time
+}
+
+func (c *processClock) Now() time.Duration {
+	passed := time.Since(c.start)
+	if change := c.p.world.mutant.clock; change != nil {
+		return change(passed)
+	}
+	return passed
+}
+
+func (c *processClock) AfterFunc(d time.Duration, f func()) actors.Timer {
+	return &processTimer{c.p, time.AfterFunc(c.p.late(d), func() {
+		c.p.awake()
+		f()
+	})}
+}
+
+func (p *process) late(d time.Duration) time.Duration {
+	return max(d, 0) + p.draw('a', uint64(d)).below(time.Microsecond)
+}
+
+type processTimer struct {
+	p *process
+	t *time.Timer
+}
+
+func (t *processTimer) Stop() bool                 { return t.t.Stop() }
+func (t *processTimer) Reset(d time.Duration) bool { return t.t.Reset(t.p.late(d)) }

@@ -1,0 +1,288 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// user is a goroutine of a process that takes things and gives them back. Whatever it does next, it does after a pause of its own.
+type user struct {
+	w       *world
+	p       *process
+	name    string
+	r       *rand.Rand
+	counted map[*place]bool
+}
+
+func (u *user) run() {
+	for range u.w.plan.steps {
+		u.p.sleep(between(u.r, 100*time.Microsecond, u.w.plan.lease/4))
+		if u.p.over() {
+			return
+		}
+		p := u.w.places[u.r.IntN(len(u.w.places))]
+		switch p.kind {
+		case semaphore:
+			u.useSemaphore(p)
+		case latch:
+			u.useLatch(p)
+		default:
+			u.useLease(p)
+		}
+	}
+}
+
+func (u *user) say(format string, args ...any) { u.w.history.add(u.name, format, args...) }
+
+// told notes what came of something. What came of it in a process that is dead nobody knows.
+func (u *user) told(what string, p *place, err error) {
+	if u.p.isDead() {
+		return
+	}
+	u.say("%s %s: %s", what, p.name, class(err))
+	if errors.Is(err, holdfast.ErrInvalid) || errors.Is(err, holdfast.ErrForeignKey) || errors.Is(err, holdfast.ErrUpgrade) {
+		u.w.oracle.wrong("%s %s: %v", what, p.name, err)
+	}
+}
+
+// class is what an error is about, without what may be different in another run.
+func class(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, holdfast.ErrClosed):
+		return "closed"
+	case errors.Is(err, holdfast.ErrLeaseLost):
+		return "lost"
+	case errors.Is(err, holdfast.ErrNotHeld):
+		return "not held"
+	case errors.Is(err, holdfast.ErrNotAcquired) && errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.Is(err, holdfast.ErrNotAcquired) && errors.Is(err, context.DeadlineExceeded):
+		return "too late"
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		return "busy"
+	}
+	return "failed"
+}
+
+// waiting is how long to wait for something: a context that ends by its deadline or is cancelled.
+func (u *user) waiting() (context.Context, context.CancelFunc) {
+	d := between(u.r, time.Millisecond, 4*u.w.plan.lease)
+	if u.r.IntN(3) > 0 {
+		return context.WithTimeout(u.p.ctx, d)
+	}
+	if u.r.IntN(3) == 0 {
+		d = between(u.r, 0, 6*tripSpan) // about when the grant comes
+	}
+	ctx, cancel := context.WithCancel(u.p.ctx)
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+// useLease takes a lock or a permit, keeps it for a while, and gives it back.
+func (u *user) useLease(p *place) {
+	h := &hold{p: u.p, who: u.name, place: p, called: time.Now()}
+	h.reads = p.kind == readWrite && u.r.IntN(2) == 0
+	var options []holdfast.AcquireOption
+	if u.r.IntN(3) == 0 {
+		h.fixed = true
+		options = append(options, holdfast.WithLease(between(u.r, 50*time.Millisecond, 2*u.w.plan.lease)))
+	}
+	if p.kind != permits && u.r.IntN(3) == 0 {
+		h.owner = u.p.rt.NewOwner()
+		options = append(options, holdfast.WithOwner(h.owner))
+	}
+	err := u.take(h, options)
+	if err != nil || u.p.isDead() {
+		return
+	}
+	u.w.oracle.granted(h)
+	u.keep(h, options)
+	if !u.p.isDead() {
+		u.giveBack(h)
+	}
+}
+
+// take asks for a lease in one of the ways there are.
+func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
+	what := fmt.Sprintf("take reads=%v fixed=%v", h.reads, h.fixed)
+	ctx, cancel := u.waiting()
+	defer cancel()
+	handle := h.place.of(u.p.rt, h.reads)
+	switch way := u.r.IntN(4); {
+	case way == 0:
+		h.lease, err = handle.TryAcquire(u.p.ctx, options...)
+		what += " try"
+	case way == 1 && h.place.kind != permits:
+		h.lease, err = u.async(ctx, h.place.lock(u.p.rt, h.reads), options)
+		what += " async"
+	default:
+		h.lease, err = handle.Acquire(ctx, options...)
+	}
+	if err == nil {
+		what += fmt.Sprintf(" token=%d", h.lease.Token())
+	}
+	u.told(what, h.place, err)
+	return err
+}
+
+// async waits without a goroutine, and perhaps gives up in between.
+func (u *user) async(ctx context.Context, lock *holdfast.Lock, options []holdfast.AcquireOption) (*holdfast.Lease, error) {
+	pending := lock.AcquireAsync(ctx, options...)
+	if u.r.IntN(3) == 0 {
+		u.p.sleep(between(u.r, 0, u.w.plan.lease))
+		pending.Cancel()
+	}
+	return pending.Lease()
+}
+
+// keep holds a lease for a while, and looks at it now and then.
+func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
+	for range u.r.IntN(5) {
+		u.p.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease*2/3))
+		if u.p.isDead() || !u.w.oracle.look(h) {
+			return
+		}
+		switch u.r.IntN(12) {
+		case 0:
+			if h.fixed {
+				err := h.lease.Extend(u.p.ctx, between(u.r, 50*time.Millisecond, 2*u.w.plan.lease))
+				u.told("extend", h.place, err)
+			}
+		case 1:
+			if h.owner != (holdfast.Owner{}) {
+				u.reenter(h, options)
+			}
+		case 2:
+			if h.place.kind != permits {
+				u.force(h)
+			}
+		}
+	}
+	if u.r.IntN(8) == 0 && h.fixed { // forgets to give it back in time
+		select {
+		case <-h.lease.Done():
+			u.say("%s ended: %s", h.place.name, class(h.lease.Err()))
+		case <-u.p.ctx.Done():
+		}
+		u.p.sleep(between(u.r, time.Microsecond, time.Millisecond))
+	}
+}
+
+// reenter takes the same again and gives it back at once.
+func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
+	again := *h
+	again.called = time.Now()
+	ctx, cancel := u.waiting()
+	defer cancel()
+	lease, err := h.place.of(u.p.rt, h.reads).Acquire(ctx, options...)
+	u.told("re-enter", h.place, err)
+	if err != nil || u.p.isDead() {
+		return
+	}
+	again.lease = lease
+	u.w.oracle.granted(&again)
+	u.p.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease/3))
+	if !u.p.isDead() {
+		u.w.oracle.look(&again)
+		u.giveBack(&again)
+	}
+}
+
+// force frees the lock whoever holds it.
+func (u *user) force(h *hold) {
+	const most = 2 * time.Second // it may still be on its way for so long
+	over := u.w.oracle.loses("the holder of "+h.place.name, h.place)
+	ctx, cancel := context.WithTimeout(u.p.ctx, between(u.r, time.Millisecond, u.w.plan.lease))
+	defer cancel()
+	held, err := h.place.lock(u.p.rt, h.reads).ForceRelease(ctx)
+	u.told(fmt.Sprintf("force held=%v", held), h.place, err)
+	if err != nil {
+		over(most + 3*u.w.plan.lease)
+		return
+	}
+	over(0)
+}
+
+func (u *user) giveBack(h *hold) {
+	u.w.oracle.look(h)
+	ctx, cancel := context.WithCancel(u.p.ctx)
+	defer cancel()
+	if u.r.IntN(6) == 0 {
+		cancel()
+	}
+	u.say("give back %s", h.place.name)
+	err := h.lease.Release(ctx)
+	if h.lease.Valid() {
+		u.w.oracle.wrong("A3: %s's lease of %s is valid after its release", u.name, h.place.name)
+	}
+	u.w.oracle.gaveBack(h)
+	u.told("given back", h.place, err)
+	if u.r.IntN(8) == 0 && !u.p.isDead() {
+		u.p.sleep(between(u.r, time.Microsecond, time.Millisecond))
+		again := h.lease.Release(u.p.ctx)
+		if again == nil && !u.p.over() {
+			u.w.oracle.wrong("%s could give %s back twice", u.name, h.place.name)
+		}
+	}
+}
+
+// useSemaphore takes one of the permits that nobody owns, and gives it back.
+func (u *user) useSemaphore(p *place) {
+	s := u.p.rt.Semaphore(p.name)
+	ctx, cancel := u.waiting()
+	defer cancel()
+	var err error
+	if u.r.IntN(3) == 0 {
+		err = s.TryAcquire(ctx, 1)
+	} else {
+		err = s.Acquire(ctx, 1)
+	}
+	u.told("take", p, err)
+	if u.p.isDead() || err != nil {
+		if c := class(err); u.p.over() || c == "failed" {
+			u.w.oracle.vague(p)
+		}
+		return
+	}
+	u.w.oracle.took(p)
+	u.p.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease))
+	if u.p.over() {
+		u.w.oracle.vague(p)
+		return
+	}
+	u.w.oracle.gave(p)
+	err = s.Release(u.p.ctx, 1)
+	if err != nil || u.p.isDead() {
+		u.w.oracle.vague(p)
+	}
+	u.told("give", p, err)
+}
+
+// useLatch counts down once, and waits for the others afterwards.
+func (u *user) useLatch(p *place) {
+	l := u.p.rt.CountDownLatch(p.name)
+	if !u.counted[p] && u.r.IntN(2) == 0 {
+		u.counted[p] = true
+		u.w.oracle.counts(p)
+		err := l.CountDown(u.p.ctx)
+		u.told("count down", p, err)
+		if err != nil || u.p.isDead() {
+			u.w.oracle.vague(p)
+		}
+		return
+	}
+	ctx, cancel := u.waiting()
+	defer cancel()
+	err := l.Wait(ctx)
+	if err == nil && !u.p.isDead() {
+		u.w.oracle.waited(p, u.name)
+	}
+	u.told("wait", p, err)
+}

@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// world is one run of a plan, in a bubble.
+type world struct {
+	plan      plan
+	dice      dice
+	mutant    Mutant
+	server    *miniredis.Miniredis
+	history   *history
+	oracle    *oracle
+	processes []*process
+	places    []*place
+	closings  sync.WaitGroup
+	longest   time.Duration // wait for something free after everything was healed
+
+	mu      sync.Mutex
+	offset  time.Duration // of the server's clock
+	stepped bool
+	text    string // of the error that the server answers with
+	textEnd time.Time
+	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
+}
+
+// Report is what came of a run.
+type Report struct {
+	Plan       string
+	Hash       uint64 // of the history
+	History    string
+	Violations []string
+	Grants     int
+	Overlaps   int           // that had to be expected, after the server had forgotten something
+	Longest    time.Duration // wait after everything was healed
+	Faults     int
+}
+
+// Run runs the world of a seed. It has to be called in a bubble of testing/synctest.
+func Run(seed uint64, mutant Mutant) Report {
+	w := newWorld(seed, mutant)
+	w.run()
+	return Report{
+		Plan: w.plan.String(), Hash: w.history.hash(), History: w.history.String(), Violations: w.oracle.violations,
+		Grants: w.oracle.grants, Overlaps: w.oracle.overlaps, Longest: w.longest, Faults: w.history.count("nemesis"),
+	}
+}
+
+func newWorld(seed uint64, mutant Mutant) *world {
+	d := dice(mix(seed))
+	w := &world{dice: d, plan: newPlan(seed, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
+		history: &history{start: time.Now()}, sources: map[string]string{}}
+	w.oracle = newOracle(w)
+	w.server.ClockTTL(true)
+	w.server.Seed(int(seed))
+	for i, k := range w.plan.places {
+		w.places = append(w.places, &place{w: w, name: fmt.Sprintf("%s%d", k, i), kind: k})
+	}
+	return w
+}
+
+func (w *world) say(format string, args ...any) { w.history.add("nemesis", format, args...) }
+
+func (w *world) run() {
+	ctx := context.Background()
+	if !w.begin(ctx) {
+		return
+	}
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		w.nemesis(w.dice.of('n').stream(), done)
+	}()
+	w.use()
+	close(done)
+	<-gone
+	w.heal()
+	w.settle(ctx)
+	w.end(ctx)
+}
+
+// begin makes the processes, each at a time of its own.
+func (w *world) begin(ctx context.Context) bool {
+	if pipe, err := w.server.Dial(); err == nil { // it has a server from now on
+		_ = pipe.Close()
+	}
+	w.server.Server().SetPreHook(w.hook)
+	r := w.dice.of('b').stream()
+	for i := range w.plan.processes {
+		time.Sleep(between(r, time.Microsecond, 3*time.Millisecond))
+		p, err := newProcess(w, fmt.Sprintf("p%d", i), uint64(i))
+		if err != nil {
+			w.oracle.wrong("no runtime: %v", err)
+			return false
+		}
+		w.processes = append(w.processes, p)
+	}
+	for _, p := range w.places {
+		if err := p.prepare(ctx, w.processes[0].rt); err != nil {
+			w.oracle.wrong("preparing %s: %v", p.name, err)
+			return false
+		}
+	}
+	return true
+}
+
+// use lets all users do their work.
+func (w *world) use() {
+	var users sync.WaitGroup
+	for i, p := range w.processes {
+		for n := range w.plan.users {
+			u := &user{w: w, p: p, name: fmt.Sprintf("%s.%d", p.name, n), r: w.dice.of('u', uint64(i), uint64(n)).stream(), counted: map[*place]bool{}}
+			users.Go(u.run)
+		}
+	}
+	users.Wait()
+	w.closings.Wait()
+}
+
+// patience is how long anybody waits for what is free, or will be soon.
+const patience = time.Minute
+
+// settle waits until nothing is held any more, and lets everybody take everything once: whatever has happened, nobody is shut out (A6).
+func (w *world) settle(ctx context.Context) {
+	time.Sleep(40 * time.Second) // permits of the dead, and repeats of what the runtimes could not do before
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i, p := range w.processes {
+		if p.over() {
+			continue
+		}
+		r := w.dice.of('s', uint64(i)).stream()
+		all.Go(func() {
+			for _, place := range w.places {
+				time.Sleep(between(r, time.Microsecond, time.Millisecond))
+				if place.leased() {
+					waited := w.takeOnce(ctx, p, place, between(r, time.Microsecond, time.Millisecond))
+					mu.Lock()
+					w.longest = max(w.longest, waited)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, p := range w.places {
+		w.tally(ctx, p)
+	}
+}
+
+func (w *world) takeOnce(ctx context.Context, p *process, at *place, keep time.Duration) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := at.prepare(ctx, p.rt); err != nil {
+		w.oracle.wrong("preparing %s for %s: %v", at.name, p.name, err)
+	}
+	began := time.Now()
+	lease, err := at.of(p.rt, false).Acquire(ctx)
+	if err != nil {
+		w.oracle.wrong("A6: %s does not get %s: %v", p.name, at.name, err)
+		return time.Since(began)
+	}
+	waited := time.Since(began)
+	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began}
+	w.oracle.granted(h)
+	time.Sleep(keep)
+	w.oracle.look(h)
+	err = lease.Release(ctx)
+	w.oracle.gaveBack(h)
+	w.history.add(p.name, "once more %s: %s", at.name, class(err))
+	if err != nil {
+		w.oracle.wrong("%s cannot give %s back: %v", p.name, at.name, err)
+	}
+	return waited
+}
+
+// tally checks what is left of a semaphore or a latch: every operation has counted once.
+func (w *world) tally(ctx context.Context, at *place) {
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return !p.over() })
+	if i < 0 || w.oracle.forgot(at) {
+		return
+	}
+	rt, all := w.processes[i].rt, w.plan.processes*w.plan.users
+	var left, least, most int
+	var err error
+	switch at.kind {
+	case semaphore:
+		left, err = rt.Semaphore(at.name).Available(ctx)
+		least, most = permitCount-at.vague, permitCount
+	case permits:
+		left, err = rt.PermitSemaphore(at.name).Available(ctx)
+		least, most = permitCount, permitCount
+	case latch:
+		left, err = rt.CountDownLatch(at.name).Count(ctx)
+		least, most = all-at.counted, all-at.counted+at.vague
+	default:
+		return
+	}
+	if err != nil || left < least || left > most {
+		w.oracle.wrong("A5: %d are left of %s, not %d to %d: %v", left, at.name, least, most, err)
+	}
+}
+
+// end closes everything: then nothing is left but what is meant to stay (A5). The bubble itself looks for goroutines.
+func (w *world) end(ctx context.Context) {
+	for _, p := range w.processes {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		if err := p.end(ctx); err != nil && !p.isDead() {
+			w.oracle.wrong("A5: closing %s: %v", p.name, err)
+		}
+		cancel()
+	}
+	time.Sleep(time.Minute) // also the results of requests that were answered, for their repeats
+	w.setServerClock()
+	for _, key := range w.server.Keys() {
+		if !w.stays(key) {
+			w.oracle.wrong("A5: %q is left, for %v", key, w.server.TTL(key))
+		}
+	}
+	if channels := w.server.PubSubChannels("*"); len(channels) > 0 {
+		w.oracle.wrong("A5: somebody still listens on %q", channels)
+	}
+	for _, p := range w.processes {
+		p.system.Shutdown()
+	}
+	w.server.Close()
+	time.Sleep(time.Minute) // timers of go-redis and protoactor
+}
+
+// stays reports whether a key is meant to stay.
+func (w *world) stays(key string) bool {
+	return strings.HasPrefix(key, "redisson_lock_token:") || slices.ContainsFunc(w.places, func(p *place) bool {
+		return !p.leased() && key == p.name || p.kind == permits && (key == p.name || key == "{"+p.name+"}:timeout")
+	})
+}
+
+// spare reports whether a process more may go: one of them stays.
+func (w *world) spare() bool {
+	living := 0
+	for _, p := range w.processes {
+		if !p.over() {
+			living++
+		}
+	}
+	return living > 1
+}
+
+func (w *world) close(p *process) {
+	p.set(func() { p.closed = true })
+	w.closings.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*w.plan.lease)
+		defer cancel()
+		err := p.rt.Close(ctx)
+		w.history.add(p.name, "closed: %s", class(err))
+		p.set(func() { p.gone = err == nil })
+		w.remnants()
+	})
+}
+
+// remnants looks for what the server still has, or has again, of processes that were closed. A request that is executed only after its
+// time would be such a thing; but a server's clock that was set back makes it be in time.
+func (w *world) remnants() {
+	w.mu.Lock()
+	stepped := w.stepped
+	w.mu.Unlock()
+	if stepped {
+		return
+	}
+	for _, p := range w.processes {
+		if !p.isGone() {
+			continue
+		}
+		for _, at := range w.places {
+			if at.kind == permits || !at.leased() {
+				continue
+			}
+			if id := at.holderOf(p.rt.ID()); id != "" {
+				w.oracle.wrong("A5: %s is closed, and %s is held by %s", p.name, at.name, id)
+			}
+		}
+	}
+}
+
+// serverNow is the server's time.
+func (w *world) serverNow() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.offset)
+}
+
+// setServerClock has to be called before the server is asked for anything, once its clock has been stepped: miniredis' own clock
+// then stands still.
+func (w *world) setServerClock() {
+	w.mu.Lock()
+	offset, stepped := w.offset, w.stepped
+	w.mu.Unlock() // the server's own lock is taken before this one, when a script runs
+	if stepped {
+		w.server.SetTime(time.Now().Add(offset).UTC())
+	}
+}
+
+func (w *world) step(d time.Duration) {
+	over := func(time.Duration) {}
+	if d > 0 {
+		over = w.oracle.loses("time", nil)
+	}
+	w.mu.Lock()
+	w.offset += d
+	w.stepped = true
+	w.mu.Unlock()
+	w.setServerClock()
+	over(0)
+}
+
+func (w *world) refuse(text string, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text, w.textEnd = text, time.Now().Add(d)
+}
