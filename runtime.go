@@ -51,7 +51,8 @@ type Runtime struct {
 }
 
 // New starts a lock runtime on a client that the caller owns and closes after the runtime: a *redis.Client, also one of
-// redis.NewFailoverClient, or a *redis.ClusterClient. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
+// redis.NewFailoverClient, or a *redis.ClusterClient (whose masters are asked directly: hooks that are to see that are added with
+// its OnNewNode). Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }

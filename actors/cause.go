@@ -42,24 +42,35 @@ func (timeout) Temporary() bool { return true }
 
 func causesOf(client redis.UniversalClient) *causes {
 	c := &causes{redis: "Redis", secrets: strings.NewReplacer()}
-	single, ok := client.(*redis.Client)
-	if !ok {
-		return c
-	}
-	o := single.Options()
-	before, _, _ := strings.Cut(o.Addr, "@") // a URL where an address should be
-	_, userInfo, isURL := strings.Cut(before, "://")
-	if !isURL {
-		userInfo = before
-	}
-	if before == o.Addr {
-		userInfo = ""
-	}
-	c.hide(o.Password, userInfo)
-	if strings.ContainsAny(o.Addr, ":/") { // else it is a word that go-redis has made up
-		c.redis = "Redis at " + c.conceal(o.Addr)
+	switch client := client.(type) {
+	case *redis.Client:
+		o := client.Options()
+		c.hide(o.Password, userInfoOf(o.Addr))
+		if strings.ContainsAny(o.Addr, ":/") { // else it is a word that go-redis has made up
+			c.redis = "Redis at " + c.conceal(o.Addr)
+		}
+	case *redis.ClusterClient:
+		o := client.Options()
+		secrets := []string{o.Password}
+		for _, addr := range o.Addrs {
+			secrets = append(secrets, userInfoOf(addr))
+		}
+		c.hide(secrets...)
+		c.redis, c.cluster = "the cluster", true
 	}
 	return c
+}
+
+// userInfoOf is the secret part of a URL where an address should be.
+func userInfoOf(addr string) string {
+	before, _, found := strings.Cut(addr, "@")
+	if !found {
+		return ""
+	}
+	if _, info, isURL := strings.Cut(before, "://"); isURL {
+		return info
+	}
+	return before
 }
 
 // hide makes the secrets, in every way that they may be written, into stars.

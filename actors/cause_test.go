@@ -97,6 +97,16 @@ func TestCauses_ConcealSecrets(t *testing.T) {
 	}
 }
 
+func TestCauses_ConcealSecretsOfClusters(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"a:1", "redis://app:hunter2@b:1"}, Password: "s3cr3t"})
+	defer client.Close()
+	c := causesOf(client)
+	assert.Equal(t, "the cluster", c.redis)
+	assert.Equal(t, "dial redis://***@b:1: ***", c.explain(errors.New("dial redis://app:hunter2@b:1: s3cr3t")).Error())
+	assert.Equal(t, "MOVED 1 b:1", c.explain(reply("MOVED 1 b:1")).Error(), "no hint that it should be a cluster's client")
+}
+
 func TestJoin_IsOneLine(t *testing.T) {
 	t.Parallel()
 	one, other := errors.New("one"), errors.New("other")
