@@ -25,11 +25,15 @@ var faults = []fault{
 		p.cutAll(how)
 	}},
 	{"lose reply", func(w *world, r *rand.Rand, p *process) {
-		w.say("lose the next reply to %s", p.name)
-		p.set(func() { p.swallow = true })
+		n := 1 + r.IntN(4)
+		w.say("lose the next %d replies to %s", n, p.name)
+		p.set(func() { p.swallow = n })
 	}},
 	{"delay", func(w *world, r *rand.Rand, p *process) {
-		direction, d := r.IntN(2), between(r, time.Millisecond, 2*w.plan.lease)
+		direction, d := r.IntN(2), between(r, time.Millisecond, w.plan.lease)
+		if r.IntN(2) == 0 {
+			d += between(r, 0, 3*time.Second) // longer than anybody waits for an answer
+		}
 		w.say("delay %s, direction %d, by %v", p.name, direction, d)
 		p.set(func() { p.held[direction] = time.Now().Add(d) })
 	}},
@@ -45,7 +49,7 @@ var faults = []fault{
 		}
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
-		if r.IntN(3) == 0 && w.spare() {
+		if r.IntN(2) == 0 && w.spare() {
 			w.say("close %s", p.name)
 			w.close(p)
 		}
@@ -129,7 +133,7 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 func (w *world) heal() {
 	w.refuse("", 0)
 	for _, p := range w.processes {
-		p.set(func() { p.away, p.held, p.swallow = time.Time{}, [2]time.Time{}, false })
+		p.set(func() { p.away, p.held, p.swallow = time.Time{}, [2]time.Time{}, 0 })
 	}
 }
 

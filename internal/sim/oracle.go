@@ -138,9 +138,12 @@ func (o *oracle) token(h *hold) {
 	if h.place.kind != fencedLock {
 		return
 	}
+	if slices.ContainsFunc(h.place.tokens, func(t tokenGiven) bool { return t.token == token && same(t.owner, h.owner) }) {
+		return // a re-entry
+	}
 	for _, t := range h.place.tokens {
 		switch {
-		case t.token == token && !same(t.owner, h.owner):
+		case t.token == token:
 			o.violation("A1: %s has token %d of %s, as somebody else had", h.who, token, h.place.name)
 		case t.token > token && t.at.Before(h.called):
 			o.violation("A1: %s has token %d of %s, but %d was given out before it asked", h.who, token, h.place.name, t.token)

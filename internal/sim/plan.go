@@ -57,7 +57,7 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 		p.handoff = holdfast.Handoff{Max: 1 + r.IntN(5), For: p.lease / 4}
 	}
 	if r.IntN(6) > 0 { // else nothing goes wrong
-		p.every = between(r, p.lease/8, 2*p.lease)
+		p.every = between(r, p.lease/8, p.lease)
 		for _, f := range faults {
 			if r.IntN(2) == 0 {
 				p.faults = append(p.faults, f)

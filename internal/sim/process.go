@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"log/slog"
 	"net"
 	"sync"
@@ -34,7 +33,7 @@ type process struct {
 	away    time.Time                  // no connection can be made until then
 	held    [directionIn + 1]time.Time // messages do not arrive until then
 	paused  time.Time                  // nothing of the process runs until then
-	swallow bool                       // the next reply is lost, and its connection
+	swallow int                        // so many replies are lost, and their connections
 	dead    bool
 	closed  bool
 	gone    bool            // closing has come to a good end
@@ -57,15 +56,9 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	p.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
 		actor.WithDeadLetterThrottleInterval(time.Millisecond))
 	clock := &processClock{p: p, start: time.Now()}
-	chance := p.dice.of('j').stream()
-	var mu sync.Mutex
 	p.system.Extensions.Register(&actors.Seams{
 		ID: uuid(p.dice), First: 1 << 40, Clock: clock,
-		Jitter: func(d time.Duration) time.Duration {
-			mu.Lock()
-			defer mu.Unlock()
-			return time.Duration(chance.Int64N(int64(max(d, 1))))
-		},
+		Jitter: func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})
@@ -122,15 +115,14 @@ func (p *process) trip(direction uint64, message []byte) time.Duration {
 }
 
 // shape is a sum of what a message is about. Numbers and ids are left out: they are drawn by chance, or in either order by two requests
-// at one instant.
-func shape(message []byte) uint64 {
-	sum := fnv.New64a()
+// at one instant. So is the order, in which a map may have a part.
+func shape(message []byte) (sum uint64) {
 	for _, c := range message {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			_, _ = sum.Write([]byte{c})
+			sum += mix(uint64(c))
 		}
 	}
-	return sum.Sum64()
+	return sum
 }
 
 // draw are dice for what happens now. What happens twice at one instant is told apart by a counter, and only that.
@@ -158,8 +150,8 @@ func (p *process) heldUntil(direction uint64) time.Time {
 func (p *process) swallows() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.swallow
-	p.swallow = false
+	now := p.swallow > 0
+	p.swallow = max(p.swallow-1, 0)
 	return now
 }
 

@@ -27,6 +27,7 @@ type world struct {
 	mu      sync.Mutex
 	offset  time.Duration // of the server's clock
 	stepped bool
+	refused bool   // the server has answered with errors
 	text    string // of the error that the server answers with
 	textEnd time.Time
 	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
@@ -130,6 +131,10 @@ const patience = time.Minute
 
 // settle waits until nothing is held any more, and lets everybody take everything once: whatever has happened, nobody is shut out (A6).
 func (w *world) settle(ctx context.Context) {
+	for range 8 {
+		time.Sleep(w.plan.lease / 2)
+		w.remnants()
+	}
 	time.Sleep(40 * time.Second) // permits of the dead, and repeats of what the runtimes could not do before
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -269,9 +274,9 @@ func (w *world) close(p *process) {
 // time would be such a thing; but a server's clock that was set back makes it be in time.
 func (w *world) remnants() {
 	w.mu.Lock()
-	stepped := w.stepped
+	excused := w.stepped || w.refused
 	w.mu.Unlock()
-	if stepped {
+	if excused {
 		return
 	}
 	for _, p := range w.processes {
@@ -324,4 +329,5 @@ func (w *world) refuse(text string, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.text, w.textEnd = text, time.Now().Add(d)
+	w.refused = w.refused || d > 0
 }
