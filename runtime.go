@@ -124,8 +124,8 @@ func (rt *Runtime) Check(ctx context.Context) error {
 }
 
 // Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns
-// when no goroutine, timer, key or subscription of the runtime is left, or with ctx's error: what could not be released by then
-// expires by its TTL. Later calls wait for the same end.
+// when no goroutine, timer, key or subscription of the runtime is left, or with ctx's error: what could not be released by then,
+// or what the server refuses to release, expires by its TTL. Later calls wait for the same end.
 //
 // A call of Options.OnEvent or of the Logger that does not come back, or an actor that blocks who tells it of its loss, is waited
 // for only for 5 s: Close then returns an error that says so, with everything released.
