@@ -16,7 +16,7 @@ import (
 // at its next renewal, and the second one's token is larger. With AckReplicas the grant would not have been.
 func TestFault_FailoverForgetsAGrant(t *testing.T) {
 	t.Parallel()
-	g := redistest.StartGuarded(t)
+	g := redistest.StartGuarded(t, time.Second)
 	options := holdfast.Options{Lease: failoverLease}
 	first, second := locktest.NewRuntime(t, g.Client(t), options), locktest.NewRuntime(t, g.Client(t), options)
 	options.AckReplicas, options.AckTimeout = 1, 100*time.Millisecond

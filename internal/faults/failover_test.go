@@ -26,7 +26,7 @@ type fleet struct {
 
 var fleets = map[string]func(t *testing.T) fleet{
 	"sentinel": func(t *testing.T) fleet {
-		g := redistest.StartGuarded(t)
+		g := redistest.StartGuarded(t, time.Second)
 		return fleet{
 			client:   func(t *testing.T) redis.UniversalClient { return g.Client(t) },
 			failOver: func(string) { g.FailOver() }, restore: g.Restore,

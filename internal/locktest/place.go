@@ -85,6 +85,7 @@ type Place struct {
 	Server *redistest.Server     // nil if others use it too
 
 	Cluster *redistest.Cluster // nil: a single server
+	Guarded *redistest.Guarded // nil: without Sentinel
 	PubSub  holdfast.PubSubMode
 }
 
@@ -97,15 +98,24 @@ func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
 				show(t, newPlace(t, kind, server.Addr(t)))
 			})
 		}
-		for name, mode := range map[string]holdfast.PubSubMode{"cluster": holdfast.PubSubAuto, "cluster, plain messages": holdfast.PubSubPlain} {
-			if mode == holdfast.PubSubPlain && kind.Name != Kinds[0].Name && Scaled(2, 1) == 1 {
-				continue // all kinds are told in the same way
-			}
-			t.Run(kind.Name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				show(t, clusterPlace(t, kind, mode))
-			})
+		t.Run(kind.Name+"/cluster", func(t *testing.T) {
+			t.Parallel()
+			show(t, clusterPlace(t, kind, holdfast.PubSubAuto))
+		})
+		if kind.Name != Kinds[0].Name && Scaled(2, 1) == 1 {
+			continue // the kinds do not differ in what is left
 		}
+		t.Run(kind.Name+"/cluster, plain messages", func(t *testing.T) {
+			t.Parallel()
+			show(t, clusterPlace(t, kind, holdfast.PubSubPlain))
+		})
+		t.Run(kind.Name+"/sentinel", func(t *testing.T) {
+			t.Parallel()
+			guarded := redistest.SharedGuarded(t)
+			p := newPlace(t, kind, guarded.Master().Addr())
+			p.Guarded = guarded
+			show(t, p)
+		})
 	}
 }
 
@@ -246,6 +256,9 @@ func (p *Place) Client(t *testing.T) redis.UniversalClient {
 	if p.Cluster != nil {
 		return ClusterClient(t, p.Cluster)
 	}
+	if p.Guarded != nil {
+		return p.Guarded.Client(t)
+	}
 	return NewClient(t, p.Addr)
 }
 
@@ -363,7 +376,7 @@ func (p *Place) everyServer(t *testing.T, f func(client redis.UniversalClient)) 
 		f(p.Redis)
 		return
 	}
-	for _, server := range p.Cluster.Masters {
+	for _, server := range append(slices.Clone(p.Cluster.Masters), p.Cluster.Replicas...) {
 		client := server.Client(t)
 		f(client)
 		_ = client.Close()

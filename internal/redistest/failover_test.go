@@ -12,7 +12,7 @@ import (
 
 func TestGuarded_FailsOverAndBack(t *testing.T) {
 	t.Parallel()
-	g := redistest.StartGuarded(t)
+	g := redistest.StartGuarded(t, time.Second)
 	client := g.Client(t)
 	for range 2 {
 		require.NoError(t, client.Set(t.Context(), "x", "y", 0).Err())

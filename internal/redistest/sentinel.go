@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,8 +20,8 @@ type Guarded struct {
 	tb        testing.TB
 }
 
-// StartGuarded returns when the sentinels know everybody. They take a master for dead that does not answer for a second.
-func StartGuarded(tb testing.TB) *Guarded {
+// StartGuarded returns when the sentinels know everybody. They take a master for dead that does not answer for so long.
+func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 	tb.Helper()
 	const sentinels, quorum = 3, "2"
 	master := Start(tb, "--repl-diskless-sync-delay", "0")
@@ -31,7 +32,7 @@ func StartGuarded(tb testing.TB) *Guarded {
 		g.Sentinels = append(g.Sentinels, sentinel)
 		for _, command := range [][]any{
 			{"sentinel", "monitor", GuardedName, host, port, quorum},
-			{"sentinel", "set", GuardedName, "down-after-milliseconds", "1000", "failover-timeout", "3000"},
+			{"sentinel", "set", GuardedName, "down-after-milliseconds", downAfter.Milliseconds(), "failover-timeout", "3000"},
 		} {
 			if err := sentinel.look().Do(context.Background(), command...).Err(); err != nil {
 				tb.Fatalf("redistest: %v: %v", command, err)
