@@ -30,6 +30,7 @@ sim: ## 5 000 simulated worlds, and the mutants; SIM_FIRST is the first seed
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
 	go test ./actors ./scripts -rewrite
+	go test . -run TestErrors_Texts -rewrite
 
 interop: ## the tests with the real Redisson, which need a JDK and Maven; writes interop/README.md's table
 	./interop/run -rewrite
