@@ -11,10 +11,10 @@ var (
 	sharedGuarded sharedBy[Guarded]
 )
 
-// SharedCluster is a cluster of three masters with a replica each that all tests of this test binary use together, as Shared is for a server.
+// SharedCluster is a cluster of three masters that all tests of this test binary use together, as Shared is for a server.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	shared := sharedCluster.get(tb, func(tb testing.TB) *Cluster { return StartCluster(tb, 3, 1, 15*time.Second) })
+	shared := sharedCluster.get(tb, func(tb testing.TB) *Cluster { return StartCluster(tb, 3, 0, 15*time.Second) })
 	shared.tb = tb
 	return &shared
 }
