@@ -2,9 +2,10 @@
 
 REDIS_PORT ?= 6399
 SIM_FIRST ?= 1
+FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench sim golden interop redis check
+.PHONY: help quickstart test race lint bench sim fuzz golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +28,13 @@ bench: ## every benchmark, for benchstat
 sim: ## 5 000 simulated worlds, and the mutants; SIM_FIRST is the first seed
 	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim$$' -sim.count 5000 -sim.first $(SIM_FIRST)
 	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim_' -sim.first $(SIM_FIRST)
+
+fuzz: ## every fuzz target in turn, for FUZZTIME (60s) each
+	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u | while read -r package; do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z_]*' $$package/*_test.go | cut -d ' ' -f 2); do \
+			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
+		done; \
+	done
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
 	go test ./actors ./scripts -rewrite

@@ -65,8 +65,8 @@ const (
 	PubSubSharded
 )
 
-// complete fills in the defaults and checks everything; the error names every bad field.
-func (o Options) complete() (Options, error) {
+// complete fills in the defaults and checks everything, for a cluster or for a single server; the error names every bad field.
+func (o Options) complete(cluster bool) (Options, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	setDefault(&o.Lease, 30*time.Second)
@@ -101,7 +101,11 @@ func (o Options) complete() (Options, error) {
 		bad("AckTimeout is %v, must be between 0 and Lease/3 = %v", o.AckTimeout, o.Lease/3)
 	}
 	switch o.PubSub {
-	case PubSubAuto, PubSubPlain, PubSubSharded:
+	case PubSubAuto, PubSubPlain:
+	case PubSubSharded:
+		if !cluster {
+			bad("PubSub is PubSubSharded, which needs a cluster")
+		}
 	default:
 		bad("PubSub is %d, must be PubSubAuto, PubSubPlain or PubSubSharded", o.PubSub)
 	}

@@ -58,11 +58,12 @@ func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 }
 
 func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (*Runtime, error) {
-	o, err := options.complete()
-	if err != nil {
+	if err := checkClient(client); err != nil {
 		return nil, err
 	}
-	if err := checkClient(client, o); err != nil {
+	_, cluster := client.(*redis.ClusterClient)
+	o, err := options.complete(cluster)
+	if err != nil {
 		return nil, err
 	}
 	if s.ID == "" {
@@ -86,14 +87,10 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	return &Runtime{id: s.ID, engine: engine}, nil
 }
 
-func checkClient(client redis.UniversalClient, o Options) error {
+func checkClient(client redis.UniversalClient) error {
 	switch c := client.(type) {
 	case *redis.Client:
-		switch {
-		case c == nil:
-		case o.PubSub == PubSubSharded:
-			return fmt.Errorf("holdfast: new: %w options: PubSub is PubSubSharded, which needs a cluster", ErrInvalid)
-		default:
+		if c != nil {
 			return nil
 		}
 	case *redis.ClusterClient:

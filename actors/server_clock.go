@@ -52,11 +52,11 @@ func (s *serverClock) observe(c command, received time.Duration) error {
 	var parts [2]int64
 	for i := range parts {
 		if len(reply) != len(parts) {
-			return fmt.Errorf("unexpected reply of TIME: %v", reply)
+			return fmt.Errorf("unexpected reply of TIME: %.100q", fmt.Sprint(reply))
 		}
 		text, _ := reply[i].(string)
 		if parts[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return fmt.Errorf("unexpected reply of TIME: %v", reply)
+			return fmt.Errorf("unexpected reply of TIME: %.100q", fmt.Sprint(reply))
 		}
 	}
 	s.set(time.Duration(parts[0])*time.Second+time.Duration(parts[1])*time.Microsecond, received)

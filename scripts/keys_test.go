@@ -62,25 +62,6 @@ func tag(key string) string {
 	return key
 }
 
-// All keys and channels of a name that is allowed share one slot.
-func FuzzNames_KeepToOneSlot(f *testing.F) {
-	for _, name := range []string{"orders", "a{b}c", "a{}b", "a{b", "x}y{z", "}{", "{a}{b}", "", "a\x00b", "ünï", strings.Repeat("x", 513)} {
-		f.Add(name)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		if protocol.CheckName(name) != nil {
-			return
-		}
-		for _, kind := range allKinds {
-			for _, key := range keysOf(kind, name) {
-				if a, b := tag(name), tag(key); a != b {
-					t.Fatalf("%s: %q hashes %q, %q hashes %q", kind.Name, name, a, key, b)
-				}
-			}
-		}
-	})
-}
-
 // The same, as a node of a cluster sees it.
 func TestNames_KeepToOneSlotOfACluster(t *testing.T) {
 	t.Parallel()

@@ -199,7 +199,7 @@ func ReadFlag(reply any) (bool, error) {
 	if v, ok := reply.(int64); ok && (v == 0 || v == 1) {
 		return v == 1, nil
 	}
-	return false, unexpected("script", reply)
+	return false, unexpected("force-release", reply)
 }
 
 // ReadPassed reads the reply of a pass to this grant.
@@ -270,7 +270,7 @@ func ReadInspected(reply any) (protocol.State, error) {
 		}
 		holds, err := strconv.Atoi(value)
 		if err != nil {
-			return protocol.State{}, fmt.Errorf("%w: a hash whose field %q counts no holds", protocol.ErrForeignKey, field)
+			return protocol.State{}, fmt.Errorf("%w: a hash whose field %s counts no holds", protocol.ErrForeignKey, shown(field))
 		}
 		state.Holders = append(state.Holders, protocol.Holder{ID: field, Holds: holds})
 	}
@@ -302,6 +302,18 @@ func readInspectedMore(reply []any) (protocol.State, error) {
 	return state, nil
 }
 
+// shownReply is how much of a reply an error shows, in bytes.
+const shownReply = 100
+
+// unexpected is the error of a reply that no script of ours makes. It may be anything, of any length.
 func unexpected(script string, reply any) error {
-	return fmt.Errorf("unexpected reply of the %s script: %T %v", script, reply, reply)
+	return fmt.Errorf("unexpected reply of the %s script: %T %s", script, reply, shown(fmt.Sprint(reply)))
+}
+
+// shown is the begin of a text that came from the server, fit for one line of a log.
+func shown(text string) string {
+	if len(text) > shownReply {
+		return strconv.Quote(text[:shownReply]) + "..."
+	}
+	return strconv.Quote(text)
 }

@@ -124,9 +124,14 @@ func (m *model) forget(x *timer) (armed, bool) {
 // handed over before) and on time, and what is still armed is not overdue.
 func (m *model) settle() {
 	synctest.Wait()
+	last := time.Duration(0)
 	for _, h := range m.take() {
 		a, was := m.forget(h.timer)
 		require.True(m.t, was, "handed over, but not armed")
+		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // else the driver's rounding may wake for two slots at once
+			require.GreaterOrEqual(m.t, slot, last, "a later slot came before")
+			last = slot
+		}
 		require.Less(m.t, a.at-h.when, m.width, "too early")
 		require.Less(m.t, h.when-max(a.at, a.since), 2*ms, "too late")
 	}
