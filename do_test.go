@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -158,22 +159,17 @@ func TestLease_ContextThatWasCancelledIsNotKept(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-		collected := make(chan struct{})
+		var value weak.Pointer[[64]byte]
 		func() {
 			type key struct{}
-			value := new([64]byte)
-			runtime.AddCleanup(value, func(collected chan struct{}) { close(collected) }, collected)
-			_, cancel := lease.Context(context.WithValue(context.Background(), key{}, value))
+			has := new([64]byte)
+			value = weak.Make(has)
+			_, cancel := lease.Context(context.WithValue(context.Background(), key{}, has))
 			cancel()
 		}()
 		require.Eventually(t, func() bool {
 			runtime.GC()
-			select {
-			case <-collected:
-				return true
-			default:
-				return false
-			}
+			return value.Value() == nil
 		}, locktest.Patience, 100*time.Millisecond, "the lease keeps what the context has")
 		locktest.Release(t, lease)
 	})

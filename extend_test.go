@@ -32,7 +32,7 @@ func TestLease_ExtendSetsWhatIsLeft(t *testing.T) {
 func TestLease_ExtendMovesTheEnd(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
-		const short = 300 * time.Millisecond
+		short := locktest.Unhurried(300 * time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{})
 		longer := locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(short))
 		require.NoError(t, longer.Extend(t.Context(), time.Minute))
@@ -85,7 +85,7 @@ func TestLease_ExtendRefuses(t *testing.T) {
 func TestLease_ExtendIsRepeatedWithPauses(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 600 * time.Millisecond
+		lease := locktest.Unhurried(600 * time.Millisecond)
 		client := p.Client(t)
 		var sent locktest.CountPipelines
 		client.AddHook(&sent)

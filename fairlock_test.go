@@ -148,7 +148,7 @@ func watchFairness(t *testing.T, addr, name string) func() (queued, granted []st
 // A hundred waiters die. While another runtime lives, a newcomer waits for two of their leases at most, not for a hundred.
 func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	t.Parallel()
-	const lease = time.Second
+	lease := locktest.Unhurried(time.Second)
 	server := redistest.Start(t)
 	name := redistest.Name(t)
 	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{Lease: lease})
@@ -172,7 +172,7 @@ func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 // A waiter that was stopped for longer than its place is kept queues again when it goes on, and says so.
 func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
-	const lease = 500 * time.Millisecond
+	lease := locktest.Unhurried(500 * time.Millisecond)
 	server := redistest.Start(t)
 	name := redistest.Name(t)
 	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{Lease: lease})

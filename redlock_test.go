@@ -160,7 +160,7 @@ func TestRedLock_OneHolderAtATime(t *testing.T) {
 func TestRedLock_IsLostWithTheMajority(t *testing.T) {
 	t.Parallel()
 	onServers(t, 3, func(t *testing.T, s *servers) {
-		red := holdfast.Red(s.locks(t, holdfast.Options{Lease: time.Second})...)
+		red := holdfast.Red(s.locks(t, holdfast.Options{Lease: locktest.Unhurried(time.Second)})...)
 		lease := acquireAll(t, red)
 		require.Eventually(t, func() bool { // all three
 			if len(s.held(t)) == 3 {
@@ -172,7 +172,7 @@ func TestRedLock_IsLostWithTheMajority(t *testing.T) {
 		}, locktest.Patience, time.Millisecond)
 		remove := func(i int) { require.NoError(t, s.all[i].Client(t).Del(t.Context(), s.name).Err()) }
 		remove(0)
-		locktest.Stays(t, "a majority is left", 700*time.Millisecond, lease.Valid)
+		locktest.Stays(t, "a majority is left", locktest.Unhurried(700*time.Millisecond), lease.Valid)
 		assert.NoError(t, lease.Err())
 		remove(1)
 		locktest.Closed(t, "the lease's end", lease.Done())

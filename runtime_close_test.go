@@ -80,11 +80,18 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 	locktest.Release(t, taken)
 }
 
-// labelled runs f in a goroutine whose offspring can be told, and counts how many of them are left: other tests run beside.
+// labelled runs f in a goroutine whose offspring can be told, and counts how many of them are left: other tests run beside. What has
+// nothing more to do gets the time to end.
 func labelled(t *testing.T, f func()) (left int) {
 	pprof.Do(context.Background(), pprof.Labels("test", t.Name()), func(context.Context) {
 		f()
-		left = goroutines(t)
+		looks := time.NewTicker(2 * time.Millisecond)
+		defer looks.Stop()
+		for end := time.Now().Add(2 * time.Second); ; <-looks.C {
+			if left = goroutines(t); left == 1 || time.Now().After(end) {
+				return
+			}
+		}
 	})
 	return left
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // unusedLease is the lease of the locks that are left behind.
-const unusedLease = time.Second
+var unusedLease = locktest.Unhurried(time.Second)
 
 func TestPromise_UnusedLockDisappears(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 					}
 					return time.Since(seen) > unusedLease/2
 				})
-				assert.LessOrEqual(t, seen.Sub(start), unusedLease+50*time.Millisecond+5*stalls.Take())
+				assert.LessOrEqual(t, seen.Sub(start), unusedLease+stalls.Slack())
 			})
 		}
 	})

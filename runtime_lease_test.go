@@ -192,7 +192,7 @@ func lastDeadline(t *testing.T, lease *holdfast.Lease) (deadline time.Time) {
 
 func TestPromise_DeletionIsToldWithinAThirdOfTheLease(t *testing.T) {
 	t.Parallel()
-	const lease = 1500 * time.Millisecond
+	lease := locktest.Unhurried(1500 * time.Millisecond)
 	ways := map[string]func(t *testing.T, p *locktest.Place){
 		"deleted": func(t *testing.T, p *locktest.Place) { require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err()) },
 		"taken over": func(t *testing.T, p *locktest.Place) {
@@ -222,7 +222,7 @@ func TestPromise_DeletionIsToldWithinAThirdOfTheLease(t *testing.T) {
 				endedAt := time.Now()
 				told := locktest.Closed(t, "Done", held.Done()).Sub(endedAt)
 
-				assert.LessOrEqual(t, told, lease/3+50*time.Millisecond+5*stalls.Take())
+				assert.LessOrEqual(t, told, lease/3+stalls.Slack())
 				assert.False(t, held.Valid())
 				assert.ErrorIs(t, held.Err(), holdfast.ErrLeaseLost)
 				locktest.Closed(t, "the context", ctx.Done())

@@ -25,7 +25,7 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			const lease = 900 * time.Millisecond
+			lease := locktest.Unhurried(900 * time.Millisecond)
 			p := locktest.OwnPlaceOf(t, "write lock")
 			rt, proxy := p.Proxied(t, holdfast.Options{Lease: lease})
 			healthy := p.Runtime(t, holdfast.Options{Lease: lease})

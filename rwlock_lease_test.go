@@ -60,7 +60,7 @@ func TestRWLock_FixedReaderEndsForItselfAlone(t *testing.T) {
 // The lock lives for as long as its longest reader: TTLs are raised, and fall when who holds longest ends.
 func TestRWLock_LivesAsLongAsItsLongestReader(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 900 * time.Millisecond
+		lease := locktest.Unhurried(900 * time.Millisecond)
 		rt, other := p.Runtime(t, holdfast.Options{Lease: lease}), p.Runtime(t, holdfast.Options{})
 		lock := rt.RWLock(p.Name)
 		ttl := func() time.Duration { return p.Redis.PTTL(t.Context(), p.Name).Val() }
@@ -96,7 +96,7 @@ func TestRWLock_LivesAsLongAsItsLongestReader(t *testing.T) {
 // A reader that is killed keeps writers out for its lease at most, whether others read beside it or not.
 func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		const lease = time.Second
+		lease := locktest.Unhurried(time.Second)
 		stalls := locktest.WatchStalls(t, p)
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
 		die := func() time.Time {
@@ -115,7 +115,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		locktest.Release(t, given(t, waiting()))
 		took := time.Since(dead)
 		t.Logf("alone: the writer got in %v after the reader's death", took)
-		assert.Less(t, took, 2*lease+5*stalls.Take())
+		assert.Less(t, took, 2*lease+stalls.Slack())
 
 		// A living one beside it goes on reading for longer than that. It is the last one then, whatever the dead has left behind.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
@@ -129,7 +129,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		released := time.Now()
 		locktest.Release(t, living)
 		writer := given(t, pending)
-		assert.Less(t, time.Since(released), 500*time.Millisecond+5*stalls.Take(), "woken")
+		assert.Less(t, time.Since(released), 500*time.Millisecond+stalls.Slack(), "woken")
 		locktest.Release(t, writer)
 
 		// And when it goes before, the lock ends with the dead one's lease.
@@ -138,7 +138,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		locktest.Release(t, living)
 		assert.LessOrEqual(t, p.Redis.PTTL(t.Context(), p.Name).Val(), lease)
 		locktest.Release(t, locktest.Acquire(t, other.RWLock(p.Name).Write()))
-		assert.Less(t, time.Since(dead), 2*lease+5*stalls.Take())
+		assert.Less(t, time.Since(dead), 2*lease+stalls.Slack())
 		assert.False(t, p.Exists(t))
 	})
 }
@@ -146,7 +146,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 // Renewals are for what this process holds: a client that is dead is not kept alive by others.
 func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 900 * time.Millisecond
+		lease := locktest.Unhurried(900 * time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		kept := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		require.NoError(t, p.Redis.HSet(t.Context(), p.Name, "peer:1", 2).Err())

@@ -254,7 +254,7 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 // Each side renews its own readers, beside the other's, and neither ends when the other does.
 func TestWire_ReadersBesideRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 900 * time.Millisecond
+		lease := locktest.Unhurried(900 * time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		ours, theirs := locktest.Acquire(t, rt.RWLock(p.Name).Read()), peer.RReadLock(p.Name, 1)
@@ -287,7 +287,7 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 // A Redisson that dies while it reads keeps our writer out for its lease at most; one that our readers outlive, too.
 func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 900 * time.Millisecond
+		lease := locktest.Unhurried(900 * time.Millisecond)
 		stalls := locktest.WatchStalls(t, p)
 		rt, other := p.Runtime(t, holdfast.Options{Lease: lease}), p.Runtime(t, holdfast.Options{})
 		ours := locktest.Acquire(t, rt.RWLock(p.Name).Read())
@@ -298,7 +298,7 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 		peer.Close() // it renews no more
 		dead := time.Now()
 		locktest.Await(t, "the end of its keys", func() bool { return len(readKeys(t, p)) == 1 })
-		assert.Less(t, time.Since(dead), lease+100*time.Millisecond+5*stalls.Take(), "our renewals are not for them")
+		assert.Less(t, time.Since(dead), lease+stalls.Slack(), "our renewals are not for them")
 		assert.True(t, ours.Valid())
 		locktest.Release(t, ours)
 		locktest.Release(t, locktest.Acquire(t, other.RWLock(p.Name).Write()))
@@ -309,7 +309,7 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 // [Q] Redisson loses the watchdog of a writer that has read in between, and adds leases up when a writer enters again; ours does neither.
 func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 900 * time.Millisecond
+		lease := locktest.Unhurried(900 * time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		theirs := p.Another(t)

@@ -37,7 +37,7 @@ func TestInterop_ForcedByTheOtherSide(t *testing.T) {
 				if n.kind.counter != "semaphore" { // whose permits have no holder
 					if ours, ok := held.(*goParty); ok {
 						told := locktest.Closed(t, "the loss", ours.lease.Done()).Sub(done)
-						assert.LessOrEqual(t, told, lease/3+100*time.Millisecond+5*(stall+stalls.Take()))
+						assert.LessOrEqual(t, told, lease/3+5*stall+stalls.Slack())
 						result += fmt.Sprintf(", told in %s", seconds(told))
 					}
 					n.over(t, holder, held)

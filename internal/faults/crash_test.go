@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-const crashLease = 900 * time.Millisecond
+var crashLease = locktest.Unhurried(900 * time.Millisecond)
 
 // keepings are how a Redis keeps what it was told. With everysec it answers before it has written anything while it waits for the
 // disk, so that a process that is killed may lose what a machine that stops would lose.
@@ -182,7 +182,7 @@ func TestFault_RestartWithoutData(t *testing.T) {
 		next = append(next, locktest.Acquire(t, p.Lock(other)))
 	}
 	t.Logf("the first holder's lease is valid beside the next one's: %t", leases[0].Valid())
-	assert.LessOrEqual(t, last().Sub(restarted), 2*crashLease/3+100*time.Millisecond+5*stalls.Take())
+	assert.LessOrEqual(t, last().Sub(restarted), 2*crashLease/3+stalls.Slack())
 	for i, p := range places {
 		assert.ErrorIs(t, leases[i].Release(t.Context()), holdfast.ErrLeaseLost)
 		assert.Equal(t, map[string]string{next[i].ID(): "1"}, p.Fields(t))

@@ -61,14 +61,14 @@ func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
 	assert.GreaterOrEqual(t, c.expiry.Sub(c.deadline), time.Duration(0), "%s: the deadline comes before the server's", name)
 	switch late := c.doneAt.Sub(c.goneAt); {
 	case late <= 0:
-	case stall > 10*time.Millisecond:
+	case stall > 10*time.Millisecond || late < locktest.Slack():
 		report.stalled++
-		assert.Less(t, late, 5*stall, "%s: Done was closed after the key was gone, nothing was run for %v", name, stall)
+		assert.Less(t, late, 5*stall+locktest.Slack(), "%s: Done was closed after the key was gone, nothing was run for %v", name, stall)
 	default:
 		assert.Fail(t, "Done was closed after the key was gone", "%s: %v later; nothing was run for %v", name, late, stall)
 	}
 	assert.ErrorIs(t, c.lease.Err(), holdfast.ErrLeaseLost, name)
-	assert.Less(t, c.goneAt.Sub(c.cutAt), 3*cutLease+5*stall, "%s: the server is not told to keep the key any more", name)
+	assert.Less(t, c.goneAt.Sub(c.cutAt), 3*cutLease+5*stall+locktest.Slack(), "%s: the server is not told to keep the key any more", name)
 	if c.next != nil {
 		select {
 		case granted := <-c.next:

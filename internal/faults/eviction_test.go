@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-const evictedLease = 1200 * time.Millisecond
+var evictedLease = locktest.Unhurried(1200 * time.Millisecond)
 
 // evicting are the policies by which a full Redis throws out locks: by the first three whatever it has, by the others what has a TTL,
 // as every lock has.
@@ -63,7 +63,7 @@ func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, 
 	for _, h := range all {
 		assert.ErrorIs(t, h.released.Release(t.Context()), holdfast.ErrLeaseLost, h.Kind.Name)
 	}
-	assert.LessOrEqual(t, last().Sub(evicted), evictedLease/3+100*time.Millisecond+5*stalls.Take())
+	assert.LessOrEqual(t, last().Sub(evicted), evictedLease/3+stalls.Slack())
 	for _, h := range all {
 		assert.ErrorIs(t, h.told.Err(), holdfast.ErrLeaseLost, h.Kind.Name)
 		assert.False(t, h.told.Valid())

@@ -75,14 +75,14 @@ func TestFault_KeyGoneOrForeign(t *testing.T) {
 	}
 }
 
-const vanishedLease = 600 * time.Millisecond
+var vanishedLease = locktest.Unhurried(600 * time.Millisecond)
 
 func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanish func(*locktest.Place) error, stalls *locktest.Stalls) {
 	held := locktest.Acquire(t, p.Lock(rt))
 	require.NoError(t, vanish(p))
 	start := time.Now()
 	told := locktest.Closed(t, "the loss", held.Done())
-	assert.LessOrEqual(t, told.Sub(start), vanishedLease/3+50*time.Millisecond+5*stalls.Take(), p.Kind.Name)
+	assert.LessOrEqual(t, told.Sub(start), vanishedLease/3+stalls.Slack(), p.Kind.Name)
 	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
 }
 

@@ -40,7 +40,7 @@ func TestFault_KilledHolder(t *testing.T) {
 			lease, err := waiting.Lease()
 			granted = append(granted, time.Since(killed))
 			require.NoError(t, err)
-			slack := 100*time.Millisecond + 5*stalls.Take()
+			slack := stalls.Slack()
 			assert.LessOrEqual(t, freed[len(freed)-1], stopLease+slack)
 			assert.LessOrEqual(t, granted[len(granted)-1], 2*stopLease+slack)
 			locktest.Release(t, lease)

@@ -16,7 +16,7 @@ import (
 func TestFault_ServerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		const lease = time.Second
+		lease := locktest.Unhurried(time.Second)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		held := locktest.Acquire(t, p.Lock(rt))
 		kept := locktest.Acquire(t, p.Another(t).Lock(rt))

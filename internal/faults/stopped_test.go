@@ -210,7 +210,7 @@ func (r *stopReport) add(t *testing.T, a awakening, continued time.Duration, lat
 	assert.Empty(t, a.Err, "Release says that the lease is lost")
 	told := a.Done - continued
 	stall := max(a.First-continued, a.Worst) // the child has something to do every millisecond
-	limit := 50 * time.Millisecond
+	limit := 50*time.Millisecond + locktest.Slack()
 	if stall > limit/5 {
 		r.busy++
 		limit += 5 * stall

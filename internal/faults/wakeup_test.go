@@ -43,8 +43,8 @@ func TestFault_WakeUpsAreLost(t *testing.T) {
 		slices.Sort(r.waits)
 		t.Logf("free for %v mostly, %v at the 99th percentile, %v at most; longest wait %v; %d connections killed; stalls up to %v",
 			r.free[rounds/2], r.free[rounds*99/100], r.free[rounds-1], r.waits[rounds-1], killed, late)
-		assert.LessOrEqual(t, r.free[rounds-1], fallback+5*late, "nobody waits longer for a free lock")
-		assert.Less(t, r.free[rounds/2], 100*time.Millisecond+late, "mostly the news comes, or that it may have been missed")
+		assert.LessOrEqual(t, r.free[rounds-1], fallback+5*late+locktest.Slack(), "nobody waits longer for a free lock")
+		assert.Less(t, r.free[rounds/2], 100*time.Millisecond+late+locktest.Slack()/4, "mostly the news comes, or that it may have been missed")
 		assert.Less(t, p.Server.CommandStats(t, "evalsha")["evalsha"], int64(rounds*(2*runtimes+2)), "and nobody asks all the time")
 	})
 }

@@ -88,7 +88,7 @@ func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	})
 	took := time.Since(start)
 	w.gone.add(took)
-	assert.LessOrEqual(t, took, within+5*w.stalls.Take())
+	assert.LessOrEqual(t, took, within+w.stalls.Slack())
 }
 
 // arrived returns when all that the client has ever sent has reached the server: its connections that are over have ended at the

@@ -376,9 +376,19 @@ func (p *Place) everyServer(t *testing.T, f func(client redis.UniversalClient)) 
 		f(p.Redis)
 		return
 	}
-	for _, server := range append(slices.Clone(p.Cluster.Masters), p.Cluster.Replicas...) {
-		client := server.Client(t)
+	for _, client := range p.everyClient(t) {
 		f(client)
 		_ = client.Close()
 	}
+}
+
+// everyClient has a new client for each server.
+func (p *Place) everyClient(t *testing.T) (clients []*redis.Client) {
+	if p.Cluster == nil {
+		return []*redis.Client{NewClient(t, p.Addr)}
+	}
+	for _, server := range append(slices.Clone(p.Cluster.Masters), p.Cluster.Replicas...) {
+		clients = append(clients, server.Client(t))
+	}
+	return clients
 }

@@ -1,6 +1,9 @@
 package locktest
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Scaled is how often to try: the full number, a twentieth of it with the race detector, which makes everything ten times
 // slower, and a hundredth with -short; never fewer than least.
@@ -12,4 +15,22 @@ func Scaled(full, least int) int {
 		return max(full/20, least)
 	}
 	return full
+}
+
+// Slack is added to what a time is asserted to be at most: nothing in a full run, which is where times mean something; a second with
+// the race detector, which is for any machine, however busy with something else.
+func Slack() time.Duration {
+	if raceDetector {
+		return time.Second
+	}
+	return 0
+}
+
+// Unhurried is a lease that the watchdog must keep: short in a full run, four times as long with the race detector, where a process may
+// not be run for half a second.
+func Unhurried(lease time.Duration) time.Duration {
+	if raceDetector {
+		return 4 * lease
+	}
+	return lease
 }

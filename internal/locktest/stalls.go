@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Stalls measures for how long at most this process was not run, or did not reach its server. What is promised about
+// Stalls measures for how long at most this process was not run, or did not reach its servers. What is promised about
 // milliseconds can be seen only while both are well.
 type Stalls struct {
 	Stop  chan struct{}
@@ -22,13 +22,12 @@ type Stalls struct {
 // WatchStalls measures until the test ends.
 func WatchStalls(t *testing.T, p *Place) *Stalls {
 	s := &Stalls{Stop: make(chan struct{}), Ended: make(chan struct{})}
-	client := NewClient(t, p.Addr)
-	go s.watch(client)
+	go s.watch(p.everyClient(t))
 	t.Cleanup(func() { close(s.Stop); <-s.Ended })
 	return s
 }
 
-func (s *Stalls) watch(client *redis.Client) {
+func (s *Stalls) watch(servers []*redis.Client) {
 	defer close(s.Ended)
 	const every = 5 * time.Millisecond
 	ticks := time.NewTicker(every)
@@ -39,7 +38,9 @@ func (s *Stalls) watch(client *redis.Client) {
 			return
 		case <-ticks.C:
 		}
-		_ = client.Ping(context.Background()).Err()
+		for _, server := range servers {
+			_ = server.Ping(context.Background()).Err()
+		}
 		now := time.Now()
 		s.Mu.Lock()
 		s.Worst = max(s.Worst, now.Sub(last)-every)
@@ -56,3 +57,6 @@ func (s *Stalls) Take() time.Duration {
 	s.Worst = 0
 	return worst
 }
+
+// Slack is what may be added to a time that is promised, after the stalls since they were asked for before.
+func (s *Stalls) Slack() time.Duration { return 50*time.Millisecond + 5*s.Take() + Slack() }
