@@ -18,7 +18,7 @@ import (
 func TestMultiLock_IsLostWithAnyMember(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
-		m := newTeam(p, 3, p.Runtime(t, holdfast.Options{Lease: locktest.Unhurried(time.Second)}), p.Runtime(t, holdfast.Options{Lease: locktest.Unhurried(time.Second)}))
+		m := newTeam(p, 3, p.Runtime(t, holdfast.Options{Lease: time.Second}), p.Runtime(t, holdfast.Options{Lease: locktest.Unhurried(time.Second)}))
 		for i, place := range m.places {
 			lease := acquireAll(t, holdfast.Multi(m.locks...))
 			ctx, cancel := lease.Context(t.Context())

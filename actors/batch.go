@@ -74,17 +74,12 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	}
 	loads := e.loads(b, pipe)
 	for _, i := range open {
-		if call := b.calls[i]; call.Bounded() {
-			call.SetNotAfter(server.at(cmp.Or(call.notAfter, call.deadline)))
-		}
+		b.calls[i].bound(server)
 		_ = pipe.Process(ctx, commands[i])
 	}
-	wait := e.waitForReplicas(b, pipe)
-	err := e.exec(ctx, pipe)
-	b.unacked = e.unacked(wait)
+	err := e.finish(b, pipe, commands, open)
 	if b.lost = err != nil; b.lost {
 		e.masters.suspect() // another may be the master now
-		distrust(err, commands, open)
 	} else if clock.Cmd != nil {
 		_ = server.observe(clock, e.clock.Now()) // without it the old sample serves on
 	}
@@ -97,6 +92,25 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 			}
 		}
 	}
+}
+
+// bound says by the server's clock when the call must not be executed any more.
+func (c *scriptCall) bound(server *serverClock) {
+	if c.Bounded() {
+		c.SetNotAfter(server.at(cmp.Or(c.notAfter, c.deadline)))
+	}
+}
+
+// finish sends a pipeline of calls, which ends with the replicas' acknowledgements where they are wanted. It says why nobody knows
+// what became of the calls; nil: their replies are theirs.
+func (e *Engine) finish(b *batch, pipe redis.Pipeliner, commands []command, calls []int) error {
+	wait := e.waitForReplicas(b, pipe)
+	err := e.exec(b.ctx, pipe)
+	b.unacked = cmp.Or(b.unacked, e.unacked(wait))
+	if err != nil {
+		distrust(err, commands, calls)
+	}
+	return err
 }
 
 // mark is the last command of a pipeline, and comes back with what it was sent with. If it does not, the connection was out of

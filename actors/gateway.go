@@ -25,11 +25,9 @@ type gateway struct {
 	// fixed at construction
 	engine *Engine
 	node   *node
-	lanes  int  // batches on their way at once
-	polite bool // after an outage renewals go first
-	acked  bool // replicas have to acknowledge what is sent
-	jobs   chan *batch
-	group  sync.WaitGroup // of the workers
+	outlet
+	jobs  chan *batch
+	group sync.WaitGroup // of the workers
 
 	// owned by the actor
 	waiting []*scriptCall
@@ -98,7 +96,7 @@ type (
 
 func newGateway(e *Engine, n *node, o outlet) *gateway {
 	return &gateway{
-		engine: e, node: n, lanes: o.lanes, polite: o.polite, acked: o.acked, jobs: make(chan *batch, o.lanes+hangingMax),
+		engine: e, node: n, outlet: o, jobs: make(chan *batch, o.lanes+hangingMax),
 		flying: map[*batch]struct{}{}, checkAt: never,
 	}
 }

@@ -96,8 +96,7 @@ func (s *lockState) attemptAgain(now time.Duration) {
 // abandonTrial gives up a grant that was asked for. If Redis may have it, it is released in the background.
 func (s *lockState) abandonTrial(now time.Duration) {
 	if s.trial.stale > 0 || s.trial.standing {
-		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease)
-		s.ghosts[len(s.ghosts)-1].lasting = s.trial.standing
+		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease).lasting = s.trial.standing
 	}
 	s.trial, s.phase = trial{}, free
 }

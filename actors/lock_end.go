@@ -23,10 +23,11 @@ type ghost struct {
 }
 
 // haunt has a grant released from an instant on.
-func (s *lockState) haunt(from time.Duration, id string, stale, lease time.Duration) {
+func (s *lockState) haunt(from time.Duration, id string, stale, lease time.Duration) *ghost {
 	s.ghosts = append(s.ghosts, ghost{
 		id: id, stale: stale, next: from, until: max(from, stale) + lease + margin(lease),
 	})
+	return &s.ghosts[len(s.ghosts)-1]
 }
 
 // haunts reports whether a grant is being released in the background.

@@ -275,8 +275,7 @@ func (s *lockState) endGrant(now, sent time.Duration) {
 
 // hauntGrant has the grant released in the background: it ends here, but Redis may still have it.
 func (s *lockState) hauntGrant(now time.Duration) {
-	s.haunt(now, s.grant.id, max(s.grant.stale, now), s.grant.longest)
-	s.ghosts[len(s.ghosts)-1].lasting = s.grant.lasting
+	s.haunt(now, s.grant.id, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
 	s.grant.stale = 0
 }
 

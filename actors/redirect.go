@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/scripts"
@@ -31,9 +30,12 @@ func redirected(err error) (to target, ok bool) {
 // counts as refused.
 func (e *Engine) follow(b *batch, commands []command, open []int) {
 	for range redirectsMax {
-		away := map[target][]int{}
+		var away map[target][]int
 		for _, i := range open {
 			if to, ok := redirected(commands[i].Err()); ok {
+				if away == nil {
+					away = map[target][]int{}
+				}
 				away[to] = append(away[to], i)
 			}
 		}
@@ -67,19 +69,12 @@ func (e *Engine) exchangeAt(b *batch, n *node, ask bool, commands []command, cal
 			loaded[call.Script] = true
 			_ = pipe.Process(b.ctx, newCommand("script", "load", call.Script.Source))
 		}
-		if call.Bounded() {
-			call.SetNotAfter(n.clock.at(cmp.Or(call.notAfter, call.deadline)))
-		}
+		call.bound(&n.clock)
 		if ask {
 			_ = pipe.Process(b.ctx, newCommand("asking"))
 		}
 		commands[i] = newCommand(call.Command...)
 		_ = pipe.Process(b.ctx, commands[i])
 	}
-	wait := e.waitForReplicas(b, pipe)
-	err := e.exec(b.ctx, pipe)
-	b.unacked = cmp.Or(b.unacked, e.unacked(wait))
-	if err != nil {
-		distrust(err, commands, calls)
-	}
+	_ = e.finish(b, pipe, commands, calls)
 }
