@@ -49,7 +49,7 @@ func appKeys(name string) string { return "app:" + name }
 func TestCheck_UserWithTheRecommendedRights(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		rt := asUser(t, p.Server, leastRights(t), holdfast.Options{NameMapper: appKeys, Lease: locktest.Unhurried(600 * time.Millisecond)})
+		rt := asUser(t, p.Server, leastRights(t), holdfast.Options{NameMapper: appKeys, Lease: locktest.Unhurried(1500 * time.Millisecond)})
 		require.NoError(t, rt.Check(t.Context()))
 
 		lease := locktest.Acquire(t, p.Lock(rt))
@@ -57,7 +57,7 @@ func TestCheck_UserWithTheRecommendedRights(t *testing.T) {
 		waiting := p.Lock(other).AcquireAsync(t.Context())
 		p.WaitForWaiting(t, other, 1)
 		p.WaitForListener(t)
-		locktest.Stays(t, "it is renewed", locktest.Unhurried(900*time.Millisecond), lease.Valid)
+		locktest.Renewed(t, lease)
 		held, err := p.Lock(other).ForceRelease(t.Context())
 		require.NoError(t, err)
 		assert.True(t, held)

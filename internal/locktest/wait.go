@@ -63,6 +63,13 @@ func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
 	}
 }
 
+// Renewed waits until the watchdog has renewed a lease.
+func Renewed(t *testing.T, lease *holdfast.Lease) {
+	t.Helper()
+	deadline := lease.ExpiresAt()
+	Await(t, "a renewal", func() bool { return lease.ExpiresAt().After(deadline) })
+}
+
 // AcquirePermit takes a permit that must come free in time.
 func AcquirePermit(t *testing.T, s *holdfast.PermitSemaphore, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
