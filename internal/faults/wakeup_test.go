@@ -18,35 +18,87 @@ import (
 // themselves at least every second (PollCap of actors/policy.go), a quarter of it as jitter, and a millisecond.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
-// TestFault_WakeUpsAreLost has 32 runtimes pass a lock around while their connections for messages are killed all the time. The
-// lock never stands free for longer than the fallback while they wait.
-func TestFault_WakeUpsAreLost(t *testing.T) {
-	runtimes, rounds := locktest.Scaled(32, 8), locktest.Scaled(2_000, 100)
-	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		if p.Kind.Deaf {
-			t.Skip("its waiters listen to nothing")
-		}
-		stalls := locktest.WatchStalls(t, p)
-		stop := killSubscribers(t, p, 20*time.Millisecond)
-		r := &relay{left: rounds}
-		var group sync.WaitGroup
-		for range runtimes {
-			lock := p.Lock(p.Runtime(t, holdfast.Options{}))
-			group.Go(func() { r.run(t, lock) })
-		}
-		group.Wait()
-		killed := stop()
-		late := stalls.Take()
+// passed is what one after the other has: it is taken, and the function that comes back gives it to the next.
+type passed func(ctx context.Context) (give func(context.Context) error, err error)
 
-		require.Len(t, r.free, rounds)
-		slices.Sort(r.free)
-		slices.Sort(r.waits)
-		t.Logf("free for %v mostly, %v at the 99th percentile, %v at most; longest wait %v; %d connections killed; stalls up to %v",
-			r.free[rounds/2], r.free[rounds*99/100], r.free[rounds-1], r.waits[rounds-1], killed, late)
-		assert.LessOrEqual(t, r.free[rounds-1], fallback+5*late+locktest.Slack(), "nobody waits longer for a free lock")
-		assert.Less(t, r.free[rounds/2], 100*time.Millisecond+late+locktest.Slack()/4, "mostly the news comes, or that it may have been missed")
-		assert.Less(t, p.Server.CommandStats(t, "evalsha")["evalsha"], int64(rounds*(2*runtimes+2)), "and nobody asks all the time")
+func passedLock(lock *holdfast.Lock) passed {
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		lease, err := lock.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lease.Release, nil
+	}
+}
+
+func passedPermit(s *holdfast.PermitSemaphore) passed {
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		lease, err := s.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lease.Release, nil
+	}
+}
+
+func passedCount(s *holdfast.Semaphore) passed {
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		return func(ctx context.Context) error { return s.Release(ctx, 1) }, s.Acquire(ctx, 1)
+	}
+}
+
+// TestFault_WakeUpsAreLost has 32 runtimes pass a lock, or the only permit, around while their connections for messages are killed all
+// the time. It never stands free for longer than the fallback while they wait.
+func TestFault_WakeUpsAreLost(t *testing.T) {
+	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
+		showRelay(t, p, func(rt *holdfast.Runtime) passed { return passedLock(p.Lock(rt)) })
 	})
+	t.Run("permits", func(t *testing.T) {
+		t.Parallel()
+		p := locktest.OnServerOfItsOwn(t)
+		showRelay(t, p, func(rt *holdfast.Runtime) passed {
+			s := rt.PermitSemaphore(p.Name)
+			_, err := s.TrySetPermits(t.Context(), 1)
+			require.NoError(t, err)
+			return passedPermit(s)
+		})
+	})
+	t.Run("semaphore", func(t *testing.T) {
+		t.Parallel()
+		p := locktest.OnServerOfItsOwn(t)
+		showRelay(t, p, func(rt *holdfast.Runtime) passed {
+			s := rt.Semaphore(p.Name)
+			_, err := s.TrySetPermits(t.Context(), 1)
+			require.NoError(t, err)
+			return passedCount(s)
+		})
+	})
+}
+
+func showRelay(t *testing.T, p *locktest.Place, join func(rt *holdfast.Runtime) passed) {
+	runtimes, rounds := locktest.Scaled(32, 8), locktest.Scaled(10_000, 100)
+	stalls := locktest.WatchStalls(t, p)
+	stop := killSubscribers(t, p, 20*time.Millisecond)
+	r := &relay{left: rounds}
+	var group sync.WaitGroup
+	for range runtimes {
+		take := join(p.Runtime(t, holdfast.Options{}))
+		group.Go(func() { r.run(t, take) })
+	}
+	group.Wait()
+	killed := stop()
+	late := stalls.Take()
+
+	require.Len(t, r.free, rounds)
+	slices.Sort(r.free)
+	slices.Sort(r.waits)
+	t.Logf("free for %v mostly, %v at the 99th percentile, %v at most; longest wait %v; %d connections killed; stalls up to %v",
+		r.free[rounds/2], r.free[rounds*99/100], r.free[rounds-1], r.waits[rounds-1], killed, late)
+	assert.LessOrEqual(t, r.free[rounds-1], fallback+5*late+locktest.Slack(), "nobody waits longer for what is free")
+	assert.Less(t, r.free[rounds/2], 100*time.Millisecond+late+locktest.Slack()/4, "mostly the news comes, or that it may have been missed")
+	if !p.Kind.Deaf { // who listens to nothing does
+		assert.Less(t, p.Server.CommandStats(t, "evalsha")["evalsha"], int64(rounds*(2*runtimes+2)), "and nobody asks all the time")
+	}
 }
 
 // TestFault_ReleaseBetweenSubscriptions has the only waiter lose its connection right before the release. That it is subscribed again
@@ -79,8 +131,8 @@ func TestFault_ReleaseBetweenSubscriptions(t *testing.T) {
 	})
 }
 
-// relay is a lock that many want, as often as there are rounds left. It notes for how long the lock was free before each grant:
-// somebody waits from the begin to the end.
+// relay is what many want, as often as there are rounds left. It notes for how long it was free before each grant: somebody waits
+// from the begin to the end.
 type relay struct {
 	mu    sync.Mutex
 	left  int
@@ -89,10 +141,10 @@ type relay struct {
 	waits []time.Duration
 }
 
-func (r *relay) run(t *testing.T, lock *holdfast.Lock) {
+func (r *relay) run(t *testing.T, take passed) {
 	for {
 		start := time.Now()
-		lease, err := lock.Acquire(t.Context())
+		give, err := take(t.Context())
 		if !assert.NoError(t, err) {
 			return
 		}
@@ -100,7 +152,7 @@ func (r *relay) run(t *testing.T, lock *holdfast.Lock) {
 		r.mu.Lock()
 		r.freed = time.Now()
 		r.mu.Unlock()
-		if !assert.NoError(t, lease.Release(t.Context())) || !more {
+		if !assert.NoError(t, give(t.Context())) || !more {
 			return
 		}
 	}
