@@ -124,7 +124,7 @@ type mark struct {
 // error besides. When the server refuses the handshake of a new connection, go-redis tells that to Exec alone: the commands get
 // to know it here, too.
 func (e *Engine) exec(ctx context.Context, pipe redis.Pipeliner) error {
-	text := strconv.FormatUint(e.Number(), 10)
+	text := strconv.FormatUint(e.marks.Add(1), 10)
 	end := mark{newCommand("ping", text), text}
 	_ = pipe.Process(ctx, end)
 	commands, err := pipe.Exec(ctx)
@@ -183,7 +183,7 @@ func distrust(cause error, commands []command, open []int) {
 // loads puts the scripts that the server did not have in front of the batch.
 func (e *Engine) loads(b *batch, pipe redis.Pipeliner) []command {
 	var loads []command
-	for s := range b.missing {
+	for _, s := range b.missing {
 		load := newCommand("script", "load", s.Source)
 		_ = pipe.Process(b.ctx, load)
 		loads = append(loads, load)
@@ -198,10 +198,9 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 	for _, i := range open {
 		reply, err := commands[i].Result()
 		if isNoScript(err) {
-			if b.missing == nil {
-				b.missing = map[*scripts.Script]struct{}{}
+			if s := b.calls[i].Script; !slices.Contains(b.missing, s) {
+				b.missing = append(b.missing, s)
 			}
-			b.missing[b.calls[i].Script] = struct{}{}
 			again = append(again, i)
 			continue
 		}

@@ -77,22 +77,38 @@ func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 func (e *Engine) wait(ctx context.Context, r *Request, recycle bool) error {
 	router := e.Router(r.address)
 	e.root.Send(router, r)
-	select {
-	case <-r.answered:
+	if e.answered(ctx, r) {
 		err := r.err
 		if recycle {
 			e.requests.put(r)
 		}
 		return err
-	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		e.root.Send(router, cancelRequest{request: r, cause: ctx.Err()})
-	case <-e.done:
 	}
 	select {
 	case <-r.answered:
 		return r.err
 	case <-e.done:
 		return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, protocol.ErrClosed)
+	}
+}
+
+// answered waits for the answer to a request; false: ctx or the engine has ended before. An answer that is there goes first, however
+// the runtime of Go chooses.
+func (e *Engine) answered(ctx context.Context, r *Request) bool {
+	select {
+	case <-r.answered:
+		return true
+	case <-ctx.Done():
+	case <-e.done:
+	}
+	select {
+	case <-r.answered:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -134,15 +150,14 @@ func (e *Engine) Release(ctx context.Context, h *Hold) error {
 		return err
 	}
 	e.root.Send(h.grant.lock, r)
-	select {
-	case <-r.answered:
+	if e.answered(ctx, r) {
 		err := r.err
 		e.requests.put(r)
 		return err
-	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
 		defer timer.Stop()
-	case <-e.done:
 	}
 	select {
 	case <-r.answered:

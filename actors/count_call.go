@@ -20,19 +20,18 @@ func (e *Engine) Count(ctx context.Context, a *Address, op *scripts.CountOp, num
 		return 0, err
 	}
 	e.root.Send(e.Router(a), r)
-	select {
-	case <-r.answered:
+	if e.answered(ctx, r) {
 		number, err := r.number, r.err
 		e.requests.put(r)
 		return number, err
-	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		if op.Way == scripts.Give {
 			timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
 			defer timer.Stop()
 		} else {
 			e.Cancel(r, ctx.Err())
 		}
-	case <-e.done:
 	}
 	select {
 	case <-r.answered:

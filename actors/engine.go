@@ -3,12 +3,14 @@ package actors
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"math"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -38,6 +40,8 @@ type Config struct {
 
 	Clock  Clock                             // nil: the system's
 	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
+	Salt   func() uint64                     // of grants' numbers; nil: the operating system's chance
+	Shard  func(name string) uint64          // nil: by a hash that no other engine has
 }
 
 // Engine is the actor side of one runtime: a guardian with 16 routers, the gateways, the subscriber and the watchdog below it.
@@ -60,7 +64,8 @@ type Engine struct {
 	events     *events
 	couriers   *couriers
 	workers    *workers
-	seed       maphash.Seed
+	salt       func() uint64
+	shard      func(name string) uint64
 	causes     *causes
 	requests   requestPool
 
@@ -74,6 +79,7 @@ type Engine struct {
 	watchdog   *watchdog
 
 	numbers atomic.Uint64 // of grants, owners and leases
+	marks   atomic.Uint64 // of pipelines
 
 	ctx    context.Context // of everything that asks Redis; ends when nothing has to be asked any more
 	cancel context.CancelFunc
@@ -106,12 +112,19 @@ func Start(c Config) (*Engine, error) {
 	e := &Engine{
 		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, listens: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
-		workers: startWorkers(), seed: maphash.MakeSeed(),
+		workers: startWorkers(), salt: c.Salt, shard: c.Shard,
 		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if e.clock == nil {
 		e.clock = NewSystemClock()
+	}
+	if e.salt == nil {
+		e.salt = salt
+	}
+	if e.shard == nil {
+		seed := maphash.MakeSeed()
+		e.shard = func(name string) uint64 { return maphash.String(seed, name) }
 	}
 	e.tells.sharded.Store(c.PubSub == PubSubSharded)
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
@@ -130,6 +143,7 @@ func Start(c Config) (*Engine, error) {
 	e.spinning = e.policy
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
+	e.marks.Store(c.FirstNumber)
 	e.undone.Store(routerCount)
 	var err error
 	if e.watchdog, err = newWatchdog(e); err != nil {
@@ -248,13 +262,14 @@ const saltBits = 24
 // process that is continued twice, from a snapshot of its virtual machine, both copies have the same UUID and count on from the same
 // number: Redis would take one's grant for a repeat of the other's. The copies' operating systems know that they are two.
 func (e *Engine) newGrantID() string {
-	var salt [saltBits / 8]byte
-	_, _ = rand.Read(salt[:])                        // never fails, by its documentation
 	number := e.Number() << saltBits & math.MaxInt64 // as large as Redisson's thread ids
-	for i, b := range salt {
-		number |= uint64(b) << (8 * i)
-	}
-	return e.id + ":" + strconv.FormatUint(number, 10)
+	return e.id + ":" + strconv.FormatUint(number|e.salt()&(1<<saltBits-1), 10)
+}
+
+func salt() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:saltBits/8]) // never fails, by its documentation
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // System is the actor system that the actors live in.
@@ -302,7 +317,7 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 
 // Router is the PID to send messages about a lock to. It is good as long as the engine is.
 func (e *Engine) Router(a *Address) *actor.PID {
-	return e.routers[maphash.String(e.seed, a.Raw)%routerCount]
+	return e.routers[e.shard(a.Raw)%routerCount]
 }
 
 // drop reports a message that cannot be answered.
@@ -355,16 +370,14 @@ func (e *Engine) shutDown() {
 	e.cancel()
 	e.watchdog.stop()
 	e.checks.Wait()
-	for pid, stop := range map[*actor.PID]func(chan struct{}) any{
-		e.acquires:   func(done chan struct{}) any { return stopGateway{done} },
-		e.gateway:    func(done chan struct{}) any { return stopGateway{done} },
-		e.renewals:   func(done chan struct{}) any { return stopGateway{done} },
-		e.subscriber: func(done chan struct{}) any { return stopSubscriber{done} },
-	} {
+	for _, outlet := range slices.Compact([]*actor.PID{e.acquires, e.gateway, e.renewals}) {
 		done := make(chan struct{})
-		e.root.Send(pid, stop(done))
+		e.root.Send(outlet, stopGateway{done})
 		<-done
 	}
+	done := make(chan struct{})
+	e.root.Send(e.subscriber, stopSubscriber{done})
+	<-done
 	e.ending.Store(true)
 	e.root.Stop(e.guardian)
 	<-e.stopped

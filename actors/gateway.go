@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +32,9 @@ type gateway struct {
 
 	// owned by the actor
 	waiting []*scriptCall
-	flying  map[*batch]struct{}
-	free    int // workers with nothing to do
-	hanging int // workers that hang with a batch that was given up
+	flying  []*batch // oldest first
+	free    int      // workers with nothing to do
+	hanging int      // workers that hang with a batch that was given up
 	checkAt time.Duration
 	timer   Timer
 	stopped bool
@@ -80,9 +81,9 @@ type batch struct {
 
 	// owned by the worker
 	sent    time.Duration
-	lost    bool                         // no answer came back from Redis, or nobody knows whose
-	missing map[*scripts.Script]struct{} // the server did not know them
-	unacked error                        // why it is not known that enough replicas have what the scripts wrote
+	lost    bool              // no answer came back from Redis, or nobody knows whose
+	missing []*scripts.Script // the server did not know them
+	unacked error             // why it is not known that enough replicas have what the scripts wrote
 }
 
 type (
@@ -96,8 +97,7 @@ type (
 
 func newGateway(e *Engine, n *node, o outlet) *gateway {
 	return &gateway{
-		engine: e, node: n, outlet: o, jobs: make(chan *batch, o.lanes+hangingMax),
-		flying: map[*batch]struct{}{}, checkAt: never,
+		engine: e, node: n, outlet: o, jobs: make(chan *batch, o.lanes+hangingMax), checkAt: never,
 	}
 }
 
@@ -153,7 +153,7 @@ func (g *gateway) send(c actor.Context) {
 		rest := copy(g.waiting, g.waiting[n:])
 		clear(g.waiting[rest:])
 		g.waiting = g.waiting[:rest]
-		g.flying[b] = struct{}{}
+		g.flying = append(g.flying, b)
 		g.free--
 		g.jobs <- b
 	}
@@ -170,7 +170,7 @@ func (g *gateway) arm(c actor.Context) {
 		return
 	}
 	at := never
-	for b := range g.flying {
+	for _, b := range g.flying {
 		for i, call := range b.calls {
 			if !b.claimed[i].Load() {
 				at = min(at, call.deadline)
@@ -199,7 +199,7 @@ func (g *gateway) check(c actor.Context) {
 		return // the timer had fired already; who asked has gone
 	}
 	now := g.engine.clock.Now()
-	for b := range g.flying {
+	for _, b := range slices.Clone(g.flying) {
 		open := false
 		for i, call := range b.calls {
 			if call.deadline > now {
@@ -215,7 +215,7 @@ func (g *gateway) check(c actor.Context) {
 			b.cancel() // it may wait for a connection, or retry a handshake
 		}
 		if !open && g.hanging < hangingMax {
-			delete(g.flying, b)
+			g.land(b)
 			b.given = true
 			g.hanging++
 			g.hire(c.Self())
@@ -243,9 +243,13 @@ func (g *gateway) onDone(c actor.Context, b *batch) {
 		g.hanging--
 		g.jobs <- nil // there is one worker too many now
 	default:
-		delete(g.flying, b)
+		g.land(b)
 		g.free++
 	}
+}
+
+func (g *gateway) land(b *batch) {
+	g.flying = slices.DeleteFunc(g.flying, func(other *batch) bool { return other == b })
 }
 
 // notice looks whether Redis can be reached. When it can be again, everybody who waits for a lock will ask for it at about the same

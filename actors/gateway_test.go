@@ -13,7 +13,7 @@ func TestGateway_StoppedChecksNothing(t *testing.T) {
 	g := newGateway(&Engine{clock: NewSystemClock()}, &node{}, outlet{lanes: 1})
 	b := &batch{calls: []*scriptCall{{deadline: 1}}, claimed: make([]atomic.Bool, 1)}
 	b.claimed[0].Store(true) // its outcome is unknown: it hangs
-	g.flying[b] = struct{}{}
+	g.flying = append(g.flying, b)
 	done := make(chan struct{})
 	g.stop(done)
 	<-done

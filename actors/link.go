@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,8 +97,8 @@ func (l *link) write() {
 		l.mu.Lock()
 		pubsub := l.pubsub
 		var on, off []string
-		for channel, subscribe := range l.wanted {
-			if subscribe {
+		for _, channel := range slices.Sorted(maps.Keys(l.wanted)) {
+			if l.wanted[channel] {
 				on = append(on, channel)
 			} else {
 				off = append(off, channel)

@@ -14,6 +14,8 @@ type Seams struct {
 	First  uint64 // the number that grants, owners and leases count from
 	Clock  Clock
 	Jitter func(time.Duration) time.Duration
+	Salt   func() uint64            // the random part of a grant's number
+	Shard  func(name string) uint64 // says which router a name belongs to
 }
 
 var seamsID = extensions.NextExtensionID()

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -157,8 +159,9 @@ func (s *subscriber) rehome(c actor.Context, l *link) {
 
 func (s *subscriber) onNews(c actor.Context, l *link) {
 	again := 0
-	for channel, news := range l.news() {
-		state := s.channels[channel]
+	told := l.news()
+	for _, channel := range slices.Sorted(maps.Keys(told)) {
+		news, state := told[channel], s.channels[channel]
 		if state == nil || state.link != l {
 			continue // unsubscribed meanwhile
 		}

@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -137,6 +139,9 @@ func (w *watchdog) onBack(c actor.Context, m redisBack) {
 		}
 	}
 	clear(w.failed)
+	slices.SortFunc(due, func(a, b *timerwheel.Timer[*Grant]) int { // who has least time left goes first
+		return cmp.Or(cmp.Compare(a.Value.until(), b.Value.until()), cmp.Compare(a.Value.id, b.Value.id))
+	})
 	w.renewAll(c, due)
 	switch {
 	case m.from == nil:
@@ -163,6 +168,7 @@ func (w *watchdog) onAnswer(c actor.Context) {
 func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
 	now := w.engine.clock.Now()
 	batches := map[renewalKey]*renewal{}
+	var order []renewalKey
 	flush := func(r *renewal) { w.renew(c, r, min(r.bound, now+Window(w.engine.policy.Lease))) }
 	for _, t := range timers {
 		g := t.Value
@@ -186,6 +192,7 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant])
 		if batch == nil {
 			batch = &renewal{kind: key.kind, bound: deadline}
 			batches[key] = batch
+			order = append(order, key)
 		}
 		batch.timers = append(batch.timers, t)
 		batch.bound = min(batch.bound, deadline)
@@ -194,8 +201,11 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant])
 			delete(batches, key)
 		}
 	}
-	for _, batch := range batches {
-		flush(batch)
+	for _, key := range order {
+		if batch := batches[key]; batch != nil {
+			delete(batches, key) // it may be in the order more than once
+			flush(batch)
+		}
 	}
 }
 

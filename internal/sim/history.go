@@ -47,8 +47,9 @@ func (h *history) String() string {
 	return b.String()
 }
 
-func (h *history) hash() uint64 {
+func (h *history) hash(more uint64) uint64 {
 	sum := fnv.New64a()
+	_, _ = fmt.Fprintln(sum, more)
 	for _, e := range h.sorted() {
 		_, _ = fmt.Fprintln(sum, int64(e.at), e.who, e.what)
 	}

@@ -22,7 +22,7 @@ var faults = []fault{
 		how := either(r)
 		w.say("cut %s for %v", p.name, away)
 		p.set(func() { p.away = time.Now().Add(away) })
-		p.cutAll(how)
+		p.cutAll(how, r)
 	}},
 	{"lose reply", func(w *world, r *rand.Rand, p *process) {
 		n := 1 + r.IntN(4)
@@ -45,7 +45,7 @@ var faults = []fault{
 	{"kill", func(w *world, r *rand.Rand, p *process) {
 		if how := either(r); r.IntN(3) == 0 && w.spare() {
 			w.say("kill %s", p.name)
-			p.kill(how)
+			p.kill(how, r)
 		}
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
@@ -115,7 +115,7 @@ func either(r *rand.Rand) func(*wire) {
 // nemesis does its work until the users have done theirs.
 func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 	for len(w.plan.faults) > 0 {
-		pause := time.NewTimer(between(r, w.plan.every/2, w.plan.every*3/2))
+		pause := time.NewTimer(time.Until(w.unique(time.Now().Add(between(r, w.plan.every/2, w.plan.every*3/2)))))
 		select {
 		case <-done:
 			pause.Stop()

@@ -3,8 +3,11 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,14 +25,14 @@ type process struct {
 	name   string
 	dice   dice
 	client *redis.Client
+	clock  *processClock
 	system *actor.ActorSystem
 	rt     *holdfast.Runtime
 	ctx    context.Context // of its users; ends with the process
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	wires   map[*wire]int // with the number of each
-	dialled int
+	wires   []*wire                    // in the order in which they were made
 	away    time.Time                  // no connection can be made until then
 	held    [directionIn + 1]time.Time // messages do not arrive until then
 	paused  time.Time                  // nothing of the process runs until then
@@ -42,7 +45,7 @@ type process struct {
 }
 
 func newProcess(w *world, name string, number uint64) (*process, error) {
-	p := &process{world: w, name: name, dice: w.dice.of('p', number), wires: map[*wire]int{}}
+	p := &process{world: w, name: name, dice: w.dice.of('p', number)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.client = redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
@@ -50,15 +53,19 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		DialerRetries:            1,  // it pauses in between with a mutex locked, which stops the bubble's time
 		MaxRetries:               -1, // so it does between handshakes; the runtime's own commands are never repeated by go-redis
 		PoolSize:                 20,
+		DisableIdentity:          true,
+		ConnMaxIdleTime:          -1, // it goes by a clock outside of the bubble
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	quiet := slog.New(slog.DiscardHandler)
 	p.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
 		actor.WithDeadLetterThrottleInterval(time.Millisecond))
-	clock := &processClock{p: p, start: time.Now()}
+	p.clock = &processClock{p: p, start: time.Now()}
 	p.system.Extensions.Register(&actors.Seams{
-		ID: uuid(p.dice), First: 1 << 40, Clock: clock,
+		ID: uuid(p.dice), First: 1 << 16, Clock: p.clock,
 		Jitter: func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
+		Salt:   func() uint64 { return uint64(number) },
+		Shard:  func(name string) uint64 { return uint64(name[len(name)-1]) }, // of two names each has a router of its own
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})
@@ -68,7 +75,9 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 // end closes everything of the process. Nothing may be asked of it any more.
 func (p *process) end(ctx context.Context) error {
 	p.cancel()
+	p.world.pause(time.Millisecond)
 	err := p.rt.Close(ctx)
+	p.world.pause(time.Millisecond)
 	_ = p.client.Close()
 	return err
 }
@@ -98,20 +107,8 @@ func (p *process) dial() (net.Conn, error) {
 		return nil, err
 	}
 	w := newWire(p, pipe)
-	p.dialled++
-	p.wires[w] = p.dialled
+	p.wires = append(p.wires, w)
 	return w, nil
-}
-
-func (p *process) forget(w *wire) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.wires, w)
-}
-
-// trip is how long a message that is sent now takes. No two take the same.
-func (p *process) trip(direction uint64, message []byte) time.Duration {
-	return tripMin + p.draw('t', direction, shape(message)).below(tripSpan)
 }
 
 // shape is a sum of what a message is about. Numbers and ids are left out: they are drawn by chance, or in either order by two requests
@@ -135,6 +132,9 @@ func (p *process) draw(parts ...uint64) dice {
 	}
 	d := p.dice.of(parts...).of(uint64(p.drawn.UnixNano()))
 	p.ties[d]++
+	if p.world.wires {
+		p.world.history.add(fmt.Sprint(p.name, "?", parts), "drawn, for the %d. time", p.ties[d])
+	}
 	return d.of(p.ties[d])
 }
 
@@ -155,16 +155,15 @@ func (p *process) swallows() bool {
 	return now
 }
 
-// cutAll breaks the connections, in the order in which they were made.
-func (p *process) cutAll(how func(*wire)) {
+// cutAll breaks the connections one after the other: who waits at the one shall not be told at the same instant as who waits at the
+// other.
+func (p *process) cutAll(how func(*wire), r *rand.Rand) {
 	p.mu.Lock()
-	broken := make([]*wire, p.dialled+1)
-	for w, n := range p.wires {
-		broken[n] = w
-	}
+	wires := slices.Clone(p.wires)
 	p.mu.Unlock()
-	for _, w := range broken {
-		if w != nil {
+	for _, w := range wires {
+		if !w.in.ended() {
+			p.world.pause(between(r, time.Microsecond, 20*time.Microsecond))
 			how(w)
 		}
 	}
@@ -177,9 +176,9 @@ func (p *process) set(change func()) {
 }
 
 // kill ends the process without a word.
-func (p *process) kill(how func(*wire)) {
+func (p *process) kill(how func(*wire), r *rand.Rand) {
 	p.set(func() { p.dead = true })
-	p.cutAll(how)
+	p.cutAll(how, r)
 	p.cancel()
 }
 
@@ -203,50 +202,14 @@ func (p *process) over() bool {
 }
 
 // awake waits while the process is paused.
-func (p *process) awake() {
-	p.mu.Lock()
-	left := time.Until(p.paused)
-	p.mu.Unlock()
-	if left > 0 {
-		time.Sleep(left + p.draw('w').below(50*time.Microsecond))
+func (p *process) awake(d dice) {
+	for n := uint64(0); ; n++ {
+		p.mu.Lock()
+		left := time.Until(p.paused)
+		p.mu.Unlock()
+		if left <= 0 {
+			return
+		}
+		p.world.pause(left + d.of('w', n).below(50*time.Microsecond))
 	}
 }
-
-// sleep is a pause of a user.
-func (p *process) sleep(d time.Duration) {
-	time.Sleep(d)
-	p.awake()
-}
-
-// processClock is the time of a process: it goes on while the process is paused, but no timer fires. No two timers fire at once.
-type processClock struct {
-	p     *process
-	start time.Time
-}
-
-func (c *processClock) Now() time.Duration {
-	passed := time.Since(c.start)
-	if change := c.p.world.mutant.clock; change != nil {
-		return change(passed)
-	}
-	return passed
-}
-
-func (c *processClock) AfterFunc(d time.Duration, f func()) actors.Timer {
-	return &processTimer{c.p, time.AfterFunc(c.p.late(d), func() {
-		c.p.awake()
-		f()
-	})}
-}
-
-func (p *process) late(d time.Duration) time.Duration {
-	return max(d, 0) + p.draw('a', uint64(d)).below(time.Microsecond)
-}
-
-type processTimer struct {
-	p *process
-	t *time.Timer
-}
-
-func (t *processTimer) Stop() bool                 { return t.t.Stop() }
-func (t *processTimer) Reset(d time.Duration) bool { return t.t.Reset(t.p.late(d)) }

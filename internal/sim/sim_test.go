@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ import (
 var (
 	seed  = flag.Uint64("sim.seed", 0, "run the world of this seed alone, and print its history with -v")
 	first = flag.Uint64("sim.first", 1, "the first of the seeds")
+	wires = flag.Bool("sim.wires", false, "show every message in histories")
 	count = flag.Int("sim.count", 0, "how many seeds; 0: as many as fit the kind of run")
 )
 
@@ -42,7 +42,7 @@ func run(t *testing.T, seed uint64, mutant sim.Mutant) (report sim.Report) {
 			panic(fmt.Sprintf("seed %d: %v", seed, reason))
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { report = sim.Run(seed, mutant) })
+	synctest.Test(t, func(*testing.T) { report = sim.Run(seed, mutant, *wires) })
 	return report
 }
 
@@ -87,32 +87,6 @@ func (a *total) add(r sim.Report) {
 	a.faults += r.Faults
 	a.overlaps += r.Overlaps
 	a.longest = max(a.longest, r.Longest)
-}
-
-// The same seed is the same history: of two hundred worlds one is not, because a world has instants at which two of its
-// goroutines are ready, and the scheduler's choice is nobody's to make.
-func TestSim_SameSeedSameHistory(t *testing.T) {
-	n, different := locktest.Scaled(200, 10), 0
-	for s := range uint64(n) {
-		one, other := run(t, *first+s, sim.Mutant{}), run(t, *first+s, sim.Mutant{})
-		if one.Hash != other.Hash {
-			different++
-			t.Logf("seed %d: %s", *first+s, difference(one.History, other.History))
-		}
-	}
-	t.Logf("%d of %d worlds had two histories", different, n)
-	assert.LessOrEqual(t, different, 2+n/20)
-}
-
-// difference is where two histories part.
-func difference(one, other string) string {
-	a, b := strings.Split(one, "\n"), strings.Split(other, "\n")
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return fmt.Sprintf("line %d\n%s\n%s\n%s", i, a[max(i-1, 0)], a[i], b[i])
-		}
-	}
-	return fmt.Sprintf("%d lines, %d lines", len(a), len(b))
 }
 
 // Each mutant is noticed in less than 500 worlds; a short run leaves out those that take long.

@@ -21,7 +21,7 @@ type user struct {
 
 func (u *user) run() {
 	for range u.w.plan.steps {
-		u.p.sleep(between(u.r, 100*time.Microsecond, u.w.plan.lease/4))
+		u.sleep(between(u.r, 100*time.Microsecond, u.w.plan.lease/4))
 		if u.p.over() {
 			return
 		}
@@ -35,6 +35,12 @@ func (u *user) run() {
 			u.useLease(p)
 		}
 	}
+}
+
+// sleep is a pause of a user; it lasts while its process is paused.
+func (u *user) sleep(d time.Duration) {
+	u.w.pause(d)
+	u.p.awake(dice(u.r.Uint64()))
 }
 
 func (u *user) say(format string, args ...any) { u.w.history.add(u.name, format, args...) }
@@ -75,14 +81,12 @@ func class(err error) string {
 func (u *user) waiting() (context.Context, context.CancelFunc) {
 	d := between(u.r, time.Millisecond, 4*u.w.plan.lease)
 	if u.r.IntN(3) > 0 {
-		return context.WithTimeout(u.p.ctx, d)
+		return u.p.within(d)
 	}
 	if u.r.IntN(3) == 0 {
 		d = between(u.r, 0, 6*tripSpan) // about when the grant comes
 	}
-	ctx, cancel := context.WithCancel(u.p.ctx)
-	timer := time.AfterFunc(d, cancel)
-	return ctx, func() { timer.Stop(); cancel() }
+	return u.p.cancelled(d)
 }
 
 // useLease takes a lock or a permit, keeps it for a while, and gives it back.
@@ -103,6 +107,7 @@ func (u *user) useLease(p *place) {
 		return
 	}
 	u.w.oracle.granted(h)
+	u.sleep(between(u.r, 0, 20*time.Microsecond)) // what follows from the grant happens first
 	u.keep(h, options)
 	if !u.p.isDead() {
 		u.giveBack(h)
@@ -136,7 +141,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 func (u *user) async(ctx context.Context, lock *holdfast.Lock, options []holdfast.AcquireOption) (*holdfast.Lease, error) {
 	pending := lock.AcquireAsync(ctx, options...)
 	if u.r.IntN(3) == 0 {
-		u.p.sleep(between(u.r, 0, u.w.plan.lease))
+		u.sleep(between(u.r, 0, u.w.plan.lease))
 		pending.Cancel()
 	}
 	return pending.Lease()
@@ -145,7 +150,7 @@ func (u *user) async(ctx context.Context, lock *holdfast.Lock, options []holdfas
 // keep holds a lease for a while, and looks at it now and then.
 func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 	for range u.r.IntN(5) {
-		u.p.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease*2/3))
+		u.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease*2/3))
 		if u.p.isDead() || !u.w.oracle.look(h) {
 			return
 		}
@@ -168,10 +173,11 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 	if u.r.IntN(8) == 0 && h.fixed { // forgets to give it back in time
 		select {
 		case <-h.lease.Done():
+			u.p.awake(dice(u.r.Uint64()))
 			u.say("%s ended: %s", h.place.name, class(h.lease.Err()))
 		case <-u.p.ctx.Done():
 		}
-		u.p.sleep(between(u.r, time.Microsecond, time.Millisecond))
+		u.sleep(between(u.r, time.Microsecond, time.Millisecond))
 	}
 }
 
@@ -188,7 +194,7 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 	}
 	again.lease = lease
 	u.w.oracle.granted(&again)
-	u.p.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease/3))
+	u.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease/3))
 	if !u.p.isDead() {
 		u.w.oracle.look(&again)
 		u.giveBack(&again)
@@ -199,7 +205,7 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 func (u *user) force(h *hold) {
 	const most = 2 * time.Second // it may still be on its way for so long
 	over := u.w.oracle.loses("the holder of "+h.place.name, h.place)
-	ctx, cancel := context.WithTimeout(u.p.ctx, between(u.r, time.Millisecond, u.w.plan.lease))
+	ctx, cancel := u.p.within(between(u.r, time.Millisecond, u.w.plan.lease))
 	defer cancel()
 	held, err := h.place.lock(u.p.rt, h.reads).ForceRelease(ctx)
 	u.told(fmt.Sprintf("force held=%v", held), h.place, err)
@@ -225,7 +231,7 @@ func (u *user) giveBack(h *hold) {
 	u.w.oracle.gaveBack(h)
 	u.told("given back", h.place, err)
 	if u.r.IntN(8) == 0 && !u.p.isDead() {
-		u.p.sleep(between(u.r, time.Microsecond, time.Millisecond))
+		u.sleep(between(u.r, time.Microsecond, time.Millisecond))
 		again := h.lease.Release(u.p.ctx)
 		if again == nil && !u.p.over() {
 			u.w.oracle.wrong("%s could give %s back twice", u.name, h.place.name)
@@ -252,7 +258,7 @@ func (u *user) useSemaphore(p *place) {
 		return
 	}
 	u.w.oracle.took(p)
-	u.p.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease))
+	u.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease))
 	if u.p.over() {
 		u.w.oracle.vague(p)
 		return

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"net"
-	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +22,7 @@ type wire struct {
 
 	mu       sync.Mutex
 	up       bool // the handshake is over
+	dice     dice // since then
 	called   bool // a script
 	deadline time.Time
 }
@@ -57,11 +60,7 @@ func (w *wire) collect() {
 	for {
 		n, err := w.pipe.Read(buffer)
 		if n > 0 {
-			if w.hasCalled() && w.p.swallows() { // the reply is lost, and the connection with it
-				w.cut()
-				continue
-			}
-			_ = w.in.put(bytes.Clone(buffer[:n]), w.arrival(w.in, directionIn, buffer[:n]))
+			w.reply(bytes.Clone(buffer[:n]))
 		}
 		if err != nil {
 			w.in.end(syscall.ECONNRESET)
@@ -75,28 +74,57 @@ const (
 	directionIn
 )
 
+// reply brings to the client what the server has answered, or loses it, and the connection with it.
+func (w *wire) reply(b []byte) {
+	switch {
+	case w.in.ended(): // a connection that is broken loses no reply
+	case w.hasCalled() && w.p.swallows():
+		w.cut()
+	default:
+		_, up := w.drawn()
+		at := w.arrival(w.in, directionIn)
+		if w.in.put(b, at) == nil && up {
+			w.show("<", b, at)
+		}
+	}
+}
+
+// show notes a message in the history, if that is wanted.
+func (w *wire) show(direction string, b []byte, at time.Time) {
+	if d, up := w.drawn(); up && w.p.world.wires {
+		if at := mark.FindIndex(b); at != nil {
+			b = b[:at[0]]
+		}
+		text := strings.ReplaceAll(string(b), "\r\n", " ")
+		w.p.world.history.add(fmt.Sprintf("%s%s%04x", w.p.name, direction, uint64(d)>>48), "until %v: %s", at.Sub(w.p.world.history.start), text)
+	}
+}
+
 // arrival is when something that is sent now arrives; what is sent after it arrives after it.
-func (w *wire) arrival(l *lane, direction uint64, message []byte) time.Time {
+func (w *wire) arrival(l *lane, direction uint64) time.Time {
 	now := time.Now()
-	if !w.isUp() {
+	d, up := w.drawn()
+	if !up {
 		return now
 	}
-	own := w.p.trip(direction, message)
+	own := tripMin + d.of(direction, l.count()).below(tripSpan)
 	last := l.last()
 	if now.Before(last) { // right behind the one before
-		return last.Add(own % (20 * time.Microsecond))
+		return w.p.world.unique(last.Add(1 + own%(20*time.Microsecond)))
 	}
 	at := now.Add(own)
 	if held := w.p.heldUntil(direction); at.Before(held) {
 		at = held.Add(own)
 	}
-	return at
+	return w.p.world.unique(at)
 }
 
-func (w *wire) isUp() bool {
+// drawn are the wire's own dice. Which of two wires that are dialled at one instant comes first nobody knows; but what is asked
+// first over each of them is different.
+func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.up
+	return w.dice, w.up
 }
 
 func (w *wire) hasCalled() bool {
@@ -108,14 +136,36 @@ func (w *wire) hasCalled() bool {
 func (w *wire) Write(b []byte) (int, error) {
 	if !handshake(b) {
 		w.mu.Lock()
-		w.up = true
+		if !w.up {
+			w.up, w.dice = true, w.p.draw('w', shape(b))
+		}
 		w.called = w.called || bytes.Contains(b, []byte("evalsha"))
 		w.mu.Unlock()
 	}
-	if err := w.out.put(bytes.Clone(b), w.arrival(w.out, directionOut, b)); err != nil {
+	at := w.arrival(w.out, directionOut)
+	parcel := bytes.Clone(b)
+	sortChannels(parcel)
+	if err := w.out.put(parcel, at); err != nil {
 		return 0, err
 	}
+	w.show(">", parcel, at)
 	return len(b), nil
+}
+
+// sortChannels puts the channels in order that go-redis, which keeps them in a map, subscribes to again on a new connection.
+func sortChannels(b []byte) {
+	lines := bytes.Split(b, []byte("\r\n"))
+	if len(lines) < 6 || string(lines[2]) != "subscribe" {
+		return
+	}
+	var channels []string // "$length\r\nname"
+	rest := lines[3:]
+	for ; len(rest) >= 2 && len(rest[0]) > 0 && rest[0][0] == '$'; rest = rest[2:] {
+		channels = append(channels, string(rest[0])+"\r\n"+string(rest[1]))
+	}
+	slices.Sort(channels)
+	begin := len(bytes.Join(lines[:3], []byte("\r\n"))) + 2
+	copy(b[begin:], strings.Join(channels, "\r\n"))
 }
 
 func handshake(b []byte) bool {
@@ -136,7 +186,6 @@ func (w *wire) Read(into []byte) (int, error) {
 
 // Close hangs up. What has been written still arrives.
 func (w *wire) Close() error {
-	w.p.forget(w)
 	w.in.end(net.ErrClosed)
 	w.out.end(net.ErrClosed)
 	return nil
@@ -144,14 +193,12 @@ func (w *wire) Close() error {
 
 // cut breaks the connection. What is on its way to the server still arrives, as far as it was sent; what is on its way back does not.
 func (w *wire) cut() {
-	w.p.forget(w)
 	w.in.drop(syscall.ECONNRESET)
 	w.out.end(syscall.ECONNRESET)
 }
 
 // sever breaks the connection and loses what is on its way in both directions.
 func (w *wire) sever() {
-	w.p.forget(w)
 	w.in.drop(syscall.ECONNRESET)
 	w.out.drop(syscall.ECONNRESET)
 }
@@ -168,119 +215,3 @@ func (w *wire) SetDeadline(t time.Time) error    { return w.SetReadDeadline(t) }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 func (w *wire) LocalAddr() net.Addr              { return w.pipe.LocalAddr() }
 func (w *wire) RemoteAddr() net.Addr             { return w.pipe.RemoteAddr() }
-
-// lane is one direction of a wire: parcels in order, each with the instant at which it arrives. It has one reader.
-type lane struct {
-	news chan struct{}
-
-	mu      sync.Mutex
-	parcels []parcel
-	newest  time.Time
-	err     error // after the last parcel
-}
-
-type parcel struct {
-	at   time.Time
-	what []byte
-}
-
-func newLane() *lane { return &lane{news: make(chan struct{}, 1)} }
-
-func (l *lane) poke() {
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
-}
-
-func (l *lane) last() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.newest
-}
-
-func (l *lane) put(what []byte, at time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
-	}
-	l.newest = at
-	l.parcels = append(l.parcels, parcel{at, what})
-	l.poke()
-	return nil
-}
-
-func (l *lane) end(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = err
-	}
-	l.poke()
-}
-
-func (l *lane) drop(err error) {
-	l.mu.Lock()
-	l.parcels = nil
-	l.mu.Unlock()
-	l.end(err)
-}
-
-// next waits for the next parcel and its time.
-func (l *lane) next(deadline time.Time) ([]byte, error) {
-	for {
-		l.mu.Lock()
-		if len(l.parcels) == 0 && l.err != nil {
-			defer l.mu.Unlock()
-			return nil, l.err
-		}
-		var due time.Time
-		if len(l.parcels) > 0 {
-			if due = l.parcels[0].at; !due.After(time.Now()) {
-				defer l.mu.Unlock()
-				what := l.parcels[0].what
-				l.parcels = l.parcels[1:]
-				return what, nil
-			}
-		}
-		l.mu.Unlock()
-		if !l.wait(due, deadline) {
-			return nil, os.ErrDeadlineExceeded
-		}
-	}
-}
-
-// wait returns when there may be something to do; false: at the deadline.
-func (l *lane) wait(due, deadline time.Time) bool {
-	until := due
-	if !deadline.IsZero() && (due.IsZero() || deadline.Before(due)) {
-		until = deadline
-	}
-	if until.IsZero() {
-		<-l.news
-		return true
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-l.news:
-		return true
-	case <-timer.C:
-		return until != deadline
-	}
-}
-
-func (l *lane) read(into []byte, deadline time.Time) (int, error) {
-	what, err := l.next(deadline)
-	if err != nil {
-		return 0, err
-	}
-	n := copy(into, what)
-	if n < len(what) {
-		l.mu.Lock()
-		l.parcels = append([]parcel{{time.Now(), what[n:]}}, l.parcels...)
-		l.mu.Unlock()
-	}
-	return n, nil
-}

@@ -16,6 +16,7 @@ type world struct {
 	plan      plan
 	dice      dice
 	mutant    Mutant
+	wires     bool // the history shows what is sent
 	server    *miniredis.Miniredis
 	history   *history
 	oracle    *oracle
@@ -30,7 +31,8 @@ type world struct {
 	refused bool   // the server has answered with errors
 	text    string // of the error that the server answers with
 	textEnd time.Time
-	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
+	taken   map[int64]struct{} // instants at which something happens
+	sources map[string]string  // of mutated scripts: sha of the original -> of the mutant
 }
 
 // Report is what came of a run.
@@ -45,12 +47,13 @@ type Report struct {
 	Faults     int
 }
 
-// Run runs the world of a seed. It has to be called in a bubble of testing/synctest.
-func Run(seed uint64, mutant Mutant) Report {
+// Run runs the world of a seed; wires: with every message in its history. It has to be called in a bubble of testing/synctest.
+func Run(seed uint64, mutant Mutant, wires bool) Report {
 	w := newWorld(seed, mutant)
+	w.wires = wires
 	w.run()
 	return Report{
-		Plan: w.plan.String(), Hash: w.history.hash(), History: w.history.String(), Violations: w.oracle.violations,
+		Plan: w.plan.String(), Hash: w.history.hash(w.sum()), History: w.history.String(), Violations: w.oracle.violations,
 		Grants: w.oracle.grants, Overlaps: w.oracle.overlaps, Longest: w.longest, Faults: w.history.count("nemesis"),
 	}
 }
@@ -58,7 +61,7 @@ func Run(seed uint64, mutant Mutant) Report {
 func newWorld(seed uint64, mutant Mutant) *world {
 	d := dice(mix(seed))
 	w := &world{dice: d, plan: newPlan(seed, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
-		history: &history{start: time.Now()}, sources: map[string]string{}}
+		history: &history{start: time.Now()}, sources: map[string]string{}, taken: map[int64]struct{}{}}
 	w.oracle = newOracle(w)
 	w.server.ClockTTL(true)
 	w.server.Seed(int(seed))
@@ -83,8 +86,10 @@ func (w *world) run() {
 	w.use()
 	close(done)
 	<-gone
+	w.pause(time.Millisecond) // what follows from the users' last deeds happens first
 	w.heal()
 	w.settle(ctx)
+	w.pause(time.Second)
 	w.end(ctx)
 }
 
@@ -96,7 +101,7 @@ func (w *world) begin(ctx context.Context) bool {
 	w.server.Server().SetPreHook(w.hook)
 	r := w.dice.of('b').stream()
 	for i := range w.plan.processes {
-		time.Sleep(between(r, time.Microsecond, 3*time.Millisecond))
+		w.pause(between(r, time.Microsecond, 3*time.Millisecond))
 		p, err := newProcess(w, fmt.Sprintf("p%d", i), uint64(i))
 		if err != nil {
 			w.oracle.wrong("no runtime: %v", err)
@@ -126,6 +131,33 @@ func (w *world) use() {
 	w.closings.Wait()
 }
 
+// unique is an instant at which nothing else happens: this one, or the next that is free. The scheduler has nothing to choose then.
+func (w *world) unique(at time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ; ; at = at.Add(1) {
+		if _, taken := w.taken[at.UnixNano()]; !taken {
+			w.taken[at.UnixNano()] = struct{}{}
+			return at
+		}
+	}
+}
+
+// pause sleeps until an instant at which nobody else wakes.
+func (w *world) pause(d time.Duration) { time.Sleep(time.Until(w.unique(time.Now().Add(d)))) }
+
+// sum is over all that was sent over wires, and when.
+func (w *world) sum() (sum uint64) {
+	for _, p := range w.processes {
+		p.mu.Lock()
+		for _, wire := range p.wires {
+			sum += uint64(wire.dice.of(uint64(wire.in.sum), uint64(wire.out.sum)))
+		}
+		p.mu.Unlock()
+	}
+	return sum
+}
+
 // patience is how long anybody waits for what is free, or will be soon.
 const patience = time.Minute
 
@@ -145,7 +177,7 @@ func (w *world) settle(ctx context.Context) {
 		r := w.dice.of('s', uint64(i)).stream()
 		all.Go(func() {
 			for _, place := range w.places {
-				time.Sleep(between(r, time.Microsecond, time.Millisecond))
+				w.pause(between(r, time.Microsecond, time.Millisecond))
 				if place.leased() {
 					waited := w.takeOnce(ctx, p, place, between(r, time.Microsecond, time.Millisecond))
 					mu.Lock()
@@ -176,7 +208,7 @@ func (w *world) takeOnce(ctx context.Context, p *process, at *place, keep time.D
 	waited := time.Since(began)
 	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began}
 	w.oracle.granted(h)
-	time.Sleep(keep)
+	w.pause(keep)
 	w.oracle.look(h)
 	err = lease.Release(ctx)
 	w.oracle.gaveBack(h)
@@ -222,6 +254,7 @@ func (w *world) end(ctx context.Context) {
 			w.oracle.wrong("A5: closing %s: %v", p.name, err)
 		}
 		cancel()
+		w.pause(time.Millisecond)
 	}
 	time.Sleep(time.Minute) // also the results of requests that were answered, for their repeats
 	w.setServerClock()

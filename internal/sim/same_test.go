@@ -1,0 +1,79 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/sim"
+)
+
+var (
+	hashes = flag.Bool("sim.hashes", false, "TestSim_SameSeedSameHistory prints a hash for each seed, and compares nothing")
+	shaken = flag.Bool("sim.shaken", false, "TestSim_SameSeedSameHistory has two processors, so that goroutines that are ready at one instant run in any order")
+)
+
+// The same seed is the same history, to the last message and the nanosecond of each: in a process, and in another one.
+//
+// Many more worlds, in the worst of circumstances: go test ./internal/sim -race -run SameSeed -sim.shaken -sim.count 500
+func TestSim_SameSeedSameHistory(t *testing.T) {
+	n := *count
+	if n == 0 {
+		n = locktest.Scaled(80, 8)
+	}
+	if *shaken {
+		before := runtime.GOMAXPROCS(2)
+		defer runtime.GOMAXPROCS(before)
+	}
+	if *hashes {
+		for s := range uint64(n) {
+			fmt.Printf("hash %d %016x\n", *first+s, run(t, *first+s, sim.Mutant{}).Hash)
+		}
+		return
+	}
+	elsewhere := hashesElsewhere(t, n)
+	for s := *first; s < *first+uint64(n); s++ {
+		one, other := run(t, s, sim.Mutant{}), run(t, s, sim.Mutant{})
+		assert.Equal(t, one.Hash, other.Hash, "seed %d: %s", s, difference(one.History, other.History))
+		assert.Equal(t, fmt.Sprintf("%016x", one.Hash), elsewhere[s], "seed %d, in another process", s)
+	}
+}
+
+// hashesElsewhere has another process run the same worlds.
+func hashesElsewhere(t *testing.T, n int) map[uint64]string {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$", "-test.timeout", "10m",
+		"-sim.hashes", "-sim.first", fmt.Sprint(*first), "-sim.count", fmt.Sprint(n))
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	found := map[uint64]string{}
+	for _, line := range regexp.MustCompile(`(?m)^hash \d+ [0-9a-f]{16}$`).FindAllString(string(out), -1) {
+		var seed uint64
+		var hash string
+		_, err := fmt.Sscanf(line, "hash %d %s", &seed, &hash)
+		require.NoError(t, err)
+		found[seed] = hash
+	}
+	return found
+}
+
+// difference is where two histories part.
+func difference(one, other string) string {
+	a, b := strings.Split(one, "\n"), strings.Split(other, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d\n%s\n%s\n%s", i, a[max(i-1, 0)], a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, %d lines; see more with -sim.wires", len(a), len(b))
+}
