@@ -66,15 +66,7 @@ type prize struct {
 	place   *locktest.Place
 	wins    atomic.Int64
 	counter atomic.Int64 // read, and written later: two holders at a time lose a count
-
-	mu    sync.Mutex
-	spans []span
-}
-
-// span is from when to when a holder saw that its lease was valid.
-type span struct {
-	from, to time.Time
-	id       string
+	spans   locktest.Spans
 }
 
 func newContest(t *testing.T, p *locktest.Place, prizes int) *contest {
@@ -142,37 +134,13 @@ func (p *prize) tryToWin(t *testing.T, rt *holdfast.Runtime, fixed time.Duration
 func (p *prize) hold(lease *holdfast.Lease, d time.Duration) {
 	p.wins.Add(1)
 	seen := p.counter.Load()
-	looks := time.NewTicker(500 * time.Microsecond)
-	defer looks.Stop()
-	var s span
-	for start := time.Now(); ; <-looks.C {
-		now := time.Now() // before the look: a lease that is valid was so before, too
-		if !lease.Valid() {
-			break
-		}
-		if s.id == "" {
-			s = span{from: now, id: lease.ID()}
-		}
-		if s.to = now; now.Sub(start) >= d {
-			break
-		}
-	}
+	p.spans.Hold(lease, d)
 	p.counter.Store(seen + 1)
-	if s.id != "" {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.spans = append(p.spans, s)
-	}
 }
 
 func (c *contest) assertNeverTwoValid(t *testing.T) {
 	for _, prize := range c.prizes {
-		spans := prize.spans
-		slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
-		for i := 1; i < len(spans); i++ {
-			a, b := spans[i-1], spans[i]
-			require.LessOrEqual(t, a.to.Sub(b.from), time.Duration(0), "%s and %s were valid at once", a.id, b.id)
-		}
+		assert.Empty(t, prize.spans.Overlaps())
 	}
 }
 
@@ -184,21 +152,7 @@ func disturb(t *testing.T, ended chan struct{}, proxies []*faultproxy.Proxy, lea
 	upTo := func(d time.Duration) <-chan time.Time { return time.After(time.Duration(random.Int64N(int64(d)))) }
 	for {
 		proxy := proxies[random.IntN(len(proxies))]
-		switch random.IntN(6) {
-		case 0:
-			proxy.Cut()
-		case 1:
-			proxy.DropReplies(1 + random.IntN(3))
-		case 2:
-			proxy.SwallowReplies(true)
-		case 3:
-			proxy.Blackhole(true)
-		case 4:
-			proxy.Refuse(true)
-			proxy.Cut()
-		case 5:
-			proxy.Delay(faultproxy.Direction(random.IntN(2)), lease/4)
-		}
+		proxy.Disturb(random, lease/4)
 		for _, wait := range []<-chan time.Time{upTo(lease * 3 / 2), upTo(lease / 4)} {
 			select {
 			case <-wait:

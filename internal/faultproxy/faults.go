@@ -2,6 +2,7 @@ package faultproxy
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -115,6 +116,26 @@ func (p *Proxy) Refuse(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
 	p.faults.refuse = on
+}
+
+// Disturb is one of the faults that networks have, until Heal: a link that breaks, loses replies, is silent in one direction or in both,
+// cannot be made again, or is late by delay.
+func (p *Proxy) Disturb(random *rand.Rand, delay time.Duration) {
+	switch random.IntN(6) {
+	case 0:
+		p.Cut()
+	case 1:
+		p.DropReplies(1 + random.IntN(3))
+	case 2:
+		p.SwallowReplies(true)
+	case 3:
+		p.Blackhole(true)
+	case 4:
+		p.Refuse(true)
+		p.Cut()
+	case 5:
+		p.Delay(Direction(random.IntN(2)), delay)
+	}
 }
 
 // Heal ends all faults. Connections on which replies are missing or too many are cut, the others live on.

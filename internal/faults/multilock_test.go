@@ -154,21 +154,7 @@ func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		proxy := c.proxies[random.IntN(len(c.proxies))]
-		switch random.IntN(6) {
-		case 0:
-			proxy.Cut()
-		case 1:
-			proxy.DropReplies(1 + random.IntN(3))
-		case 2:
-			proxy.SwallowReplies(true)
-		case 3:
-			proxy.Blackhole(true)
-		case 4:
-			proxy.Refuse(true)
-			proxy.Cut()
-		case 5:
-			proxy.Delay(faultproxy.Direction(random.IntN(2)), lease/4)
-		}
+		proxy.Disturb(random, lease/4)
 		<-time.After(time.Duration(random.Int64N(int64(lease))))
 		proxy.Heal()
 		<-time.After(time.Duration(random.Int64N(int64(lease / 2))))
