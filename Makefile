@@ -2,10 +2,11 @@
 
 REDIS_PORT ?= 6399
 SIM_FIRST ?= 1
+SOAK_FOR ?= 30m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench sim fuzz golden interop redis check
+.PHONY: help quickstart test race lint bench sim soak fuzz golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ fuzz: ## every fuzz target in turn, for FUZZTIME (60s) each
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
 		done; \
 	done
+
+soak: ## all kinds of locks and of faults for SOAK_FOR (30m); writes internal/soak/REPORT.md
+	go test ./internal/soak -v -timeout 0 -run 'TestSoak$$' -soak.for $(SOAK_FOR) -soak.report internal/soak/REPORT.md
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
 	go test ./actors ./scripts -rewrite

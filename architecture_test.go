@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -46,5 +47,20 @@ func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
 	unwanted := regexp.MustCompile(`^testing$|stretchr/testify|miniredis|gopher-lua|goleak|holdfast/internal`)
 	for _, dependency := range dependencies(t, module) {
 		assert.NotRegexp(t, unwanted, dependency)
+	}
+}
+
+// Nothing that is sent to Redis comes from a wall clock: nobody turns a time into a number. (Instants count from the runtime's start,
+// and the server's time comes from the server.)
+func TestArchitecture_NoWallClockIsSent(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{".", "actors", "scripts", "protocol", "timerwheel"} {
+		files, err := filepath.Glob(folder + "/*.go")
+		require.NoError(t, err)
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				assert.NotRegexp(t, `\.(Unix|UnixMilli|UnixMicro|UnixNano)\(`, read(t, file), file)
+			}
+		}
 	}
 }

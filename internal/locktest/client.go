@@ -22,10 +22,15 @@ func NewClient(t *testing.T, addr string) *redis.Client {
 
 // ClientWith is a client that does not ask for what no server here knows. It is closed when the test ends.
 func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	client := redis.NewClient(options)
+	client := Unasking(options)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	return client
+}
+
+// Unasking is a client that does not ask for what no server here knows.
+func Unasking(options *redis.Options) *redis.Client {
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(options)
 }
 
 // ClusterClient is a client of its own for a cluster.

@@ -180,7 +180,11 @@ func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
 // OnOneServer are places of all kinds on one Redis that the test may disturb, for faults that hit them all alike. args are added to
 // the server's command line.
 func OnOneServer(t *testing.T, args ...string) []*Place {
-	server := redistest.Start(t, args...)
+	return OnServer(t, redistest.Start(t, args...))
+}
+
+// OnServer is OnOneServer on a Redis that the test has started.
+func OnServer(t *testing.T, server *redistest.Server) []*Place {
 	client := NewClient(t, server.Addr())
 	places := make([]*Place, len(Kinds))
 	for i, kind := range Kinds {

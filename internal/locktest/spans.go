@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -49,6 +50,34 @@ func (s *Spans) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.all)
+}
+
+// Clear forgets all of them.
+func (s *Spans) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = nil
+}
+
+// Most is how many leases were valid at once.
+func (s *Spans) Most() (most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type change struct {
+		at time.Time
+		by int
+	}
+	changes := make([]change, 0, 2*len(s.all))
+	for _, one := range s.all {
+		changes = append(changes, change{one.from, 1}, change{one.to, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), a.by-b.by) })
+	valid := 0
+	for _, c := range changes {
+		valid += c.by
+		most = max(most, valid)
+	}
+	return most
 }
 
 // Overlaps tells of the holders whose lease was valid while an earlier one's still was.

@@ -31,6 +31,8 @@ type instance struct {
 	binary string
 	dir    string
 	args   []string
+	env    []string // added to this process's
+	tls    bool     // what is served on the port
 
 	mu   sync.Mutex
 	port int
@@ -101,8 +103,12 @@ func (in *instance) launch() error {
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--dir", in.dir, "--daemonize", "no",
 	}
+	if in.tls {
+		args = append(args, "--port", "0", "--tls-port", strconv.Itoa(in.port))
+	}
 	cmd := exec.Command(in.binary, append(args, in.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), in.env...)
 	proc, err := childproc.Spawn(cmd)
 	if err != nil {
 		return err
@@ -129,6 +135,9 @@ func (in *instance) awaitAnswer(proc *childproc.Process) error {
 		case <-proc.Done():
 			if strings.Contains(in.log(), "Address already in use") {
 				return fmt.Errorf("%w: %d", errPortTaken, in.port)
+			}
+			if in.tls && strings.Contains(in.log(), "Bad directive") {
+				return fmt.Errorf("%s is built without TLS; Debian's and Homebrew's are built with it\n%s", in.binary, in.log())
 			}
 			return fmt.Errorf("redis-server ended before it was ready: %w\n%s", proc.Err(), in.log())
 		case now := <-poll.C:

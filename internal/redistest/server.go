@@ -26,10 +26,17 @@ type Server struct {
 // a replica ("--replicaof", host, port) or a sentinel ("--sentinel").
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	return start(tb, args, func(*instance) {})
+}
+
+// start is Start for a server that is changed before it starts.
+func start(tb testing.TB, args []string, change func(*instance)) *Server {
+	tb.Helper()
 	in, err := newInstance(args)
 	if err != nil {
 		tb.Fatalf("redistest: %v", err)
 	}
+	change(in)
 	tb.Cleanup(in.close)
 	if err := in.startOnFreePort(); err != nil {
 		tb.Fatalf("redistest: %v", err)

@@ -1,0 +1,87 @@
+package faults_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// A name that is the key of another lock's queue, token or timeout is no lock: it is refused, and what is there stays as it is.
+func TestFault_NamesThatAreKeysOfOthers(t *testing.T) {
+	t.Parallel()
+	places := locktest.OnOneServer(t)
+	p := places[0]
+	rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	used := []string{"fair", "fenced", "read", "permits", "semaphore"}
+	held := []*holdfast.Lease{
+		locktest.Acquire(t, rt.FairLock("fair")), locktest.Acquire(t, rt.FencedLock("fenced")), locktest.Acquire(t, rt.RWLock("read").Read()),
+	}
+	waiting := other.FairLock("fair").AcquireAsync(t.Context())
+	locktest.Await(t, "the queue", func() bool { return len(p.KeysLike(t, "holdfast_waiting:*")) == 1 })
+	_, err := rt.PermitSemaphore("permits").TrySetPermits(t.Context(), 2)
+	require.NoError(t, err)
+	held = append(held, locktest.AcquirePermit(t, rt.PermitSemaphore("permits")))
+	_, err = rt.Semaphore("semaphore").TrySetPermits(t.Context(), 2) // keeps a result for a while
+	require.NoError(t, err)
+
+	keys := slices.DeleteFunc(p.KeysLike(t, "*"), func(key string) bool { return slices.Contains(used, key) })
+	require.GreaterOrEqual(t, len(keys), 6, "%q", keys)
+	for _, key := range keys {
+		before := p.Redis.Dump(t.Context(), key).Val()
+		for _, p := range places {
+			lease, err := p.Named(key).Lock(other).TryAcquire(t.Context())
+			assert.Nil(t, lease)
+			assert.True(t, errors.Is(err, holdfast.ErrForeignKey) || errors.Is(err, holdfast.ErrNotAcquired), "%s %q: %v", p.Kind.Name, key, err)
+		}
+		if after := p.Redis.Dump(t.Context(), key).Val(); after != "" { // else it had a short TTL
+			assert.Equal(t, before, after, "%q", key)
+		}
+	}
+	for _, lease := range held {
+		assert.True(t, lease.Valid())
+		locktest.Release(t, lease)
+	}
+	next, err := waiting.Lease()
+	require.NoError(t, err)
+	locktest.Release(t, next)
+}
+
+// Whatever a name looks like, it is a name: no pattern, no code, no format. Nothing but its own lock is touched.
+func TestFault_NamesAreNoPatterns(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		"*", "?", "[a-z]", "a*", "ab", `\*`, "%s%d", `'`, `"`, "]]", "--", "' .. redis.call('flushall') .. '", "${a}", "$(a)", "../a", "a b", "a\u00a0b", "a\u202eb", "KEYS[1]",
+	}
+	for _, p := range locktest.OnOneServer(t) {
+		rt, other := p.Runtime(t, holdfast.Options{Lease: longLease}), p.Runtime(t, holdfast.Options{})
+		leases := map[string]*holdfast.Lease{}
+		for _, name := range names {
+			leases[name] = locktest.Acquire(t, p.Named(name).Lock(rt))
+		}
+		for _, name := range names {
+			q := p.Named(name)
+			_, err := q.Lock(other).TryAcquire(t.Context())
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "%q", name)
+			freed, err := q.Lock(other).ForceRelease(t.Context())
+			require.NoError(t, err)
+			assert.True(t, freed, "%q", name)
+			delete(leases, name)
+			for neighbour, lease := range leases {
+				assert.Equal(t, map[string]string{lease.ID(): "1"}, p.Named(neighbour).Fields(t), "%q, after the end of %q", neighbour, name)
+			}
+		}
+		require.NoError(t, rt.Close(t.Context()))
+	}
+	for _, bad := range []string{"a\nb", "a\x00b", "a\x1b[31mb", "\xff"} {
+		rt := locktest.Somewhere(t).Runtime(t, holdfast.Options{})
+		_, err := rt.Lock(bad).TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.NotContains(t, err.Error(), bad, "it is quoted")
+	}
+}

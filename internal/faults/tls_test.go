@@ -1,0 +1,86 @@
+package faults_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Over TLS, with certificates on both sides, every kind does what it does without.
+func TestFault_EveryKindOverTLS(t *testing.T) {
+	t.Parallel()
+	authority := redistest.NewAuthority(t)
+	server := redistest.StartTLS(t, authority, time.Hour)
+	config := &tls.Config{RootCAs: authority.Pool(), Certificates: []tls.Certificate{authority.Client()}, MinVersion: tls.VersionTLS12}
+	runtime := func(lease time.Duration) *holdfast.Runtime {
+		return locktest.NewRuntime(t, tlsClient(t, server.Addr(), config), holdfast.Options{Lease: lease})
+	}
+	rt, other := runtime(600*time.Millisecond), runtime(0)
+	require.NoError(t, rt.Check(t.Context()))
+	for _, kind := range locktest.Kinds {
+		p := &locktest.Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: tlsClient(t, server.Addr(), config)}
+		held := locktest.Acquire(t, p.Lock(rt))
+		waiting := p.Lock(other).AcquireAsync(t.Context())
+		p.WaitForWaiter(t, other)
+		awaitRenewal(t, held)
+		locktest.Release(t, held)
+		next, err := waiting.Lease()
+		require.NoError(t, err, kind.Name)
+		locktest.Release(t, next)
+	}
+}
+
+func tlsClient(t *testing.T, addr string, config *tls.Config) *redis.Client {
+	return locktest.ClientWith(t, &redis.Options{Addr: addr, TLSConfig: config, MaxRetries: -1, DialerRetries: 1})
+}
+
+// A server that does not prove who it is, or a client that does not, gets nothing: the connection is refused, the error says why, and
+// no lock is told to be held. The runtime has no switch of its own that would change that.
+func TestFault_UnverifiedTLSIsRefused(t *testing.T) {
+	t.Parallel()
+	authority, stranger := redistest.NewAuthority(t), redistest.NewAuthority(t)
+	both := &tls.Config{RootCAs: authority.Pool(), Certificates: []tls.Certificate{authority.Client()}}
+	good := redistest.StartTLS(t, authority, time.Hour).Addr()
+	for what, c := range map[string]struct {
+		addr   string
+		config *tls.Config // nil: no TLS
+		says   string
+		typed  func(error) bool
+	}{
+		"without the CA":               {good, &tls.Config{}, "certificate", isError[x509.UnknownAuthorityError]},
+		"with another CA":              {good, &tls.Config{RootCAs: stranger.Pool()}, "certificate", isError[x509.UnknownAuthorityError]},
+		"for another server":           {good, &tls.Config{RootCAs: authority.Pool(), ServerName: "other"}, "other", isError[x509.HostnameError]},
+		"for an old certificate":       {redistest.StartTLS(t, authority, -time.Hour).Addr(), both, "expired", isError[x509.CertificateInvalidError]},
+		"without a certificate":        {good, &tls.Config{RootCAs: authority.Pool()}, "certificate", anyError},
+		"with a stranger's":            {good, &tls.Config{RootCAs: authority.Pool(), Certificates: []tls.Certificate{stranger.Client()}}, "", anyError},
+		"without TLS":                  {good, nil, "", anyError},
+		"of a server that speaks none": {redistest.Start(t).Addr(), both, "", anyError},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			rt := locktest.NewRuntime(t, tlsClient(t, c.addr, c.config), holdfast.Options{Lease: sickLease})
+			_, err := rt.Lock(redistest.Name(t)).TryAcquire(t.Context())
+			checked := rt.Check(t.Context())
+			for _, err := range []error{err, checked} {
+				require.Error(t, err)
+				assert.ErrorContains(t, err, c.says)
+				assert.True(t, c.typed(err), "%T %v", err, err)
+				t.Log(err)
+			}
+		})
+	}
+}
+
+func isError[E error](err error) bool { var e E; return errors.As(err, &e) }
+
+func anyError(err error) bool { return err != nil }

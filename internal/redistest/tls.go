@@ -1,0 +1,92 @@
+package redistest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates, and is trusted by who has its Pool.
+type Authority struct {
+	tb   testing.TB
+	dir  string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	made int64
+}
+
+// NewAuthority makes one for this test.
+func NewAuthority(tb testing.TB) *Authority {
+	tb.Helper()
+	a := &Authority{tb: tb, dir: tb.TempDir()}
+	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.cert, a.key = a.sign("authority", template, time.Hour)
+	return a
+}
+
+// Pool is for a tls.Config that trusts the authority.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// Client is a certificate by which a client proves who it is.
+func (a *Authority) Client() tls.Certificate {
+	cert, key := a.sign("client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, time.Hour)
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+}
+
+// sign makes a certificate that is good for so long (negative: no more), and files for redis-server.
+func (a *Authority) sign(name string, template *x509.Certificate, good time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a.must(err)
+	a.made++
+	template.SerialNumber, template.Subject = big.NewInt(a.made), pkix.Name{CommonName: name}
+	template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(good)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	a.must(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	a.must(err)
+	for file, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+		a.must(os.WriteFile(filepath.Join(a.dir, name+file), pem.EncodeToMemory(block), 0o600))
+	}
+	cert, err := x509.ParseCertificate(der)
+	a.must(err)
+	return cert, key
+}
+
+func (a *Authority) must(err error) {
+	a.tb.Helper()
+	if err != nil {
+		a.tb.Fatalf("redistest: certificates: %v", err)
+	}
+}
+
+// StartTLS is Start for a server that speaks nothing but TLS, with a certificate of the authority for 127.0.0.1 that is good for so
+// long. It asks its clients for certificates unless args ("--tls-auth-clients", "no") say otherwise.
+func StartTLS(tb testing.TB, a *Authority, good time.Duration, args ...string) *Server {
+	tb.Helper()
+	a.sign("server", &x509.Certificate{
+		IPAddresses: []net.IP{net.ParseIP(host)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, good)
+	file := func(name string) string { return filepath.Join(a.dir, name) }
+	return start(tb, append([]string{
+		"--tls-cert-file", file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file", file("authority.crt"),
+	}, args...), func(in *instance) { in.tls = true })
+}
