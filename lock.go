@@ -14,7 +14,7 @@ import (
 // Lock is a handle on the lock of one name. It holds nothing itself: what is held is a Lease. Safe for concurrent use.
 type Lock struct {
 	rt      *Runtime
-	address *actors.Address
+	address actors.Address
 	bad     error // of the name
 }
 
@@ -34,7 +34,7 @@ func (l *Lock) Name() string { return l.address.Name }
 
 // PID is where to send protocol messages about this lock; they name kind and lock. It is good for the runtime's life and shared
 // by many locks, and cannot be stopped. Package protocol says how to ask and what is answered.
-func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
+func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(&l.address) }
 
 func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
@@ -63,7 +63,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 
 func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
 	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
-	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
+	if err := l.rt.engine.Acquire(ctx, &l.address, spec, &lease.hold); err != nil {
 		return nil, err
 	}
 	return lease, nil
@@ -71,19 +71,15 @@ func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error
 
 // spec checks everything that can be wrong with an acquire before it is sent.
 func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors.AcquireSpec, error) {
-	var o acquireOptions
-	o.Try = try
-	for _, option := range opts {
-		if option == nil {
-			return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w: an option is nil", actors.Quoted(l.address.Name), ErrInvalid)
-		}
-		option(&o)
+	o, err := applied(opts)
+	if err != nil {
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(l.address.Name), err)
 	}
+	o.Try = try
 	if o.Owner.IsZero() {
 		o.Owner = ownerFor(ctx, l)
 	}
-	err := l.bad
-	switch {
+	switch err = l.bad; {
 	case err != nil:
 	case o.wait && try:
 		err = fmt.Errorf("%w: WithWait does not go with TryAcquire", ErrInvalid)
@@ -98,6 +94,20 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(l.address.Name), err)
 	}
 	return o.AcquireSpec, nil
+}
+
+func applied(opts []AcquireOption) (o acquireOptions, err error) {
+	if len(opts) == 0 {
+		return o, nil // the common case allocates nothing
+	}
+	given := new(acquireOptions)
+	for _, option := range opts {
+		if option == nil {
+			return o, fmt.Errorf("%w: an option is nil", ErrInvalid)
+		}
+		option(given)
+	}
+	return *given, nil
 }
 
 // Do acquires the lock, calls fn, and releases. fn's context ends with the lease, its cause is the lease's Err, and it carries
@@ -126,7 +136,7 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
 		return State{}, fmt.Errorf("holdfast: inspect %s: %w", actors.Quoted(l.address.Name), l.bad)
 	}
-	return l.rt.engine.Inspect(ctx, l.address)
+	return l.rt.engine.Inspect(ctx, &l.address)
 }
 
 // ForceRelease frees the lock whoever holds it, here or elsewhere, and wakes the waiters; true if it was held. A holder of this
@@ -137,5 +147,5 @@ func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", actors.Quoted(l.address.Name), l.bad)
 	}
-	return l.rt.engine.ForceRelease(ctx, l.address)
+	return l.rt.engine.ForceRelease(ctx, &l.address)
 }

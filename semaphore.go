@@ -94,7 +94,7 @@ func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 // counter is what is the same for all handles on a count.
 type counter struct {
 	rt      *Runtime
-	address *actors.Address
+	address actors.Address
 	invalid error // of the name
 }
 
@@ -122,5 +122,5 @@ func (c *counter) count(ctx context.Context, op *scripts.CountOp, n, least int, 
 	if n < least || n > math.MaxInt32 {
 		return 0, fmt.Errorf("holdfast: %s %q: %w number: %d is not between %d and %d", op.Word, c.address.Name, ErrInvalid, n, least, math.MaxInt32)
 	}
-	return c.rt.engine.Count(ctx, c.address, op, int64(n), try)
+	return c.rt.engine.Count(ctx, &c.address, op, int64(n), try)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -43,8 +44,10 @@ func (e *Engine) run(b *batch) {
 	}
 	commands := make([]command, len(b.calls))
 	open := make([]int, len(b.calls))
+	all := make([]redis.Cmd, len(b.calls)) // one allocation instead of many
 	for i, call := range b.calls {
-		commands[i], open[i] = newCommand(call.Command...), i
+		all[i] = *redis.NewCmd(context.Background(), call.Command...)
+		commands[i], open[i] = command{&all[i]}, i
 	}
 	for range 3 {
 		e.exchange(b, commands, open)
@@ -57,7 +60,7 @@ func (e *Engine) run(b *batch) {
 		}
 	}
 	for _, i := range open {
-		e.post(b, i, &result{class: scripts.Refused, err: errFlushed})
+		e.post(b, i, result{class: scripts.Refused, err: errFlushed})
 	}
 }
 
@@ -210,7 +213,7 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 		if ms, late := scripts.LateBy(err); late {
 			b.node.clock.correct(ms, e.clock.Now())
 		}
-		e.post(b, i, &result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent, unacked: b.unacked})
+		e.post(b, i, result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent, unacked: b.unacked})
 	}
 	return again
 }
@@ -218,13 +221,24 @@ func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
 func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
 // post answers one call, unless the gateway has given it up.
-func (e *Engine) post(b *batch, i int, r *result) {
+func (e *Engine) post(b *batch, i int, r result) {
 	r.err = b.node.causes.advise(r.err)
 	b.node.causes.note(r.err)
 	if b.claimed[i].CompareAndSwap(false, true) {
-		r.call = b.calls[i]
-		e.root.Send(r.call.from, r)
+		b.calls[i].answerTo(e.root, r)
 	}
+}
+
+// sends is what can send messages: an actor's context, or the root.
+type sends interface {
+	Send(pid *actor.PID, message any)
+}
+
+// answerTo sends the call's answer to whoever asked. Only who has claimed the call may do so.
+func (c *scriptCall) answerTo(by sends, r result) {
+	r.call = c
+	c.answer = r
+	by.Send(c.from, &c.answer)
 }
 
 // failBatch answers calls that were certainly not sent.
@@ -234,7 +248,7 @@ func (e *Engine) failBatch(b *batch, err error) {
 		class = scripts.Refused
 	}
 	for i := range b.calls {
-		e.post(b, i, &result{class: class, err: err})
+		e.post(b, i, result{class: class, err: err})
 	}
 }
 
@@ -257,6 +271,6 @@ func (e *Engine) recoverBatch(b *batch) {
 	b.lost = true
 	e.events.emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
 	for i := range b.calls {
-		e.post(b, i, &result{class: scripts.Unknown, err: fmt.Errorf("the Redis client panicked: %v", value), sent: b.sent})
+		e.post(b, i, result{class: scripts.Unknown, err: fmt.Errorf("the Redis client panicked: %v", value), sent: b.sent})
 	}
 }

@@ -175,6 +175,9 @@ func (c *causes) explainReply(err error) error {
 
 // advise is explain for those who are not in the middle of a check.
 func (c *causes) advise(err error) error {
+	if err == nil {
+		return nil
+	}
 	if err = c.explain(err); isDenied(err) {
 		return fmt.Errorf("%w (Runtime.Check names every missing right)", err)
 	}
@@ -200,11 +203,14 @@ func closedByPeer(err error) bool {
 // note remembers why a batch failed on its way, until one does not.
 func (c *causes) note(err error) {
 	switch {
+	case err == nil || err == redis.Nil || isReply(err): //nolint:errorlint // as above
+		if c.last.Load() != nil {
+			c.last.Store(nil)
+		}
 	case errors.Is(err, errNoAnswer), errors.Is(err, context.Canceled): // ours
-	case err != nil && !isReply(err) && err != redis.Nil: //nolint:errorlint // as above
-		c.last.Store(&err)
-	case c.last.Load() != nil:
-		c.last.Store(nil)
+	default:
+		failed := err // err itself would be on the heap each time
+		c.last.Store(&failed)
 	}
 }
 

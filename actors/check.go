@@ -110,9 +110,9 @@ func (c *check) ask(ctx context.Context, args ...any) (any, error) {
 func (c *check) throwAway(kind *scripts.Kind) (address *Address, err error) {
 	for range 100_000 {
 		number := strconv.FormatUint(c.engine.Number(), 10)
-		address, err = c.engine.Address(kind, "holdfast-check-"+c.engine.id+"-"+number)
-		if err != nil || c.engine.masters.of(address.Raw) == c.node {
-			return address, err
+		found, err := c.engine.Address(kind, "holdfast-check-"+c.engine.id+"-"+number)
+		if err != nil || c.engine.masters.of(found.Raw) == c.node {
+			return &found, err
 		}
 	}
 	return nil, nil // it has no slots

@@ -263,7 +263,8 @@ const saltBits = 24
 // number: Redis would take one's grant for a repeat of the other's. The copies' operating systems know that they are two.
 func (e *Engine) newGrantID() string {
 	number := e.Number() << saltBits & math.MaxInt64 // as large as Redisson's thread ids
-	return e.id + ":" + strconv.FormatUint(number|e.salt()&(1<<saltBits-1), 10)
+	id := append(append(make([]byte, 0, 64), e.id...), ':')
+	return string(strconv.AppendUint(id, number|e.salt()&(1<<saltBits-1), 10))
 }
 
 func salt() uint64 {
@@ -289,8 +290,8 @@ func (e *Engine) Time(instant time.Duration) time.Time {
 }
 
 // Address checks a name and finds its key. With an error it still carries the name.
-func (e *Engine) Address(kind *scripts.Kind, name string) (*Address, error) {
-	a := &Address{Kind: kind, Name: name, Raw: name}
+func (e *Engine) Address(kind *scripts.Kind, name string) (Address, error) {
+	a := Address{Kind: kind, Name: name, Raw: name}
 	err := protocol.CheckName(name)
 	if err == nil && e.nameMapper != nil {
 		if a.Raw, err = e.mapName(name); err == nil {

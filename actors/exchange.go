@@ -62,7 +62,7 @@ func (x *exchange) Receive(c actor.Context) {
 
 func (x *exchange) forward(c actor.Context, call *scriptCall) {
 	if x.stopped {
-		c.Send(call.from, &result{call: call, class: scripts.Refused, err: protocol.ErrClosed})
+		call.answerTo(c, result{class: scripts.Refused, err: protocol.ErrClosed})
 		return
 	}
 	n := x.cluster.of(call.Key())
@@ -75,7 +75,7 @@ func (x *exchange) forward(c actor.Context, call *scriptCall) {
 	if out == nil {
 		var err error
 		if out, err = x.open(c, n); err != nil {
-			c.Send(call.from, &result{call: call, class: scripts.Refused, err: err})
+			call.answerTo(c, result{class: scripts.Refused, err: err})
 			return
 		}
 	}
@@ -145,7 +145,7 @@ func (x *exchange) onLearned(c actor.Context, err error) {
 			x.forward(c, call)
 			continue
 		}
-		c.Send(call.from, &result{call: call, class: scripts.Refused, err: x.engine.causes.explain(fmt.Errorf("the cluster's masters are not known: %w", err))})
+		call.answerTo(c, result{class: scripts.Refused, err: x.engine.causes.explain(fmt.Errorf("the cluster's masters are not known: %w", err))})
 	}
 	if err == nil {
 		c.Send(x.engine.subscriber, learned{})

@@ -56,11 +56,13 @@ type scriptCall struct {
 	notAfter time.Duration // when it must not be executed any more; 0: at the deadline
 	from     *actor.PID    // gets a *result
 	tag      any           // whatever the sender needs to know it again
+
+	answer result // what it is answered with; whoever has claimed it writes it
 }
 
 // result answers a scriptCall, exactly once.
 type result struct {
-	call  *scriptCall
+	call  *scriptCall // nil until it is answered
 	class scripts.Class
 	reply any
 	err   error
@@ -208,7 +210,7 @@ func (g *gateway) check(c actor.Context) {
 			}
 			if b.claimed[i].CompareAndSwap(false, true) {
 				g.away = true
-				c.Send(call.from, &result{call: call, class: scripts.Unknown, err: g.node.causes.noAnswer()})
+				call.answerTo(c, result{class: scripts.Unknown, err: g.node.causes.noAnswer()})
 			}
 		}
 		if !open {
@@ -227,7 +229,7 @@ func (g *gateway) check(c actor.Context) {
 			kept = append(kept, call)
 			continue
 		}
-		c.Send(call.from, &result{call: call, class: scripts.Refused, err: g.node.causes.notSent()})
+		call.answerTo(c, result{class: scripts.Refused, err: g.node.causes.notSent()})
 	}
 	clear(g.waiting[len(kept):])
 	g.waiting = kept

@@ -38,6 +38,7 @@ type lockActor struct {
 	timer     Timer
 	announced bool     // the router knows that we are idle
 	request   *Request // the one being handled, to be refused after a panic
+	done      callDone // the one being handled: it is large, and there is never a second one
 }
 
 func newLockActor(e *Engine, router *actor.PID, s *slot) *lockActor {
@@ -75,8 +76,9 @@ func (l *lockActor) Receive(c actor.Context) {
 	case countRequesters:
 		l.countRequesters(c)
 	case *result:
-		done := read(m)
-		l.step(c, &done)
+		l.done = read(m)
+		l.step(c, &l.done)
+		l.done = callDone{}
 	case *Request:
 		l.request = m
 		l.step(c, m)
@@ -214,7 +216,8 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	if call.do == callAcquire {
 		outlet = l.engine.acquires
 	}
-	c.Send(outlet, &scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call})
+	call.sent = scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call}
+	c.Send(outlet, &call.sent)
 }
 
 // read turns a raw result into what the step understands.

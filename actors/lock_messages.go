@@ -96,6 +96,7 @@ type lockCall struct {
 	request  *Request      // of a side call: who asked
 	target   *Grant        // of a force-release: the grant when it was asked
 	again    bool          // of a side call: it came too late once
+	sent     scriptCall    // itself, on its way; the shell's
 }
 
 type callKind uint8

@@ -117,8 +117,8 @@ func (e *Engine) resolve(q asked) error {
 		q.address = q.nowhere()
 		return fmt.Errorf("%w: unknown kind %s", protocol.ErrInvalid, Quoted(string(q.kind)))
 	}
-	var err error
-	if q.address, err = e.Address(kind, q.lock); err != nil {
+	address, err := e.Address(kind, q.lock)
+	if q.address = &address; err != nil {
 		return err
 	}
 	switch q.do {
