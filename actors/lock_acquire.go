@@ -30,6 +30,7 @@ func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	case s.queue.len >= s.policy.MaxWaiters:
 		s.fail(r, tooMany(s.queue.len))
 	default:
+		r.came = now
 		s.queue.push(r)
 		if s.phase == free && s.queue.len == 1 { // what earlier waiters went through does not bind this one
 			s.failures, s.busy = failures{}, busy{}
@@ -193,11 +194,15 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 	s.yield.lost()
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, holder: m.acquired.Holder, until: now + max(ttl, 0)}
-	for r := s.queue.front(); r != nil && r.try; r = s.queue.front() {
+	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent; r = s.queue.front() {
 		s.queue.remove(r)
 		s.answer(r, s.busyError(now, r))
 	}
-	if s.queue.len == 0 {
+	switch head := s.queue.front(); {
+	case head == nil:
+		return
+	case head.try: // it came while somebody else's attempt was on its way: the lock may have come free since
+		s.retryAt = now
 		return
 	}
 	if s.wokenFor != never {
