@@ -6,7 +6,7 @@ SOAK_FOR ?= 30m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench sim soak fuzz golden interop redis check
+.PHONY: help quickstart test race lint bench sim linearize soak fuzz golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ bench: ## every benchmark, for benchstat
 sim: ## 5 000 simulated worlds, and the mutants; SIM_FIRST is the first seed
 	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim$$' -sim.count 5000 -sim.first $(SIM_FIRST)
 	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim_' -sim.first $(SIM_FIRST)
+
+linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by porcupine; then the scripts that are broken on purpose
+	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize($$|_Server)' -linearize.duration 20s -linearize.rate 200
+	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize_Mutants'
 
 fuzz: ## every fuzz target in turn, for FUZZTIME (60s) each
 	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u | while read -r package; do \

@@ -44,7 +44,7 @@ func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 // A user's binary has nothing in it that only tests need, and no embedded Redis unless it asks for one.
 func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
 	t.Parallel()
-	unwanted := regexp.MustCompile(`^testing$|stretchr/testify|miniredis|gopher-lua|goleak|holdfast/internal`)
+	unwanted := regexp.MustCompile(`^testing$|stretchr/testify|miniredis|gopher-lua|goleak|holdfast/internal|porcupine`)
 	for _, dependency := range dependencies(t, module) {
 		assert.NotRegexp(t, unwanted, dependency)
 	}
@@ -63,4 +63,20 @@ func TestArchitecture_NoWallClockIsSent(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What checks histories is imported by one package, which is internal.
+func TestArchitecture_PorcupineIsForOnePackage(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-test", "-f", "{{.ImportPath}} {{.Imports}}", "./...").Output()
+	require.NoError(t, err)
+	imported := 0
+	for line := range strings.Lines(string(out)) {
+		pkg, imports, _ := strings.Cut(line, " ")
+		if strings.Contains(imports, "github.com/anishathalye/porcupine") {
+			imported++
+			assert.Contains(t, pkg, module+"/internal/linearize")
+		}
+	}
+	assert.Positive(t, imported)
 }

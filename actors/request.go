@@ -52,7 +52,7 @@ type Request struct {
 	queue      *requestQueue
 	next, prev *Request
 	came       time.Duration // of a try: an attempt that was sent before says nothing to it
-	wait       Timer // ends a bounded acquire of an actor
+	wait       Timer         // ends a bounded acquire of an actor
 }
 
 type operation uint8

@@ -39,10 +39,38 @@ func (s *Spans) Hold(lease *holdfast.Lease, d time.Duration) {
 		}
 	}
 	if seen.id != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.all = append(s.all, seen)
+		s.Add(seen.id, seen.from, seen.to)
 	}
+}
+
+// Add notes the time for which somebody else has seen a lease to be valid.
+func (s *Spans) Add(id string, from, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, span{from: from, to: to, id: id})
+}
+
+// AtOnce is how many at most were valid at the same instant.
+func (s *Spans) AtOnce() (most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type change struct {
+		at time.Time
+		by int
+	}
+	var changes []change
+	for _, a := range s.all {
+		changes = append(changes, change{a.from, 1}, change{a.to, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) // who ends at an instant does so before the next begins
+	})
+	n := 0
+	for _, c := range changes {
+		n += c.by
+		most = max(most, n)
+	}
+	return most
 }
 
 // Len is how many holders there were.

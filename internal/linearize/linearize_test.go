@@ -1,0 +1,102 @@
+package linearize_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/linearize"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+var (
+	duration = flag.Duration("linearize.duration", 0, "how long each kind is worked on; 0: as long as fits the kind of run")
+	rate     = flag.Float64("linearize.rate", 0, "operations in a second that make a run worth anything; 0: a few hundred in all")
+	file     = flag.String("linearize.file", "", "the history that TestRecheck checks")
+	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "of what users and nemesis do")
+)
+
+func TestMain(m *testing.M) { locktest.Main(m) }
+
+// patience is for how long porcupine may think about one name.
+const patience = 10 * time.Second
+
+// plan is a run of a kind. Without a rate it goes on until a few hundred operations are done, also where that takes long.
+func plan(kind linearize.Kind) linearize.Plan {
+	p := linearize.Plan{Kind: kind, Lease: leaseAtLeast(), Duration: *duration, Seed: *seed}
+	if p.Duration == 0 {
+		p.Duration = time.Duration(locktest.Scaled(20, 2)) * time.Second
+	}
+	if *rate == 0 {
+		p.Least = locktest.Scaled(4000, 200)
+	}
+	return p
+}
+
+// leaseAtLeast is longer where everything is slower: who never gets an answer within a lease shows nothing.
+func leaseAtLeast() time.Duration {
+	if locktest.Scaled(20, 1) == 1 {
+		return 250 * time.Millisecond
+	}
+	return 150 * time.Millisecond
+}
+
+// Whatever happens to links, scripts, subscriptions and holders: what users are told of locks of each kind can be explained by one order
+// of operations at instants, and no two see themselves as holders at once.
+func TestLinearize(t *testing.T) {
+	for _, kind := range linearize.Kinds {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			check(t, linearize.Run(t, plan(kind)), "")
+		})
+	}
+}
+
+// The same over a server that is killed every second or so, and keeps what it has confirmed.
+func TestLinearize_ServerKilled(t *testing.T) {
+	t.Parallel()
+	p := plan(linearize.KindOf("fenced lock"))
+	p.Restart = true
+	check(t, linearize.Run(t, p), "")
+}
+
+// TestRecheck checks a history that was kept.
+func TestRecheck(t *testing.T) {
+	if *file == "" {
+		t.Skip("-linearize.file names none")
+	}
+	h, err := linearize.Read(*file)
+	require.NoError(t, err)
+	check(t, h, *file)
+}
+
+// check keeps a history that is wrong, unless it is in a file already.
+func check(t *testing.T, h *linearize.History, path string) {
+	v := linearize.Check(h, patience)
+	operations, grants := h.Counts()
+	t.Logf("%s: %d operations in %v, %d of them grants, and %d looks at leases, under %d faults; lease %v. Checked in %v",
+		h.Setting.Kind, operations, h.Setting.Worked.Round(time.Millisecond), grants, len(h.Ops)-operations, len(h.Faults),
+		h.Setting.Lease.Round(time.Millisecond), v.Took.Round(time.Millisecond))
+	least := max(*rate*h.Setting.Worked.Seconds(), 1)
+	if *rate == 0 {
+		least = float64(locktest.Scaled(4000, 200))
+	}
+	void := path == "" && (float64(operations) < least || float64(grants) < least/10)
+	if v.OK() && !void && !t.Failed() {
+		return
+	}
+	if path == "" {
+		var err error
+		path, err = h.Keep()
+		require.NoError(t, err)
+	}
+	if void {
+		v.Inconclusive = append(v.Inconclusive, fmt.Sprintf("void: %d operations and %d grants in %v are too few, %.0f and a tenth of that were to be",
+			operations, grants, h.Setting.Worked, least))
+	}
+	assert.Fail(t, fmt.Sprintf("the history is in %s\n%s", path, v))
+}
