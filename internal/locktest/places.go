@@ -1,0 +1,146 @@
+package locktest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// servers are where a promise is shown that needs no faults.
+var servers = []struct {
+	Name string
+	Addr func(t *testing.T) string
+}{
+	{"redis", func(t *testing.T) string { return redistest.Shared(t).Addr() }},
+	{"embedded", func(t *testing.T) string {
+		server, err := embedded.Start()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, server.Close()) })
+		return server.Addr()
+	}},
+}
+
+// Everywhere shows a promise for every kind on every server.
+func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, kind := range Kinds {
+		onServers(t, kind.Name+"/", kind, show)
+		if kind.Name != Kinds[0].Name && Scaled(2, 1) == 1 {
+			continue // the kinds do not differ in what is left
+		}
+		t.Run(kind.Name+"/cluster, plain messages", func(t *testing.T) {
+			t.Parallel()
+			show(t, clusterPlace(t, kind, holdfast.PubSubPlain))
+		})
+		t.Run(kind.Name+"/sentinel", func(t *testing.T) {
+			t.Parallel()
+			guarded := redistest.SharedGuarded(t)
+			p := newPlace(t, kind, guarded.Master().Addr())
+			p.Guarded = guarded
+			show(t, p)
+		})
+	}
+}
+
+// OnServers shows something that is not about a kind of lock on every server.
+func OnServers(t *testing.T, show func(t *testing.T, p *Place)) { onServers(t, "", Kind{}, show) }
+
+// OnServersOf shows something that only one kind does, by its name, on every server.
+func OnServersOf(t *testing.T, kind string, show func(t *testing.T, p *Place)) {
+	onServers(t, "", kindOf(t, kind), show)
+}
+
+func onServers(t *testing.T, prefix string, k Kind, show func(t *testing.T, p *Place)) {
+	for _, server := range servers {
+		t.Run(prefix+server.Name, func(t *testing.T) {
+			t.Parallel()
+			show(t, newPlace(t, k, server.Addr(t)))
+		})
+	}
+	t.Run(prefix+"cluster", func(t *testing.T) {
+		t.Parallel()
+		show(t, clusterPlace(t, k, holdfast.PubSubAuto))
+	})
+}
+
+// clusterPlace is one kind on the cluster that all tests share.
+func clusterPlace(t *testing.T, k Kind, mode holdfast.PubSubMode) *Place {
+	cluster := redistest.SharedCluster(t)
+	name := redistest.Name(t)
+	return &Place{Kind: k, Addr: cluster.Owner(name).Addr(), Name: name, Redis: ClusterClient(t, cluster), Cluster: cluster, PubSub: mode}
+}
+
+// Somewhere is a place on a Redis that others use too, for what is not about a kind of lock.
+func Somewhere(t *testing.T) *Place {
+	return newPlace(t, Kind{}, redistest.Shared(t).Addr())
+}
+
+// OnServerOfItsOwn is a Redis that the test may disturb, for what is not about a kind of lock.
+func OnServerOfItsOwn(t *testing.T) *Place {
+	server := redistest.Start(t)
+	p := newPlace(t, Kind{}, server.Addr())
+	p.Server = server
+	return p
+}
+
+// OnOwnServer shows a promise for every kind on a Redis that the test may disturb.
+func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, kind := range Kinds {
+		t.Run(kind.Name+"/own", func(t *testing.T) {
+			t.Parallel()
+			show(t, OwnPlace(t, kind))
+		})
+	}
+}
+
+// OnOneServer are places of all kinds on one Redis that the test may disturb, for faults that hit them all alike. args are added to
+// the server's command line.
+func OnOneServer(t *testing.T, args ...string) []*Place {
+	return OnServer(t, redistest.Start(t, args...))
+}
+
+// OnServer is OnOneServer on a Redis that the test has started.
+func OnServer(t *testing.T, server *redistest.Server) []*Place {
+	client := NewClient(t, server.Addr())
+	places := make([]*Place, len(Kinds))
+	for i, kind := range Kinds {
+		places[i] = &Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: client, Server: server}
+	}
+	return places
+}
+
+// InTurn is OnOwnServer for what needs the whole machine: one kind after the other, and nothing beside if the test is not parallel.
+func InTurn(t *testing.T, show func(t *testing.T, p *Place)) {
+	for _, kind := range Kinds {
+		t.Run(kind.Name+"/own", func(t *testing.T) { show(t, OwnPlace(t, kind)) })
+	}
+}
+
+// OwnPlace is one kind on a Redis that the test may disturb, started with args.
+func OwnPlace(t *testing.T, k Kind, args ...string) *Place {
+	server := redistest.Start(t, args...)
+	p := newPlace(t, k, server.Addr())
+	p.Server = server
+	return p
+}
+
+func newPlace(t *testing.T, k Kind, addr string) *Place {
+	return &Place{Kind: k, Addr: addr, Name: redistest.Name(t), Redis: NewClient(t, addr)}
+}
+
+// PlaceOf is one kind, by its name, on the server that all tests share.
+func PlaceOf(t *testing.T, kind string) *Place {
+	return newPlace(t, kindOf(t, kind), redistest.Shared(t).Addr())
+}
+
+// OwnPlaceOf is one kind, by its name, on a Redis that the test may disturb.
+func OwnPlaceOf(t *testing.T, kind string) *Place {
+	server := redistest.Start(t)
+	p := PlaceOf(t, kind)
+	p.Addr, p.Server, p.Redis = server.Addr(), server, NewClient(t, server.Addr())
+	return p
+}
