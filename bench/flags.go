@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
+	"github.com/holdfast-go/holdfast/bench/run"
+	"github.com/holdfast-go/holdfast/bench/workload"
+)
+
+// flags are what the command line asks for.
+type flags struct {
+	options run.Options
+	out     string
+	page    string
+	list    bool
+}
+
+// errUsage is a mistake on the command line.
+var errUsage = errors.New("see go run . -help")
+
+func exitCode(err error) int {
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
+}
+
+const usage = `usage: go run . [flags]
+
+Measures Holdfast side by side with other locks, and writes results/<time>.json and .html. It starts its own redis-server.
+
+`
+
+func parse(args []string) (*flags, error) {
+	f := &flags{}
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	only := set.String("only", "", "workloads to run, by name or pattern, separated by commas: -only 'free-1,hot-*'")
+	peers := set.String("peers", "", "contenders that take part, by name or pattern: -peers 'holdfast,red*'")
+	set.BoolVar(&f.options.Quick, "quick", false, "every workload for parts of a second: shows that all works, measures nothing")
+	set.StringVar(&f.options.Redis, "redis", "", "host:port of a Redis to use instead of an own one; its keys bench* are written and removed")
+	set.IntVar(&f.options.Repetitions, "reps", 0, "how often each is measured: 5, with -quick 1")
+	set.DurationVar(&f.options.Window, "window", 0, "for how long each time: 2s, with -quick 60ms; some workloads take longer")
+	set.StringVar(&f.out, "out", "", "file of the results, *.json; the page goes next to it")
+	set.StringVar(&f.page, "page", "", "no run: make the page of this file of results anew")
+	set.BoolVar(&f.list, "list", false, "no run: list workloads and contenders")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Print(usage)
+			set.SetOutput(os.Stdout)
+			set.PrintDefaults()
+			os.Exit(0)
+		}
+		return nil, fmt.Errorf("%w: %w", err, errUsage)
+	}
+	return f, errors.Join(f.check(set), f.choose(*only, *peers))
+}
+
+func (f *flags) check(set *flag.FlagSet) error {
+	o := &f.options
+	if set.NArg() > 0 {
+		return fmt.Errorf("there are no arguments, but %q was given: %w", set.Arg(0), errUsage)
+	}
+	if o.Repetitions < 0 || o.Window < 0 {
+		return fmt.Errorf("-reps and -window must be more than 0: %w", errUsage)
+	}
+	for _, file := range []string{f.out, f.page} {
+		if file != "" && !strings.HasSuffix(file, ".json") {
+			return fmt.Errorf("%q must end in .json: %w", file, errUsage)
+		}
+	}
+	reps, window := 5, 2*time.Second
+	if o.Quick {
+		reps, window = 1, 60*time.Millisecond
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = reps
+	}
+	if o.Window == 0 {
+		o.Window = window
+	}
+	o.Progress = os.Stderr
+	return nil
+}
+
+// choose finds the workloads and the contenders.
+func (f *flags) choose(only, peers string) error {
+	for _, w := range workload.All {
+		if matches(only, w.Name) {
+			f.options.Workloads = append(f.options.Workloads, w)
+		}
+	}
+	for _, p := range peer.All {
+		if matches(peers, p.Name) {
+			f.options.Peers = append(f.options.Peers, p)
+		}
+	}
+	var err error
+	if len(f.options.Workloads) == 0 {
+		err = fmt.Errorf("no workload is called %q; go run . -list names them: %w", only, errUsage)
+	}
+	if len(f.options.Peers) == 0 {
+		err = errors.Join(err, fmt.Errorf("no contender is called %q; go run . -list names them: %w", peers, errUsage))
+	}
+	return err
+}
+
+// matches reports whether a name is one of the patterns; no pattern is every name.
+func matches(patterns, name string) bool {
+	if patterns == "" {
+		return true
+	}
+	for _, pattern := range strings.Split(patterns, ",") {
+		if ok, err := path.Match(strings.TrimSpace(pattern), name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func pageOf(file string) string { return strings.TrimSuffix(file, ".json") + ".html" }
+
+func list(out io.Writer) {
+	fmt.Fprintln(out, "workloads")
+	for _, w := range workload.All {
+		fmt.Fprintf(out, "  %-17s %s\n", w.Name, w.Title)
+	}
+	fmt.Fprintln(out, "\ncontenders")
+	for _, p := range peer.All {
+		fmt.Fprintf(out, "  %-19s %s\n", p.Name, p.About)
+	}
+}

@@ -1,0 +1,30 @@
+package load
+
+import (
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// cpuTime is what this process has used so far.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func mallocs() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Mallocs)
+}
+
+// heap is what is in use, goroutines' stacks included, after two collections: the second one empties what sync.Pool kept over
+// the first.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}

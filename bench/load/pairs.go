@@ -1,0 +1,255 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
+	"github.com/holdfast-go/holdfast/bench/workload"
+)
+
+// zipfS is how uneven the names of a Zipf naming are.
+const zipfS = 1.1
+
+// stretch is one run of pairs in this process.
+type stretch struct {
+	ctx     context.Context
+	w       *workload.Workload
+	child   *child
+	waits   *waits
+	pairs   []atomic.Int64 // by worker, within the window
+	all     atomic.Int64   // those that ended later, too
+	begun   atomic.Int64   // of a Fresh naming
+	waiting atomic.Int32
+	stopped atomic.Bool
+	shared  []section // by name
+	names   []string
+
+	overlaps, errors, stuck atomic.Int32
+	first                   atomic.Pointer[error]
+}
+
+func (c *child) runPairs(o Order) *Sample {
+	w := c.order.Workload
+	ctx, cancel := context.WithTimeout(context.Background(), far)
+	defer cancel()
+	workers := w.Clients * w.Goroutines
+	if c.batches != nil {
+		workers = c.batches.Lanes()
+	}
+	s := &stretch{ctx: ctx, w: w, child: c, waits: newWaits(workers), pairs: make([]atomic.Int64, workers)}
+	s.nameThem(workers, o)
+	before := 0.0
+	if w.Naming == workload.Fresh {
+		before = heap()
+	}
+	runtime.GC()
+
+	var group sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range workers {
+		group.Go(func() {
+			<-begin
+			s.work(i)
+		})
+	}
+	sample := &Sample{Heap: -1}
+	allocated := -mallocs()
+	time.Sleep(time.Until(time.Unix(0, o.Start)))
+	cpu, start := cpuTime(), time.Now()
+	close(begin)
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	s.watch(time.Duration(o.Window), ended, func() {
+		s.stopped.Store(true)
+		sample.Elapsed, sample.CPU = int64(time.Since(start)), int64(cpuTime()-cpu)
+	}, cancel)
+	sample.Allocs = allocated + mallocs()
+	if w.Naming == workload.Fresh {
+		sample.Heap = heap() - before
+	}
+	s.sum(sample)
+	return sample
+}
+
+// watch ends the window, and after that waits until everybody has come out, or the harness has seen nobody come out for long.
+func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, abandon func()) {
+	over := time.NewTimer(window)
+	defer over.Stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for running := true; ; {
+		select {
+		case <-over.C:
+			if running {
+				running = false
+				stop()
+			}
+		case <-ended:
+			if running { // all that was to be done is done
+				stop()
+			}
+			return
+		case <-tick.C:
+			s.child.report(Report{Event: Progress, Pairs: s.all.Load(), Waiting: int(s.waiting.Load())})
+		case o, open := <-s.child.orders:
+			if !open || o.Do == Abandon {
+				abandon()
+			}
+		}
+	}
+}
+
+// nameThem makes the names beforehand, but for those of a Fresh naming.
+func (s *stretch) nameThem(workers int, o Order) {
+	n := 1
+	switch s.w.Naming {
+	case workload.Distinct:
+		n = workers
+	case workload.Zipf:
+		n = s.w.Names
+	case workload.Fresh:
+		n = 0
+	}
+	prefix := s.child.order.Prefix
+	if s.w.Naming == workload.Distinct {
+		prefix = fmt.Sprintf("%s:%d", prefix, s.child.order.Process)
+	}
+	for i := range n {
+		s.names = append(s.names, s.w.NameOf(prefix, i))
+	}
+	s.shared = make([]section, n)
+	_ = o
+}
+
+func (s *stretch) work(i int) {
+	if s.child.batches != nil {
+		s.workBatches(i)
+		return
+	}
+	client := s.child.clients[i/s.w.Goroutines]
+	random := rand.New(rand.NewPCG(uint64(i), uint64(s.child.order.Process)+1))
+	zipf := rand.NewZipf(random, zipfS, 1, uint64(max(len(s.names), 2)-1))
+	for n := 0; !s.stopped.Load(); n++ {
+		kind := s.w.Lock
+		if kind == peer.Write && random.Float64() < s.w.Reads {
+			kind = peer.Read
+		}
+		var name string
+		var where *section
+		switch s.w.Naming {
+		case workload.Fresh:
+			if s.begun.Add(1) > int64(s.w.Names) {
+				return
+			}
+			name, where = fmt.Sprintf("%s:%d:%d:%d", s.child.order.Prefix, s.child.order.Process, i, n), new(section)
+		case workload.Zipf:
+			rank := zipf.Uint64()
+			name, where = s.names[rank], &s.shared[rank]
+		case workload.Distinct:
+			name, where = s.names[i], &s.shared[i]
+		default:
+			name, where = s.names[0], &s.shared[0]
+		}
+		if !s.pair(client, i, kind, name, where) {
+			return
+		}
+	}
+}
+
+// pair is one acquire, section, release; false: it was given up.
+func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name string, where *section) bool {
+	s.waiting.Add(1)
+	start := time.Now()
+	held, err := client.Acquire(s.ctx, kind, name)
+	wait := time.Since(start)
+	s.waiting.Add(-1)
+	if err != nil {
+		if s.ctx.Err() != nil {
+			s.stuck.Add(1)
+			return false
+		}
+		s.fail(err)
+		return true
+	}
+	s.waits.add(worker, 1, wait)
+	if !where.enter(kind, s.w.Permits) {
+		s.overlaps.Add(1)
+	}
+	s.stay()
+	where.leave(kind)
+	if err := held.Release(s.ctx); err != nil {
+		s.fail(err)
+		return true
+	}
+	s.all.Add(1)
+	if !s.stopped.Load() {
+		s.pairs[worker].Add(1)
+	}
+	return true
+}
+
+// stay is what the section does.
+func (s *stretch) stay() {
+	if s.child.oracle != nil {
+		if alone, err := s.child.oracle.alone(s.ctx); err != nil {
+			s.fail(err)
+		} else if !alone {
+			s.overlaps.Add(1)
+		}
+	}
+	if s.w.Section > 0 {
+		time.Sleep(s.w.Section)
+	}
+}
+
+// fail notes an error and keeps whoever has one from doing nothing else.
+func (s *stretch) fail(err error) {
+	s.errors.Add(1)
+	s.first.CompareAndSwap(nil, &err)
+	time.Sleep(10 * time.Millisecond)
+}
+
+func (s *stretch) workBatches(lane int) {
+	for !s.stopped.Load() {
+		err := s.child.batches.Pairs(s.ctx, lane, func(n int, wait time.Duration) {
+			s.waits.add(lane, n, wait)
+			s.all.Add(int64(n))
+			if !s.stopped.Load() {
+				s.pairs[lane].Add(int64(n))
+			}
+		})
+		if err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+func (s *stretch) sum(sample *Sample) {
+	sample.PerClient = make([]int64, max(len(s.child.clients), 1))
+	for i := range s.pairs {
+		n := s.pairs[i].Load()
+		sample.Pairs += n
+		sample.PerWorker = append(sample.PerWorker, n)
+		if s.child.batches == nil {
+			sample.PerClient[i/s.w.Goroutines] += n
+		}
+	}
+	sample.All = s.all.Load()
+	sample.Stuck, sample.Overlaps, sample.Errors = int(s.stuck.Load()), int(s.overlaps.Load()), int(s.errors.Load())
+	if err := s.first.Load(); err != nil {
+		sample.Error = (*err).Error()
+	}
+	var err error
+	if sample.Waits, err = s.waits.encode(); err != nil {
+		sample.Error = err.Error()
+	}
+}

@@ -1,0 +1,49 @@
+package load
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
+)
+
+// far is a deadline that no acquire reaches: without one redislock would stop waiting after its lease.
+const far = time.Hour
+
+// step does one thing at the harness's word, and reports the instant that counts.
+func (c *child) step(client int, do func(client int) (time.Time, error)) {
+	at, err := do(client)
+	if err != nil {
+		c.report(Report{Event: Failed, Error: err.Error(), Client: client})
+		return
+	}
+	c.report(Report{Event: At, Client: client, At: at.UnixNano()})
+}
+
+// acquire returns the instant at which it has the lock. The context lives as long as the hold, since some contenders' holds end
+// with it.
+func (c *child) acquire(client int) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), far)
+	held, err := c.clients[client].Acquire(ctx, peer.Exclusive, c.order.Workload.NameOf(c.order.Prefix, 0))
+	at := time.Now()
+	if err != nil {
+		cancel()
+		return at, err
+	}
+	c.holding[client] = hold{held, cancel}
+	return at, nil
+}
+
+// hold is what a client holds at the harness's word.
+type hold struct {
+	peer.Held
+	end context.CancelFunc
+}
+
+// release returns the instant at which it began to release.
+func (c *child) release(client int) (time.Time, error) {
+	h, at := c.holding[client], time.Now()
+	err := h.Release(context.Background())
+	h.end()
+	return at, err
+}

@@ -1,0 +1,77 @@
+package peer
+
+import (
+	"context"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+)
+
+// redislockPoll is how often a waiter asks. 1 ms asks ten times as often and serves the hot lock no better.
+const redislockPoll = 10 * time.Millisecond
+
+var redislockPeer = &Peer{
+	Name: "redislock",
+	About: "bsm/redislock on a plain go-redis pool of one connection per goroutine, at least 20 and at most 128; " +
+		"LinearBackoff(10ms); a context with a deadline, without which it would stop waiting after its TTL",
+	Source:  "redislock's README (LinearBackoff); its option documentation (deadline); pool size and backoff: the best of those tried",
+	Role:    Library,
+	Kinds:   exclusiveOnly,
+	Renews:  true,
+	Modules: []string{"github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
+	Keys:    sameKey,
+	Open: func(_ context.Context, env Env) (Client, error) {
+		client := redis.NewClient(&redis.Options{Addr: env.Redis, PoolSize: poolFor(env.Goroutines)})
+		return &redislockClient{client: redislock.New(client), lease: env.Lease, close: client.Close}, nil
+	},
+}
+
+var redislockAutoPeer = &Peer{
+	Name:    "redislock-auto",
+	About:   "bsm/redislock over go-redis's AutoPipeline with its default options, otherwise as redislock",
+	Source:  "go-redis's documentation of AutoPipeline, which redislock accepts as its client",
+	Role:    Library,
+	Kinds:   exclusiveOnly,
+	Renews:  true,
+	Modules: []string{"github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
+	Keys:    sameKey,
+	Open: func(_ context.Context, env Env) (Client, error) {
+		client := redis.NewClient(&redis.Options{Addr: env.Redis})
+		pipeline, err := client.AutoPipeline()
+		if err != nil {
+			return nil, err
+		}
+		return &redislockClient{client: redislock.New(pipeline), lease: env.Lease, close: client.Close}, nil
+	},
+}
+
+// poolFor is a connection for each goroutine within reason: more than that many makes the server slower, not faster.
+func poolFor(goroutines int) int { return min(max(goroutines, 20), 128) }
+
+type redislockClient struct {
+	client *redislock.Client
+	lease  time.Duration
+	close  func() error
+}
+
+func (c *redislockClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
+	// The strategy counts, so each call has its own.
+	lock, err := c.client.Obtain(ctx, name, c.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(redislockPoll)})
+	if err != nil {
+		return nil, err
+	}
+	return redislockHeld{lock, c.lease}, nil
+}
+
+func (c *redislockClient) Close() error { return c.close() }
+
+type redislockHeld struct {
+	*redislock.Lock
+	lease time.Duration
+}
+
+// Keep refreshes the lock every third of its lease: the watchdog of redislock's documentation.
+func (h redislockHeld) Keep(ctx context.Context, lost func()) (stop func()) {
+	return keepEvery(ctx, h.lease/3, lost, func(ctx context.Context) error { return h.Refresh(ctx, h.lease, nil) })
+}

@@ -1,0 +1,32 @@
+package peer
+
+// All are the contenders, in the order in which they are measured and shown. Holdfast is the first: ratios are to it.
+var All = []*Peer{
+	holdfastPeer,
+	redislockPeer,
+	redislockAutoPeer,
+	redsyncPeer,
+	rueidislockPeer,
+	rueidislockDefaultPeer,
+	redissonPeer,
+	etcdPeer,
+	barePeer,
+	bareBatchesPeer,
+	rawPeer,
+	mutexPeer,
+}
+
+// ByName is the contender of that name, or nil.
+func ByName(name string) *Peer {
+	for _, p := range All {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+var (
+	exclusiveOnly = []Kind{Exclusive}
+	everyKind     = []Kind{Exclusive, Fair, Read, Write, Semaphore}
+)

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"strings"
+)
+
+// rowHeight is the height of one bar with its text, in px.
+const rowHeight = 36
+
+// bars is a bar for each contender, from zero on one linear scale, with a line from the lowest to the highest repetition. Lengths
+// are shares of the width, so that text keeps its size on every screen.
+func (p *page) bars(w *Workload) template.HTML {
+	most := 0.0
+	for _, o := range w.Outcomes {
+		most = max(most, o.Summary[w.Primary].Most)
+	}
+	if most == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="bars" width="100%%" height="%d" role="img" aria-label="%s">`, rowHeight*len(w.Outcomes), html.EscapeString(w.Title))
+	unit := Columns(w)[0].Unit
+	for i, o := range w.Outcomes {
+		y := i * rowHeight
+		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`, y+13, html.EscapeString(o.Peer))
+		s, ok := o.Summary[w.Primary]
+		if !ok {
+			fmt.Fprintf(&b, `<text class="value" x="100%%" y="%d">failed</text>`, y+13)
+			continue
+		}
+		text := unit(s.Median)
+		if o.Wide {
+			text += wideMark
+		}
+		percent := func(v float64) float64 { return 100 * v / most }
+		fmt.Fprintf(&b, `<text class="value" x="100%%" y="%d">%s</text>`, y+13, text)
+		fmt.Fprintf(&b, `<rect class="ground" x="0" y="%d" width="100%%" height="9" rx="2"/>`, y+19)
+		fmt.Fprintf(&b, `<rect class="%s" x="0" y="%d" width="%.2f%%" height="9" rx="2"/>`, p.class(o.Peer), y+19, max(percent(s.Median), 0.3))
+		fmt.Fprintf(&b, `<line class="spread" x1="%.2f%%" x2="%.2f%%" y1="%d" y2="%d"/>`, percent(s.Least), percent(s.Most), y+23, y+23)
+	}
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String()) //nolint:gosec // all text in it is escaped
+}

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
+)
+
+// Machine is where a run was.
+type Machine struct {
+	OS     string `json:"os"`
+	Kernel string `json:"kernel,omitempty"`
+	Arch   string `json:"arch"`
+	CPU    string `json:"cpu,omitempty"`
+	Cores  int    `json:"cores"`
+	Memory string `json:"memory,omitempty"`
+	Load   string `json:"load,omitempty"` // averages before the run: on a quiet machine near 0
+}
+
+// Version is the exact version of something that was measured.
+type Version struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// New begins the results of a run.
+func New(quick bool, redis string) *Results {
+	r := &Results{Quick: quick, Began: time.Now().UTC().Truncate(time.Second), Machine: machine()}
+	r.Command = append([]string{"go run ."}, os.Args[1:]...)
+	r.Versions = append([]Version{{"go", runtime.Version()}, {"redis-server", redis}, {"holdfast", commit()}}, modules()...)
+	return r
+}
+
+// End notes when a run ended.
+func (r *Results) End() { r.Ended = time.Now().UTC().Truncate(time.Second) }
+
+func machine() Machine {
+	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Load: strings.Join(first(words("/proc/loadavg"), 3), " ")}
+	if kernel := words("/proc/sys/kernel/osrelease"); len(kernel) > 0 {
+		m.Kernel = kernel[0]
+	}
+	m.CPU = after("/proc/cpuinfo", "model name")
+	m.Memory = after("/proc/meminfo", "MemTotal")
+	return m
+}
+
+func words(file string) []string {
+	text, _ := os.ReadFile(file)
+	return strings.Fields(string(text))
+}
+
+func first(values []string, n int) []string { return values[:min(n, len(values))] }
+
+// after is the value of the first line "name : value" of a file.
+func after(file, name string) string {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// commit is the version of the code that is measured.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// modules are the contenders' modules as they are linked.
+func modules() (versions []Version) {
+	linked := map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			linked[m.Path] = m.Version
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range peer.All {
+		for _, module := range p.Modules {
+			if !seen[module] && linked[module] != "" {
+				versions = append(versions, Version{module, linked[module]})
+			}
+			seen[module] = true
+		}
+	}
+	return versions
+}

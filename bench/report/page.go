@@ -1,0 +1,92 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"os"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"count": Count, "cores": Cores, "ratio": Ratio, "join": strings.Join,
+}).Parse(pageText))
+
+// WritePage writes the results as one page that needs no other file.
+func (r *Results) WritePage(file string) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	err = pageTemplate.Execute(out, r.page())
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// page is what the template shows.
+type page struct {
+	*Results
+	Colours []colour
+	Series  []series
+	Sheets  []sheet
+	Busy    float64
+}
+
+// sheet is one workload on the page.
+type sheet struct {
+	*Workload
+	Better  string
+	Bars    template.HTML
+	Waits   template.HTML
+	Columns []string
+	Rows    [][]string
+	Notes   []string
+}
+
+func (r *Results) page() page {
+	p := page{Results: r, Colours: r.colours()}
+	for i := range r.Workloads {
+		w := &r.Workloads[i]
+		p.Sheets = append(p.Sheets, p.sheet(w))
+		p.Busy = max(p.Busy, w.othersBusy())
+	}
+	if p.Busy <= quietCores {
+		p.Busy = 0
+	}
+	p.Series = p.allSeries()
+	return p
+}
+
+func (p *page) sheet(w *Workload) sheet {
+	s := sheet{Workload: w, Better: "less is better", Bars: p.bars(w), Waits: p.waits(w)}
+	if w.Higher {
+		s.Better = "more is better"
+	}
+	columns := w.used()
+	s.Columns = []string{""}
+	for i, c := range columns {
+		s.Columns = append(s.Columns, c.Title)
+		if i == 0 {
+			s.Columns = append(s.Columns, "spread", w.Outcomes[0].Peer+" is")
+		}
+	}
+	for i := range w.Outcomes {
+		o := &w.Outcomes[i]
+		s.Rows = append(s.Rows, strings.Split(w.row(o, columns), "\t"))
+		switch {
+		case o.Failed != "":
+			s.Notes = append(s.Notes, fmt.Sprintf("%s failed: %s", o.Peer, o.Failed))
+		case o.Note != "":
+			s.Notes = append(s.Notes, fmt.Sprintf("%s: %s", o.Peer, o.Note))
+		}
+	}
+	return s
+}
+
+// PrimaryTitle is the title of the figure that the bars show.
+func (s sheet) PrimaryTitle() string { return Columns(s.Workload)[0].Title }

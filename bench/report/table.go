@@ -1,0 +1,110 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// wideMark stands after a median that the spread does not let one believe.
+const wideMark = " ~"
+
+// Print writes the workload as a table of medians; behind the first figure the lowest and the highest repetition.
+func (w *Workload) Print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s (%s)\n", w.Title, w.Name)
+	columns := w.used()
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\t")
+	for i, c := range columns {
+		fmt.Fprintf(t, "%s\t", c.Title)
+		if i == 0 {
+			fmt.Fprintf(t, "[spread]\t%s is\t", w.Outcomes[0].Peer)
+		}
+	}
+	fmt.Fprintln(t)
+	for i := range w.Outcomes {
+		fmt.Fprintln(t, w.row(&w.Outcomes[i], columns))
+	}
+	_ = t.Flush()
+	w.printNotes(out)
+}
+
+// used are the columns that at least one contender has a value for.
+func (w *Workload) used() (columns []Figure) {
+	for _, c := range Columns(w) {
+		for _, o := range w.Outcomes {
+			if _, ok := o.Summary[c.Name]; ok {
+				columns = append(columns, c)
+				break
+			}
+		}
+	}
+	if len(columns) == 0 {
+		columns = Columns(w)[:1]
+	}
+	return columns
+}
+
+func (w *Workload) row(o *Outcome, columns []Figure) string {
+	cells := []string{o.Peer}
+	for i, c := range columns {
+		s, ok := o.Summary[c.Name]
+		text := "-"
+		if ok {
+			text = c.Unit(s.Median)
+		}
+		if i == 0 && o.Wide {
+			text += wideMark
+		}
+		cells = append(cells, text)
+		if i == 0 {
+			spread, ratio := "", ""
+			if ok {
+				spread = fmt.Sprintf("[%s %s]", c.Unit(s.Least), c.Unit(s.Most))
+			}
+			if o.Ratio != nil {
+				ratio = Ratio(o.Ratio.Median) + " x"
+			}
+			cells = append(cells, spread, ratio)
+		}
+	}
+	return strings.Join(cells, "\t")
+}
+
+func (w *Workload) printNotes(out io.Writer) {
+	wide := false
+	for _, o := range w.Outcomes {
+		wide = wide || o.Wide
+		if o.Failed != "" {
+			fmt.Fprintf(out, "  %s failed: %s\n", o.Peer, o.Failed)
+		} else if o.Note != "" {
+			fmt.Fprintf(out, "  %s: %s\n", o.Peer, o.Note)
+		}
+	}
+	if wide {
+		fmt.Fprintf(out, "  ~ the spread is too wide to believe the median: repeat on a quieter machine\n")
+	}
+	if busy := w.othersBusy(); busy > quietCores {
+		fmt.Fprintf(out, "  others used %s of a core meanwhile: the machine was not quiet\n", Cores(busy))
+	}
+}
+
+// quietCores is what others may use of the machine while it counts as quiet.
+const quietCores = 0.1
+
+// othersBusy is the median over all repetitions of what others used.
+func (w *Workload) othersBusy() float64 {
+	var values []float64
+	for _, o := range w.Outcomes {
+		for _, f := range o.Repetitions {
+			if busy, ok := f["others_cpu_cores"]; ok {
+				values = append(values, busy)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return SpreadOf(values).Median
+}

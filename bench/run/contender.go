@@ -1,0 +1,102 @@
+package run
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/load"
+	"github.com/holdfast-go/holdfast/bench/peer"
+	"github.com/holdfast-go/holdfast/bench/workload"
+)
+
+// openWait bounds the start of a contender's processes.
+const openWait = time.Minute
+
+// contender is a peer with its processes, ready for one workload.
+type contender struct {
+	run       *Run
+	peer      *peer.Peer
+	w         workload.Workload
+	prefix    string
+	processes []*process
+	slow      bool // in the last repetition those who still waited were being served, but too slowly
+	shared    bool // the process outlives the contender
+}
+
+var prefixes atomic.Int64
+
+func (r *Run) open(p *peer.Peer, w workload.Workload) (c *contender, err error) {
+	c = &contender{run: r, peer: p, w: w, prefix: fmt.Sprintf("bench%d:%s:%s", prefixes.Add(1), w.Name, p.Name)}
+	if p.Needs == needsRedisson {
+		return c, c.openRedisson()
+	}
+	for range w.Processes {
+		one, err := startLoad(p.Name)
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		c.processes = append(c.processes, one)
+	}
+	if err := c.openAll(c.w); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// openAll tells the processes what to open; c.w may have other numbers of processes and clients.
+func (c *contender) openAll(w workload.Workload) error {
+	env := peer.Env{
+		Redis: c.run.redis.addr, Lease: w.Lease, Permits: w.Permits, Goroutines: w.Goroutines, Apart: w.Apart(),
+	}
+	if w.Shape == workload.Pending {
+		env.Goroutines = 64
+	}
+	if c.run.etcd != nil {
+		env.Etcd = c.run.etcd.addr
+	}
+	for i, p := range c.processes {
+		err := p.send(load.Order{Do: load.Open, Peer: c.peer.Name, Env: env, Workload: &w, Prefix: c.prefix, Process: i})
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range c.processes {
+		if _, err := p.answer(load.Opened, openWait); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends the processes and removes what is left in Redis.
+func (c *contender) close() (left int) {
+	for _, p := range c.processes {
+		_ = p.send(load.Order{Do: load.Close})
+	}
+	for _, p := range c.processes {
+		_, _ = p.answer(load.Closed, openWait)
+		if !c.shared {
+			p.end()
+		}
+	}
+	return c.run.redis.clean(c.prefix)
+}
+
+// seat is the process and the client in it that play client n.
+func (c *contender) seat(n int) (*process, int) {
+	if len(c.processes) == 1 {
+		return c.processes[0], n
+	}
+	return c.processes[n], 0
+}
+
+// keys are those that exist while the hot lock is held.
+func (c *contender) keys() []string {
+	if c.peer.Keys == nil {
+		return nil
+	}
+	return c.peer.Keys(c.w.NameOf(c.prefix, 0))
+}

@@ -1,0 +1,103 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// counters are what a server and the machine have done so far.
+type counters struct {
+	at       time.Time
+	took     time.Duration // between two readings
+	cpu      time.Duration // of the server
+	scripts  float64       // EVALSHA
+	commands float64       // those within scripts, too
+	in, out  float64       // bytes, as the server counts them
+	busy     time.Duration // of all cores, for anybody
+}
+
+// commandsOf reads INFO's line of a command: cmdstat_evalsha:calls=12,...
+func commandsOf(info, command string) float64 {
+	calls, _, _ := strings.Cut(strings.TrimPrefix(field(info, "cmdstat_"+command), "calls="), ",")
+	n, _ := strconv.ParseFloat(calls, 64)
+	return n
+}
+
+// read asks the server. The cost of having asked before is taken off: own is what the last answer was long.
+func (s *redisServer) read() (counters, int, error) {
+	info, err := s.client.Info(context.Background(), "all").Result()
+	if err != nil {
+		return counters{}, 0, fmt.Errorf("ask Redis for its counters: %w", err)
+	}
+	seconds := number(info, "used_cpu_user") + number(info, "used_cpu_sys")
+	return counters{
+		at:       time.Now(),
+		cpu:      time.Duration(seconds * float64(time.Second)),
+		scripts:  commandsOf(info, "evalsha"),
+		commands: number(info, "total_commands_processed"),
+		in:       number(info, "total_net_input_bytes"),
+		out:      number(info, "total_net_output_bytes"),
+		busy:     busyCPU(),
+	}, len(info), nil
+}
+
+// infoRequest is how long the harness's own question is on the wire.
+const infoRequest = len("*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n")
+
+// since is what happened between two readings, without the first one itself, whose answer was own bytes long.
+func (c counters) since(before counters, own int) counters {
+	return counters{
+		took:     c.at.Sub(before.at),
+		cpu:      c.cpu - before.cpu,
+		scripts:  c.scripts - before.scripts,
+		commands: max(c.commands-before.commands-1, 0),
+		in:       max(c.in-before.in-float64(infoRequest), 0),
+		out:      max(c.out-before.out-float64(own), 0),
+		busy:     c.busy - before.busy,
+	}
+}
+
+// tick is the unit of /proc: it has been 1/100 s on every Linux for decades.
+const tick = 10 * time.Millisecond
+
+// busyCPU is what all cores have worked, on Linux.
+func busyCPU() time.Duration {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	var busy int64
+	for i, value := range strings.Fields(line)[1:] {
+		n, _ := strconv.ParseInt(value, 10, 64)
+		if i != 3 && i != 4 && i < 8 { // neither idle nor waiting for a disk; guests are in user already
+			busy += n
+		}
+	}
+	return time.Duration(busy) * tick
+}
+
+// processCPU is what a process has used, on Linux.
+func processCPU(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * tick
+}
+
+// others is how many cores somebody else kept busy between two readings.
+func (c counters) others(ours time.Duration) float64 {
+	return max((c.busy-c.cpu-ours).Seconds(), 0) / c.took.Seconds()
+}

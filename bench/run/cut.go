@@ -1,0 +1,88 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// killListeners kills the connections that are subscribed to channels, and those that are told of changed keys.
+func (s *redisServer) killListeners(ctx context.Context) (killed int) {
+	list, err := s.client.ClientList(ctx).Result()
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(list) {
+		var id, flags string
+		for _, field := range strings.Fields(line) {
+			switch key, value, _ := strings.Cut(field, "="); key {
+			case "id":
+				id = value
+			case "flags":
+				flags = value
+			}
+		}
+		if !strings.ContainsAny(flags, "Pt") {
+			continue
+		}
+		if n, err := s.client.ClientKillByFilter(ctx, "ID", id).Result(); err == nil {
+			killed += int(n)
+		}
+	}
+	return killed
+}
+
+// free watches how long at a stretch none of the keys exists, until ctx ends. The sections are longer than its steps, so that no
+// turn is overlooked.
+func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
+	defer func() { _ = client.Close() }()
+	since, counted := time.Now(), false
+	for ctx.Err() == nil {
+		n, err := client.Exists(ctx, keys...).Result()
+		if err != nil {
+			continue
+		}
+		gap := time.Since(since)
+		longest = max(longest, gap)
+		if gap > stillFor && !counted {
+			counted, stuck = true, stuck+1
+		}
+		if n > 0 {
+			since, counted = time.Now(), false
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return longest, stuck
+}
+
+// measureCut is pairs while connections are killed.
+func (c *contender) measureCut(window time.Duration) (repetition, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), window)
+	defer cancel()
+	var killed, stuck int
+	var longest time.Duration
+	cutting, watching := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(cutting)
+		time.Sleep(startIn)
+		killed = c.cut(ctx)
+	}()
+	go func() {
+		defer close(watching)
+		time.Sleep(2 * startIn)
+		longest, stuck = free(ctx, c.run.redis.addr, c.keys())
+	}()
+	r, err := c.measurePairs(window)
+	<-cutting
+	<-watching
+	if err != nil {
+		return r, err
+	}
+	r.figures["killed"] = float64(killed)
+	r.figures["free_longest_ms"] = float64(longest) / float64(time.Millisecond)
+	r.figures["free_stuck"] = float64(stuck) // times that it was free for 5 s although 32 wanted it
+	return r, nil
+}

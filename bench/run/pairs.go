@@ -1,0 +1,122 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/load"
+)
+
+const (
+	startIn  = 50 * time.Millisecond // and a little for each process: all begin at the same instant
+	drainFor = 15 * time.Second      // after the window, for those who still wait: then they are cut off
+	stillFor = 5 * time.Second       // nobody is served for so long after the window: who still waits is stuck
+	hardWait = 2 * time.Minute       // beyond the window
+)
+
+// drive runs the workload in all processes at once. at is called at every mark of a process.
+func (c *contender) drive(window time.Duration, mark func() error) ([]*load.Sample, error) {
+	c.slow = false
+	begin := time.Now().Add(startIn + time.Duration(len(c.processes))*5*time.Millisecond)
+	for _, p := range c.processes {
+		if err := p.send(load.Order{Do: load.Run, Start: begin.UnixNano(), Window: int64(window)}); err != nil {
+			return nil, err
+		}
+	}
+	return c.collect(begin.Add(window), mark)
+}
+
+type from struct {
+	process int
+	report  load.Report
+	open    bool
+}
+
+// collect waits for the samples. Who still waits when nobody has been served for long is given up.
+func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, error) {
+	samples, progress := make([]*load.Sample, len(c.processes)), make([]int64, len(c.processes))
+	reports, stop := c.reports()
+	defer stop()
+	var total int64
+	moved, abandoned, left := end, false, len(samples)
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for left > 0 {
+		select {
+		case f := <-reports:
+			switch r := f.report; {
+			case !f.open:
+				return nil, c.processes[f.process].died()
+			case r.Event == load.Failed:
+				return nil, errors.New(r.Error)
+			case r.Event == load.Done:
+				samples[f.process] = r.Sample
+				left--
+			case r.Event == load.Mark && mark != nil:
+				if err := mark(); err != nil {
+					return nil, err
+				}
+			case r.Event == load.Progress:
+				progress[f.process] = r.Pairs
+				if now := sum(progress); now != total {
+					total = now
+					moved = later(end, time.Now())
+				}
+			}
+		case <-tick.C:
+			if !abandoned && !c.marked() && (time.Since(moved) > stillFor || time.Since(end) > drainFor) {
+				abandoned = true
+				c.slow = time.Since(moved) <= stillFor
+				for i, p := range c.processes {
+					if samples[i] == nil {
+						_ = p.send(load.Order{Do: load.Abandon})
+					}
+				}
+			}
+			if time.Since(end) > hardWait+c.run.patience(c.w) {
+				return nil, fmt.Errorf("no end %v after the window", hardWait)
+			}
+		}
+	}
+	return samples, nil
+}
+
+// reports merges what the processes say, until stop is called.
+func (c *contender) reports() (<-chan from, func()) {
+	all, stopped := make(chan from), make(chan struct{})
+	for i, p := range c.processes {
+		go func() {
+			for {
+				select {
+				case r, open := <-p.reports:
+					select {
+					case all <- from{i, r, open}:
+					case <-stopped:
+						return
+					}
+					if !open || r.Event == load.Done || r.Event == load.Failed {
+						return
+					}
+				case <-stopped:
+					return
+				}
+			}
+		}()
+	}
+	return all, func() { close(stopped) }
+}
+
+func sum(values []int64) (total int64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,145 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/load"
+)
+
+// Role plays the role that the environment names and returns true; in a process without a role it returns false at once. Every
+// child ends when its input does, so none outlives the harness, however that ends.
+func Role() bool {
+	var err error
+	switch role := os.Getenv(RoleVar); role {
+	case "":
+		return false
+	case "load":
+		err = load.Child(os.Stdin, os.Stdout)
+	case "server":
+		err = keepServer()
+	default:
+		err = fmt.Errorf("%s=%s is no role", RoleVar, role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// keepServer runs the command of its environment until the input ends.
+func keepServer() error {
+	command := exec.Command("/bin/sh", "-c", "exec "+os.Getenv(serverVar))
+	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	if err := command.Start(); err != nil {
+		return err
+	}
+	fmt.Printf("{\"event\":\"opened\",\"at\":%d}\n", command.Process.Pid)
+	died := make(chan error, 1)
+	go func() { died <- command.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	select {
+	case err := <-died:
+		return fmt.Errorf("the server ended: %w", err)
+	case <-ended:
+		_ = command.Process.Kill()
+		<-died
+		return nil
+	}
+}
+
+// serverVar is the command line of a server.
+const serverVar = "HOLDFAST_BENCH_SERVER"
+
+// server is a server that the harness started.
+type server struct {
+	*process
+	addr string
+	pid  int
+	dir  string
+}
+
+// startServer starts a server on a free port. The command line is made of the port and a directory of its own.
+func startServer(name string, commandLine func(port int, dir string) string) (*server, error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	for range 3 { // somebody may take the port in between
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s, err := tryServer(name, commandLine(port, dir), fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			s.dir = dir
+			return s, nil
+		}
+		last = err
+	}
+	_ = os.RemoveAll(dir)
+	return nil, last
+}
+
+func tryServer(name, line, addr string) (*server, error) {
+	command, err := child("server", serverVar+"="+line)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(name, command)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{process: p, addr: addr}
+	opened, err := p.answer(load.Opened, endWait)
+	if err == nil {
+		s.pid = int(opened.At)
+		err = s.await()
+	}
+	if err != nil {
+		p.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+// await returns when the server listens.
+func (s *server) await() error {
+	for giveUp := time.Now().Add(20 * time.Second); time.Now().Before(giveUp); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-s.reports:
+			return s.died()
+		default:
+		}
+		if conn, err := net.DialTimeout("tcp", s.addr, time.Second); err == nil {
+			_ = conn.Close()
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not listen: %s", s.name, s.errors.String())
+}
+
+func (s *server) end() {
+	s.process.end()
+	_ = os.RemoveAll(filepath.Clean(s.dir))
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,232 @@
+// Package run measures: it starts the servers and the contenders' processes, drives them in turn, and sums up.
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
+	"github.com/holdfast-go/holdfast/bench/report"
+	"github.com/holdfast-go/holdfast/bench/workload"
+)
+
+// Options are what a run measures, and how.
+type Options struct {
+	Redis       string // host:port; "": the harness starts its own
+	Workloads   []workload.Workload
+	Peers       []*peer.Peer
+	Repetitions int
+	Window      time.Duration
+	Quick       bool
+	Progress    io.Writer
+}
+
+// What a contender may need besides Redis.
+const (
+	needsRedisson = "redisson"
+	needsEtcd     = "etcd"
+)
+
+// Run is one run of the harness.
+type Run struct {
+	options Options
+	redis   *redisServer
+	etcd    *server
+	jvm     *process
+	results *report.Results
+	ready   map[string]bool // contenders that are there and exclusive
+	show    *progress
+}
+
+// Measure runs the workloads and returns what came out. A contender that cannot run is named in the results, and so is a workload
+// that failed for one; an error means that nothing could be measured.
+func Measure(options Options) (*report.Results, error) {
+	r := &Run{options: options, ready: map[string]bool{}, show: newProgress(options.Progress)}
+	defer r.end()
+	var err error
+	if r.redis, err = startRedis(options.Redis); err != nil {
+		return nil, err
+	}
+	r.results = report.New(options.Quick, r.redis.version)
+	for _, p := range options.Peers {
+		if err := r.prepare(p); err != nil {
+			r.results.Missing = append(r.results.Missing, report.Missing{Peer: p.Name, Why: err.Error()})
+			r.show.line("%s does not take part: %v", p.Name, err)
+			continue
+		}
+		r.ready[p.Name] = true
+		r.results.Peers = append(r.results.Peers, report.PeerOf(p))
+	}
+	if len(r.ready) == 0 {
+		return nil, errors.New("no contender is left")
+	}
+	r.plan()
+	for _, w := range options.Workloads {
+		r.workload(w)
+	}
+	r.show.clear()
+	r.results.End()
+	return r.results, nil
+}
+
+func (r *Run) end() {
+	r.show.clear()
+	if r.jvm != nil {
+		r.jvm.end()
+	}
+	if r.etcd != nil {
+		r.etcd.end()
+	}
+	if r.redis != nil {
+		r.redis.end()
+	}
+}
+
+// prepare starts what a contender needs and checks that it is exclusive.
+func (r *Run) prepare(p *peer.Peer) error {
+	r.show.now("%s: is it exclusive?", p.Name)
+	switch p.Needs {
+	case needsEtcd:
+		if err := r.startEtcd(); err != nil {
+			return err
+		}
+	case needsRedisson:
+		if err := r.startJVM(); err != nil {
+			return err
+		}
+	}
+	if err := r.check(p); err != nil {
+		return fmt.Errorf("it is not measured, since the check for exclusion failed: %w", err)
+	}
+	return nil
+}
+
+// takePart are the contenders of a workload, those that are there.
+func (r *Run) takePart(w workload.Workload) (peers []*peer.Peer) {
+	for _, name := range w.Peers {
+		for _, p := range r.options.Peers {
+			if p.Name == name && r.ready[name] && (w.Limit[name] == 0 || w.Names <= w.Limit[name]) {
+				peers = append(peers, p)
+			}
+		}
+	}
+	return peers
+}
+
+func (r *Run) window(w workload.Workload) time.Duration {
+	if r.options.Quick {
+		return r.options.Window
+	}
+	return max(r.options.Window, w.Long)
+}
+
+// plan tells the progress how much there is to do.
+func (r *Run) plan() {
+	for _, w := range r.options.Workloads {
+		r.show.total += time.Duration(r.options.Repetitions*len(r.takePart(w))) * r.cost(w)
+	}
+}
+
+// cost is about how long one repetition takes, with what is around it.
+func (r *Run) cost(w workload.Workload) time.Duration {
+	cost := r.window(w) + 100*time.Millisecond + time.Duration(w.Processes)*20*time.Millisecond
+	switch w.Shape {
+	case workload.Holding:
+		cost += time.Duration(w.Names) * 60 * time.Microsecond
+	case workload.Pending:
+		cost += r.window(w)
+	}
+	return cost
+}
+
+// workload measures one workload: its contenders in turn, A B C A B C, so that whatever else the machine does meets them alike.
+func (r *Run) workload(w workload.Workload) {
+	w = r.sized(w)
+	result := report.Workload{Workload: w}
+	result.Primary, result.Higher = w.Primary()
+	peers := r.takePart(w)
+	if len(peers) == 0 {
+		return
+	}
+	contenders := make([]*contender, len(peers))
+	outcomes := make([]report.Outcome, len(peers))
+	for i, p := range peers {
+		r.show.now("%s: %s opens", w.Name, p.Name)
+		outcomes[i].Peer = p.Name
+		c, err := r.open(p, w)
+		if err != nil {
+			outcomes[i].Failed = err.Error()
+			continue
+		}
+		contenders[i] = c
+		if w.Shape == workload.Pairs || w.Shape == workload.Cut {
+			r.warm(c, &outcomes[i])
+		}
+	}
+	for n := range r.options.Repetitions {
+		for i, c := range contenders {
+			if c != nil && outcomes[i].Failed == "" {
+				r.show.now("%s  %s  %d of %d", w.Name, c.peer.Name, n+1, r.options.Repetitions)
+				r.repeat(c, &outcomes[i])
+			}
+			r.show.done += r.cost(w)
+		}
+	}
+	for _, c := range contenders {
+		if c != nil {
+			c.close()
+		}
+	}
+	result.Outcomes = outcomes
+	result.Summarize()
+	r.results.Workloads = append(r.results.Workloads, result)
+	r.show.clear()
+	if r.options.Progress != nil {
+		result.Print(r.options.Progress)
+	}
+}
+
+// sized is the workload as this run does it.
+func (r *Run) sized(w workload.Workload) workload.Workload {
+	w.Lease = peer.Lease
+	if r.options.Quick {
+		w.Lease = 3 * time.Second // so that something is renewed
+		w.Processes, w.Clients, w.Goroutines = min(w.Processes, 3), min(w.Clients, 4), min(w.Goroutines, 50)
+		if w.Short > 0 {
+			w.Names = w.Short
+		}
+	}
+	return w
+}
+
+// warm is a short run that does not count: connections, scripts, buffers, the JVM's compiler.
+func (r *Run) warm(c *contender, o *report.Outcome) {
+	if _, err := c.measurePairs(r.options.Window / 4); err != nil {
+		o.Failed = err.Error()
+	}
+}
+
+func (r *Run) repeat(c *contender, o *report.Outcome) {
+	rep, err := c.measure(r.window(c.w))
+	if err == nil {
+		err = wrong(rep)
+	}
+	if err != nil {
+		o.Failed = err.Error()
+		return
+	}
+	o.Add(rep.figures, rep.waits, rep.note)
+}
+
+// wrong is an error if two were in a section for one: then no figure of the contender means anything.
+func wrong(rep repetition) error {
+	if n := rep.figures["overlaps"]; n > 0 {
+		return fmt.Errorf("it let two in at once, %.0f times", n)
+	}
+	if rep.figures["pairs_per_s"] == 0 && rep.note != "" {
+		return fmt.Errorf("nobody was served: %s", rep.note)
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package run
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/load"
+	"github.com/holdfast-go/holdfast/bench/peer"
+	"github.com/holdfast-go/holdfast/bench/report"
+	"github.com/holdfast-go/holdfast/bench/workload"
+)
+
+func (c *contender) onRedis() bool { return c.peer.Keys != nil }
+
+func (c *contender) hasServer() bool { return c.peer.Role != peer.Ceiling }
+
+// marked reports whether the processes say themselves when the measured part begins and ends.
+func (c *contender) marked() bool {
+	return c.w.Shape == workload.Holding || c.w.Shape == workload.Pending
+}
+
+// patience is how long beyond the window a workload may take to set itself up.
+func (r *Run) patience(w workload.Workload) time.Duration {
+	return time.Duration(w.Names) * 2 * time.Millisecond
+}
+
+// read reads the counters of the contender's server.
+func (c *contender) read() (counters, int, error) {
+	now, own, err := c.run.redis.read()
+	if c.peer.Needs == needsEtcd && c.run.etcd != nil {
+		now.cpu = processCPU(c.run.etcd.pid)
+	}
+	return now, own, err
+}
+
+// measured drives the processes and returns what the server did between the marks.
+func (c *contender) measured(window time.Duration, atEnd func() error) (*load.Sample, counters, error) {
+	var before, between counters
+	var own, marks int
+	samples, err := c.drive(window, func() error {
+		now, size, err := c.read()
+		marks++
+		if marks == 1 {
+			before, own = now, size
+			return err
+		}
+		between = now.since(before, own)
+		if err == nil && atEnd != nil {
+			err = atEnd()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, between, err
+	}
+	return samples[len(samples)-1], between, nil
+}
+
+func (c *contender) measureHolding(window time.Duration) (repetition, error) {
+	s, server, err := c.measured(window, nil)
+	if err != nil {
+		return repetition{}, err
+	}
+	n, seconds := float64(c.w.Names), float64(s.Elapsed)/1e9
+	f := report.Figures{
+		"client_cpu_cores": float64(s.CPU) / 1e9 / seconds,
+		"server_cpu_cores": server.cpu.Seconds() / seconds,
+		"acquired_per_s":   n / (float64(s.AcquireNs) / 1e9),
+		"released_per_s":   n / (float64(s.DrainNs) / 1e9),
+		"lost":             float64(s.Lost),
+		"others_cpu_cores": server.others(time.Duration(s.CPU)),
+	}
+	f["cpu_cores"] = f["client_cpu_cores"] + f["server_cpu_cores"]
+	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
+	if c.onRedis() {
+		f["scripts_per_10s"] = server.scripts / seconds * 10
+		f["commands_per_10s"] = server.commands / seconds * 10
+		f["bytes_per_10s"] = (server.in + server.out) / seconds * 10
+	}
+	return repetition{figures: f}, nil
+}
+
+// measurePending has the lock held by the first client until the cost of waiting is measured.
+func (c *contender) measurePending(window time.Duration) (repetition, error) {
+	holder, client := c.seat(0)
+	if err := holder.send(load.Order{Do: load.Acquire, Client: client}); err != nil {
+		return repetition{}, err
+	}
+	if _, err := holder.answer(load.At, openWait); err != nil {
+		return repetition{}, err
+	}
+	all := c.processes
+	c.processes = all[len(all)-1:] // the last one waits
+	defer func() { c.processes = all }()
+	s, server, err := c.measured(window, func() error {
+		if err := holder.send(load.Order{Do: load.Release, Client: client}); err != nil {
+			return err
+		}
+		return c.processes[0].send(load.Order{Do: load.Drain})
+	})
+	if err != nil {
+		return repetition{}, err
+	}
+	if holder != c.processes[0] {
+		if _, err := holder.answer(load.At, openWait); err != nil {
+			return repetition{}, err
+		}
+	}
+	n, seconds := float64(c.w.Names), float64(s.Elapsed)/1e9
+	f := report.Figures{
+		"client_cpu_cores":  float64(s.CPU) / 1e9 / seconds,
+		"server_cpu_cores":  server.cpu.Seconds() / seconds,
+		"waiting_cpu_cores": float64(s.CPU)/1e9/seconds + server.cpu.Seconds()/seconds,
+		"served_per_s":      float64(s.Served) / (float64(s.DrainNs) / 1e9),
+		"unserved":          n - float64(s.Served),
+		"errors":            float64(s.Errors),
+	}
+	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
+	if c.onRedis() {
+		f["scripts_per_10s"] = server.scripts / seconds * 10
+	}
+	return repetition{figures: f, note: s.Error}, nil
+}
+
+// measureHandover lets two clients pass the lock to and fro.
+func (c *contender) measureHandover(window time.Duration) (repetition, error) {
+	waits, f := load.NewHistogram(), report.Figures{"stuck": 0}
+	holder := 0
+	if _, err := c.at(holder, load.Acquire); err != nil {
+		return repetition{}, err
+	}
+	for end := time.Now().Add(window); time.Now().Before(end); {
+		waiter := 1 - holder
+		p, client := c.seat(waiter)
+		if err := p.send(load.Order{Do: load.Acquire, Client: client}); err != nil {
+			return repetition{}, err
+		}
+		time.Sleep(time.Millisecond + time.Duration(rand.Int64N(int64(3*time.Millisecond))))
+		released, acquired, err := c.passed(holder, waiter)
+		if err != nil {
+			return repetition{}, err
+		}
+		wait := acquired - released
+		if wait > int64(stillFor) && c.peer.Keys != nil {
+			f["stuck"]++
+		}
+		_ = waits.RecordValue(max(wait, 1))
+		f["rounds"]++
+		holder = waiter
+	}
+	_, err := c.at(holder, load.Release)
+	waitFigures(f, waits)
+	return repetition{figures: f, waits: waits}, err
+}
+
+// passed has the holder release and returns when it began to, and when the waiter had the lock.
+func (c *contender) passed(holder, waiter int) (released, acquired int64, err error) {
+	p, client := c.seat(holder)
+	if err := p.send(load.Order{Do: load.Release, Client: client}); err != nil {
+		return 0, 0, err
+	}
+	if len(c.processes) > 1 {
+		one, err := p.answer(load.At, hardWait)
+		if err != nil {
+			return 0, 0, err
+		}
+		other, _ := c.seat(waiter)
+		two, err := other.answer(load.At, hardWait)
+		return one.At, two.At, err
+	}
+	for range 2 { // in whichever order one process says it
+		r, err := p.answer(load.At, hardWait)
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.Client == holder {
+			released = r.At
+		} else {
+			acquired = r.At
+		}
+	}
+	return released, acquired, nil
+}
+
+func (c *contender) at(n int, do string) (load.Report, error) {
+	p, client := c.seat(n)
+	if err := p.send(load.Order{Do: do, Client: client}); err != nil {
+		return load.Report{}, err
+	}
+	return p.answer(load.At, openWait)
+}
+
+// check refuses a contender that lets two in at once, over processes and within them.
+func (r *Run) check(p *peer.Peer) error {
+	w := workload.Workload{
+		Name: "check", Shape: workload.Pairs, Processes: 2, Clients: 1, Goroutines: 4, Naming: workload.Hot, Lock: peer.Exclusive,
+		Oracle: true, Lease: peer.Lease,
+	}
+	if p.Role == peer.Ceiling || p.OpenBatches != nil {
+		w.Processes = 1
+	}
+	if p.OpenBatches != nil {
+		w.Naming = workload.Distinct // they check themselves when they are opened
+	}
+	c, err := r.open(p, w)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	rep, err := c.measure(min(checkWindow, 5*r.options.Window))
+	if err != nil {
+		return err
+	}
+	return wrong(rep)
+}
+
+// checkWindow is for how long a contender is checked.
+const checkWindow = 400 * time.Millisecond
+
+// cut kills the connections that carry wake-ups until ctx ends, and returns how many it were.
+func (c *contender) cut(ctx context.Context) (killed int) {
+	for {
+		select {
+		case <-ctx.Done():
+			return killed
+		case <-time.After(20*time.Millisecond + time.Duration(rand.Int64N(int64(30*time.Millisecond)))):
+			killed += c.run.redis.killListeners(ctx)
+		}
+	}
+}

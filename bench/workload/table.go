@@ -1,0 +1,130 @@
+package workload
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
+)
+
+// Who takes part in what. A contender that lacks the kind of lock does not take part; floors have no waiting worth the name, so
+// they take part only where no lock is wanted twice.
+var (
+	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
+	withMutex   = with(libraries, "sync.Mutex")
+	withFloors  = with(libraries, "bare-evalsha", "bare-batches", "raw-64")
+	alone       = with(libraries, "bare-evalsha", "sync.Mutex")
+	readWriters = []string{"holdfast", "redisson", "sync.Mutex"}
+	fair        = []string{"holdfast", "redisson", "etcd"}
+	counters    = []string{"holdfast", "redisson"}
+	keepers     = []string{"holdfast", "redislock", "redsync", "rueidislock", "redisson", "etcd"}
+	pushers     = []string{"holdfast", "rueidislock", "rueidislock-default", "redisson"}
+	onRedis     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson"}
+)
+
+func with(names []string, more ...string) []string {
+	return append(append([]string(nil), names...), more...)
+}
+
+// All are the workloads, in the order in which they run.
+var All = table()
+
+func table() (all []Workload) {
+	add := func(w Workload) {
+		w.Processes, w.Clients, w.Goroutines = max(w.Processes, 1), max(w.Clients, 1), max(w.Goroutines, 1)
+		if w.Lock == "" {
+			w.Lock = peer.Exclusive
+		}
+		all = append(all, w)
+	}
+	add(Workload{
+		Name: "free-1", Title: "Free lock, one goroutine", Shape: Pairs, Naming: Distinct, Peers: alone, Guarded: true,
+		About: "One goroutine acquires and releases a lock that nobody else wants: two round trips, and what the library adds.",
+	})
+	for _, n := range []int{64, 1000, 10_000} {
+		add(Workload{
+			Name: fmt.Sprintf("distinct-%d", n), Title: fmt.Sprintf("Distinct locks, %d goroutines", n), Shape: Pairs, Naming: Distinct,
+			Goroutines: n, Peers: withFloors, Series: "distinct", X: n, XLabel: "goroutines", Guarded: n <= 1000,
+			About: "Each goroutine has a lock of its own. What counts is how well the calls share pipelines.",
+		})
+	}
+	for _, n := range []int{2, 64, 1000} {
+		add(Workload{
+			Name: fmt.Sprintf("hot-%d", n), Title: fmt.Sprintf("Hot lock in one process, %d goroutines", n), Shape: Pairs, Naming: Hot,
+			Goroutines: n, Peers: withMutex, Series: "hot", X: n, XLabel: "goroutines", Guarded: n == 64,
+			About: "All goroutines of one process want the same lock; the section is empty.",
+		})
+	}
+	for _, section := range []time.Duration{0, time.Millisecond} {
+		for _, n := range []int{2, 8, 32} {
+			add(Workload{
+				Name:  fmt.Sprintf("hot-%dp-%dms", n, section.Milliseconds()),
+				Title: fmt.Sprintf("Hot lock over %d processes, %s section", n, orEmpty(section)), Shape: Pairs, Naming: Hot,
+				Processes: n, Goroutines: 8, Section: section, Peers: libraries,
+				Series: fmt.Sprintf("hot-processes-%dms", section.Milliseconds()), X: n, XLabel: "processes",
+				About: "Eight goroutines in each of the processes want the same lock.",
+			})
+		}
+	}
+	add(Workload{
+		Name: "zipf", Title: "10 000 names, some hot", Shape: Pairs, Naming: Zipf, Names: 10_000, Processes: 2, Goroutines: 64, Peers: libraries,
+		About: "128 goroutines of two processes take one of 10 000 locks, by Zipf's law with s = 1.1: every tenth wants the same one.",
+	})
+	add(Workload{
+		Name: "read-mostly", Title: "Readers and few writers", Shape: Pairs, Naming: Hot, Reads: 0.95, Goroutines: 64, Peers: readWriters,
+		Lock: peer.Write, Section: time.Millisecond, About: "64 goroutines of one process, 95 % of the acquires for reading, sections of 1 ms.",
+	})
+	add(Workload{
+		Name: "fair", Title: "Fair lock over 4 processes", Shape: Pairs, Naming: Hot, Processes: 4, Goroutines: 4, Lock: peer.Fair, Peers: fair,
+		About: "First come, first served across processes, empty sections: each holder costs calls to the server.",
+	})
+	add(Workload{
+		Name: "semaphore", Title: "Semaphore of 8 permits over 4 processes", Shape: Pairs, Naming: Hot, Processes: 4, Goroutines: 8,
+		Lock: peer.Semaphore, Permits: 8, Section: time.Millisecond, Peers: counters,
+		About: "32 goroutines want one of eight permits for 1 ms each. Holdfast's are leases that are renewed, Redisson's RSemaphore's are not.",
+	})
+	add(Workload{
+		Name: "handover", Title: "Hand-over to another process", Shape: Handover, Naming: Hot, Processes: 2, Peers: libraries, Guarded: true,
+		About: "One process releases, 1 to 4 ms after the other began to wait. The wait is from the call of release to the end of the other's acquire.",
+	})
+	for _, n := range []int{1000, 100_000, 1_000_000} {
+		add(Workload{
+			Name: fmt.Sprintf("held-%d", n), Title: fmt.Sprintf("%d held leases", n), Shape: Holding, Naming: Distinct, Names: n, Goroutines: 64,
+			Peers: keepers, Series: "held", X: n, XLabel: "held leases", Long: 20 * time.Second, Short: min(n, 500+n/500),
+			Limit: map[string]int{"redislock": 100_000, "redsync": 100_000, "rueidislock": 100_000, "redisson": 100_000, "etcd": 100_000},
+			About: "The leases of 30 s do nothing but being renewed every 10 s. What they cost: CPU, heap, scripts. " +
+				"Libraries without renewal run what their documentation recommends for it: a goroutine and a ticker for each lock.",
+		})
+	}
+	add(Workload{
+		Name: "pending-100000", Title: "100 000 pending acquires", Shape: Pending, Naming: Hot, Processes: 2, Names: 100_000, Short: 2000, Peers: onRedis, Long: 5 * time.Second,
+		About: "100 000 acquires of one process wait for a lock that another process holds: what waiting costs. Then it is released.",
+	})
+	add(Workload{
+		Name: "churn-1000000", Title: "1 000 000 names, each once", Shape: Pairs, Naming: Fresh, Names: 1_000_000, Short: 2000, Goroutines: 64, Peers: libraries, Long: 20 * time.Second,
+		About: "Every pair takes a lock that was never taken before, until a million names are used or the time is over. What is left of them in heap and Redis?",
+	})
+	add(Workload{
+		Name: "cut", Title: "Wake-up connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Peers: pushers, Long: 15 * time.Second,
+		About: "32 clients want one lock for 5 ms each, while every connection that carries wake-ups is killed every 20 to 50 ms. " +
+			"How long was the lock free although all wanted it, and who waited for ever?",
+	})
+	return all
+}
+
+func orEmpty(section time.Duration) string {
+	if section == 0 {
+		return "empty"
+	}
+	return section.String()
+}
+
+// ByName is the workload of that name.
+func ByName(name string) (Workload, bool) {
+	for _, w := range All {
+		if w.Name == name {
+			return w, true
+		}
+	}
+	return Workload{}, false
+}
