@@ -14,7 +14,7 @@ import (
 // Lock is a handle on the lock of one name. It holds nothing itself: what is held is a Lease. Safe for concurrent use.
 type Lock struct {
 	rt      *Runtime
-	address actors.Address
+	address *actors.Address
 	bad     error // of the name
 }
 
@@ -26,7 +26,7 @@ type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
 	address, err := rt.engine.Address(kind, name)
-	return &Lock{rt: rt, address: address, bad: err}
+	return &Lock{rt: rt, address: &address, bad: err} // a lock actor keeps the address, not the handle
 }
 
 // Name is the name given to Runtime.Lock.
@@ -34,7 +34,7 @@ func (l *Lock) Name() string { return l.address.Name }
 
 // PID is where to send protocol messages about this lock; they name kind and lock. It is good for the runtime's life and shared
 // by many locks, and cannot be stopped. Package protocol says how to ask and what is answered.
-func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(&l.address) }
+func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
 
 func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
@@ -63,7 +63,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 
 func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
 	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
-	if err := l.rt.engine.Acquire(ctx, &l.address, spec, &lease.hold); err != nil {
+	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
 		return nil, err
 	}
 	return lease, nil
@@ -136,7 +136,7 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
 		return State{}, fmt.Errorf("holdfast: inspect %s: %w", actors.Quoted(l.address.Name), l.bad)
 	}
-	return l.rt.engine.Inspect(ctx, &l.address)
+	return l.rt.engine.Inspect(ctx, l.address)
 }
 
 // ForceRelease frees the lock whoever holds it, here or elsewhere, and wakes the waiters; true if it was held. A holder of this
@@ -147,5 +147,5 @@ func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", actors.Quoted(l.address.Name), l.bad)
 	}
-	return l.rt.engine.ForceRelease(ctx, &l.address)
+	return l.rt.engine.ForceRelease(ctx, l.address)
 }

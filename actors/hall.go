@@ -67,6 +67,7 @@ func (h *hall) init(policy *Policy, address *Address) {
 	h.queue.crowd = &h.crowd
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
 	h.desk.init(policy, address)
+	h.desk.ringing = &alarmPlace{}
 }
 
 // step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.

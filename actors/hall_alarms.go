@@ -19,7 +19,7 @@ type alarmPlace struct {
 func (a *alarms) Len() int { return len(*a) }
 
 func (a *alarms) Less(i, j int) bool {
-	one, other := &(*a)[i].ringing, &(*a)[j].ringing
+	one, other := (*a)[i].ringing, (*a)[j].ringing
 	return cmp.Or(cmp.Compare(one.due, other.due), cmp.Compare(one.order, other.order)) < 0
 }
 

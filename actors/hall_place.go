@@ -189,7 +189,7 @@ func (h *hall) newSeat(r *Request) *seat {
 	s.init(h.policy, r.address)
 	s.queue.crowd = &h.crowd
 	h.arrivals++
-	s.ringing.order = h.arrivals
+	s.ringing = &alarmPlace{order: h.arrivals}
 	s.self, s.yield, s.seat, s.closing = h.self, &h.turns, s, h.closing
 	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
 	if alone := h.above(r); alone != nil {

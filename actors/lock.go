@@ -38,7 +38,6 @@ type lockActor struct {
 	timer     Timer
 	announced bool     // the router knows that we are idle
 	request   *Request // the one being handled, to be refused after a panic
-	done      callDone // the one being handled: it is large, and there is never a second one
 }
 
 func newLockActor(e *Engine, router *actor.PID, s *slot) *lockActor {
@@ -60,7 +59,11 @@ func newStepper(policy *Policy, address *Address) stepper {
 	return one
 }
 
-var effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
+// What a step needs for a moment and nobody keeps: it would be half of what a pair allocates.
+var (
+	effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
+	callsDone     = sync.Pool{New: func() any { return new(callDone) }}
+)
 
 // Receive is the actor's only entry.
 func (l *lockActor) Receive(c actor.Context) {
@@ -76,9 +79,11 @@ func (l *lockActor) Receive(c actor.Context) {
 	case countRequesters:
 		l.countRequesters(c)
 	case *result:
-		l.done = read(m)
-		l.step(c, &l.done)
-		l.done = callDone{}
+		done := callsDone.Get().(*callDone)
+		*done = read(m)
+		l.step(c, done)
+		*done = callDone{}
+		callsDone.Put(done)
 	case *Request:
 		l.request = m
 		l.step(c, m)

@@ -175,8 +175,7 @@ func (s *lockState) begin(deadline time.Duration, tokens scripts.Tokens) {
 	s.grant = newGrant(s, s.trial, deadline)
 	s.grant.tokens = tokens
 	s.trial, s.failures, s.busy, s.spins = trial{}, failures{}, busy{}, 0
-	s.phase, s.guarded, s.unsure = held, false, false
-	s.extension = extension{retryAt: s.grant.stale, stale: s.grant.stale} // a late copy of the acquire would set its own lease
+	s.phase, s.guarded, s.unsure, s.extension = held, false, false, nil
 	s.emit(effect{do: doKeep, grant: s.grant})
 }
 

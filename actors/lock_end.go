@@ -180,7 +180,9 @@ func (s *lockState) forget(r *Request) {
 	s.queue.remove(r)
 	s.effects = slices.DeleteFunc(s.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
 	s.releasers = slices.DeleteFunc(s.releasers, same)
-	s.extension.waiting = slices.DeleteFunc(s.extension.waiting, same)
+	if e := s.extension; e != nil {
+		e.waiting = slices.DeleteFunc(e.waiting, same)
+	}
 	s.sides = slices.DeleteFunc(s.sides, func(c *lockCall) bool { return c.request == r })
 	for _, c := range s.clients {
 		for id, waiting := range c.waiting {

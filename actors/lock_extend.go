@@ -19,6 +19,14 @@ type extension struct {
 	failures failures
 }
 
+// extending is what is asked about the grant's lease, from the first time on: most grants are never asked about.
+func (s *lockState) extending() *extension {
+	if s.extension == nil { // a late copy of the acquire would set its own lease
+		s.extension = &extension{retryAt: s.grant.stale, stale: s.grant.stale}
+	}
+	return s.extension
+}
+
 func (s *lockState) onExtend(r *Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:
@@ -27,7 +35,8 @@ func (s *lockState) onExtend(r *Request) {
 		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
 	default:
 		r.hold = h
-		s.extension.waiting = append(s.extension.waiting, r)
+		e := s.extending()
+		e.waiting = append(e.waiting, r)
 	}
 }
 
@@ -41,9 +50,13 @@ func endOf(h *Hold) error {
 
 // settleExtension serves the first in line, or all of them when there is nothing left to extend.
 func (s *lockState) settleExtension(now time.Duration) {
-	e := &s.extension
+	e := s.extension
+	if e == nil {
+		return
+	}
 	if s.phase != held {
 		s.endExtension(now)
+		return
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
 		if r := e.waiting[0]; r.do == opAcquire && r.lease <= s.grant.left(now) {
@@ -58,7 +71,7 @@ func (s *lockState) settleExtension(now time.Duration) {
 // endExtension answers those who come too late. A re-entry is an acquire like any other then.
 func (s *lockState) endExtension(now time.Duration) {
 	waiting := s.extension.waiting
-	s.extension = extension{}
+	s.extension = nil
 	for _, r := range waiting {
 		switch {
 		case r.do != opAcquire:
@@ -87,8 +100,8 @@ func (s *lockState) sendExtend(now, lease time.Duration) {
 }
 
 func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
-	e := &s.extension
-	if m.call != e.call || s.phase != held {
+	e := s.extension
+	if e == nil || m.call != e.call || s.phase != held {
 		return // cancelled, or the grant has ended
 	}
 	e.call = nil
@@ -136,7 +149,10 @@ func (s *lockState) extended(r *Request) {
 
 // leaveExtension takes r out; false when it is not there. The next has to wait until no copy of r's call can run any more.
 func (s *lockState) leaveExtension(r *Request) bool {
-	e := &s.extension
+	e := s.extension
+	if e == nil {
+		return false
+	}
 	i := slices.Index(e.waiting, r)
 	if i < 0 {
 		return false

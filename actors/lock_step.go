@@ -26,7 +26,14 @@ type lockState struct {
 	address *Address
 	self    *actor.PID
 
-	phase phase
+	phase    phase
+	watch    watchState
+	standby  bool // another of this process contends first: no need to listen, nor to ask often
+	unsure   bool // the grant may have been released already: an earlier copy may have run
+	guarded  bool // the grant's deadline is near or a renewal failed: watch the clock
+	closing  bool
+	retiring bool
+
 	queue requestQueue // local waiters, oldest first
 
 	grant *Grant  // phases held, passing, releasing
@@ -39,34 +46,28 @@ type lockState struct {
 	failures failures
 
 	retryAt time.Duration // no attempt before this instant
-	watch   watchState
 	watchAt time.Duration // when the channel was last needed
-	spins   int           // pauses so far, of a lock that spins
 	busy    busy          // what the last attempt found
 	yield   *yield
 	turns   yield  // what yield points to, unless several contenders take their turns together
 	channel string // the one that is watched
-	standby bool   // another of this process contends first: no need to listen, nor to ask often
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
 	releasers []*Request // answered when the release in flight is confirmed
-	unsure    bool       // the grant may have been released already: an earlier copy may have run
-	guarded   bool       // the grant's deadline is near or a renewal failed: watch the clock
 
-	extension extension // what is asked about the length of the grant's fixed lease
-	ghosts    []ghost   // grants that may exist in Redis and must not
-	claimed   int       // holds lost here while their release was on its way
+	extension *extension // what is asked about the length of the grant's fixed lease; nil: nothing was yet
+	ghosts    []ghost    // grants that may exist in Redis and must not
+	claimed   int32      // holds lost here while their release was on its way
+	spins     uint32     // pauses so far, of a lock that spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
-	closing   bool
-	retiring  bool
 
 	seat     *seat  // in a hall; nil: alone
 	reserved string // the id of the next grant, if it is not to be a new one
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
-	ringing alarmPlace    // the same, in a hall
+	ringing *alarmPlace   // the same, in a hall
 	effects []effect
 }
 
@@ -285,7 +286,7 @@ func (s *lockState) setAlarm() {
 	if s.phase == held && s.guarded {
 		at = min(at, s.grant.until())
 	}
-	if e := &s.extension; len(e.waiting) > 0 && e.call == nil {
+	if e := s.extension; e != nil && len(e.waiting) > 0 && e.call == nil {
 		at = min(at, e.retryAt)
 	}
 	for _, g := range s.ghosts {

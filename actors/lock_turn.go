@@ -89,7 +89,8 @@ func (s *lockState) reenters(r *Request) bool {
 // reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
 func (s *lockState) reenter(now time.Duration, r *Request) {
 	if !s.grant.watched && r.lease > s.grant.left(now) {
-		s.extension.waiting = append(s.extension.waiting, r)
+		e := s.extending()
+		e.waiting = append(e.waiting, r)
 		return
 	}
 	if s.joins(r) {

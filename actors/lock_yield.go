@@ -15,10 +15,10 @@ type yield struct {
 	ahead int           // how many others are to have a turn before us
 	fresh time.Duration // until then; later they have gone
 	slot  time.Duration // what each of them is given to take it
-	wins  uint          // how often we won although somebody was ahead, less how often nobody was: then slots are too short
 	gapTo time.Duration // until then we stay out for those who are not counted
-	echo  bool          // the message of our own release has still to come
 	heard int           // messages that came while a release was on its way: one is ours
+	wins  uint8         // how often we won although somebody was ahead, less how often nobody was: then slots are too short
+	echo  bool          // the message of our own release has still to come
 
 	listened bool // another contender of this process is subscribed
 

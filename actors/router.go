@@ -53,7 +53,6 @@ type slotKey struct {
 
 // slot is a lock actor as its router sees it.
 type slot struct {
-	key     slotKey
 	address *Address
 	pid     *actor.PID
 	used    bool // since the last sweep
@@ -114,7 +113,7 @@ func (r *router) forward(c actor.Context, address *Address, m *Request) {
 	key := keyOf(address)
 	s := r.slots[key]
 	if s == nil {
-		s = &slot{key: key, address: address}
+		s = &slot{address: address}
 		r.slots[key] = s
 		r.spawn(c, s)
 	}
@@ -132,10 +131,11 @@ func (r *router) spawn(c actor.Context, s *slot) {
 		r.props = r.engine.props(func() actor.Actor { return r.engine.newChild(self, r.spawning) })
 	}
 	r.spawning = s
-	pid, err := c.SpawnNamed(r.props, strconv.Itoa(int(s.key.family))+":"+s.key.raw)
+	key := keyOf(s.address)
+	pid, err := c.SpawnNamed(r.props, strconv.Itoa(int(key.family))+":"+key.raw)
 	if err != nil {
 		// Names are unique as long as this router is the only one to spawn, so this is a bug; the recover reports it.
-		delete(r.slots, s.key)
+		delete(r.slots, key)
 		panic(fmt.Sprintf("spawning the actor of lock %q: %v", s.address.Name, err))
 	}
 	s.pid = pid
@@ -191,7 +191,7 @@ func (r *router) onTerminated(c actor.Context, pid *actor.PID) {
 	delete(r.byPID, pid.Id)
 	kept := s.kept
 	s.kept, s.dying, s.used = nil, false, false
-	delete(r.slots, s.key)
+	delete(r.slots, keyOf(s.address))
 	for _, m := range kept {
 		if request, ok := m.(*Request); ok {
 			r.forward(c, request.address, request)

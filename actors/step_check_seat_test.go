@@ -98,9 +98,17 @@ func (c *seatCheck) places(places map[*Request]int) {
 	for _, side := range s.sides {
 		places[side.request]++
 	}
-	for _, r := range s.extension.waiting {
+	for _, r := range extensionOf(s).waiting {
 		places[r]++
 	}
+}
+
+// extensionOf is what is asked about a lease: nothing, mostly.
+func extensionOf(s *lockState) extension {
+	if s.extension == nil {
+		return extension{}
+	}
+	return *s.extension
 }
 
 // checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
@@ -118,7 +126,7 @@ func (c *seatCheck) checkProgress() error {
 		case callGhost:
 			ghosts[call.grant] = true
 		case callExtend:
-			if call == s.extension.call {
+			if call == extensionOf(s).call {
 				extends++
 			}
 		default:
@@ -130,9 +138,9 @@ func (c *seatCheck) checkProgress() error {
 		return fmt.Errorf("in flight: %d, calls: %d", s.inflight, main)
 	case s.phase != held && (s.phase != free || s.queue.len > 0) && !moving(main == 1):
 		return fmt.Errorf("stuck in phase %d", s.phase)
-	case len(s.extension.waiting) > 0 && !moving(extends == 1):
+	case len(extensionOf(s).waiting) > 0 && !moving(extends == 1):
 		return fmt.Errorf("stuck extension")
-	case (s.extension.call != nil) != (extends == 1):
+	case (extensionOf(s).call != nil) != (extends == 1):
 		return fmt.Errorf("an extension waits for a call that is not on its way")
 	case s.watch != unwatched && s.queue.len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never let go")
