@@ -80,9 +80,9 @@ func plain(t *testing.T) *place {
 	return p
 }
 
-// cluster is the one that all tests share.
+// cluster is the one that all tests share. Its masters have replicas, at any of which either side may be subscribed.
 func cluster(t *testing.T, mode string) *place {
-	c := redistest.SharedCluster(t)
+	c := redistest.SharedReplicated(t)
 	return &place{
 		name:     "cluster",
 		client:   func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, c) },
@@ -197,7 +197,7 @@ func (m *meeting) subscriptions(t *testing.T) int {
 	}
 	var mu sync.Mutex
 	var all int
-	assert.NoError(t, cluster.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+	assert.NoError(t, cluster.ForEachShard(t.Context(), func(ctx context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		all += count(ctx, node)

@@ -39,6 +39,7 @@ func startShared() {
 
 func stopShared() {
 	sharedCluster.end.close()
+	sharedReplicated.end.close()
 	sharedGuarded.end.close()
 	if shared.in != nil {
 		shared.in.close()

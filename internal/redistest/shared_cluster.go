@@ -7,14 +7,23 @@ import (
 
 // What all tests of this test binary use together besides a server. Main closes it.
 var (
-	sharedCluster sharedBy[Cluster]
-	sharedGuarded sharedBy[Guarded]
+	sharedCluster    sharedBy[Cluster]
+	sharedReplicated sharedBy[Cluster]
+	sharedGuarded    sharedBy[Guarded]
 )
 
 // SharedCluster is a cluster of three masters that all tests of this test binary use together, as Shared is for a server.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	shared := sharedCluster.get(tb, func(tb testing.TB) *Cluster { return StartCluster(tb, 3, 0, 15*time.Second) })
+	shared.tb = tb
+	return &shared
+}
+
+// SharedReplicated is a cluster like it, in which each master has a replica.
+func SharedReplicated(tb testing.TB) *Cluster {
+	tb.Helper()
+	shared := sharedReplicated.get(tb, func(tb testing.TB) *Cluster { return StartCluster(tb, 3, 1, 15*time.Second) })
 	shared.tb = tb
 	return &shared
 }
