@@ -145,7 +145,7 @@ func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Du
 		return fmt.Sprintf("the usual wait is %v, longer than a turn and the way", median)
 	case longest > 2*(turn+section+gap)+4*late:
 		return fmt.Sprintf("the longest wait is %v: more than two turns and gaps", longest)
-	case n < int(length/(turn+section)/4):
+	case n < int(length/(turn+section+4*late)/4):
 		return fmt.Sprintf("%d turns are not a quarter of its share", n)
 	}
 	return ""
