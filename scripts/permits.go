@@ -79,7 +79,7 @@ func readPermits(word, which string) *CountOp {
 
 // checkPermits also tries what Permit does.
 func checkPermits(s *Site, raw string, newID func() string) []Call {
-	first, second := Permit.GrantID(newID()), Permit.GrantID(newID())
+	first, second, third := Permit.GrantID(newID()), Permit.GrantID(newID()), Permit.GrantID(newID())
 	terms := func(id string, lease time.Duration) Terms { return Terms{Grant: id, Lease: lease} }
 	before := checkCounting(s, raw, newID, []countTry{
 		{PermitsTrySet, CountTerms{Numbers: []int64{1}}}, {PermitsAdd, CountTerms{Numbers: []int64{1}}},
@@ -89,6 +89,7 @@ func checkPermits(s *Site, raw string, newID func() string) []Call {
 		{PermitsSet, CountTerms{Numbers: []int64{3}}}, {PermitsDeleteAll, CountTerms{}},
 	})
 	calls := append(before, acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
+		acquirePermit(s, raw, terms(third, checkLease)), // none is free
 		renewPermits(s, []string{raw}, []string{first}, checkLease), releasePermit(s, raw, terms(first, 0)))
 	return append(calls, after...)
 }

@@ -1,0 +1,301 @@
+package faults_test
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A user who has just the rights that SAFETY.md documents for a kind can do everything with it; without any one of them Check says
+// which is missing.
+func TestFault_RightsOfEachKind(t *testing.T) {
+	t.Parallel()
+	rights := documentedRights(t)
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(lives)), slices.Collect(maps.Keys(rights)), "kinds")
+	for kind, live := range lives {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			u := &user{server: redistest.Start(t), rights: rights[kind]}
+			u.redis = u.server.Client(t)
+			one, other := u.runtime(t, "one"), u.runtime(t, "other")
+			live(t, &locktest.Place{Addr: u.server.Addr(), Name: redistest.Name(t), Redis: u.redis}, one, other)
+			u.everyRightIsMissed(t, one)
+		})
+	}
+}
+
+// documentedRights are the rules of SAFETY.md by kind.
+func documentedRights(t *testing.T) map[string][]string {
+	text, err := os.ReadFile("../../SAFETY.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Rights\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	common := regexp.MustCompile("`(\\+hello [^`]*)`").FindStringSubmatch(section)
+	require.NotNil(t, common)
+	rights := map[string][]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*) \| (.*) \| (.*) \|$`).FindAllStringSubmatch(section, -1) {
+		all := strings.Fields(common[1])
+		for column, cell := range row[2:] {
+			if strings.Contains(cell, "those of a lock and") {
+				all = append(all, regexp.MustCompile(`\S+`).FindAllString(lockRights(section)[column], -1)...)
+			}
+			for _, rules := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(cell, -1) {
+				all = append(all, strings.Fields(rules[1])...)
+			}
+		}
+		rights[row[1]] = all
+	}
+	delete(rights, "kind")
+	delete(rights, "---")
+	return rights
+}
+
+// lockRights are the patterns and the commands of the row that others refer to.
+func lockRights(section string) []string {
+	return regexp.MustCompile("(?m)^\\| lock \\| `([^`]*)` \\| `([^`]*)` \\|$").FindStringSubmatch(section)[1:]
+}
+
+// user is somebody with the rights for one kind.
+type user struct {
+	server *redistest.Server
+	redis  *redis.Client // of who may do all
+	rights []string
+}
+
+// runtime is one with the rights.
+func (u *user) runtime(t *testing.T, name string) *holdfast.Runtime {
+	u.permit(t, name, "")
+	client := locktest.ClientWith(t, &redis.Options{Addr: u.server.Addr(), Username: name, Password: "right"})
+	return locktest.NewRuntime(t, client, holdfast.Options{Lease: 4 * time.Second, NameMapper: appKey})
+}
+
+func appKey(name string) string { return "app:" + name }
+
+// permit gives somebody the rights, but for one of them.
+func (u *user) permit(t *testing.T, name, missing string) {
+	rules := []string{"reset", "on", ">right", "resetkeys", "resetchannels", "-@all"}
+	for _, right := range u.rights {
+		if right != missing {
+			rules = append(rules, right)
+		}
+	}
+	require.NoError(t, u.redis.ACLSetUser(context.Background(), name, rules...).Err(), "%q", rules)
+}
+
+// checkWithout is what Check says to who lacks a right.
+func (u *user) checkWithout(t *testing.T, right string) error {
+	u.permit(t, "missing", right)
+	require.NoError(t, u.redis.ScriptFlush(t.Context()).Err())
+	options := u.server.Options()
+	options.Username, options.Password = "missing", "right"
+	client := redis.NewClient(options)
+	defer client.Close()
+	rt, err := holdfast.New(client, holdfast.Options{NameMapper: appKey, Logger: locktest.Quiet()})
+	require.NoError(t, err)
+	found := rt.Check(t.Context())
+	require.NoError(t, rt.Close(t.Context()))
+	return found
+}
+
+// everyRightIsMissed: what Check says without a right, it does not say with it. With the race detector some of the rights have to do:
+// a check calls every script there is.
+func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime) {
+	said := complaints(complete.Check(t.Context())) // of the other kinds
+	rights := slices.Compact(slices.Sorted(slices.Values(u.rights)))
+	rand.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
+	for _, right := range rights[:locktest.Scaled(len(rights), 2)] {
+		if right == "+hello" {
+			continue // go-redis does without
+		}
+		if right == "+pexpire" && slices.Contains(u.rights, "+zcard") {
+			continue // of a permit semaphore: it is called if somebody has given its key an end, which a check does not
+		}
+		more := slices.DeleteFunc(complaints(u.checkWithout(t, right)), func(c string) bool { return slices.Contains(said, c) })
+		assert.Contains(t, strings.Join(more, "\n"), wordOf(right), "without %s", right)
+	}
+}
+
+// wordOf is what is to be found in the complaint that a right is missing.
+func wordOf(right string) string {
+	switch right[0] {
+	case '~':
+		return `"` + strings.TrimSuffix(right[1:], "*") // a key, quoted
+	case '&':
+		return strings.TrimSuffix(right[1:], "*")
+	}
+	return right[1:]
+}
+
+// complaints are the parts of what Check says, without what differs each time.
+func complaints(err error) []string {
+	if err == nil {
+		return nil
+	}
+	text := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[:-][0-9]+|[0-9a-f]{32}`).ReplaceAllString(err.Error(), "ID")
+	return strings.Split(strings.TrimPrefix(text, "holdfast: check: "), "; ")
+}
+
+// lives do everything that can be done with a kind.
+var lives = map[string]func(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime){
+	"lock":        ofLock((*holdfast.Runtime).Lock),
+	"spin lock":   ofLock((*holdfast.Runtime).SpinLock),
+	"fenced lock": ofLock((*holdfast.Runtime).FencedLock),
+	"fair lock":   ofLock((*holdfast.Runtime).FairLock),
+	"read/write lock": func(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) {
+		ofLock(func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Write() })(t, p, one, other)
+		read := locktest.Acquire(t, one.RWLock(p.Name).Read())
+		again := locktest.Acquire(t, other.RWLock(p.Name).Read(), holdfast.WithLease(time.Minute))
+		writing := other.RWLock(p.Name).Write().AcquireAsync(t.Context())
+		awaitRenewal(t, read)
+		locktest.Release(t, read)
+		locktest.Release(t, again)
+		locktest.Release(t, leaseOf(t, writing))
+		locktest.Acquire(t, one.RWLock(p.Name).Read())
+		freed, err := other.RWLock(p.Name).Read().ForceRelease(t.Context())
+		require.NoError(t, err)
+		assert.True(t, freed)
+	},
+	"semaphore":        lifeOfSemaphore,
+	"permit semaphore": lifeOfPermits,
+	"latch":            lifeOfLatch,
+}
+
+func leaseOf(t *testing.T, pending *holdfast.Pending) *holdfast.Lease {
+	t.Helper()
+	locktest.Closed(t, "the grant", pending.Done())
+	lease, err := pending.Lease()
+	require.NoError(t, err)
+	return lease
+}
+
+func ofLock(lock func(*holdfast.Runtime, string) *holdfast.Lock) func(*testing.T, *locktest.Place, *holdfast.Runtime, *holdfast.Runtime) {
+	return func(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) {
+		held := locktest.Acquire(t, lock(one, p.Name))
+		waiting := lock(other, p.Name).AcquireAsync(t.Context())
+		cancelled := lock(other, p.Name).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
+		locktest.Await(t, "waiters", func() bool {
+			state, err := lock(other, p.Name).Inspect(t.Context())
+			return assert.NoError(t, err) && state.Waiting == 2 && state.Held
+		})
+		cancelled.Cancel()
+		_, err := cancelled.Lease()
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		awaitRenewal(t, held)
+		near := lock(one, p.Name).AcquireAsync(t.Context()) // of the same process
+		locktest.Release(t, held)
+		for served := 0; served < 2; served++ { // whoever comes first
+			select {
+			case <-waiting.Done():
+				locktest.Release(t, leaseOf(t, waiting))
+				waiting = near
+			case <-near.Done():
+				locktest.Release(t, leaseOf(t, near))
+				near = waiting
+			case <-time.After(locktest.Patience):
+				require.Fail(t, "nobody is served")
+			}
+		}
+		fixed := locktest.Acquire(t, lock(one, p.Name), holdfast.WithLease(time.Minute))
+		require.NoError(t, fixed.Extend(t.Context(), time.Hour))
+		freed, err := lock(other, p.Name).ForceRelease(t.Context())
+		require.NoError(t, err)
+		assert.True(t, freed)
+		require.ErrorIs(t, fixed.Release(t.Context()), holdfast.ErrLeaseLost)
+	}
+}
+
+// within is what comes from a channel in time.
+func within[T any](t *testing.T, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(locktest.Patience):
+		require.Fail(t, "nothing comes")
+	}
+	return value
+}
+
+func lifeOfSemaphore(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) {
+	ctx, s := t.Context(), one.Semaphore(p.Name)
+	set, err := s.TrySetPermits(ctx, 2)
+	require.NoError(t, err)
+	assert.True(t, set)
+	require.NoError(t, s.Acquire(ctx, 2))
+	require.ErrorIs(t, s.TryAcquire(ctx, 1), holdfast.ErrNotAcquired)
+	served := make(chan error, 1)
+	go func() { served <- other.Semaphore(p.Name).Acquire(ctx, 2) }() // reserves it after a while
+	locktest.Await(t, "the reservation", func() bool { return len(p.KeysLike(t, "holdfast_want:*")) > 0 })
+	require.NoError(t, s.Release(ctx, 2))
+	require.NoError(t, within(t, served))
+	require.NoError(t, s.AddPermits(ctx, 5))
+	n, err := s.Available(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, 5, n)
+	n, err = s.Drain(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, 5, n)
+	deleted, err := s.Delete(ctx)
+	require.NoError(t, err)
+	assert.True(t, deleted)
+}
+
+func lifeOfPermits(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) {
+	ctx, s := t.Context(), one.PermitSemaphore(p.Name)
+	_, err := s.TrySetPermits(ctx, 1)
+	require.NoError(t, err)
+	held, waiting := locktest.AcquirePermit(t, s), make(chan *holdfast.Lease, 1)
+	go func() { lease, _ := other.PermitSemaphore(p.Name).Acquire(ctx); waiting <- lease }()
+	awaitRenewal(t, held)
+	locktest.Release(t, held)
+	lease := within(t, waiting)
+	require.NotNil(t, lease)
+	for _, count := range []func(context.Context) (int, error){s.Available, s.Acquired, s.Permits} {
+		_, err := count(ctx)
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.ReleaseID(ctx, lease.ID()))
+	fixed := locktest.AcquirePermit(t, s, holdfast.WithLease(time.Minute))
+	require.NoError(t, fixed.Extend(ctx, time.Hour))
+	locktest.Release(t, fixed)
+	require.NoError(t, s.AddPermits(ctx, 1))
+	require.NoError(t, s.SetPermits(ctx, 3))
+	require.NoError(t, p.Redis.Expire(ctx, "app:"+p.Name, time.Hour).Err())
+	locktest.Release(t, locktest.AcquirePermit(t, s))
+	deleted, err := s.Delete(ctx)
+	require.NoError(t, err)
+	assert.True(t, deleted)
+}
+
+func lifeOfLatch(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) {
+	ctx, l := t.Context(), one.CountDownLatch(p.Name)
+	set, err := l.TrySetCount(ctx, 2)
+	require.NoError(t, err)
+	assert.True(t, set)
+	zero := make(chan error, 1)
+	go func() { zero <- other.CountDownLatch(p.Name).Wait(ctx) }()
+	require.NoError(t, l.CountDown(ctx))
+	n, err := l.Count(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	require.NoError(t, l.CountDown(ctx))
+	require.NoError(t, within(t, zero))
+	_, err = l.TrySetCount(ctx, 2)
+	require.NoError(t, err)
+	deleted, err := l.Delete(ctx)
+	require.NoError(t, err)
+	assert.True(t, deleted)
+}
