@@ -144,12 +144,15 @@ func (s *state) isNext(grant string) bool {
 	return len(s.queue) == 0
 }
 
-// refuses: the lock is with whom the refusal names, or all permits are out.
+// refuses: the lock is with whom the refusal names, or all permits are out. Of readers it names any, perhaps one who has died beside
+// others.
 func (s *state) refuses(k Kind, op *Op) bool {
 	if k.Permits > 0 {
 		return len(s.holds) >= k.Permits
 	}
-	return s.wasDeposed(op.Holder) != nil || slices.ContainsFunc(s.holds, func(h holding) bool { return h.grant == op.Holder })
+	return s.wasDeposed(op.Holder) != nil || slices.ContainsFunc(s.holds, func(h holding) bool {
+		return h.grant == op.Holder || h.mode == modeRead && excludes(k, op, h)
+	})
 }
 
 // isValid: who holds it may be sure until the deadline, which is no later than a lease from now. Who was deposed is told in time.

@@ -30,7 +30,7 @@ type held struct {
 func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		name := u.names[u.dice.IntN(len(u.names))]
-		if name == u.forced && u.dice.IntN(8) == 0 {
+		if name == u.forced && u.dice.IntN(3) == 0 {
 			u.force(name)
 			continue
 		}
@@ -149,8 +149,8 @@ func outcome(err error) string {
 func (u *user) use(ctx context.Context, h *held) {
 	u.look(h)
 	dice := u.dice.IntN(100)
-	if h.op.Name == u.forced {
-		dice = min(dice*5/4, 93) // is there to be hit
+	if h.op.Name == u.forced && dice%2 == 0 {
+		dice = 93 // is there to be hit
 	}
 	switch {
 	case dice < 60:
