@@ -1,7 +1,6 @@
 package load
 
 import (
-	"encoding/base64"
 	"fmt"
 	"sync"
 	"time"
@@ -49,17 +48,17 @@ func (w *waits) encode() (string, error) {
 	return Encode(all)
 }
 
-// Encode writes a histogram as the results keep it.
+// Encode writes a histogram as the results keep it: V2 compressed, in base64.
 func Encode(h *hdrhistogram.Histogram) (string, error) {
-	data, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	return base64.StdEncoding.EncodeToString(data), err
+	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(text), err
 }
 
-// Decode reads what Encode wrote.
+// Decode reads what Encode wrote, or another implementation of the format.
 func Decode(text string) (*hdrhistogram.Histogram, error) {
-	data, err := base64.StdEncoding.DecodeString(text)
+	h, err := hdrhistogram.Decode([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("histogram: %w", err)
 	}
-	return hdrhistogram.Decode(data)
+	return h, nil
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,4 +95,12 @@ func modules() (versions []Version) {
 		}
 	}
 	return versions
+}
+
+// AddVersion notes the version of something that is no Go module, once.
+func (r *Results) AddVersion(name, version string) {
+	v := Version{name, strings.TrimSpace(version)}
+	if !slices.Contains(r.Versions, v) {
+		r.Versions = append(r.Versions, v)
+	}
 }

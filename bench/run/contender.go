@@ -77,7 +77,7 @@ func (c *contender) close() (left int) {
 		_ = p.send(load.Order{Do: load.Close})
 	}
 	for _, p := range c.processes {
-		_, _ = p.answer(load.Closed, openWait)
+		_, _ = p.answer(load.Closed, endWait)
 		if !c.shared {
 			p.end()
 		}

@@ -1,23 +1,48 @@
 package run
 
 import (
-	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 )
 
-// startEtcd starts a real etcd server of one member, once: the one in PATH, or the one built of etcd's own module.
+// startEtcd starts a real etcd server of one member, once: the one built of etcd's own module in the version of the client, or the
+// one in PATH where that cannot be built.
 func (r *Run) startEtcd() error {
 	if r.etcd != nil {
 		return nil
 	}
-	program, err := exec.LookPath("etcd")
+	r.show.now("etcd: building the server, which takes a minute the first time")
+	commandLine, err := builtEtcd()
 	if err != nil {
-		return errors.New("there is no etcd in PATH")
+		path, missing := exec.LookPath("etcd")
+		if missing != nil {
+			return fmt.Errorf("there is no etcd: install it (Debian, Ubuntu: apt-get install etcd-server), or have the Go tools build it (%w)", err)
+		}
+		commandLine = func(port int, dir string) string {
+			return fmt.Sprintf("%q --data-dir %q --listen-client-urls http://127.0.0.1:%d --advertise-client-urls http://127.0.0.1:%d "+
+				"--listen-peer-urls http://127.0.0.1:0", path, dir+"/data", port, port)
+		}
+		version, _ := exec.Command(path, "--version").Output()
+		r.results.AddVersion("etcd in PATH", string(version))
 	}
-	r.etcd, err = startServer("etcd", func(port int, dir string) string {
-		return fmt.Sprintf("%q --data-dir %q --listen-client-urls http://127.0.0.1:%d --advertise-client-urls http://127.0.0.1:%d "+
-			"--listen-peer-urls http://127.0.0.1:0 --log-level error", program, dir+"/data", port, port)
-	})
+	r.etcd, err = startServer("etcd", commandLine)
 	return err
+}
+
+// builtEtcd builds the server into the user's cache.
+func builtEtcd() (func(port int, dir string) string, error) {
+	if err := inHere("etcdserver"); err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(cache, "holdfast-bench", "etcdserver")
+	if err := build(".", "go", "build", "-o", program, "./etcdserver"); err != nil {
+		return nil, err
+	}
+	return func(port int, dir string) string { return fmt.Sprintf("%q %q %d", program, dir+"/data", port) }, nil
 }

@@ -121,6 +121,12 @@ func (p *process) end() {
 	_ = p.command.Wait()
 }
 
+// kill ends the process at once.
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	p.end()
+}
+
 // tail keeps the last of what is written to it.
 type tail struct {
 	mu   sync.Mutex

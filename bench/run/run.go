@@ -117,6 +117,9 @@ func (r *Run) takePart(w workload.Workload) (peers []*peer.Peer) {
 
 func (r *Run) window(w workload.Workload) time.Duration {
 	if r.options.Quick {
+		if w.Shape == workload.Cut {
+			return 5 * r.options.Window // long enough for a cut
+		}
 		return r.options.Window
 	}
 	return max(r.options.Window, w.Long)
@@ -203,8 +206,13 @@ func (r *Run) sized(w workload.Workload) workload.Workload {
 
 // warm is a short run that does not count: connections, scripts, buffers, the JVM's compiler.
 func (r *Run) warm(c *contender, o *report.Outcome) {
-	if _, err := c.measurePairs(r.options.Window / 4); err != nil {
+	window := r.options.Window / 4
+	if c.shared {
+		window *= 8
+	}
+	if _, err := c.measurePairs(window); err != nil {
 		o.Failed = err.Error()
+		c.discard()
 	}
 }
 
@@ -215,6 +223,7 @@ func (r *Run) repeat(c *contender, o *report.Outcome) {
 	}
 	if err != nil {
 		o.Failed = err.Error()
+		c.discard()
 		return
 	}
 	o.Add(rep.figures, rep.waits, rep.note)

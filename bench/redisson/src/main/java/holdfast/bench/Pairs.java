@@ -1,0 +1,200 @@
+package holdfast.bench;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
+import org.redisson.api.RAtomicLong;
+import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
+import org.redisson.api.RedissonClient;
+
+/** One stretch of acquire, section, release, by a thread for each of the workload's goroutines. */
+final class Pairs {
+
+    private static final long TICK_MS = 200;
+    private static final long BRIEFLY_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
+
+    private final Contender contender;
+    private final String kind;
+    private final double reads;
+    private final long section;
+    private final boolean oracle;
+    private final int each;
+    private final long[] pairs;
+    private final List<Thread> workers = new ArrayList<>();
+    private final Waits waits = new Waits();
+    private final AtomicLong all = new AtomicLong();
+    private final AtomicInteger waiting = new AtomicInteger();
+    private final AtomicInteger stuck = new AtomicInteger();
+    private final AtomicInteger overlaps = new AtomicInteger();
+    private final AtomicInteger errors = new AtomicInteger();
+    private final AtomicReference<String> first = new AtomicReference<>("");
+    private final CountDownLatch begin = new CountDownLatch(1);
+    private final CountDownLatch ended;
+    private volatile boolean stopped;
+    private volatile boolean abandoned;
+
+    Pairs(Contender contender) {
+        this.contender = contender;
+        JsonNode workload = contender.workload;
+        kind = contender.kind();
+        reads = workload.path("reads").asDouble();
+        section = workload.path("section").asLong();
+        oracle = workload.path("oracle").asBoolean();
+        each = workload.path("goroutines").asInt();
+        pairs = new long[contender.clients.size() * each];
+        ended = new CountDownLatch(pairs.length);
+    }
+
+    Map<String, Object> run(JsonNode order) throws InterruptedException {
+        boolean fresh = contender.workload.path("naming").asText().equals("fresh");
+        double heap = fresh ? -Costs.heap() : -1;
+        for (int i = 0; i < pairs.length; i++) {
+            int worker = i;
+            Thread thread = new Thread(() -> work(worker));
+            workers.add(thread);
+            thread.start();
+        }
+        TimeUnit.NANOSECONDS.sleep(order.path("start").asLong() - Contender.nanos(Instant.now()));
+        long cpu = Costs.cpu();
+        long start = System.nanoTime();
+        begin.countDown();
+        long end = start + order.path("window").asLong();
+        while (System.nanoTime() < end && ended.getCount() > 0) {
+            ended.await(Math.min(end - System.nanoTime(), TimeUnit.MILLISECONDS.toNanos(TICK_MS)), TimeUnit.NANOSECONDS);
+            progress();
+        }
+        stopped = true;
+        Map<String, Object> sample = Contender.sample(System.nanoTime() - start, Costs.cpu() - cpu);
+        while (!ended.await(TICK_MS, TimeUnit.MILLISECONDS)) {
+            progress();
+        }
+        if (fresh) {
+            sample.put("heap", heap + Costs.heap());
+        }
+        return sum(sample);
+    }
+
+    private void progress() {
+        Main.report("progress", Map.of("pairs", all.get(), "waiting", waiting.get()));
+    }
+
+    void abandon() {
+        abandoned = true;
+        workers.forEach(Thread::interrupt);
+    }
+
+    private void work(int worker) {
+        try {
+            begin.await();
+            RedissonClient client = contender.clients.get(worker / each);
+            for (long n = 0; !stopped; n++) {
+                String name = contender.names.next(worker, n);
+                if (name == null) {
+                    return;
+                }
+                pair(client, worker, name);
+            }
+        } catch (InterruptedException e) {
+            stuck.incrementAndGet();
+        } finally {
+            ended.countDown();
+        }
+    }
+
+    private void pair(RedissonClient client, int worker, String name) throws InterruptedException {
+        try {
+            if (kind.equals("semaphore")) {
+                RSemaphore semaphore = client.getSemaphore(name);
+                acquire(worker, semaphore::acquire);
+                stay(client);
+                semaphore.release();
+            } else {
+                RLock lock = lock(client, name);
+                acquire(worker, lock::lockInterruptibly);
+                stay(client);
+                lock.unlock();
+            }
+        } catch (RuntimeException e) {
+            if (abandoned) {
+                throw new InterruptedException();
+            }
+            errors.incrementAndGet();
+            first.compareAndSet("", e.toString());
+            Thread.sleep(10);
+            return;
+        }
+        all.incrementAndGet();
+        if (!stopped) {
+            pairs[worker]++;
+        }
+    }
+
+    private RLock lock(RedissonClient client, String name) {
+        return switch (kind) {
+            case "fair" -> client.getFairLock(name);
+            case "write" -> {
+                var both = client.getReadWriteLock(name);
+                yield ThreadLocalRandom.current().nextDouble() < reads ? both.readLock() : both.writeLock();
+            }
+            default -> client.getLock(name);
+        };
+    }
+
+    private interface Acquire {
+        void run() throws InterruptedException;
+    }
+
+    private void acquire(int worker, Acquire acquire) throws InterruptedException {
+        waiting.incrementAndGet();
+        try {
+            long start = System.nanoTime();
+            acquire.run();
+            waits.add(worker, System.nanoTime() - start);
+        } finally {
+            waiting.decrementAndGet();
+        }
+    }
+
+    private void stay(RedissonClient client) {
+        if (oracle) {
+            RAtomicLong inside = client.getAtomicLong("oracle:" + contender.prefix);
+            boolean alone = inside.incrementAndGet() == 1;
+            LockSupport.parkNanos(BRIEFLY_NANOS);
+            if (inside.decrementAndGet() != 0 || !alone) {
+                overlaps.incrementAndGet();
+            }
+        }
+        if (section > 0) {
+            LockSupport.parkNanos(section);
+        }
+    }
+
+    private Map<String, Object> sum(Map<String, Object> sample) {
+        long[] perClient = new long[contender.clients.size()];
+        long total = 0;
+        for (int i = 0; i < pairs.length; i++) {
+            perClient[i / each] += pairs[i];
+            total += pairs[i];
+        }
+        sample.put("pairs", total);
+        sample.put("all", all.get());
+        sample.put("perClient", perClient);
+        sample.put("perWorker", pairs);
+        sample.put("waits", waits.encode());
+        sample.put("stuck", stuck.get());
+        sample.put("overlaps", overlaps.get());
+        sample.put("errors", errors.get());
+        sample.put("error", first.get());
+        return sample;
+    }
+}
