@@ -6,10 +6,10 @@ SOAK_FOR ?= 30m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench sim linearize soak fuzz golden interop redis check
+.PHONY: help quickstart test race lint bench bench-inner bench-check sim linearize soak fuzz golden interop redis check
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 quickstart: ## see the lock at work, on Redis inside the process
 	go run ./examples/quickstart
@@ -23,8 +23,15 @@ race: ## all tests as ./test.sh runs them: gofmt, vet, race detector
 lint: ## golangci-lint, built on the first use
 	./.ci/lint
 
-bench: ## every benchmark, for benchstat
-	cd bench && go test -run '^$$' -bench . -count 10 -timeout 2h ./...
+bench: ## Holdfast beside its peers, an hour or two on a quiet machine; makes bench/results/*.json and a page
+	cd bench && go run .
+
+bench-inner: ## the benchmarks of inner parts, for benchstat
+	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./timerwheel ./actors
+	cd bench && go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./...
+
+bench-check: ## fails when Holdfast is a quarter worse beside its peers than in bench/results/reference.json, in three runs
+	cd bench && go run . -check results/reference.json -reps 3
 
 sim: ## 5 000 simulated worlds, and the mutants; SIM_FIRST is the first seed
 	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim$$' -sim.count 5000 -sim.first $(SIM_FIRST)

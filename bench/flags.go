@@ -20,6 +20,7 @@ type flags struct {
 	options run.Options
 	out     string
 	page    string
+	against string
 	list    bool
 }
 
@@ -51,6 +52,7 @@ func parse(args []string) (*flags, error) {
 	set.DurationVar(&f.options.Window, "window", 0, "for how long each time: 2s, with -quick 60ms; some workloads take longer")
 	set.StringVar(&f.out, "out", "", "file of the results, *.json; the page goes next to it")
 	set.StringVar(&f.page, "page", "", "no run: make the page of this file of results anew")
+	set.StringVar(&f.against, "check", "", "compare the ratios of some workloads with this file of results; fails when one is a quarter worse in three runs")
 	set.BoolVar(&f.list, "list", false, "no run: list workloads and contenders")
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -61,10 +63,11 @@ func parse(args []string) (*flags, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", err, errUsage)
 	}
-	return f, errors.Join(f.check(set), f.choose(*only, *peers))
+	return f, errors.Join(f.complete(set), f.choose(*only, *peers))
 }
 
-func (f *flags) check(set *flag.FlagSet) error {
+// complete refuses what makes no sense and fills in what was left out.
+func (f *flags) complete(set *flag.FlagSet) error {
 	o := &f.options
 	if set.NArg() > 0 {
 		return fmt.Errorf("there are no arguments, but %q was given: %w", set.Arg(0), errUsage)
@@ -72,10 +75,13 @@ func (f *flags) check(set *flag.FlagSet) error {
 	if o.Repetitions < 0 || o.Window < 0 {
 		return fmt.Errorf("-reps and -window must be more than 0: %w", errUsage)
 	}
-	for _, file := range []string{f.out, f.page} {
+	for _, file := range []string{f.out, f.page, f.against} {
 		if file != "" && !strings.HasSuffix(file, ".json") {
 			return fmt.Errorf("%q must end in .json: %w", file, errUsage)
 		}
+	}
+	if f.against != "" && o.Quick {
+		return fmt.Errorf("a quick run measures nothing that -check could compare: %w", errUsage)
 	}
 	reps, window := 5, 2*time.Second
 	if o.Quick {

@@ -36,6 +36,8 @@ func (f *flags) do() error {
 			return err
 		}
 		return results.WritePage(pageOf(f.page))
+	case f.against != "":
+		return f.compare()
 	}
 	results, err := run.Measure(f.options)
 	if err != nil {

@@ -28,7 +28,11 @@ func (p *page) bars(w *Workload) template.HTML {
 		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`, y+13, html.EscapeString(o.Peer))
 		s, ok := o.Summary[w.Primary]
 		if !ok {
-			fmt.Fprintf(&b, `<text class="value" x="100%%" y="%d">failed</text>`, y+13)
+			what := "failed"
+			if o.Refused != "" {
+				what = "not asked"
+			}
+			fmt.Fprintf(&b, `<text class="value" x="100%%" y="%d">%s</text>`, y+13, what)
 			continue
 		}
 		text := unit(s.Median)

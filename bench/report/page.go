@@ -2,7 +2,6 @@ package report
 
 import (
 	_ "embed"
-	"fmt"
 	"html/template"
 	"os"
 	"strings"
@@ -78,11 +77,8 @@ func (p *page) sheet(w *Workload) sheet {
 	for i := range w.Outcomes {
 		o := &w.Outcomes[i]
 		s.Rows = append(s.Rows, strings.Split(w.row(o, columns), "\t"))
-		switch {
-		case o.Failed != "":
-			s.Notes = append(s.Notes, fmt.Sprintf("%s failed: %s", o.Peer, o.Failed))
-		case o.Note != "":
-			s.Notes = append(s.Notes, fmt.Sprintf("%s: %s", o.Peer, o.Note))
+		if text := o.remark(); text != "" {
+			s.Notes = append(s.Notes, text)
 		}
 	}
 	return s

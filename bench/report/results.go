@@ -60,6 +60,7 @@ type Workload struct {
 type Outcome struct {
 	Peer        string            `json:"peer"`
 	Failed      string            `json:"failed,omitempty"`
+	Refused     string            `json:"refused,omitempty"` // why it was not asked to do this
 	Note        string            `json:"note,omitempty"`
 	Repetitions []Figures         `json:"repetitions"`
 	Summary     map[string]Spread `json:"summary"`

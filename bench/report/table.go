@@ -76,10 +76,8 @@ func (w *Workload) printNotes(out io.Writer) {
 	wide := false
 	for _, o := range w.Outcomes {
 		wide = wide || o.Wide
-		if o.Failed != "" {
-			fmt.Fprintf(out, "  %s failed: %s\n", o.Peer, o.Failed)
-		} else if o.Note != "" {
-			fmt.Fprintf(out, "  %s: %s\n", o.Peer, o.Note)
+		if text := o.remark(); text != "" {
+			fmt.Fprintf(out, "  %s\n", text)
 		}
 	}
 	if wide {
@@ -88,6 +86,19 @@ func (w *Workload) printNotes(out io.Writer) {
 	if busy := w.othersBusy(); busy > quietCores {
 		fmt.Fprintf(out, "  others used %s of a core meanwhile: the machine was not quiet\n", Cores(busy))
 	}
+}
+
+// remark is what the figures do not say.
+func (o *Outcome) remark() string {
+	switch {
+	case o.Refused != "":
+		return fmt.Sprintf("%s was not asked: %s", o.Peer, o.Refused)
+	case o.Failed != "":
+		return fmt.Sprintf("%s failed: %s", o.Peer, o.Failed)
+	case o.Note != "":
+		return fmt.Sprintf("%s: %s", o.Peer, o.Note)
+	}
+	return ""
 }
 
 // quietCores is what others may use of the machine while it counts as quiet.

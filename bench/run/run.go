@@ -107,7 +107,7 @@ func (r *Run) prepare(p *peer.Peer) error {
 func (r *Run) takePart(w workload.Workload) (peers []*peer.Peer) {
 	for _, name := range w.Peers {
 		for _, p := range r.options.Peers {
-			if p.Name == name && r.ready[name] && (w.Limit[name] == 0 || w.Names <= w.Limit[name]) {
+			if p.Name == name && r.ready[name] {
 				peers = append(peers, p)
 			}
 		}
@@ -158,6 +158,9 @@ func (r *Run) workload(w workload.Workload) {
 	for i, p := range peers {
 		r.show.now("%s: %s opens", w.Name, p.Name)
 		outcomes[i].Peer = p.Name
+		if outcomes[i].Refused = w.Refused(p.Name); outcomes[i].Refused != "" {
+			continue
+		}
 		c, err := r.open(p, w)
 		if err != nil {
 			outcomes[i].Failed = err.Error()

@@ -22,6 +22,15 @@ var (
 	onRedis     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson"}
 )
 
+// holdLimits are for a million leases.
+var holdLimits = []Limit{
+	{"redislock", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
+	{"redsync", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
+	{"rueidislock", 100_000, "a goroutine, a timer and a call for each lease: a hundred thousand calls a second"},
+	{"redisson", 100_000, "it would take longer to acquire them than their first renewals allow"},
+	{"etcd", 100_000, "it would take longer to acquire them than all other workloads together"},
+}
+
 func with(names []string, more ...string) []string {
 	return append(append([]string(nil), names...), more...)
 }
@@ -45,7 +54,8 @@ func table() (all []Workload) {
 		add(Workload{
 			Name: fmt.Sprintf("distinct-%d", n), Title: fmt.Sprintf("Distinct locks, %d goroutines", n), Shape: Pairs, Naming: Distinct,
 			Goroutines: n, Peers: withFloors, Series: "distinct", X: n, XLabel: "goroutines", Guarded: n <= 1000,
-			About: "Each goroutine has a lock of its own. What counts is how well the calls share pipelines.",
+			Limits: []Limit{{"etcd", 5000, "its server refuses more than 5000 requests at once"}},
+			About:  "Each goroutine has a lock of its own. What counts is how well the calls share pipelines.",
 		})
 	}
 	for _, n := range []int{2, 64, 1000} {
@@ -91,7 +101,7 @@ func table() (all []Workload) {
 		add(Workload{
 			Name: fmt.Sprintf("held-%d", n), Title: fmt.Sprintf("%d held leases", n), Shape: Holding, Naming: Distinct, Names: n, Goroutines: 64,
 			Peers: keepers, Series: "held", X: n, XLabel: "held leases", Long: 20 * time.Second, Short: min(n, 500+n/500),
-			Limit: map[string]int{"redislock": 100_000, "redsync": 100_000, "rueidislock": 100_000, "redisson": 100_000, "etcd": 100_000},
+			Limits: holdLimits,
 			About: "The leases of 30 s do nothing but being renewed every 10 s. What they cost: CPU, heap, scripts. " +
 				"Libraries without renewal run what their documentation recommends for it: a goroutine and a ticker for each lock.",
 		})

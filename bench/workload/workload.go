@@ -53,13 +53,13 @@ type Workload struct {
 	X      int    `json:"x,omitempty"`
 	XLabel string `json:"xLabel,omitempty"`
 
-	Peers   []string       `json:"peers"`
-	Guarded bool           `json:"-"`                // bench-check compares its ratios
-	Long    time.Duration  `json:"-"`                // a window longer than the others'
-	Short   int            `json:"-"`                // Names in a quick run
-	Limit   map[string]int `json:"-"`                // most Names that a contender is asked to hold
-	Oracle  bool           `json:"oracle,omitempty"` // the section is checked by a counter in Redis
-	Lease   time.Duration  `json:"lease"`            // set by the run
+	Peers   []string      `json:"peers"`
+	Guarded bool          `json:"-"` // bench-check compares its ratios
+	Long    time.Duration `json:"-"` // a window longer than the others'
+	Short   int           `json:"-"` // Names in a quick run
+	Limits  []Limit       `json:"-"`
+	Oracle  bool          `json:"oracle,omitempty"` // the section is checked by a counter in Redis
+	Lease   time.Duration `json:"lease"`            // set by the run
 }
 
 // Total is the number of goroutines in all processes.
@@ -91,4 +91,21 @@ func (w Workload) Primary() (figure string, higher bool) {
 		return "free_longest_ms", false
 	}
 	return "pairs_per_s", true
+}
+
+// Limit keeps a contender out of what it cannot do; the results say why.
+type Limit struct {
+	Peer string
+	Most int // goroutines, or locks held or pending
+	Why  string
+}
+
+// Refused is why a contender is not asked to do this workload; "": it is.
+func (w Workload) Refused(peer string) string {
+	for _, l := range w.Limits {
+		if l.Peer == peer && max(w.Total(), w.Names) > l.Most {
+			return l.Why
+		}
+	}
+	return ""
 }

@@ -1,0 +1,41 @@
+package report
+
+import "fmt"
+
+// worseBy is how much of a recorded ratio must be left.
+const worseBy = 0.75
+
+// Worse are the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and
+// contender. Ratios are compared, since rates say more about the machine. Who is missing in either run is not compared.
+func Worse(recorded, now *Results) map[string]string {
+	worse := map[string]string{}
+	for i := range now.Workloads {
+		w := &now.Workloads[i]
+		then := recorded.workload(w.Name)
+		if then == nil {
+			continue
+		}
+		for j := range w.Outcomes {
+			o := &w.Outcomes[j]
+			before := then.Outcome(o.Peer)
+			key := w.Name + " beside " + o.Peer
+			switch {
+			case j == 0 && o.Failed != "":
+				worse[w.Name] = o.Failed
+			case before == nil || before.Ratio == nil || o.Ratio == nil:
+			case o.Ratio.Median < worseBy*before.Ratio.Median:
+				worse[key] = fmt.Sprintf("%s x, recorded %s x", Ratio(o.Ratio.Median), Ratio(before.Ratio.Median))
+			}
+		}
+	}
+	return worse
+}
+
+func (r *Results) workload(name string) *Workload {
+	for i := range r.Workloads {
+		if r.Workloads[i].Name == name {
+			return &r.Workloads[i]
+		}
+	}
+	return nil
+}
