@@ -46,6 +46,7 @@ type child struct {
 	clients []peer.Client
 	batches peer.Batches
 	oracle  *oracle
+	runs    int
 	holding []hold // by client, of Acquire orders
 }
 

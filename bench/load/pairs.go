@@ -25,6 +25,7 @@ type stretch struct {
 	pairs   []atomic.Int64 // by worker, within the window
 	all     atomic.Int64   // those that ended later, too
 	begun   atomic.Int64   // of a Fresh naming
+	number  int            // of this run: a Fresh naming's names are new in each
 	waiting atomic.Int32
 	stopped atomic.Bool
 	shared  []section // by name
@@ -42,8 +43,9 @@ func (c *child) runPairs(o Order) *Sample {
 	if c.batches != nil {
 		workers = c.batches.Lanes()
 	}
-	s := &stretch{ctx: ctx, w: w, child: c, waits: newWaits(workers), pairs: make([]atomic.Int64, workers)}
-	s.nameThem(workers, o)
+	c.runs++
+	s := &stretch{number: c.runs, ctx: ctx, w: w, child: c, waits: newWaits(workers), pairs: make([]atomic.Int64, workers)}
+	s.nameThem(workers)
 	before := 0.0
 	if w.Naming == workload.Fresh {
 		before = heap()
@@ -109,7 +111,7 @@ func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, aband
 }
 
 // nameThem makes the names beforehand, but for those of a Fresh naming.
-func (s *stretch) nameThem(workers int, o Order) {
+func (s *stretch) nameThem(workers int) {
 	n := 1
 	switch s.w.Naming {
 	case workload.Distinct:
@@ -127,7 +129,6 @@ func (s *stretch) nameThem(workers int, o Order) {
 		s.names = append(s.names, s.w.NameOf(prefix, i))
 	}
 	s.shared = make([]section, n)
-	_ = o
 }
 
 func (s *stretch) work(i int) {
@@ -150,7 +151,7 @@ func (s *stretch) work(i int) {
 			if s.begun.Add(1) > int64(s.w.Names) {
 				return
 			}
-			name, where = fmt.Sprintf("%s:%d:%d:%d", s.child.order.Prefix, s.child.order.Process, i, n), new(section)
+			name, where = fmt.Sprintf("%s:%d:%d:%d:%d", s.child.order.Prefix, s.child.order.Process, s.number, i, n), new(section)
 		case workload.Zipf:
 			rank := zipf.Uint64()
 			name, where = s.names[rank], &s.shared[rank]

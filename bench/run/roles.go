@@ -53,7 +53,7 @@ func keepServer() error {
 		return fmt.Errorf("the server ended: %w", err)
 	case <-ended:
 		_ = command.Process.Kill()
-		<-died
+		_ = <-died
 		return nil
 	}
 }

@@ -15,6 +15,7 @@ final class Names {
     private final int names;
     private final double[] zipf; // cumulative
     private final AtomicLong begun = new AtomicLong();
+    private int run;
 
     Names(JsonNode workload, String prefix) {
         this.naming = workload.path("naming").asText();
@@ -33,6 +34,12 @@ final class Names {
         return sums;
     }
 
+    /** A run begins: a fresh naming's names are new in each. */
+    void begin() {
+        run++;
+        begun.set(0);
+    }
+
     /** The one lock of a hot naming. */
     String hot() {
         return prefix + ":0";
@@ -46,7 +53,7 @@ final class Names {
     String next(int worker, long n) {
         return switch (naming) {
             case "distinct" -> prefix + ":0:" + worker;
-            case "fresh" -> begun.incrementAndGet() > names ? null : prefix + ":0:" + worker + ":" + n;
+            case "fresh" -> begun.incrementAndGet() > names ? null : prefix + ":0:" + run + ":" + worker + ":" + n;
             case "zipf" -> prefix + ":" + rank();
             default -> hot();
         };

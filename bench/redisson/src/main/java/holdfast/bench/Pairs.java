@@ -56,6 +56,7 @@ final class Pairs {
     }
 
     Map<String, Object> run(JsonNode order) throws InterruptedException {
+        contender.names.begin();
         boolean fresh = contender.workload.path("naming").asText().equals("fresh");
         double heap = fresh ? -Costs.heap() : -1;
         for (int i = 0; i < pairs.length; i++) {
