@@ -14,7 +14,7 @@ type counters struct {
 	at       time.Time
 	took     time.Duration // between two readings
 	cpu      time.Duration // of the server
-	scripts  float64       // EVALSHA
+	scripts  float64       // EVALSHA, and EVAL of those that come with their text
 	commands float64       // those within scripts, too
 	in, out  float64       // bytes, as the server counts them
 	busy     time.Duration // of all cores, for anybody
@@ -37,7 +37,7 @@ func (s *redisServer) read() (counters, int, error) {
 	return counters{
 		at:       time.Now(),
 		cpu:      time.Duration(seconds * float64(time.Second)),
-		scripts:  commandsOf(info, "evalsha"),
+		scripts:  commandsOf(info, "evalsha") + commandsOf(info, "eval"),
 		commands: number(info, "total_commands_processed"),
 		in:       number(info, "total_net_input_bytes"),
 		out:      number(info, "total_net_output_bytes"),

@@ -58,9 +58,10 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, err
 }
 
-// setKnown sets a figure to amount/by, unless the amount is not known.
+// setKnown sets a figure to amount/by, unless the amount is not known. A heap that shrank tells nothing either: what other
+// things gave back was more than what is to be measured.
 func setKnown(f report.Figures, name string, amount, by float64) {
-	if amount != -1 {
+	if amount >= 0 {
 		f[name] = amount / by
 	}
 }
