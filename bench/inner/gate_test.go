@@ -11,42 +11,18 @@ import (
 	"time"
 )
 
-// workload is who wants what. The first contender is compared with each of the others.
+// workload is a number of calls on their way at once. The first contender is compared with each of the others.
 type workload struct {
 	name       string
 	goroutines int
-	distinct   bool // a lock for each goroutine, or one for all
 	unit       string
-	scripts    int64 // EVALSHA for each of them, exactly; 0: it depends
+	scripts    int64 // EVALSHA for each of them, exactly
 	contenders []contender
-	atLeast    map[string]float64 // gates: the first contender's rate over the named one's
 }
 
-var workloads = []workload{
-	{"hot", 64, false, "pairs", 0, []contender{
-		viaHoldfast, viaRedislock("redislock-1ms", time.Millisecond, 0), viaRedislock("redislock-10ms", 10*time.Millisecond, 0),
-	}, map[string]float64{"redislock-1ms": 12, "redislock-10ms": 12}},
-	{"distinct", 64, true, "pairs", 2, apart, map[string]float64{"redislock": 1.5}},
-	{"distinct", 1000, true, "pairs", 2, apart, nil},
-	{"alone", 1, true, "pairs", 2, []contender{viaHoldfast, viaBare("bare", 0), viaRedislock("redislock", time.Millisecond, 0)}, nil},
-}
-
-// apart are the contenders for locks that nobody else wants.
-var apart = []contender{
-	viaHoldfast,
-	viaRedislock("redislock", time.Millisecond, 0),
-	viaAutoPipeline("redislock-autopipeline", time.Millisecond),
-	viaBare("bare", 0),
-	viaBatches("bare-batches", 2),
-	viaSocket("floor", 2),
-}
-
-// nameOf gives the locks of a workload; each contender has its own, since their formats differ.
+// nameOf gives the locks of a workload.
 func (w workload) nameOf(c contender) func(int) string {
 	return func(goroutine int) string {
-		if !w.distinct {
-			goroutine = 0
-		}
 		return fmt.Sprintf("bench:%s:%d:%s:%d", w.name, w.goroutines, c.name, goroutine)
 	}
 }
@@ -66,8 +42,6 @@ func (w workload) check(s *sample) error {
 	}
 	return nil
 }
-
-func BenchmarkPair(b *testing.B) { benchmark(b, workloads) }
 
 func benchmark(b *testing.B, workloads []workload) {
 	for _, w := range workloads {
@@ -107,15 +81,13 @@ func needGate(t *testing.T) {
 }
 
 var (
-	rounds = flag.Int("rounds", 7, "how often TestGate measures each contender")
+	rounds = flag.Int("rounds", 7, "how often TestGateway measures each contender")
 	window = flag.Duration("window", time.Second, "for how long it does each time")
-	only   = flag.String("only", "", "the one workload that it measures, for example hot-64")
+	only   = flag.String("only", "", "the one workload that it measures, for example gateway-64")
 )
 
-// TestGate measures the contenders in turn, round by round, so that whatever else the machine does meets them all alike, and
-// compares within each round.
-func TestGate(t *testing.T) { gate(t, workloads) }
-
+// gate measures the contenders in turn, round by round, so that whatever else the machine does meets them all alike, and compares
+// within each round.
 func gate(t *testing.T, workloads []workload) {
 	needGate(t)
 	for _, w := range workloads {
@@ -141,12 +113,6 @@ func (w workload) gate(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", w.table(samples))
-	for i, c := range w.contenders {
-		ratio, _, _ := spread(ratios(samples[0], samples[i]))
-		if want := w.atLeast[c.name]; ratio < want {
-			t.Errorf("%s: %.2f x %s, must be at least %.1f x", w, ratio, c.name, want)
-		}
-	}
 }
 
 // table has medians over the rounds, and in brackets the lowest and the highest round. The last four columns are per pair.
@@ -199,7 +165,7 @@ func spread(values []float64) (median, lowest, highest float64) {
 
 // TestContenders_AllWork runs each of them shortly, so that a benchmark which cannot work is noticed without being measured.
 func TestContenders_AllWork(t *testing.T) {
-	for _, w := range append(slices.Clone(workloads), gatewayWorkloads...) {
+	for _, w := range gatewayWorkloads {
 		for _, c := range w.contenders {
 			t.Run(w.String()+"/"+c.name, func(t *testing.T) {
 				pairs := 2*w.goroutines + 1
