@@ -5,6 +5,8 @@ import (
 	"html"
 	"html/template"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
 // rowHeight is the height of one bar with its text, in px.
@@ -13,10 +15,7 @@ const rowHeight = 36
 // bars is a bar for each contender, from zero on one linear scale, with a line from the lowest to the highest repetition. Lengths
 // are shares of the width, so that text keeps its size on every screen.
 func (p *page) bars(w *Workload) template.HTML {
-	most := 0.0
-	for _, o := range w.Outcomes {
-		most = max(most, o.Summary[w.Primary].Most)
-	}
+	most := p.scale(w)
 	if most == 0 {
 		return ""
 	}
@@ -39,12 +38,35 @@ func (p *page) bars(w *Workload) template.HTML {
 		if o.Wide {
 			text += wideMark
 		}
-		percent := func(v float64) float64 { return 100 * v / most }
+		percent := func(v float64) float64 { return min(100*v/most, 100) }
+		class := p.class(o.Peer)
+		if s.Median > most {
+			text, class = text+", beyond the scale", class+" beyond"
+		}
 		fmt.Fprintf(&b, `<text class="value" x="100%%" y="%d">%s</text>`, y+13, text)
 		fmt.Fprintf(&b, `<rect class="ground" x="0" y="%d" width="100%%" height="9" rx="2"/>`, y+19)
-		fmt.Fprintf(&b, `<rect class="%s" x="0" y="%d" width="%.2f%%" height="9" rx="2"/>`, p.class(o.Peer), y+19, max(percent(s.Median), 0.3))
+		fmt.Fprintf(&b, `<rect class="%s" x="0" y="%d" width="%.2f%%" height="9" rx="2"/>`, class, y+19, max(percent(s.Median), 0.3))
 		fmt.Fprintf(&b, `<line class="spread" x1="%.2f%%" x2="%.2f%%" y1="%d" y2="%d"/>`, percent(s.Least), percent(s.Most), y+23, y+23)
 	}
 	b.WriteString(`</svg>`)
 	return template.HTML(b.String()) //nolint:gosec // all text in it is escaped
+}
+
+// scale is what the full width stands for. A ceiling may be so far off that nothing else could be seen: it does not count.
+func (p *page) scale(w *Workload) (most float64) {
+	for _, o := range w.Outcomes {
+		if !p.isCeiling(o.Peer) {
+			most = max(most, o.Summary[w.Primary].Most)
+		}
+	}
+	return most
+}
+
+func (p *page) isCeiling(name string) bool {
+	for _, one := range p.Peers {
+		if one.Name == name {
+			return one.Role == peer.Ceiling
+		}
+	}
+	return false
 }

@@ -85,6 +85,8 @@ func Ratio(v float64) string {
 		return Count(v)
 	case math.Abs(v) >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case math.Abs(v) < 0.1:
+		return fmt.Sprintf("%.2g", v)
 	}
 	return fmt.Sprintf("%.2f", v)
 }

@@ -6,7 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"os/signal"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/load"
@@ -15,10 +15,13 @@ import (
 // Role plays the role that the environment names and returns true; in a process without a role it returns false at once. Every
 // child ends when its input does, so none outlives the harness, however that ends.
 func Role() bool {
-	var err error
-	switch role := os.Getenv(RoleVar); role {
-	case "":
+	role := os.Getenv(RoleVar)
+	if role == "" {
 		return false
+	}
+	signal.Ignore(os.Interrupt) // at the terminal it reaches all: the harness ends, and with it the input
+	var err error
+	switch role {
 	case "load":
 		err = load.Child(os.Stdin, os.Stdout)
 	case "server":
@@ -33,10 +36,11 @@ func Role() bool {
 	return true
 }
 
-// keepServer runs the command of its environment until the input ends.
+// keepServer runs the command of its environment until the input ends, and removes the server's directory.
 func keepServer() error {
 	command := exec.Command("/bin/sh", "-c", "exec "+os.Getenv(serverVar))
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
+	defer func() { _ = os.RemoveAll(os.Getenv(dirVar)) }()
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -58,42 +62,42 @@ func keepServer() error {
 	}
 }
 
-// serverVar is the command line of a server.
-const serverVar = "HOLDFAST_BENCH_SERVER"
+// What a child that keeps a server is told: the server's command line and directory.
+const (
+	serverVar = "HOLDFAST_BENCH_SERVER"
+	dirVar    = "HOLDFAST_BENCH_DIR"
+)
 
 // server is a server that the harness started.
 type server struct {
 	*process
 	addr string
 	pid  int
-	dir  string
 }
 
 // startServer starts a server on a free port. The command line is made of the port and a directory of its own.
 func startServer(name string, commandLine func(port int, dir string) string) (*server, error) {
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return nil, err
-	}
 	var last error
 	for range 3 { // somebody may take the port in between
+		dir, err := os.MkdirTemp("", "holdfast-bench-")
+		if err != nil {
+			return nil, err
+		}
 		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		s, err := tryServer(name, commandLine(port, dir), fmt.Sprintf("127.0.0.1:%d", port))
+		s, err := tryServer(name, commandLine(port, dir), fmt.Sprintf("127.0.0.1:%d", port), dir)
 		if err == nil {
-			s.dir = dir
 			return s, nil
 		}
 		last = err
 	}
-	_ = os.RemoveAll(dir)
 	return nil, last
 }
 
-func tryServer(name, line, addr string) (*server, error) {
-	command, err := child("server", serverVar+"="+line)
+func tryServer(name, line, addr, dir string) (*server, error) {
+	command, err := child("server", serverVar+"="+line, dirVar+"="+dir)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +132,6 @@ func (s *server) await() error {
 		}
 	}
 	return fmt.Errorf("%s does not listen: %s", s.name, s.errors.String())
-}
-
-func (s *server) end() {
-	s.process.end()
-	_ = os.RemoveAll(filepath.Clean(s.dir))
 }
 
 func freePort() (int, error) {

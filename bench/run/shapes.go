@@ -212,6 +212,9 @@ func (r *Run) check(p *peer.Peer) error {
 	if err != nil {
 		return err
 	}
+	if err := served(rep); err != nil {
+		return err
+	}
 	return wrong(rep)
 }
 
