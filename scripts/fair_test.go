@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -142,4 +143,22 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 		assert.Equal(b, []string{"u:2"}, b.queue(), "places are kept")
 		assert.Equal(b, []string{"0"}, published())
 	})
+}
+
+// A waiter can leave the queue of a server that has no memory left. Nothing else would take its place away before somebody uses the lock.
+func TestFairRelease_LeavesAtMaxmemory(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	b := bed{client, t, redistest.Name(t)}
+	for _, grant := range []string{"u:1", "u:2", "u:3", "u:4"} {
+		b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+	}
+	b.give(scripts.FairLock, scripts.Terms{Grant: "u:4"}) // loads the script
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	b.give(scripts.FairLock, scripts.Terms{Grant: "u:2"})
+	assert.Equal(t, []string{"u:3"}, b.queue())
+	assert.InDelta(t, 360, b.keep("u:3").Seconds(), 3, "who is behind moves up")
+	assert.True(t, b.give(scripts.FairLock, scripts.Terms{Grant: "u:1"}).Held)
+	b.give(scripts.FairLock, scripts.Terms{Grant: "u:3"})
+	assert.Zero(t, client.DBSize(t.Context()).Val(), "nothing is left")
 }

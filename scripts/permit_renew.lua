@@ -11,6 +11,15 @@ local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
 -- @include lib/permits.lua
 
+-- prolong sets when a permit expires. At maxmemory Redis refuses that, unless the script has freed some before.
+local function prolong(timeouts, permit, till)
+  local refused = redis.pcall('zadd', timeouts, till, permit)
+  if type(refused) ~= 'table' then return nil end
+  if not string.find(refused.err, 'OOM', 1, true) then return refused end
+  redis.call('zrem', timeouts, permit)
+  redis.call('zadd', timeouts, till, permit)
+end
+
 local late = in_time(not_after)
 if late then return late end
 local now, gone = server_now(), {first}
@@ -19,7 +28,8 @@ for i, timeouts in ipairs(KEYS) do
   local score = redis.pcall('zscore', timeouts, permit)
   if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then return score end
   if type(score) == 'string' and not expired(permit, tonumber(score), now) then
-    redis.call('zadd', timeouts, string.format('%.0f', now + lease + 10000), permit)
+    local refused = prolong(timeouts, permit, string.format('%.0f', now + lease + 10000))
+    if refused then return refused end
   else
     gone[#gone + 1] = i
   end

@@ -43,6 +43,24 @@ func TestFault_ServerOutOfMemory(t *testing.T) {
 	})
 }
 
+// Permits are renewed and given back without memory, too.
+func TestFault_PermitsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	const lease = time.Second
+	p := locktest.OnServerOfItsOwn(t)
+	s := p.Runtime(t, holdfast.Options{Lease: lease}).PermitSemaphore(p.Name)
+	_, err := s.TrySetPermits(t.Context(), 2)
+	require.NoError(t, err)
+	held, kept := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s)
+	fillMemory(t, p)
+	locktest.Stays(t, "renewals go on", 3*lease/2, func() bool { return held.Valid() && kept.Valid() })
+	locktest.Release(t, held)
+	locktest.Release(t, kept)
+	n, err := s.Available(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+}
+
 // fillMemory leaves none for anybody.
 func fillMemory(t *testing.T, p *locktest.Place) {
 	require.NoError(t, p.Redis.Set(t.Context(), "filling", strings.Repeat("x", 8<<20), 0).Err())

@@ -92,8 +92,9 @@ end
 local function leave(queue, timeouts, waiting, grant, wait)
   local place = redis.call('lpos', queue, grant, 'rank', -1) -- mostly those leave who came last
   if place then
-    move_up(timeouts, redis.call('lrange', queue, place + 1, -1), wait)
-    redis.call('lrem', queue, -1, grant)
+    local behind = redis.call('lrange', queue, place + 1, -1)
+    redis.call('lrem', queue, -1, grant) -- first, for maxmemory: it frees some
+    move_up(timeouts, behind, wait)
   end
   redis.call('zrem', timeouts, grant)
   tidy(queue, waiting)

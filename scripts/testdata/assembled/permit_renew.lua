@@ -47,6 +47,15 @@ local function reap(permits, timeouts, channel, publish, now)
   if free > 0 then redis.call(publish, channel, free) end
 end
 
+-- prolong sets when a permit expires. At maxmemory Redis refuses that, unless the script has freed some before.
+local function prolong(timeouts, permit, till)
+  local refused = redis.pcall('zadd', timeouts, till, permit)
+  if type(refused) ~= 'table' then return nil end
+  if not string.find(refused.err, 'OOM', 1, true) then return refused end
+  redis.call('zrem', timeouts, permit)
+  redis.call('zadd', timeouts, till, permit)
+end
+
 local late = in_time(not_after)
 if late then return late end
 local now, gone = server_now(), {first}
@@ -55,7 +64,8 @@ for i, timeouts in ipairs(KEYS) do
   local score = redis.pcall('zscore', timeouts, permit)
   if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then return score end
   if type(score) == 'string' and not expired(permit, tonumber(score), now) then
-    redis.call('zadd', timeouts, string.format('%.0f', now + lease + 10000), permit)
+    local refused = prolong(timeouts, permit, string.format('%.0f', now + lease + 10000))
+    if refused then return refused end
   else
     gone[#gone + 1] = i
   end
