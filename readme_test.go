@@ -101,6 +101,20 @@ func TestReadme_NamesTestsThatExist(t *testing.T) {
 	}
 }
 
+// SAFETY.md has each of the 60 hazards in one row, with the tests that show what is done about it, or the reason why it does not apply.
+func TestSafety_HasEveryHazard(t *testing.T) {
+	t.Parallel()
+	text, reasons, found := strings.Cut(read(t, "SAFETY.md"), "\n## Not applicable\n")
+	require.True(t, found)
+	for n := 1; n <= 60; n++ {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| H%d \| [^|]+ \| [^|]+ \|(.*)$`, n))
+		shown, excused := row.FindAllStringSubmatch(text, -1), row.FindAllStringSubmatch(reasons, -1)
+		if assert.Len(t, append(shown, excused...), 1, "rows of H%d", n) && len(shown) == 1 {
+			assert.Regexp(t, "`(Test|Fuzz)[A-Z]", shown[0][1], "tests of H%d", n)
+		}
+	}
+}
+
 // What the scripts call and what the rule grants must be the same: less would not work, more would be too much.
 func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,96 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// look is what Redis had of a lock at some instant between two others.
+type look struct {
+	before, after time.Time
+	holders       []string
+	queue         []string // of a fair lock
+}
+
+// observe looks at all locks at once, again and again, on a connection of its own.
+func (w *world) observe(ctx context.Context) {
+	client := w.server.Client(w.t)
+	looks := time.NewTicker(2 * time.Millisecond)
+	defer looks.Stop()
+	for ; ctx.Err() == nil; <-looks.C {
+		holders, queues := make([]*redis.StringSliceCmd, len(w.locks)), make([]*redis.StringSliceCmd, len(w.locks))
+		before := time.Now()
+		_, err := client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, l := range w.locks {
+				holders[i], queues[i] = pipe.HKeys(ctx, l.Name), pipe.LRange(ctx, "redisson_lock_queue:{"+l.Name+"}", 0, -1)
+			}
+			return nil
+		})
+		if err != nil {
+			continue // it does not answer
+		}
+		after := time.Now()
+		for i, l := range w.locks {
+			l.looks = append(l.looks, look{before, after, holders[i].Val(), queues[i].Val()})
+		}
+	}
+}
+
+// untold are leases that were valid although Redis did not know them any more (A4): at all, or where a server may forget for longer
+// than it takes to renew. What nobody renews is told at its end.
+func (l *worldLock) untold(w *world) (wrong []string) {
+	grace := time.Duration(0)
+	if w.trouble.forgets {
+		grace = worldLease/3 + 200*time.Millisecond + 5*w.worst
+	}
+	for _, one := range l.tenures {
+		if w.trouble.forgets && one.fixed {
+			continue
+		}
+		first := sort.Search(len(l.looks), func(i int) bool { return l.looks[i].before.After(one.got) })
+		for _, seen := range l.looks[first:] {
+			if !seen.after.Add(grace).Before(one.valid) {
+				break
+			}
+			if !slices.Contains(seen.holders, one.id) {
+				wrong = append(wrong, fmt.Sprintf("%s was valid %v after Redis had %v", one.id, one.valid.Sub(seen.after), seen.holders))
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+// overtaken are waiters of a fair lock that stood before somebody who was granted the lock while they still stood there (A8). Who was
+// thrown out of the queue, because its runtime could not say for too long that it lives, has been told so and stands at the end.
+func (l *worldLock) overtaken(w *world) (wrong []string) {
+	thrownOut := map[string]bool{}
+	for _, event := range locktest.Recorded[holdfast.QueueLost](&w.events) {
+		thrownOut[event.ID] = true
+	}
+	before := map[[2]string]bool{} // who has been seen to stand before whom
+	for i := 1; i < len(l.looks); i++ {
+		last, now := l.looks[i-1], l.looks[i]
+		for a, one := range last.queue {
+			for _, behind := range last.queue[a+1:] {
+				before[[2]string{one, behind}], before[[2]string{behind, one}] = true, false
+			}
+		}
+		for _, waiting := range now.queue {
+			for _, holder := range now.holders {
+				if before[[2]string{waiting, holder}] && !slices.Contains(last.holders, holder) && !thrownOut[waiting] {
+					wrong = append(wrong, fmt.Sprintf("%s was granted the lock before %s", holder, waiting))
+				}
+			}
+		}
+	}
+	return wrong
+}

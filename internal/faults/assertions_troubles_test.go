@@ -1,0 +1,148 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// again does something at random instants, until the time is over.
+func again(ctx context.Context, within time.Duration, do func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rand.N(within)):
+			do()
+		}
+	}
+}
+
+func wait(ctx context.Context, _ *world) { <-ctx.Done() }
+
+func breakLinks(ctx context.Context, w *world) {
+	again(ctx, worldLease/5, func() {
+		proxy := w.proxies[rand.IntN(len(w.proxies))]
+		switch rand.IntN(6) {
+		case 0:
+			proxy.Cut()
+		case 1:
+			proxy.DropReplies(1 + rand.IntN(5))
+		case 2:
+			proxy.SwallowReplies(true)
+		case 3:
+			proxy.Blackhole(true)
+		case 4:
+			proxy.Refuse(true)
+			proxy.Cut()
+		case 5:
+			proxy.Heal()
+		}
+	})
+}
+
+func healLinks(w *world) {
+	for _, proxy := range w.proxies {
+		proxy.Heal()
+	}
+}
+
+func killConnections(ctx context.Context, w *world) {
+	again(ctx, worldLease/5, func() {
+		w.redis.ScriptFlush(ctx)
+		w.redis.Do(ctx, "client", "kill", "type", []string{"normal", "pubsub"}[rand.IntN(2)], "skipme", "yes")
+	})
+}
+
+// keepBusy has a script run for a while. It writes nothing, so it may be killed.
+func keepBusy(ctx context.Context, w *world) {
+	assert.NoError(w.t, w.redis.ConfigSet(ctx, "busy-reply-threshold", "10").Err())
+	client := locktest.NewClient(w.t, w.server.Addr())
+	again(ctx, worldLease/2, func() {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = client.Eval(context.Background(), "while true do end", nil).Err()
+		}()
+		<-time.After(rand.N(worldLease))
+		locktest.Await(w.t, "the end of the script", func() bool {
+			err := w.redis.ScriptKill(context.Background()).Err()
+			return err == nil || strings.HasPrefix(err.Error(), "NOTBUSY") // it has not begun, or it is over
+		})
+		select {
+		case <-ended:
+		case <-time.After(worldLease):
+			_ = w.redis.ScriptKill(context.Background()).Err() // it had not begun
+			<-ended
+		}
+	})
+}
+
+func pauseClients(ctx context.Context, w *world) {
+	again(ctx, worldLease/2, func() {
+		w.redis.Do(ctx, "client", "pause", rand.Int64N(2*worldLease.Milliseconds()), []string{"all", "write"}[rand.IntN(2)])
+	})
+}
+
+func awaitAnswer(w *world) {
+	locktest.Await(w.t, "the end of the pause", func() bool { return w.redis.Ping(context.Background()).Err() == nil })
+}
+
+func standStill(ctx context.Context, w *world) {
+	again(ctx, worldLease/2, func() {
+		w.server.Pause()
+		<-time.After(rand.N(2 * worldLease))
+		w.server.Resume()
+	})
+}
+
+// takeMemory leaves the server none for a moment, again and again: it refuses what needs some, or throws out what it has.
+func takeMemory(ctx context.Context, w *world) {
+	again(ctx, worldLease/2, func() {
+		w.redis.ConfigSet(context.Background(), "maxmemory", "1")
+		<-time.After(rand.N(worldLease / 5))
+		w.redis.ConfigSet(context.Background(), "maxmemory", "0")
+	})
+}
+
+func giveMemory(w *world) {
+	assert.NoError(w.t, w.redis.ConfigSet(context.Background(), "maxmemory", "0").Err())
+}
+
+// stepClock moves the clock by several leases, again and again.
+func stepClock(direction time.Duration) func(context.Context, *world) {
+	return func(ctx context.Context, w *world) {
+		at := time.Duration(0)
+		again(ctx, worldLease, func() {
+			at += direction * (worldLease + rand.N(10*worldLease))
+			w.clock.Set(at)
+		})
+	}
+}
+
+func crashAndRestart(ctx context.Context, w *world) {
+	again(ctx, worldLease, func() {
+		w.server.Kill()
+		<-time.After(rand.N(worldLease / 3))
+		w.server.Restart()
+	})
+}
+
+func flushData(ctx context.Context, w *world) {
+	again(ctx, worldLease, func() { w.redis.FlushAll(ctx) })
+}
+
+func stepBackAndCrash(ctx context.Context, w *world) {
+	at := time.Duration(0)
+	again(ctx, worldLease, func() {
+		w.server.Kill()
+		at -= worldLease + rand.N(10*worldLease)
+		w.clock.Set(at)
+		w.server.Restart()
+	})
+}

@@ -1,0 +1,217 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// worldLease is a lease of the world's users: a third of it is longer than a busy machine stands still.
+const worldLease = 1500 * time.Millisecond
+
+// world is a server, and those who use locks on it.
+type world struct {
+	t       *testing.T
+	trouble serverTrouble
+	server  *redistest.Server
+	clock   *redistest.Clock
+	redis   *redis.Client // past all proxies
+	proxies []*faultproxy.Proxy
+	rts     []*holdfast.Runtime
+	events  locktest.Recorder
+	locks   []*worldLock
+	stalls  *locktest.Stalls
+	worst   time.Duration // stall
+
+	healed chan struct{} // closed when the trouble is over
+
+	mu      sync.Mutex
+	longest time.Duration // wait after the trouble
+}
+
+// worldLock is one lock of the world: who held it, and what was seen of it in Redis.
+type worldLock struct {
+	*locktest.Place
+
+	mu      sync.Mutex
+	tenures []tenure
+	largest int64 // token that the resource has seen
+	refused []tenure
+	looks   []look
+}
+
+// tenure is one lease as its holder saw it.
+type tenure struct {
+	id         string
+	token      int64
+	asked, got time.Time
+	valid      time.Time // the last instant at which it certainly was; zero: it was not seen so
+	fixed      bool
+}
+
+func newWorld(t *testing.T, trouble serverTrouble) *world {
+	w := &world{t: t, trouble: trouble, healed: make(chan struct{})}
+	if trouble.clocked {
+		w.server, w.clock = redistest.StartWithClock(t, trouble.args...)
+		w.clock.Set(trouble.ahead)
+	} else {
+		w.server = redistest.Start(t, trouble.args...)
+	}
+	w.redis = w.server.Client(t)
+	w.stalls = locktest.WatchStalls(t, &locktest.Place{Addr: redistest.Shared(t).Addr()})
+	for _, p := range locktest.OnServer(t, w.server) {
+		w.locks = append(w.locks, &worldLock{Place: p})
+	}
+	for range 3 {
+		rt, proxy := w.locks[0].Proxied(t, holdfast.Options{Lease: worldLease, OnEvent: w.events.Record})
+		w.rts, w.proxies = append(w.rts, rt), append(w.proxies, proxy)
+	}
+	return w
+}
+
+// run makes trouble for that long, and waits until everybody has been served once more afterwards (A6).
+func (w *world) run(d time.Duration) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), d)
+	defer cancel()
+	observing, stop := context.WithCancel(w.t.Context())
+	var users, observer sync.WaitGroup
+	observer.Go(func() { w.observe(observing) })
+	for _, rt := range w.rts {
+		for _, l := range w.locks {
+			for range 2 {
+				users.Go(func() { w.use(ctx, l, rt) })
+			}
+		}
+	}
+	w.trouble.make(ctx, w)
+	<-ctx.Done()
+	if w.trouble.heal != nil {
+		w.trouble.heal(w)
+	}
+	close(w.healed)
+	users.Wait()
+	stop()
+	observer.Wait()
+	w.worst = w.stalls.Take()
+}
+
+// use holds a lock again and again, and once more when the trouble is over.
+func (w *world) use(ctx context.Context, l *worldLock, rt *holdfast.Runtime) {
+	for ctx.Err() == nil {
+		var options []holdfast.AcquireOption
+		fixed := rand.IntN(5) == 0
+		if fixed {
+			options = append(options, holdfast.WithLease(worldLease))
+		}
+		asked := time.Now()
+		lease, err := l.Lock(rt).Acquire(ctx, append(options, holdfast.WithWait(2*worldLease))...)
+		if err == nil {
+			l.hold(ctx, lease, tenure{id: lease.ID(), token: lease.Token(), asked: asked, got: time.Now(), fixed: fixed})
+		}
+		<-time.After(rand.N(5 * time.Millisecond))
+	}
+	<-w.healed
+	w.useOnceMore(ctx, l, rt)
+}
+
+// useOnceMore is served in time (A6). What waited before may still be told of the trouble first.
+func (w *world) useOnceMore(short context.Context, l *worldLock, rt *holdfast.Runtime) {
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
+	defer cancel()
+	lease, err := l.Lock(rt).Acquire(ctx)
+	for err != nil && ctx.Err() == nil {
+		lease, err = l.Lock(rt).Acquire(ctx)
+	}
+	if !assert.NoError(w.t, err, "A6: %s", l.Kind.Name) {
+		return
+	}
+	w.mu.Lock()
+	w.longest = max(w.longest, time.Since(asked))
+	w.mu.Unlock()
+	l.hold(short, lease, tenure{id: lease.ID(), token: lease.Token(), asked: asked, got: time.Now()})
+}
+
+// hold looks at a lease, mostly for a moment, sometimes until it ends, and gives it back. The resource is written to in between.
+func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure) {
+	length := rand.N(10 * time.Millisecond)
+	if rand.IntN(20) == 0 {
+		length = rand.N(2 * worldLease)
+	}
+	looks := time.NewTicker(time.Millisecond)
+	defer looks.Stop()
+	for end := time.Now().Add(length); ; <-looks.C {
+		now := time.Now() // before the look: what is valid then was so before
+		wrote := l.write(seen.token)
+		if !lease.Valid() {
+			break
+		}
+		if seen.valid = now; !wrote {
+			l.refuse(seen)
+		}
+		if now.After(end) || ctx.Err() != nil {
+			break
+		}
+	}
+	l.mu.Lock()
+	l.tenures = append(l.tenures, seen)
+	l.mu.Unlock()
+	_ = lease.Release(context.Background()) // it may have been lost
+}
+
+// write is the resource: it takes nothing from who comes with a smaller token than it has seen.
+func (l *worldLock) write(token int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if token < l.largest {
+		return false
+	}
+	l.largest = token
+	return true
+}
+
+func (l *worldLock) refuse(seen tenure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.refused); n == 0 || l.refused[n-1].id != seen.id {
+		l.refused = append(l.refused, seen)
+	}
+}
+
+// overlaps are leases that were valid at once.
+func (l *worldLock) overlaps() []string {
+	var spans locktest.Spans
+	for _, one := range l.tenures {
+		if one.valid.After(one.got) {
+			spans.Add(one.id, one.got, one.valid)
+		}
+	}
+	return spans.Overlaps()
+}
+
+// smallerTokens are those that were given to who asked when somebody had had a larger one. Holders of one grant have different ones,
+// too.
+func (l *worldLock) smallerTokens() (wrong [][2]tenure) {
+	for i, a := range l.tenures {
+		for j, b := range l.tenures {
+			if i != j && a.token != 0 && (a.got.Before(b.asked) && a.token > b.token || a.token == b.token) {
+				wrong = append(wrong, [2]tenure{a, b})
+			}
+		}
+	}
+	return wrong
+}
+
+func (w *world) panics() []holdfast.ActorPanicked {
+	return locktest.Recorded[holdfast.ActorPanicked](&w.events)
+}
