@@ -31,6 +31,7 @@ type stretch struct {
 	shared  []section // by name
 	names   []string
 
+	idleSince, longestIdle  atomic.Int64 // of a hot lock, ns since 1970
 	overlaps, errors, stuck atomic.Int32
 	first                   atomic.Pointer[error]
 }
@@ -64,6 +65,7 @@ func (c *child) runPairs(o Order) *Sample {
 	allocated := -mallocs()
 	time.Sleep(time.Until(time.Unix(0, o.Start)))
 	cpu, start := cpuTime(), time.Now()
+	s.idleSince.Store(start.UnixNano())
 	close(begin)
 	ended := make(chan struct{})
 	go func() {
@@ -71,6 +73,9 @@ func (c *child) runPairs(o Order) *Sample {
 		close(ended)
 	}()
 	s.watch(time.Duration(o.Window), ended, func() {
+		if int(s.waiting.Load()) == workers { // nobody is inside
+			s.idle()
+		}
 		s.stopped.Store(true)
 		sample.Elapsed, sample.CPU = int64(time.Since(start)), int64(cpuTime()-cpu)
 	}, cancel)
@@ -182,11 +187,13 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 		return true
 	}
 	s.waits.add(worker, 1, wait)
+	s.idle()
 	if !where.enter(kind, s.w.Permits) {
 		s.overlaps.Add(1)
 	}
 	s.stay()
 	where.leave(kind)
+	s.idleSince.Store(time.Now().UnixNano())
 	if err := held.Release(s.ctx); err != nil {
 		s.fail(err)
 		return true
@@ -196,6 +203,14 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 		s.pairs[worker].Add(1)
 	}
 	return true
+}
+
+// idle notes for how long nobody had been inside, as long as the window is open.
+func (s *stretch) idle() {
+	gap := time.Now().UnixNano() - s.idleSince.Load()
+	for longest := s.longestIdle.Load(); gap > longest && !s.stopped.Load(); longest = s.longestIdle.Load() {
+		s.longestIdle.CompareAndSwap(longest, gap)
+	}
 }
 
 // stay is what the section does.
@@ -244,7 +259,7 @@ func (s *stretch) sum(sample *Sample) {
 			sample.PerClient[i/s.w.Goroutines] += n
 		}
 	}
-	sample.All = s.all.Load()
+	sample.All, sample.Idle = s.all.Load(), s.longestIdle.Load()
 	sample.Stuck, sample.Overlaps, sample.Errors = int(s.stuck.Load()), int(s.overlaps.Load()), int(s.errors.Load())
 	if err := s.first.Load(); err != nil {
 		sample.Error = (*err).Error()

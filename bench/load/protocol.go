@@ -69,6 +69,7 @@ type Sample struct {
 	Overlaps  int     `json:"overlaps"`  // two in a section that is for one
 	Errors    int     `json:"errors"`
 	Error     string  `json:"error,omitempty"` // the first one
+	Idle      int64   `json:"idle"`            // ns, the longest that nobody held the lock within the window
 	Lost      int     `json:"lost"`            // held leases that were lost
 
 	AcquireNs int64 `json:"acquireNs,omitempty"` // to get all that is held, or to start all that wait

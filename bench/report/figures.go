@@ -54,9 +54,9 @@ func Columns(w *Workload) []Figure {
 	case w.Naming == workload.Fresh:
 		columns = append(columns, Figure{"names", "names", Count}, Figure{"heap_bytes_per_name", "heap left each", Bytes}, Figure{"keys_left", "keys left", Count})
 	case w.Shape == workload.Cut:
-		columns = append([]Figure{{"free_longest_ms", "longest free", Millis}, {"free_stuck", "free > 5 s", Count}, {"killed", "cuts", Count}}, columns...)
+		columns = append([]Figure{{"idle_longest_ms", "longest idle", Millis}, {"free_longest_ms", "longest free", Millis}, {"free_stuck", "free > 5 s", Count}, {"killed", "cuts", Count}}, columns...)
 	}
-	return append(columns, Figure{"stuck", "stuck", Count}, Figure{"cut_off", "cut off", Count}, Figure{"errors", "errors", Count})
+	return append(columns, Figure{"stuck", "stuck", Count}, Figure{"orphaned", "orphaned", Count}, Figure{"cut_off", "cut off", Count}, Figure{"errors", "errors", Count})
 }
 
 // The units.

@@ -21,6 +21,7 @@ type contender struct {
 	prefix    string
 	processes []*process
 	slow      bool // in the last repetition those who still waited were being served, but too slowly
+	orphan    bool // the hot lock's key was there, and stayed, while they waited
 	shared    bool // the process outlives the contender
 }
 

@@ -34,6 +34,11 @@ func (s *redisServer) killListeners(ctx context.Context) (killed int) {
 	return killed
 }
 
+// exists reports whether any of the keys is there.
+func (s *redisServer) exists(keys []string) bool {
+	return len(keys) > 0 && s.client.Exists(context.Background(), keys...).Val() > 0
+}
+
 // free watches how long at a stretch none of the keys exists, until ctx ends. The sections are longer than its steps, so that no
 // turn is overlooked.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {

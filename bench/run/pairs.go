@@ -17,7 +17,7 @@ const (
 
 // drive runs the workload in all processes at once. at is called at every mark of a process.
 func (c *contender) drive(window time.Duration, mark func() error) ([]*load.Sample, error) {
-	c.slow = false
+	c.slow, c.orphan = false, false
 	begin := time.Now().Add(startIn + time.Duration(len(c.processes))*5*time.Millisecond)
 	for _, p := range c.processes {
 		if err := p.send(load.Order{Do: load.Run, Start: begin.UnixNano(), Window: int64(window)}); err != nil {
@@ -68,6 +68,7 @@ func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, e
 			if !abandoned && !c.marked() && (time.Since(moved) > stillFor || time.Since(end) > drainFor) {
 				abandoned = true
 				c.slow = time.Since(moved) <= stillFor
+				c.orphan = c.run.redis.exists(c.keys())
 				for i, p := range c.processes {
 					if samples[i] == nil {
 						_ = p.send(load.Order{Do: load.Abandon})

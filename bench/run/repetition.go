@@ -67,7 +67,7 @@ func setKnown(f report.Figures, name string, amount, by float64) {
 }
 
 func (c *contender) pairFigures(samples []*load.Sample, server counters) (repetition, error) {
-	f, waits := report.Figures{"stuck": 0, "cut_off": 0}, load.NewHistogram()
+	f, waits := report.Figures{"stuck": 0, "orphaned": 0, "cut_off": 0}, load.NewHistogram()
 	var pairs, all, elapsed, cpu, allocs float64
 	var clients, workers []float64
 	note := ""
@@ -84,11 +84,15 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 		} else {
 			allocs = -1
 		}
-		if c.slow {
+		switch {
+		case c.slow:
 			f["cut_off"] += float64(s.Stuck)
-		} else {
+		case c.orphan && c.w.Naming == workload.Hot:
+			f["orphaned"] += float64(s.Stuck)
+		default:
 			f["stuck"] += float64(s.Stuck)
 		}
+		f["idle_longest_ms"] = max(f["idle_longest_ms"], float64(s.Idle)/1e6) // one process has all clients where it counts
 		f["errors"] += float64(s.Errors)
 		f["overlaps"] += float64(s.Overlaps)
 		if s.Error != "" {

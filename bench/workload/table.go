@@ -117,7 +117,7 @@ func table() (all []Workload) {
 	add(Workload{
 		Name: "cut", Title: "Wake-up connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Peers: pushers, Long: 15 * time.Second,
 		About: "32 clients want one lock for 5 ms each, while every connection that carries wake-ups is killed every 20 to 50 ms. " +
-			"How long was the lock free although all wanted it, and who waited for ever?",
+			"How long did nobody hold it although all wanted it, and who waited for ever?",
 	})
 	return all
 }

@@ -88,7 +88,7 @@ func (w Workload) Primary() (figure string, higher bool) {
 	case Pending:
 		return "waiting_cpu_cores", false
 	case Cut:
-		return "free_longest_ms", false
+		return "idle_longest_ms", false
 	}
 	return "pairs_per_s", true
 }

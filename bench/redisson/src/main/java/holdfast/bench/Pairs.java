@@ -40,6 +40,8 @@ final class Pairs {
     private final AtomicReference<String> first = new AtomicReference<>("");
     private final CountDownLatch begin = new CountDownLatch(1);
     private final CountDownLatch ended;
+    private final AtomicLong longestIdle = new AtomicLong(); // that nobody was inside, within the window
+    private volatile long idleSince;
     private volatile boolean stopped;
     private volatile boolean abandoned;
 
@@ -68,11 +70,15 @@ final class Pairs {
         TimeUnit.NANOSECONDS.sleep(order.path("start").asLong() - Contender.nanos(Instant.now()));
         long cpu = Costs.cpu();
         long start = System.nanoTime();
+        idleSince = start;
         begin.countDown();
         long end = start + order.path("window").asLong();
         while (System.nanoTime() < end && ended.getCount() > 0) {
             ended.await(Math.min(end - System.nanoTime(), TimeUnit.MILLISECONDS.toNanos(TICK_MS)), TimeUnit.NANOSECONDS);
             progress();
+        }
+        if (waiting.get() == pairs.length) {
+            idle();
         }
         stopped = true;
         Map<String, Object> sample = Contender.sample(System.nanoTime() - start, Costs.cpu() - cpu);
@@ -166,7 +172,14 @@ final class Pairs {
         }
     }
 
+    private void idle() {
+        if (!stopped) {
+            longestIdle.accumulateAndGet(System.nanoTime() - idleSince, Math::max);
+        }
+    }
+
     private void stay(RedissonClient client) {
+        idle();
         if (oracle) {
             RAtomicLong inside = client.getAtomicLong("oracle:" + contender.prefix);
             boolean alone = inside.incrementAndGet() == 1;
@@ -178,6 +191,7 @@ final class Pairs {
         if (section > 0) {
             LockSupport.parkNanos(section);
         }
+        idleSince = System.nanoTime();
     }
 
     private Map<String, Object> sum(Map<String, Object> sample) {
@@ -189,6 +203,7 @@ final class Pairs {
         }
         sample.put("pairs", total);
         sample.put("all", all.get());
+        sample.put("idle", longestIdle.get());
         sample.put("perClient", perClient);
         sample.put("perWorker", pairs);
         sample.put("waits", waits.encode());
