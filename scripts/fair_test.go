@@ -106,6 +106,20 @@ func TestFairRelease(t *testing.T) {
 	})
 }
 
+// When the last who stand in the queue have gone, what is known of their runtimes goes with them.
+func TestFairRelease_LeavesNothingOfTheDead(t *testing.T) {
+	on(t, func(b bed) {
+		for _, grant := range []string{"u:1", "dead:1", "dead:2"} {
+			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+		}
+		now := b.Time(b.Context()).Val()
+		require.NoError(b, b.HSet(b.Context(), b.waiting(), "dead", now.Add(-time.Second).UnixMilli()).Err())
+		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: "u:1"}).Held)
+		assert.Empty(b, b.queue())
+		assert.Zero(b, b.Exists(b.Context(), b.scores(), b.waiting()).Val())
+	})
+}
+
 func TestFairRelease_ALeavingHeadWakesTheNext(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.WaiterChannel(b.name, "peer:1"))

@@ -52,6 +52,11 @@ local function lives(owner, waiting, now)
   return not till or tonumber(till) > now
 end
 
+-- tidy leaves nothing of ours behind when nobody waits.
+local function tidy(queue, waiting)
+  if redis.call('exists', queue) == 0 then redis.call('del', waiting) end
+end
+
 -- drop_stale takes away waiters at the head that have gone, and returns the head that is left. A score may come from a clock that
 -- is wrong by some seconds.
 local function drop_stale(queue, timeouts, waiting, now)
@@ -62,13 +67,9 @@ local function drop_stale(queue, timeouts, waiting, now)
     if lives(head, waiting, now) and not (score and tonumber(score) + 10000 <= now) then return head end
     redis.call('lpop', queue)
     redis.call('zrem', timeouts, head)
+    tidy(queue, waiting)
   end
   return redis.call('lindex', queue, 0)
-end
-
--- tidy leaves nothing of ours behind when nobody waits.
-local function tidy(queue, waiting)
-  if redis.call('exists', queue) == 0 then redis.call('del', waiting) end
 end
 
 -- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does.
