@@ -35,9 +35,12 @@ type hall struct {
 	told      time.Duration // what the shell's timer is set to
 	closing   bool
 	retiring  bool
-	again     []again // steps that follow from the one at hand
-	atHand    again   // the one that is running
-	holding   int     // seats with a grant
+	again     []again       // steps that follow from the one at hand
+	atHand    again         // the one that is running
+	holding   int           // seats with a grant
+	fixed     int           // of these, with a fixed lease that Redis may lose without anybody noticing
+	lookAt    time.Duration // the next look at those is due; 0: nobody wants the lock
+	wanted    bool          // a try has been refused since the last
 	effects   []effect
 }
 
@@ -47,6 +50,7 @@ type seat struct {
 	prev, next *seat
 	shared     bool // by all of the watchdog's holders
 	counted    bool // among hall.holding
+	fixed      bool // among hall.fixed
 	gone       bool
 }
 
@@ -74,6 +78,7 @@ func (h *hall) init(policy *Policy, address *Address) {
 func (h *hall) step(now time.Duration, message any) []effect {
 	h.follow(now) // what a panic has interrupted
 	h.receive(now, message)
+	h.settleLook(now)
 	h.seatWaiters(now)
 	h.promote(now)
 	h.settleEnd()

@@ -43,14 +43,26 @@ func (h *hall) take(now time.Duration, next again) {
 	if s.failures.count > 0 && now-s.failures.first >= h.policy.Patience {
 		h.refuseWaiting(s.failures.last)
 	}
-	if s.seat != nil && !s.seat.gone && s.idle() {
+	if s.seat != nil && !s.seat.gone && s.idle() && !h.expects(s) {
 		h.leaveSeat(s.seat)
 	}
 }
 
+// expects reports whether something is on its way to a seat that has nothing now.
+func (h *hall) expects(s *lockState) bool {
+	return slices.ContainsFunc(h.again, func(a again) bool { return a.seat == s })
+}
+
 // count keeps the number of seats with a grant. It reports that this one has got one.
 func (h *hall) count(s *lockState) bool {
-	if s.seat == nil || s.seat.counted == (s.grant != nil) {
+	if s.seat == nil {
+		return false
+	}
+	if fixed := s.forgettable(); fixed != s.seat.fixed {
+		s.seat.fixed = fixed
+		h.fixed += map[bool]int{true: 1, false: -1}[fixed]
+	}
+	if s.seat.counted == (s.grant != nil) {
 		return false
 	}
 	s.seat.counted = !s.seat.counted

@@ -30,6 +30,7 @@ func (h *hall) admit(now time.Duration, r *Request, before bool) {
 	case waiting >= h.policy.MaxWaiters && !before:
 		h.answer(r, r.because(tooMany(waiting)))
 	case r.try && !h.open(now, r):
+		h.wanted = h.fixed > 0
 		h.answer(r, h.busyError(now, r))
 	case h.queue.len > 0 || !h.place(now, r):
 		h.wait(r)

@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -212,7 +213,7 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 		script = kind.Release(site, raw, terms)
 	case callExtend:
 		script = kind.Renew(site, []string{raw}, []string{call.grant}, call.lease)
-	case callInspect:
+	case callInspect, callLook:
 		script = kind.Inspect(raw)
 	case callForceRelease:
 		script = kind.ForceRelease(site, raw)
@@ -250,8 +251,9 @@ func read(m *result) callDone {
 		var gone []int
 		gone, err = scripts.ReadRenewed(m.reply, []string{call.grant})
 		done.held = len(gone) == 0
-	case callInspect:
+	case callInspect, callLook:
 		done.state, err = scripts.ReadInspected(m.reply)
+		done.held = slices.ContainsFunc(done.state.Holders, func(h protocol.Holder) bool { return h.ID == call.grant })
 	}
 	if err != nil {
 		done.class, done.err = scripts.Unknown, err

@@ -26,6 +26,7 @@ func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	case s.reenters(r):
 		s.reenter(now, r)
 	case r.try && (s.queue.len > 0 || len(s.holds) > 0):
+		s.wantLook()
 		s.answer(r, s.busyError(now, r))
 	case s.queue.len >= s.policy.MaxWaiters:
 		s.fail(r, tooMany(s.queue.len))

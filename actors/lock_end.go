@@ -144,7 +144,7 @@ func (s *lockState) onClose(now time.Duration, abort bool) {
 		s.emit(effect{do: doDrop, grant: s.grant})
 		s.endGrant(now, now)
 	}
-	s.releasers, s.sides, s.ghosts, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, trial{}, free, 0, 0
+	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, 0, 0
 }
 
 var errPanicked = errors.New("the lock's actor panicked")
@@ -158,7 +158,7 @@ func (s *lockState) distrust(now time.Duration) []effect {
 	for _, c := range s.sides {
 		s.fail(c.request, errPanicked)
 	}
-	s.releasers, s.sides = nil, nil
+	s.releasers, s.sides, s.looking = nil, nil, nil
 	for i := range s.ghosts {
 		s.ghosts[i].inflight = false
 	}

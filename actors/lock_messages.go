@@ -94,7 +94,7 @@ type lockCall struct {
 	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
 	notAfter time.Duration // they do not run later than this, if it is earlier; 0: it is not
 	request  *Request      // of a side call: who asked
-	target   *Grant        // of a force-release: the grant when it was asked
+	target   *Grant        // of a force-release or a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 	sent     scriptCall    // itself, on its way; the shell's
 }
@@ -109,6 +109,7 @@ const (
 	callExtend
 	callInspect
 	callForceRelease
+	callLook // an inspect for ourselves
 )
 
 // effect is one thing that the shell has to do.

@@ -20,6 +20,7 @@ import (
 //	lock_end.go      what ends early: cancel, loss, death of a requester, Close
 //	lock_side.go     calls beside the grant: inspect, force-release
 //	lock_extend.go   extends of a fixed lease
+//	lock_look.go     looks whether Redis still has a fixed lease
 type lockState struct {
 	// fixed at construction
 	policy  *Policy
@@ -57,6 +58,7 @@ type lockState struct {
 	releasers []*Request // answered when the release in flight is confirmed
 
 	extension *extension // what is asked about the length of the grant's fixed lease; nil: nothing was yet
+	looking   *looking   // whether Redis still has a fixed lease that somebody waits behind; nil: nobody asked yet
 	ghosts    []ghost    // grants that may exist in Redis and must not
 	claimed   int32      // holds lost here while their release was on its way
 	spins     uint32     // pauses so far, of a lock that spins
@@ -169,6 +171,8 @@ func (s *lockState) receive(now time.Duration, message any) {
 		if m.grant == s.grant && s.phase == held {
 			s.lose(now, m.why(), false)
 		}
+	case lookAround:
+		s.look(now)
 	case requesterGone:
 		s.onRequesterGone(m)
 	case tryRetire:
@@ -205,6 +209,9 @@ func (s *lockState) onCallDone(now time.Duration, m *callDone) {
 	case callInspect, callForceRelease:
 		s.onSideDone(now, m)
 		return
+	case callLook:
+		s.onLookDone(now, m)
+		return
 	}
 	if m.call.seq != s.inflight {
 		return // given up meanwhile; what it left behind is a ghost
@@ -227,6 +234,7 @@ func (s *lockState) settle(now time.Duration) {
 	}
 	s.settleGuard(now)
 	s.settleExtension(now)
+	s.settleLook(now)
 	if s.due(now, releasing) {
 		s.releaseAgain(now)
 	}
@@ -274,7 +282,7 @@ func (s *lockState) settleEnd() {
 // idle reports that nothing would be missed if this actor stopped.
 func (s *lockState) idle() bool {
 	return s.phase == free && !s.trial.standing && s.queue.len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
-		len(s.ghosts) == 0 && s.watch == unwatched && len(s.clients) == 0
+		len(s.ghosts) == 0 && s.watch == unwatched && len(s.clients) == 0 && !s.looks()
 }
 
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
@@ -289,6 +297,7 @@ func (s *lockState) setAlarm() {
 	if e := s.extension; e != nil && len(e.waiting) > 0 && e.call == nil {
 		at = min(at, e.retryAt)
 	}
+	at = min(at, s.lookAt())
 	for _, g := range s.ghosts {
 		if !g.inflight {
 			at = min(at, g.next)

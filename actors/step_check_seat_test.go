@@ -115,7 +115,7 @@ func extensionOf(s *lockState) extension {
 func (c *seatCheck) checkProgress() error {
 	s := c.s
 	moving := func(inFlight bool) bool { return inFlight || c.alarmAt != never }
-	main, extends := 0, 0
+	main, extends, looks := 0, 0, 0
 	ghosts, sides := map[string]bool{}, map[*lockCall]bool{}
 	for call := range c.flying {
 		switch call.do {
@@ -128,6 +128,10 @@ func (c *seatCheck) checkProgress() error {
 		case callExtend:
 			if call == extensionOf(s).call {
 				extends++
+			}
+		case callLook:
+			if s.looks() && call == s.looking.call {
+				looks++
 			}
 		default:
 			sides[call] = true
@@ -142,6 +146,8 @@ func (c *seatCheck) checkProgress() error {
 		return fmt.Errorf("stuck extension")
 	case (extensionOf(s).call != nil) != (extends == 1):
 		return fmt.Errorf("an extension waits for a call that is not on its way")
+	case s.looks() != (looks == 1):
+		return fmt.Errorf("a look is awaited that is not on its way")
 	case s.watch != unwatched && s.queue.len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never let go")
 	}

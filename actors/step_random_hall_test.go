@@ -77,6 +77,8 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 		if done.held = k.has(w, c.grant); done.held {
 			k.extend(w, c, until, reads)
 		}
+	case callLook:
+		done.held = there
 	case callForceRelease:
 		if done.held = len(k.holds) > 0 && k.alone() != reads; done.held {
 			k.remove(w)
@@ -138,6 +140,7 @@ func (k *readWriteKey) remove(w *world) {
 		w.removed[id] = true
 	}
 	clear(k.holds)
+	k.expires = 0
 }
 
 func (k *readWriteKey) peer(w *world) {

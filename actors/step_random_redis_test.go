@@ -62,7 +62,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 
 // execute is what the scripts do.
 func (w *world) execute(c *lockCall) callDone {
-	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect
+	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect && c.do != callLook
 	if bounded && w.now > c.deadline {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
@@ -135,6 +135,8 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		if done.held = mine; mine {
 			k.take(w, c)
 		}
+	case callLook:
+		done.held = mine
 	case callForceRelease:
 		if done.held = k.holder != ""; done.held {
 			w.removed[k.holder] = true

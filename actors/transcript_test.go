@@ -486,7 +486,7 @@ func (p *player) flying(a arguments) *lockCall {
 }
 
 func (k callKind) word() string {
-	return [...]string{"acquire", "pass", "release", "ghost", "extend", "inspect", "force-release"}[k]
+	return [...]string{"acquire", "pass", "release", "ghost", "extend", "inspect", "force-release", "look"}[k]
 }
 
 func (p *player) step(message any) {

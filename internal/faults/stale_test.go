@@ -72,3 +72,91 @@ func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 		locktest.Release(t, next)
 	})
 }
+
+// A fixed lease that Redis has forgotten, or that somebody else has freed by force, keeps nobody in its own process waiting until it
+// would have ended: who waits is served, who tries again is, and the holder is told.
+func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
+	t.Parallel()
+	for name, forget := range map[string]func(t *testing.T, p *locktest.Place, other *holdfast.Runtime){
+		"deleted": func(t *testing.T, p *locktest.Place, _ *holdfast.Runtime) {
+			require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
+		},
+		"freed by force": func(t *testing.T, p *locktest.Place, other *holdfast.Runtime) {
+			freed, err := p.Lock(other).ForceRelease(t.Context())
+			require.NoError(t, err)
+			assert.True(t, freed)
+		},
+	} {
+		for _, p := range locktest.OnOneServer(t) {
+			t.Run(name+"/"+p.Kind.Name, func(t *testing.T) {
+				t.Parallel()
+				rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+				fixed := locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(time.Hour))
+				waiting := p.Lock(rt).AcquireAsync(t.Context())
+				p.WaitForWaiting(t, rt, 1)
+				forget(t, p, other)
+				locktest.Closed(t, "the next grant", waiting.Done())
+				next, err := waiting.Lease()
+				require.NoError(t, err)
+				locktest.Closed(t, "the loss", fixed.Done())
+				assert.ErrorIs(t, fixed.Release(t.Context()), holdfast.ErrLeaseLost)
+				locktest.Release(t, next)
+
+				fixed = locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(time.Hour))
+				forget(t, p, other)
+				locktest.Await(t, "a try", func() bool {
+					lease, err := p.Lock(rt).TryAcquire(t.Context())
+					return err == nil && assert.NoError(t, lease.Release(t.Context()))
+				})
+				locktest.Closed(t, "the loss", fixed.Done())
+			})
+		}
+	}
+}
+
+// The halves of a read/write lock wait for each other in the same way.
+func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	rt := p.Runtime(t, holdfast.Options{})
+	lock := rt.RWLock(p.Name)
+	for _, halves := range [][2]*holdfast.Lock{{lock.Read(), lock.Write()}, {lock.Write(), lock.Read()}} {
+		fixed := locktest.Acquire(t, halves[0], holdfast.WithLease(time.Hour))
+		waiting := halves[1].AcquireAsync(t.Context())
+		locktest.Await(t, "the waiter", func() bool {
+			state, err := halves[1].Inspect(t.Context())
+			return err == nil && state.Waiting == 1
+		})
+		require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
+		locktest.Closed(t, "the next grant", waiting.Done())
+		next, err := waiting.Lease()
+		require.NoError(t, err)
+		locktest.Closed(t, "the loss", fixed.Done())
+		locktest.Release(t, next)
+	}
+}
+
+// Who re-enters a fixed lease for longer, and finds by that that Redis has forgotten it, acquires like anybody else.
+func TestFault_ReentryOfAForgottenLease(t *testing.T) {
+	t.Parallel()
+	for _, p := range locktest.OnOneServer(t) {
+		t.Run(p.Kind.Name, func(t *testing.T) {
+			t.Parallel()
+			rt := p.Runtime(t, holdfast.Options{})
+			owner := holdfast.WithOwner(rt.NewOwner())
+			lost := locktest.Acquire(t, p.Lock(rt), owner, holdfast.WithLease(time.Minute))
+			require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
+			pending := p.Lock(rt).AcquireAsync(t.Context(), owner, holdfast.WithLease(time.Hour))
+			locktest.Closed(t, "the next grant", pending.Done())
+			next, err := pending.Lease()
+			require.NoError(t, err)
+			assert.ErrorIs(t, lost.Err(), holdfast.ErrLeaseLost)
+			assert.Equal(t, map[string]string{next.ID(): "1"}, p.Fields(t))
+			state, err := p.Lock(rt).Inspect(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, state.Local, 1, "it is known here")
+			require.NoError(t, rt.Close(t.Context()))
+			assert.False(t, p.Exists(t), "and released by Close")
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package actors
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Nobody renews a fixed lease, so nobody here would notice that Redis has lost it, or that it was freed by force: other processes would
+// take the lock in turn while those who wait here waited for the end of the lease. So while somebody wants it, Redis is asked now and
+// then whether it still has the grant, as often as a waiter of another process would ask.
+
+// looking is what is asked about a fixed lease.
+type looking struct {
+	call   *lockCall     // on its way; nil: none
+	at     time.Duration // the next is due; 0: nobody wants the lock
+	wanted bool          // a try has been refused since the last
+}
+
+// lookAround asks a seat to look: its hall knows who wants the lock.
+type lookAround struct{}
+
+// forgettable reports whether a grant is held that Redis may lose without anybody noticing.
+func (s *lockState) forgettable() bool {
+	return s.phase == held && !s.grant.watched && s.address.Kind.Inspect != nil
+}
+
+// wantLook notes that a try was refused because of what is held here: the next one is to know better.
+func (s *lockState) wantLook() {
+	if s.forgettable() {
+		s.lookingOf().wanted = true
+	}
+}
+
+func (s *lockState) lookingOf() *looking {
+	if s.looking == nil {
+		s.looking = &looking{}
+	}
+	return s.looking
+}
+
+// settleLook looks when it is time; in a hall that is the hall's affair.
+func (s *lockState) settleLook(now time.Duration) {
+	switch l := s.looking; {
+	case s.seat != nil:
+	case !s.forgettable(), s.queue.len == 0 && (l == nil || !l.wanted):
+		if l != nil {
+			l.at = 0
+		}
+	case l == nil || l.at == 0:
+		s.lookingOf().at = now + s.policy.PollCap
+	case now >= l.at:
+		l.at, l.wanted = now+s.policy.PollCap, false
+		s.look(now)
+	}
+}
+
+// lookAt is when settleLook will look; never: not by itself.
+func (s *lockState) lookAt() time.Duration {
+	if s.looking == nil || s.looking.at == 0 || !s.forgettable() {
+		return never
+	}
+	return s.looking.at
+}
+
+func (s *lockState) look(now time.Duration) {
+	if l := s.lookingOf(); l.call == nil && s.forgettable() {
+		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.id, target: s.grant, deadline: now + Window(s.policy.Lease)}
+		s.emit(effect{do: doCall, call: l.call})
+	}
+}
+
+// looks reports whether the answer to a look is awaited.
+func (s *lockState) looks() bool { return s.looking != nil && s.looking.call != nil }
+
+func (s *lockState) onLookDone(now time.Duration, m *callDone) {
+	if s.looking == nil || m.call != s.looking.call {
+		return
+	}
+	s.looking.call = nil
+	gone := m.class == scripts.Done && !m.held || m.class == scripts.Rejected && errors.Is(scripts.Explain(m.err), protocol.ErrForeignKey)
+	if gone && s.phase == held && s.grant == m.call.target {
+		s.lose(now, goneReason, false)
+	}
+}
+
+// settleLook has the seats look that hold what somebody else here wants.
+func (h *hall) settleLook(now time.Duration) {
+	switch {
+	case h.fixed == 0 || h.crowd == 0 && !h.wanted:
+		h.lookAt = 0
+		return
+	case h.lookAt == 0:
+		h.lookAt = now + h.policy.PollCap
+	case now >= h.lookAt:
+		h.lookAt, h.wanted = now+h.policy.PollCap, false
+		for s := h.first; s != nil; s = s.next {
+			if s.fixed {
+				h.again = append(h.again, again{&s.lockState, lookAround{}})
+			}
+		}
+		h.follow(now)
+	}
+	h.alarmAt = min(h.alarmAt, h.lookAt)
+}
