@@ -6,7 +6,7 @@ SOAK_FOR ?= 30m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench bench-inner bench-check sim linearize soak fuzz golden interop redis check
+.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize soak fuzz golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,12 @@ bench-inner: ## the benchmarks of inner parts, for benchstat
 bench-check: ## fails when Holdfast is a quarter worse beside its peers than in bench/results/reference.json, in three runs
 	cd bench && go run . -check results/reference.json -reps 3
 
-sim: ## 5 000 simulated worlds, and the mutants; SIM_FIRST is the first seed
-	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim$$' -sim.count 5000 -sim.first $(SIM_FIRST)
-	go test ./internal/sim -cpu 1 -timeout 30m -v -run 'TestSim_' -sim.first $(SIM_FIRST)
+sim: ## 5 000 simulated worlds; SIM_FIRST is the first seed. One world: go test ./internal/sim -run TestSim -sim.seed=N -v
+	go test ./internal/sim -timeout 60m -v -run 'TestSim$$' -sim.count 5000 -sim.first $(SIM_FIRST)
+	go test ./internal/sim -timeout 60m -v -run TestSim_SameSeedSameHistory -sim.count 200 -sim.first $(SIM_FIRST)
+
+mutants: ## break scripts and the runtime on purpose, and see that the simulation notices; writes the table in SAFETY.md
+	go test ./internal/sim -timeout 60m -v -run TestMutants_ -sim.mutants
 
 linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by porcupine; then the scripts that are broken on purpose
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize($$|_Server)' -linearize.duration 20s -linearize.rate 200

@@ -53,7 +53,7 @@ func (g *group) release(ctx context.Context) error {
 		}
 		return fmt.Errorf("holdfast: release %s: %w", actors.Quoted(g.name), g.Reason())
 	}
-	return g.each(ctx, func(ctx context.Context, member *Lease) error { return member.Release(ctx) })
+	return g.each(ctx, (*Lease).startRelease)
 }
 
 func (g *group) extend(ctx context.Context, d time.Duration) error {
@@ -64,13 +64,15 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("holdfast: extend %s: %w", actors.Quoted(g.name), err)
 	}
-	return g.each(ctx, func(ctx context.Context, member *Lease) error { return member.Extend(ctx, d) })
+	return g.each(ctx, func(member *Lease) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return member.Extend(ctx, d) }
+	})
 }
 
 // each does something with all members; it has succeeded when it has with a quorum.
-func (g *group) each(ctx context.Context, do func(ctx context.Context, member *Lease) error) error {
+func (g *group) each(ctx context.Context, start func(member *Lease) func(ctx context.Context) error) error {
 	calls := together{n: len(g.members), enough: g.quorum}
-	errs := calls.run(ctx, func(ctx context.Context, i int) error { return do(ctx, g.members[i]) })
+	errs := calls.run(ctx, func(i int) func(ctx context.Context) error { return start(g.members[i]) })
 	if succeeded(errs) >= g.quorum {
 		return nil
 	}
@@ -118,8 +120,9 @@ type together struct {
 // leeway is what the others get at least when enough calls have succeeded.
 const leeway = 2 * time.Millisecond
 
-// run returns the errors when all calls have returned. Those that are not waited for learn it by the end of their context.
-func (t together) run(ctx context.Context, call func(ctx context.Context, i int) error) []error {
+// run returns the errors when all calls have returned. Those that are not waited for learn it by the end of their context. start is
+// called for one after the other and must not block; what it returns does.
+func (t together) run(ctx context.Context, start func(i int) (call func(ctx context.Context) error)) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -129,7 +132,8 @@ func (t together) run(ctx context.Context, call func(ctx context.Context, i int)
 	answers := make(chan answer, t.n)
 	began := time.Now()
 	for i := range t.n {
-		go func() { answers <- answer{i, call(ctx, i)} }()
+		call := start(i)
+		go func() { answers <- answer{i, call(ctx)} }()
 	}
 	errs := make([]error, t.n)
 	var over <-chan time.Time

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -159,12 +158,12 @@ func (m *MultiLock) carryOut(ctx context.Context, p *plan) (*Lease, error) {
 func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	var seen *BusyError
 	for first, round := 0, 0; ; round++ {
-		leases, busy, err := m.takeInOrder(ctx, p, first, patience(round, p.fixed))
+		leases, busy, err := m.takeInOrder(ctx, p, first, patience(m.jitter, round, p.fixed))
 		if err == nil {
 			return leases, nil
 		}
 		knows := errors.As(err, &seen)
-		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, round) {
+		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, m.jitter, round) {
 			if !knows && seen != nil {
 				err = fmt.Errorf("%w; before that: %w", err, seen) // the last round may have been too short to learn anything
 			}
@@ -226,6 +225,11 @@ const (
 	pauseMax    = 100 * time.Millisecond // and after any
 )
 
+// jitter is a random time below its argument.
+type jitter func(time.Duration) time.Duration
+
+func (m *MultiLock) jitter(d time.Duration) time.Duration { return m.members[0].rt.engine.Jitter(d) }
+
 // doubled is a time that doubles from round to round up to a bound.
 func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
@@ -234,17 +238,17 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 // patience is how long to wait for a later member while others are held. It grows from round to round, so that a circle is left
 // soon and a long queue is outlasted in the end; it differs, so that two who meet do not give up together again and again; and
 // it leaves most of a fixed lease to the caller.
-func patience(round int, fixed time.Duration) time.Duration {
+func patience(jitter jitter, round int, fixed time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if fixed > 0 {
 		longest = min(longest, fixed/3)
 	}
-	return longest/2 + rand.N(longest/2)
+	return longest/2 + jitter(longest/2)
 }
 
 // pause waits before the next round; false when there is none, because the caller waits no longer.
-func (p *plan) pause(ctx context.Context, round int) bool {
-	timer := time.NewTimer(p.atMost(rand.N(doubled(pauseMin, round, pauseMax))))
+func (p *plan) pause(ctx context.Context, jitter jitter, round int) bool {
+	timer := time.NewTimer(p.atMost(jitter(doubled(pauseMin, round, pauseMax))))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -280,13 +284,15 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.fixed/4)
 	defer cancel()
-	together{n: len(waited)}.run(ctx, func(ctx context.Context, i int) error { return waited[i].Extend(ctx, p.fixed) })
+	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return waited[i].Extend(ctx, p.fixed) }
+	})
 }
 
 // giveBack releases the leases that there are and waits a short time for that. It must not depend on a caller's context.
 func giveBack(leases []*Lease) {
 	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
-	together{n: len(held)}.run(ended, func(ctx context.Context, i int) error { return held[i].Release(ctx) })
+	together{n: len(held)}.run(ended, func(i int) func(ctx context.Context) error { return held[i].startRelease() })
 }
 
 // ended is a context with which a release has only a short time of its own.

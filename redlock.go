@@ -53,7 +53,7 @@ func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error)
 		if err == nil {
 			return leases, nil
 		}
-		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, round) {
+		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, m.jitter, round) {
 			return nil, withEnd(ctx, err)
 		}
 	}
@@ -72,14 +72,11 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 	tries, cancel := context.WithTimeout(ctx, tryTime(lease))
 	defer cancel()
 	calls := together{n: n, enough: m.quorum, hopeless: n - m.quorum + 1}
-	errs := calls.run(tries, func(ctx context.Context, i int) error {
-		spec := p.specs[i]
-		spec.Try, spec.Wait = true, p.left()
-		var err error
-		if taken[i], err = all[i].take(ctx, spec); ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return fmt.Errorf("holdfast: acquire %q: %w: no answer in time", all[i].Name(), ErrNotAcquired)
+	errs := calls.run(tries, func(i int) func(ctx context.Context) error {
+		return func(ctx context.Context) (err error) {
+			taken[i], err = all[i].try(ctx, p, i)
+			return err
 		}
-		return err
 	})
 	if succeeded(errs) < m.quorum {
 		return nil, m.refusal(errs)
@@ -90,6 +87,17 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 		return nil, fmt.Errorf("holdfast: acquire %s: %w: no validity is left after %v", actors.Quoted(m.name), ErrNotAcquired, took)
 	}
 	return leases, nil
+}
+
+// try asks for a member of a red lock, in bounded time.
+func (l *Lock) try(ctx context.Context, p *plan, i int) (*Lease, error) {
+	spec := p.specs[i]
+	spec.Try, spec.Wait = true, p.left()
+	lease, err := l.take(ctx, spec)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return lease, fmt.Errorf("holdfast: acquire %q: %w: no answer in time", l.Name(), ErrNotAcquired)
+	}
+	return lease, err
 }
 
 // shortest is the shortest lease that the members are asked for.

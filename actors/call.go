@@ -150,6 +150,20 @@ func (e *Engine) Release(ctx context.Context, h *Hold) error {
 		return err
 	}
 	e.root.Send(h.grant.lock, r)
+	return e.awaitRelease(ctx, r)
+}
+
+// StartRelease is the first half of Release, which does not block; wait is the other.
+func (e *Engine) StartRelease(h *Hold) (wait func(ctx context.Context) error) {
+	r, err := e.claim(h)
+	if r == nil {
+		return func(context.Context) error { return err }
+	}
+	e.root.Send(h.grant.lock, r)
+	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
+}
+
+func (e *Engine) awaitRelease(ctx context.Context, r *Request) error {
 	if e.answered(ctx, r) {
 		err := r.err
 		e.requests.put(r)
@@ -202,6 +216,9 @@ func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
 	r.hold, r.lease = h, d
 	return e.wait(ctx, r, true)
 }
+
+// Jitter is a random time from 0 to below d.
+func (e *Engine) Jitter(d time.Duration) time.Duration { return e.policy.Jitter(d) }
 
 // Inspect reads the state of a lock.
 func (e *Engine) Inspect(ctx context.Context, a *Address) (protocol.State, error) {

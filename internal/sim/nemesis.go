@@ -21,6 +21,7 @@ var faults = []fault{
 		away := between(r, 0, 2*w.plan.lease) * time.Duration(r.IntN(2))
 		how := either(r)
 		w.say("cut %s for %v", p.name, away)
+		w.troubles(p, reconnected(away))
 		p.set(func() { p.away = time.Now().Add(away) })
 		p.cutAll(how, r)
 	}},
@@ -35,33 +36,63 @@ var faults = []fault{
 			d += between(r, 0, 3*time.Second) // longer than anybody waits for an answer
 		}
 		w.say("delay %s, direction %d, by %v", p.name, direction, d)
+		w.troubles(p, time.Now().Add(d+calm))
 		p.set(func() { p.held[direction] = time.Now().Add(d) })
+	}},
+	{"stuck", func(w *world, r *rand.Rand, p *process) {
+		n, direction, d := r.Uint64(), r.IntN(2), between(r, time.Millisecond, w.plan.lease)
+		if r.IntN(2) == 0 {
+			d += between(r, 0, 3*time.Second)
+		}
+		if wire := p.working(n); wire != nil {
+			w.say("one connection of %s is stuck, direction %d, for %v", p.name, direction, d)
+			w.troubles(p, time.Now().Add(d+soon))
+			wire.hold(direction, time.Now().Add(d))
+			if r.IntN(2) == 0 { // what is on its way may arrive all the same, when others have taken over
+				w.at(between(r, 0, min(d, w.plan.lease/3)), wire.cut)
+			}
+		}
+	}},
+	{"deaf", func(w *world, r *rand.Rand, p *process) {
+		d := between(r, time.Millisecond, w.plan.lease)
+		w.say("%s hears no message for %v, and loses that connection then", p.name, d)
+		w.troubles(p, reconnected(0).Add(d))
+		for _, wire := range p.listening() {
+			wire.set(func() { wire.deaf = true })
+			w.at(d, wire.cut)
+		}
 	}},
 	{"pause", func(w *world, r *rand.Rand, p *process) {
 		d := between(r, time.Millisecond, 2*w.plan.lease)
 		w.say("pause %s for %v", p.name, d)
+		w.troubles(p, time.Now().Add(d+calm))
 		p.set(func() { p.paused = time.Now().Add(d) })
 	}},
 	{"kill", func(w *world, r *rand.Rand, p *process) {
 		if how := either(r); r.IntN(3) == 0 && w.spare() {
 			w.say("kill %s", p.name)
+			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // others wait until its places in queues are dropped
 			p.kill(how, r)
 		}
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
 			w.say("close %s", p.name)
+			w.troubles(nil, time.Now().Add(soon))
 			w.close(p)
 		}
 	}},
 	{"flush scripts", func(w *world, _ *rand.Rand, _ *process) {
 		w.say("flush scripts")
+		w.troubles(nil, time.Now().Add(soon))
 		w.flushScripts()
 	}},
 	{"flush data", func(w *world, r *rand.Rand, _ *process) {
 		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock: not together with setting it back
 			w.say("flush data")
 			over := w.oracle.loses("everything", nil)
+			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // nobody is told
+			w.forget()
 			w.server.FlushAll()
 			over(0)
 		}
@@ -75,11 +106,13 @@ var faults = []fault{
 			d = -d
 		}
 		w.say("step the server's clock by %v", d)
+		w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // live waiters of a fair lock may be taken for dead ones
 		w.step(d)
 	}},
 	{"error", func(w *world, r *rand.Rand, _ *process) {
 		text, d := errorTexts[r.IntN(len(errorTexts))], between(r, time.Millisecond, w.plan.lease)
 		w.say("the server says %q for %v", text, d)
+		w.troubles(nil, time.Now().Add(d+calm))
 		w.refuse(text, d)
 	}},
 }
@@ -105,6 +138,11 @@ func refused(text, command string) bool {
 	return false
 }
 
+// at does something after a while.
+func (w *world) at(d time.Duration, do func()) {
+	time.AfterFunc(time.Until(w.unique(time.Now().Add(d))), do)
+}
+
 func either(r *rand.Rand) func(*wire) {
 	if r.IntN(2) == 0 {
 		return (*wire).cut
@@ -123,7 +161,12 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 		case <-pause.C:
 			w.remnants()
 			if p := w.processes[r.IntN(len(w.processes))]; !p.over() {
-				w.plan.faults[r.IntN(len(w.plan.faults))].do(w, r, p)
+				fault := w.plan.faults[r.IntN(len(w.plan.faults))]
+				said := w.history.count("nemesis")
+				fault.do(w, r, p)
+				if w.history.count("nemesis") > said { // it has made up its mind
+					w.disturbed[fault.name]++
+				}
 			}
 		}
 	}
@@ -152,6 +195,12 @@ func (w *world) hook(c *server.Peer, command string, args ...string) bool {
 	if w.mutant.scripts != nil {
 		w.mutate(command, args)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.silent {
+		w.later = append(w.later, "A5: all are closed, and the server hears "+command)
+	}
+	w.watch(command, args)
 	return false
 }
 

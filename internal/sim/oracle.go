@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +16,12 @@ import (
 type oracle struct {
 	w *world
 
+	lost map[orphan]time.Time // since when; touched only by observe
+
 	mu         sync.Mutex
 	holds      map[*place][]*hold
+	turns      map[string]*turn // by grant
+	waiting    []*wait
 	forgets    []forgetting
 	violations []string
 	overlaps   int // that had an excuse
@@ -27,12 +33,39 @@ type hold struct {
 	p      *process
 	who    string
 	place  *place
-	lease  *holdfast.Lease
+	lease  lease
+	member int            // of a multi lock's lease, from 1; 0: it is none
+	parts  []*hold        // of a multi lock's lease
 	owner  holdfast.Owner // zero: one of its own
 	reads  bool
 	fixed  bool
+	late   bool      // its holder may have come to know of it later than it was granted
 	called time.Time // when it was asked for
-	ended  bool      // its holder has given it back
+	first  time.Time // when that was that the owner entered for the first time
+
+	leaving bool // its holder is giving it back
+	ended   bool // its holder has given it back
+	over    bool // it was seen not to be valid
+}
+
+// lease is what a user holds: a *holdfast.Lease, or one that an actor was told of.
+type lease interface {
+	Valid() bool
+	ExpiresAt() time.Time
+	ID() string
+	Token() int64
+	Extend(ctx context.Context, d time.Duration) error
+	Release(ctx context.Context) error
+	Done() <-chan struct{}
+	Err() error
+}
+
+// id is the grant in Redis.
+func (h *hold) id() string {
+	if h.member == 0 {
+		return h.lease.ID()
+	}
+	return strings.Split(h.lease.ID(), ",")[h.member-1]
 }
 
 // forgetting is the server's loss of what somebody relies on, at some instant from begin to end.
@@ -42,7 +75,9 @@ type forgetting struct {
 	begin, end time.Time
 }
 
-func newOracle(w *world) *oracle { return &oracle{w: w, holds: map[*place][]*hold{}} }
+func newOracle(w *world) *oracle {
+	return &oracle{w: w, holds: map[*place][]*hold{}, turns: map[string]*turn{}}
+}
 
 func (o *oracle) violation(format string, args ...any) {
 	text := fmt.Sprintf("at %v: ", time.Since(o.w.history.start)) + fmt.Sprintf(format, args...)
@@ -71,17 +106,30 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 }
 
 // excused reports whether a lease may be valid although the server does not know it: it has forgotten the lease, and the watchdog
-// cannot have found out, or there is none.
+// cannot have found out, or there is none (A4). With all well it finds out when it renews next; else the lease ends by itself.
 func (o *oracle) excused(h *hold) bool {
-	now := time.Now()
+	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
 		if f.place != nil && f.place != h.place {
 			return false
 		}
 		if h.fixed {
-			return !f.end.Before(h.called)
+			return !f.end.Before(h.first)
 		}
-		return now.Sub(f.end) <= o.w.plan.lease // its grant may be older than the lease is
+		bound := lease // its grant may be older than the lease is
+		if o.w.untroubled(h.p, f.begin.Add(-lease/3)) {
+			bound = o.w.toldWithin()
+		}
+		return now.Sub(f.end) <= bound
+	})
+}
+
+// caused reports whether a lease that the watchdog renews may have been lost: the server has forgotten it, or something else was wrong
+// while it could have been renewed.
+func (o *oracle) caused(h *hold) bool {
+	since := time.Now().Add(-o.w.plan.lease)
+	return !o.w.untroubled(h.p, since) || slices.ContainsFunc(o.forgets, func(f forgetting) bool {
+		return (f.place == nil || f.place == h.place) && f.end.After(since.Add(-o.w.plan.lease))
 	})
 }
 
@@ -99,11 +147,26 @@ func excludes(a, b *hold) bool {
 
 func same(a, b holdfast.Owner) bool { return a == b && a != (holdfast.Owner{}) }
 
-// granted is told of every lease at the instant at which it is returned (A1, A3).
+// granted is told of every lease at the instant at which it is returned.
 func (o *oracle) granted(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.grants++
+	o.w.counted[h.place.kind]++
+	if h.place.kind != multiLock {
+		o.holder(h)
+		return
+	}
+	for i, member := range h.place.members {
+		part := *h
+		part.place, part.member, part.late = member, i+1, true // who waits for the other has this one already
+		h.parts = append(h.parts, &part)
+		o.holder(&part)
+	}
+}
+
+// holder checks a new holder of a place against the others (A1, A3, A8).
+func (o *oracle) holder(h *hold) {
 	valid := 0
 	o.holds[h.place] = slices.DeleteFunc(o.holds[h.place], func(x *hold) bool { return x.ended || x.p.isDead() })
 	for _, other := range o.holds[h.place] {
@@ -116,15 +179,51 @@ func (o *oracle) granted(h *hold) {
 		case o.excused(other) || o.excused(h):
 			o.overlaps++
 		default:
-			o.violation("A3: %s and %s both hold %s (%s, %s)", other.who, h.who, h.place.name, other.lease.ID(), h.lease.ID())
+			o.violation("A3: %s and %s both hold %s (%s, %s)", other.who, h.who, h.place.name, other.id(), h.id())
 		}
 	}
 	if h.place.kind == permits && valid >= permitCount && !o.excused(h) && !o.anyExcused(h.place) {
 		o.violation("A3: %d permits of %s are held, there are %d", valid+1, h.place.name, permitCount)
 	}
+	o.inTurn(h)
 	o.holds[h.place] = append(o.holds[h.place], h)
 	o.token(h)
 	o.looks(h)
+}
+
+// turn is how a grant was used by one local holder after another.
+type turn struct {
+	began time.Time // when the first was seen
+	late  bool      // that may have been later
+	count int
+}
+
+// inTurn checks the bounds of passing a grant on inside a process (A8).
+func (o *oracle) inTurn(h *hold) {
+	again := slices.ContainsFunc(o.holds[h.place], func(x *hold) bool { return x.id() == h.id() && same(x.owner, h.owner) })
+	if again || h.reads {
+		return
+	}
+	t := o.turns[h.id()]
+	if t == nil {
+		t = &turn{began: time.Now(), late: h.late}
+		o.turns[h.id()] = t
+	}
+	if t.count++; t.count == 1 {
+		return
+	}
+	bounds, passed := o.w.plan.bounds(), time.Since(t.began)
+	switch end := h.lease.ExpiresAt(); {
+	case h.place.kind == fairLock || h.place.kind == permits || h.fixed:
+		o.violation("A8: %s has %s of %s, as somebody else had", h.who, h.id(), h.place.name)
+	case t.count > bounds.Max:
+		o.violation("A8: %s is the %d. holder of %s in a turn of %d", h.who, t.count, h.place.name, bounds.Max)
+	case h.late || t.late:
+	case passed >= bounds.For:
+		o.violation("A8: %s was given %s %v after the turn began, which may last %v", h.who, h.place.name, passed, bounds.For)
+	case !end.IsZero() && time.Until(end) <= o.w.plan.lease/3:
+		o.violation("A8: %s was given %s with %v left of %v", h.who, h.place.name, time.Until(end), o.w.plan.lease)
+	}
 }
 
 func (o *oracle) anyExcused(p *place) bool { return slices.ContainsFunc(o.holds[p], o.excused) }
@@ -152,18 +251,35 @@ func (o *oracle) token(h *hold) {
 	h.place.tokens = append(h.place.tokens, tokenGiven{token, h.owner, time.Now()})
 }
 
-// look is what a holder does now and then: it uses the resource if its lease is valid (A2), and a valid lease is one that the server
-// knows (A4).
+// look is what a holder does now and then.
 func (o *oracle) look(h *hold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.looks(h)
+	valid := true
+	for _, part := range append(slices.Clone(h.parts), h) {
+		if part.place.kind != multiLock {
+			valid = o.looks(part) && valid
+		}
+	}
+	return valid
 }
 
+// looks: a holder uses the resource if its lease is valid (A2), a valid lease is one that the server knows (A4), and one that the
+// watchdog renews is not lost without a cause (A3). A lease that was seen to be over is never valid again.
 func (o *oracle) looks(h *hold) bool {
-	if !h.lease.Valid() || h.p.isDead() {
+	switch valid := h.lease.Valid(); {
+	case h.p.isDead():
 		return false
+	case !valid:
+		if !h.over && !h.leaving && !h.fixed && !h.p.over() && !o.caused(h) {
+			o.violation("A3: %s has lost %s, and nothing was wrong", h.who, h.place.name)
+		}
+		h.over = true
+		return false
+	case h.over:
+		o.violation("A4: %s's lease of %s is valid again", h.who, h.place.name)
 	}
+	h.place.valid[h.p] = time.Now()
 	if h.place.kind == fencedLock {
 		token := h.lease.Token()
 		if token < h.place.register && !o.excused(h) {
@@ -171,8 +287,17 @@ func (o *oracle) looks(h *hold) bool {
 		}
 		h.place.register = max(h.place.register, token)
 	}
-	if !h.place.known(h.lease.ID()) && !o.excused(h) {
-		o.violation("A4: %s's lease of %s is valid, but the server does not know %s", h.who, h.place.name, h.lease.ID())
+	if !h.place.known(h.id()) && !o.excused(h) {
+		o.violation("A4: %s's lease of %s is valid, but the server does not know %s", h.who, h.place.name, h.id())
 	}
 	return true
+}
+
+// leaves says that a holder begins to give back.
+func (o *oracle) leaves(h *hold) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, part := range append(slices.Clone(h.parts), h) {
+		part.leaving = true
+	}
 }

@@ -3,10 +3,12 @@ package sim
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // place is one name, and what can be taken there.
@@ -15,12 +17,21 @@ type place struct {
 	name string
 	kind kind
 
+	members []*place // of a multi lock
+
+	shadow shadow // guarded by the world's mutex
+
 	// owned by the oracle
 	tokens   []tokenGiven
-	register int64 // the largest token that a resource has seen
-	taken    int   // of a semaphore, by users who know it
-	vague    int   // permits or counts of which nobody knows
-	counted  int   // count-downs that have begun
+	valid    map[*process]time.Time // when a process was last seen to hold it
+	register int64                  // the largest token that a resource has seen
+	taken    int                    // of a semaphore, by users who know it
+	vague    int                    // permits or counts of which nobody knows
+	counted  int                    // count-downs that have begun
+}
+
+func newPlace(w *world, name string, k kind) *place {
+	return &place{w: w, name: name, kind: k, valid: map[*process]time.Time{}}
 }
 
 type tokenGiven struct {
@@ -41,6 +52,9 @@ type taker interface {
 func (p *place) of(rt *holdfast.Runtime, reads bool) taker {
 	if p.kind == permits {
 		return rt.PermitSemaphore(p.name)
+	}
+	if p.kind == multiLock {
+		return holdfast.Multi(p.members[1].lock(rt, false), p.members[0].lock(rt, false))
 	}
 	return p.lock(rt, reads)
 }
@@ -79,10 +93,33 @@ func (p *place) known(id string) bool {
 	return err == nil && int64(score) > p.w.serverNow().UnixMilli()
 }
 
+// fields are the grants of a lock.
+func (p *place) fields() []string {
+	fields, _ := p.w.server.HKeys(p.name) // an error: there are none
+	return slices.DeleteFunc(fields, func(field string) bool { return field == "mode" })
+}
+
+// message is the kind of a lock for actors.
+func (p *place) message(reads bool) protocol.Kind {
+	switch p.kind {
+	case fairLock:
+		return protocol.KindFair
+	case fencedLock:
+		return protocol.KindFenced
+	case spinLock:
+		return protocol.KindSpin
+	case readWrite:
+		if reads {
+			return protocol.KindRead
+		}
+		return protocol.KindWrite
+	}
+	return protocol.KindLock
+}
+
 // holderOf is a grant of a runtime that the server has.
 func (p *place) holderOf(runtime string) string {
-	fields, _ := p.w.server.HKeys(p.name) // an error: there are none
-	for _, id := range fields {
+	for _, id := range p.fields() {
 		if strings.HasPrefix(id, runtime+":") {
 			return id
 		}

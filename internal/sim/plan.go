@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -33,12 +35,14 @@ const (
 	permits    kind = "permits"
 	semaphore  kind = "semaphore"
 	latch      kind = "latch"
+	multiLock  kind = "multi"
 )
 
-var kinds = []kind{plainLock, fairLock, fencedLock, spinLock, readWrite, permits, semaphore, latch}
+var kinds = []kind{plainLock, fairLock, fencedLock, spinLock, readWrite, permits, semaphore, latch, multiLock}
 
 // newPlan draws a plan. Seeds that follow each other go through the kinds.
-func newPlan(seed uint64, r *rand.Rand) plan {
+func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
+	kinds := m.among()
 	p := plan{
 		seed:      seed,
 		lease:     []time.Duration{400 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)],
@@ -56,7 +60,12 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 	case 1:
 		p.handoff = holdfast.Handoff{Max: 1 + r.IntN(5), For: p.lease / 4}
 	}
-	if r.IntN(6) > 0 { // else nothing goes wrong
+	switch r.IntN(8) {
+	case 0: // nothing goes wrong
+	case 1, 2, 3: // one thing, now and then
+		p.every = between(r, p.lease/2, 2*p.lease)
+		p.faults = append(p.faults, faults[r.IntN(len(faults))])
+	default:
 		p.every = between(r, p.lease/8, p.lease)
 		for _, f := range faults {
 			if r.IntN(2) == 0 {
@@ -64,7 +73,19 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 			}
 		}
 	}
+	if m.fault != "" {
+		p.every = between(r, p.lease/2, 2*p.lease)
+		p.faults = slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.name != m.fault })
+	}
 	return p
+}
+
+// bounds are those of a turn.
+func (p *plan) bounds() holdfast.Handoff {
+	if p.handoff == (holdfast.Handoff{}) {
+		return holdfast.Handoff{Max: 10_000, For: min(10*time.Millisecond, p.lease/3)} // the defaults
+	}
+	return holdfast.Handoff{Max: p.handoff.Max, For: cmp.Or(p.handoff.For, min(10*time.Millisecond, p.lease/3))}
 }
 
 func (p plan) String() string {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,35 @@ func (p *process) cutAll(how func(*wire), r *rand.Rand) {
 			how(w)
 		}
 	}
+}
+
+// working is one of the connections that are in use; nil: there is none.
+func (p *process) working(n uint64) *wire {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var up []*wire
+	for _, w := range p.wires {
+		if _, ok := w.drawn(); ok && !w.in.ended() {
+			up = append(up, w)
+		}
+	}
+	if len(up) == 0 {
+		return nil
+	}
+	slices.SortFunc(up, func(a, b *wire) int { return cmp.Compare(a.dice, b.dice) })
+	return up[n%uint64(len(up))]
+}
+
+// listening are the connections for messages.
+func (p *process) listening() (all []*wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.wires {
+		if w.isFor("subscribe") && !w.in.ended() {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 func (p *process) set(change func()) {

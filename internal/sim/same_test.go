@@ -28,7 +28,7 @@ var (
 func TestSim_SameSeedSameHistory(t *testing.T) {
 	n := *count
 	if n == 0 {
-		n = locktest.Scaled(80, 8)
+		n = locktest.Scaled(80, 6)
 	}
 	if *shaken {
 		before := runtime.GOMAXPROCS(2)

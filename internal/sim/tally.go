@@ -1,37 +1,42 @@
 package sim
 
+import "slices"
+
 // What nobody owns is counted (A3 for semaphores and latches).
 
 // gaveBack says that a lease is over.
 func (o *oracle) gaveBack(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h.ended = true
+	for _, part := range append(slices.Clone(h.parts), h) {
+		part.ended = true
+	}
 }
 
-// took says that a permit of a semaphore was acquired.
-func (o *oracle) took(p *place) {
+// took says that permits of a semaphore were acquired.
+func (o *oracle) took(p *place, number int) {
 	forgot := o.forgot(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.grants++
-	if p.taken++; p.taken > permitCount && !forgot {
+	o.w.counted[p.kind]++
+	if p.taken += number; p.taken > permitCount && !forgot {
 		o.violation("A3: %d permits of %s are taken, there are %d", p.taken, p.name, permitCount)
 	}
 }
 
-// gave says that one is being given back.
-func (o *oracle) gave(p *place) {
+// gave says that some are being given back.
+func (o *oracle) gave(p *place, number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p.taken--
+	p.taken -= number
 }
 
-// vague says that nobody knows of a permit or a count.
-func (o *oracle) vague(p *place) {
+// vague says that nobody knows of permits or counts.
+func (o *oracle) vague(p *place, number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p.vague++
+	p.vague += number
 }
 
 // counts says that a latch is being counted down.
@@ -47,6 +52,7 @@ func (o *oracle) waited(p *place, who string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.grants++
+	o.w.counted[p.kind]++
 	if all := o.w.plan.processes * o.w.plan.users; p.counted < all && !forgot {
 		o.violation("A3: %s has seen %s at zero after %d counts of %d", who, p.name, p.counted, all)
 	}

@@ -17,6 +17,8 @@ type user struct {
 	name    string
 	r       *rand.Rand
 	counted map[*place]bool
+
+	messenger *messenger
 }
 
 func (u *user) run() {
@@ -91,7 +93,7 @@ func (u *user) waiting() (context.Context, context.CancelFunc) {
 
 // useLease takes a lock or a permit, keeps it for a while, and gives it back.
 func (u *user) useLease(p *place) {
-	h := &hold{p: u.p, who: u.name, place: p, called: time.Now()}
+	h := &hold{p: u.p, who: u.name, place: p, called: time.Now(), first: time.Now()}
 	h.reads = p.kind == readWrite && u.r.IntN(2) == 0
 	var options []holdfast.AcquireOption
 	if u.r.IntN(3) == 0 {
@@ -120,15 +122,25 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	ctx, cancel := u.waiting()
 	defer cancel()
 	handle := h.place.of(u.p.rt, h.reads)
-	switch way := u.r.IntN(4); {
+	var got *holdfast.Lease
+	switch way := u.r.IntN(5); {
 	case way == 0:
-		h.lease, err = handle.TryAcquire(u.p.ctx, options...)
+		got, err = handle.TryAcquire(u.p.ctx, options...)
 		what += " try"
-	case way == 1 && h.place.kind != permits:
-		h.lease, err = u.async(ctx, h.place.lock(u.p.rt, h.reads), options)
+	case way == 1 && h.place.kind != permits && h.place.kind != multiLock:
+		h.late = true
+		got, err = u.async(ctx, h, options)
 		what += " async"
+	case way == 2 && h.place.kind != permits && h.place.kind != multiLock:
+		h.lease, err = u.ask(h)
+		what += " by message"
 	default:
-		h.lease, err = handle.Acquire(ctx, options...)
+		over := u.w.oracle.waits(u.p, u.name, h.place, false)
+		got, err = handle.Acquire(ctx, options...)
+		over()
+	}
+	if got != nil {
+		h.lease = got
 	}
 	if err == nil {
 		what += fmt.Sprintf(" token=%d", h.lease.Token())
@@ -138,8 +150,9 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 }
 
 // async waits without a goroutine, and perhaps gives up in between.
-func (u *user) async(ctx context.Context, lock *holdfast.Lock, options []holdfast.AcquireOption) (*holdfast.Lease, error) {
-	pending := lock.AcquireAsync(ctx, options...)
+func (u *user) async(ctx context.Context, h *hold, options []holdfast.AcquireOption) (*holdfast.Lease, error) {
+	defer u.w.oracle.waits(u.p, u.name, h.place, true)()
+	pending := h.place.lock(u.p.rt, h.reads).AcquireAsync(ctx, options...)
 	if u.r.IntN(3) == 0 {
 		u.sleep(between(u.r, 0, u.w.plan.lease))
 		pending.Cancel()
@@ -165,7 +178,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 				u.reenter(h, options)
 			}
 		case 2:
-			if h.place.kind != permits {
+			if h.place.kind != permits && h.place.kind != multiLock {
 				u.force(h)
 			}
 		}
@@ -183,8 +196,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 
 // reenter takes the same again and gives it back at once.
 func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
-	again := *h
-	again.called = time.Now()
+	again := hold{p: h.p, who: h.who, place: h.place, owner: h.owner, reads: h.reads, fixed: h.fixed, called: time.Now(), first: h.first}
 	ctx, cancel := u.waiting()
 	defer cancel()
 	lease, err := h.place.of(u.p.rt, h.reads).Acquire(ctx, options...)
@@ -218,6 +230,7 @@ func (u *user) force(h *hold) {
 
 func (u *user) giveBack(h *hold) {
 	u.w.oracle.look(h)
+	u.w.oracle.leaves(h)
 	ctx, cancel := context.WithCancel(u.p.ctx)
 	defer cancel()
 	if u.r.IntN(6) == 0 {
@@ -234,7 +247,7 @@ func (u *user) giveBack(h *hold) {
 		u.sleep(between(u.r, time.Microsecond, time.Millisecond))
 		again := h.lease.Release(u.p.ctx)
 		if again == nil && !u.p.over() {
-			u.w.oracle.wrong("%s could give %s back twice", u.name, h.place.name)
+			u.w.oracle.wrong("H48: %s could give %s back twice", u.name, h.place.name)
 		}
 	}
 }
@@ -244,29 +257,31 @@ func (u *user) useSemaphore(p *place) {
 	s := u.p.rt.Semaphore(p.name)
 	ctx, cancel := u.waiting()
 	defer cancel()
-	var err error
+	number, err := 1+u.r.IntN(4)/3, error(nil)
 	if u.r.IntN(3) == 0 {
-		err = s.TryAcquire(ctx, 1)
+		err = s.TryAcquire(ctx, number)
 	} else {
-		err = s.Acquire(ctx, 1)
+		over := u.w.oracle.waits(u.p, u.name, p, false)
+		err = s.Acquire(ctx, number)
+		over()
 	}
-	u.told("take", p, err)
+	u.told(fmt.Sprint("take ", number), p, err)
 	if u.p.isDead() || err != nil {
 		if c := class(err); u.p.over() || c == "failed" {
-			u.w.oracle.vague(p)
+			u.w.oracle.vague(p, number)
 		}
 		return
 	}
-	u.w.oracle.took(p)
+	u.w.oracle.took(p, number)
 	u.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease))
 	if u.p.over() {
-		u.w.oracle.vague(p)
+		u.w.oracle.vague(p, number)
 		return
 	}
-	u.w.oracle.gave(p)
-	err = s.Release(u.p.ctx, 1)
+	u.w.oracle.gave(p, number)
+	err = s.Release(u.p.ctx, number)
 	if err != nil || u.p.isDead() {
-		u.w.oracle.vague(p)
+		u.w.oracle.vague(p, number)
 	}
 	u.told("give", p, err)
 }
@@ -280,13 +295,15 @@ func (u *user) useLatch(p *place) {
 		err := l.CountDown(u.p.ctx)
 		u.told("count down", p, err)
 		if err != nil || u.p.isDead() {
-			u.w.oracle.vague(p)
+			u.w.oracle.vague(p, 1)
 		}
 		return
 	}
 	ctx, cancel := u.waiting()
 	defer cancel()
+	over := u.w.oracle.waits(u.p, u.name, p, false)
 	err := l.Wait(ctx)
+	over()
 	if err == nil && !u.p.isDead() {
 		u.w.oracle.waited(p, u.name)
 	}

@@ -21,9 +21,11 @@ type wire struct {
 	in   *lane // to the client
 
 	mu       sync.Mutex
-	up       bool // the handshake is over
-	dice     dice // since then
-	called   bool // a script
+	up       bool                       // the handshake is over
+	dice     dice                       // since then
+	called   map[string]bool            // what the connection was used for
+	deaf     bool                       // what comes is lost
+	held     [directionIn + 1]time.Time // messages do not arrive until then
 	deadline time.Time
 }
 
@@ -33,7 +35,7 @@ const (
 )
 
 func newWire(p *process, pipe net.Conn) *wire {
-	w := &wire{p: p, pipe: pipe, out: newLane(), in: newLane()}
+	w := &wire{p: p, pipe: pipe, out: newLane(), in: newLane(), called: map[string]bool{}}
 	go w.deliver()
 	go w.collect()
 	return w
@@ -77,8 +79,9 @@ const (
 // reply brings to the client what the server has answered, or loses it, and the connection with it.
 func (w *wire) reply(b []byte) {
 	switch {
-	case w.in.ended(): // a connection that is broken loses no reply
-	case w.hasCalled() && w.p.swallows():
+	case w.in.ended() || w.isDeaf(): // a connection that is broken loses no reply
+	case w.isFor("evalsha") && w.p.swallows():
+		w.p.world.troubles(w.p, time.Now().Add(soon))
 		w.cut()
 	default:
 		_, up := w.drawn()
@@ -113,10 +116,22 @@ func (w *wire) arrival(l *lane, direction uint64) time.Time {
 		return w.p.world.unique(last.Add(1 + own%(20*time.Microsecond)))
 	}
 	at := now.Add(own)
-	if held := w.p.heldUntil(direction); at.Before(held) {
+	held := w.p.heldUntil(direction)
+	if stuck := w.heldUntil(direction); stuck.After(held) {
+		held = stuck
+	}
+	if at.Before(held) {
 		at = held.Add(own)
 	}
 	return w.p.world.unique(at)
+}
+
+func (w *wire) hold(direction int, until time.Time) { w.set(func() { w.held[direction] = until }) }
+
+func (w *wire) heldUntil(direction uint64) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held[direction]
 }
 
 // drawn are the wire's own dice. Which of two wires that are dialled at one instant comes first nobody knows; but what is asked
@@ -127,10 +142,23 @@ func (w *wire) drawn() (dice, bool) {
 	return w.dice, w.up
 }
 
-func (w *wire) hasCalled() bool {
+// isFor reports whether the connection was used for a command.
+func (w *wire) isFor(command string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.called
+	return w.called[command]
+}
+
+func (w *wire) isDeaf() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deaf
+}
+
+func (w *wire) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
 }
 
 func (w *wire) Write(b []byte) (int, error) {
@@ -139,7 +167,9 @@ func (w *wire) Write(b []byte) (int, error) {
 		if !w.up {
 			w.up, w.dice = true, w.p.draw('w', shape(b))
 		}
-		w.called = w.called || bytes.Contains(b, []byte("evalsha"))
+		for _, command := range []string{"evalsha", "subscribe"} {
+			w.called[command] = w.called[command] || bytes.Contains(b, []byte("\r\n"+command+"\r\n"))
+		}
 		w.mu.Unlock()
 	}
 	at := w.arrival(w.out, directionOut)

@@ -24,6 +24,9 @@ type world struct {
 	places    []*place
 	closings  sync.WaitGroup
 	longest   time.Duration // wait for something free after everything was healed
+	counted   map[kind]int  // grants; guarded by the oracle's mutex
+
+	disturbed map[string]int // faults; touched only by the nemesis
 
 	mu      sync.Mutex
 	offset  time.Duration // of the server's clock
@@ -32,7 +35,10 @@ type world struct {
 	text    string // of the error that the server answers with
 	textEnd time.Time
 	taken   map[int64]struct{} // instants at which something happens
-	sources map[string]string  // of mutated scripts: sha of the original -> of the mutant
+	trouble []trouble
+	silent  bool
+	later   []string          // violations that were found while the server was at work
+	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
 }
 
 // Report is what came of a run.
@@ -45,28 +51,46 @@ type Report struct {
 	Overlaps   int           // that had to be expected, after the server had forgotten something
 	Longest    time.Duration // wait after everything was healed
 	Faults     int
+	Counted    map[string]int // grants, by kind
+	Disturbed  map[string]int // faults, by name
 }
 
 // Run runs the world of a seed; wires: with every message in its history. It has to be called in a bubble of testing/synctest.
 func Run(seed uint64, mutant Mutant, wires bool) Report {
 	w := newWorld(seed, mutant)
 	w.wires = wires
+	if on := breakRuntime(mutant.Name); mutant.InSource() && !on {
+		w.oracle.wrong("no mutants are built in")
+		return Report{Violations: w.oracle.violations}
+	}
 	w.run()
-	return Report{
+	report := Report{
 		Plan: w.plan.String(), Hash: w.history.hash(w.sum()), History: w.history.String(), Violations: w.oracle.violations,
 		Grants: w.oracle.grants, Overlaps: w.oracle.overlaps, Longest: w.longest, Faults: w.history.count("nemesis"),
+		Counted: map[string]int{}, Disturbed: w.disturbed,
 	}
+	for k, n := range w.counted {
+		report.Counted[string(k)] = n
+	}
+	return report
 }
 
 func newWorld(seed uint64, mutant Mutant) *world {
 	d := dice(mix(seed))
-	w := &world{dice: d, plan: newPlan(seed, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
-		history: &history{start: time.Now()}, sources: map[string]string{}, taken: map[int64]struct{}{}}
+	w := &world{dice: d, plan: newPlan(seed, &mutant, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
+		history: &history{start: time.Now()}, sources: map[string]string{}, taken: map[int64]struct{}{}, counted: map[kind]int{}, disturbed: map[string]int{}}
 	w.oracle = newOracle(w)
 	w.server.ClockTTL(true)
 	w.server.Seed(int(seed))
 	for i, k := range w.plan.places {
-		w.places = append(w.places, &place{w: w, name: fmt.Sprintf("%s%d", k, i), kind: k})
+		p := newPlace(w, fmt.Sprintf("%s%d", k, i), k)
+		if k == multiLock {
+			for _, letter := range "xy" {
+				p.members = append(p.members, newPlace(w, fmt.Sprintf("%s%d%c", plainLock, i, letter), plainLock))
+			}
+			w.places = append(w.places, p.members...)
+		}
+		w.places = append(w.places, p)
 	}
 	return w
 }
@@ -78,14 +102,13 @@ func (w *world) run() {
 	if !w.begin(ctx) {
 		return
 	}
-	done, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		w.nemesis(w.dice.of('n').stream(), done)
-	}()
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() { w.nemesis(w.dice.of('n').stream(), done) })
+	all.Go(func() { w.observe(done) })
 	w.use()
 	close(done)
-	<-gone
+	all.Wait()
 	w.pause(time.Millisecond) // what follows from the users' last deeds happens first
 	w.heal()
 	w.settle(ctx)
@@ -127,8 +150,28 @@ func (w *world) use() {
 			users.Go(u.run)
 		}
 	}
+	over := make(chan struct{})
+	go w.sweep(over)
 	users.Wait()
 	w.closings.Wait()
+	close(over)
+}
+
+// longest is how long users may take for what they do.
+const longest = 20 * time.Minute
+
+// sweep ends a world in which somebody waits for ever (A6).
+func (w *world) sweep(over chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-time.After(longest):
+	}
+	w.oracle.wrong("A6: somebody waits for ever")
+	for _, p := range w.processes {
+		p.cancel()
+		w.close(p)
+	}
 }
 
 // unique is an instant at which nothing else happens: this one, or the next that is free. The scheduler has nothing to choose then.
@@ -160,6 +203,9 @@ func (w *world) sum() (sum uint64) {
 
 // patience is how long anybody waits for what is free, or will be soon.
 const patience = time.Minute
+
+// served is how long anybody waits when nothing is wrong any more, and every other process takes what it waits for once.
+const served = 1500 * time.Millisecond
 
 // settle waits until nothing is held any more, and lets everybody take everything once: whatever has happened, nobody is shut out (A6).
 func (w *world) settle(ctx context.Context) {
@@ -206,10 +252,14 @@ func (w *world) takeOnce(ctx context.Context, p *process, at *place, keep time.D
 		return time.Since(began)
 	}
 	waited := time.Since(began)
-	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began}
+	if waited > served {
+		w.oracle.wrong("A6: %s has waited %v for %s, with all healed", p.name, waited, at.name)
+	}
+	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began, first: began}
 	w.oracle.granted(h)
 	w.pause(keep)
 	w.oracle.look(h)
+	w.oracle.leaves(h)
 	err = lease.Release(ctx)
 	w.oracle.gaveBack(h)
 	w.history.add(p.name, "once more %s: %s", at.name, class(err))
@@ -256,6 +306,7 @@ func (w *world) end(ctx context.Context) {
 		cancel()
 		w.pause(time.Millisecond)
 	}
+	w.silence()
 	time.Sleep(time.Minute) // also the results of requests that were answered, for their repeats
 	w.setServerClock()
 	for _, key := range w.server.Keys() {
@@ -266,6 +317,7 @@ func (w *world) end(ctx context.Context) {
 	if channels := w.server.PubSubChannels("*"); len(channels) > 0 {
 		w.oracle.wrong("A5: somebody still listens on %q", channels)
 	}
+	w.tellLater()
 	for _, p := range w.processes {
 		p.system.Shutdown()
 	}
@@ -273,11 +325,33 @@ func (w *world) end(ctx context.Context) {
 	time.Sleep(time.Minute) // timers of go-redis and protoactor
 }
 
+// silence says that nobody has anything to ask the server any more (A5).
+func (w *world) silence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = true
+}
+
 // stays reports whether a key is meant to stay.
 func (w *world) stays(key string) bool {
 	return strings.HasPrefix(key, "redisson_lock_token:") || slices.ContainsFunc(w.places, func(p *place) bool {
 		return !p.leased() && key == p.name || p.kind == permits && (key == p.name || key == "{"+p.name+"}:timeout")
 	})
+}
+
+// toldWithin is when a holder learns that the server has forgotten him: when he renews next. A renewal that comes too late by the
+// server's clock is repeated.
+func (w *world) toldWithin() time.Duration {
+	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
+}
+
+// processOf is the one that a grant belongs to.
+func (w *world) processOf(id string) *process {
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return strings.HasPrefix(id, p.rt.ID()+":") })
+	if i < 0 {
+		return nil
+	}
+	return w.processes[i]
 }
 
 // spare reports whether a process more may go: one of them stays.
@@ -317,7 +391,7 @@ func (w *world) remnants() {
 			continue
 		}
 		for _, at := range w.places {
-			if at.kind == permits || !at.leased() {
+			if at.kind == permits || at.kind == multiLock || !at.leased() {
 				continue
 			}
 			if id := at.holderOf(p.rt.ID()); id != "" {
@@ -356,6 +430,13 @@ func (w *world) step(d time.Duration) {
 	w.mu.Unlock()
 	w.setServerClock()
 	over(0)
+}
+
+// hasRefused reports whether the server has answered with an error ever.
+func (w *world) hasRefused() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
 }
 
 func (w *world) refuse(text string, d time.Duration) {

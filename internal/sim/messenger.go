@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// messenger is an actor of a user that asks for locks by messages.
+type messenger struct {
+	u       *user
+	pid     *actor.PID
+	asked   uint64
+	answers chan any // to the last request
+
+	mu   sync.Mutex
+	held *told
+}
+
+// request makes the actor send a message to a lock.
+type request struct {
+	to      *actor.PID
+	message any
+}
+
+func newMessenger(u *user) *messenger {
+	m := &messenger{u: u, answers: make(chan any, 100)}
+	m.pid = u.p.system.Root.Spawn(actor.PropsFromFunc(m.receive))
+	return m
+}
+
+func (m *messenger) receive(c actor.Context) {
+	switch message := c.Message().(type) {
+	case request:
+		c.Request(message.to, message.message)
+	case *protocol.Granted, *protocol.Refused, *protocol.Released, *protocol.Renewed, *actor.DeadLetterResponse:
+		m.answers <- message
+	case *protocol.Lost:
+		if held := m.last(); held != nil && held.granted.Serial == message.Serial {
+			held.end(message.Err)
+		}
+	}
+}
+
+func (m *messenger) last() *told {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held
+}
+
+// ask asks for a lock by a message, waits for the answer, and then for an instant of the user's own: messages are passed on by
+// goroutines of protoactor.
+func (u *user) ask(h *hold) (lease, error) {
+	if u.messenger == nil {
+		u.messenger = newMessenger(u)
+	}
+	m := u.messenger
+	lock := h.place.lock(u.p.rt, h.reads).PID()
+	acquire := &protocol.Acquire{Kind: h.place.message(h.reads), Lock: h.place.name, Owner: h.owner}
+	if u.r.IntN(3) == 0 {
+		acquire.Try = true
+	} else {
+		acquire.Wait = between(u.r, time.Millisecond, 4*u.w.plan.lease)
+	}
+	if h.fixed {
+		acquire.Lease = between(u.r, 50*time.Millisecond, 2*u.w.plan.lease)
+	}
+	m.asked++
+	acquire.ID = m.asked
+	over := u.w.oracle.waits(u.p, u.name, h.place, acquire.Try)
+	defer over()
+	switch answer := m.answer(u.p.ctx, lock, acquire).(type) {
+	case *protocol.Granted:
+		held := &told{m: m, lock: lock, granted: answer, done: make(chan struct{})}
+		m.mu.Lock()
+		m.held = held
+		m.mu.Unlock()
+		return held, nil
+	case *protocol.Refused:
+		return nil, answer.Err
+	}
+	return nil, holdfast.ErrClosed // the runtime has gone, or its process has died
+}
+
+// answer sends a message and waits for what comes back; nil: ctx has ended.
+func (m *messenger) answer(ctx context.Context, lock *actor.PID, message any) any {
+	m.u.p.system.Root.Send(m.pid, request{lock, message})
+	select {
+	case answer := <-m.answers:
+		return answer
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// told is a lease that an actor was told of.
+type told struct {
+	m       *messenger
+	lock    *actor.PID
+	granted *protocol.Granted
+
+	mu   sync.Mutex
+	done chan struct{}
+	err  error
+}
+
+func (t *told) end(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+		close(t.done)
+	}
+}
+
+func (t *told) Valid() bool           { return t.granted.Valid() }
+func (t *told) ExpiresAt() time.Time  { return time.Time{} } // the actor knows only when the lease would end without a renewal
+func (t *told) ID() string            { return t.granted.LeaseID }
+func (t *told) Token() int64          { return t.granted.Token }
+func (t *told) Done() <-chan struct{} { return t.done }
+
+func (t *told) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *told) Extend(ctx context.Context, d time.Duration) error {
+	m := t.m
+	m.asked++
+	answer := m.answer(ctx, t.lock, &protocol.Renew{ID: m.asked, Kind: t.granted.Kind, Lock: t.granted.Lock, Serial: t.granted.Serial, Lease: d})
+	if renewed, ok := answer.(*protocol.Renewed); ok {
+		return renewed.Err
+	}
+	return holdfast.ErrClosed
+}
+
+// Release has no context of its own: a message cannot be taken back.
+func (t *told) Release(context.Context) error {
+	m := t.m
+	m.asked++
+	answer := m.answer(m.u.p.ctx, t.lock, &protocol.Release{ID: m.asked, Kind: t.granted.Kind, Lock: t.granted.Lock, Serial: t.granted.Serial})
+	if released, ok := answer.(*protocol.Released); ok {
+		t.end(errors.Join(holdfast.ErrNotHeld, released.Err))
+		return released.Err
+	}
+	return holdfast.ErrClosed
+}

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"strings"
+	"time"
+)
+
+// RuntimeMutants are broken runtimes. In a replacement BROKEN is whether the mutant is on, and OLD is what was there.
+var RuntimeMutants = []Mutant{
+	{
+		Name: "slow clock", Breaks: "a runtime's clock runs a tenth slower than the server's, so that its leases end later",
+		clock: func(d time.Duration) time.Duration { return d * 9 / 10 },
+	},
+	broken("hand-off past the deadline", "a lock is handed on however long its turn has been, and however little of its lease is left", exclusive,
+		edit{"actors/lock_turn.go", "now-s.turn.start >= s.policy.HandoffFor", "!BROKEN && OLD"},
+		edit{"actors/lock_turn.go", "return !s.grant.suspect.Load() && s.grant.left(now) > s.grant.lease/3", "if BROKEN {\nreturn true\n}\nOLD"}),
+	broken("turn without an end", "a lock is handed on as often as somebody of this process waits", exclusive,
+		edit{"actors/lock_turn.go", "s.turn.served >= s.policy.HandoffMax", "!BROKEN && OLD"}),
+	broken("lost wake-up", "who waits does not hear of releases", []kind{plainLock, fencedLock},
+		edit{"actors/lock_acquire.go", "func (s *lockState) onChannelMessage(now time.Duration, releases int) {", "OLD\nif BROKEN {\nreturn\n}"}),
+	needs("deaf", broken("subscribed again without a wake-up", "who waits does not ask again after a connection was lost, with the messages on it",
+		[]kind{plainLock, fencedLock},
+		edit{"actors/lock_acquire.go", "if s.watch == unwatched {\n\t\treturn\n\t}\n\ts.watch = subscribed",
+			"if s.watch == unwatched || BROKEN && m.among > 0 {\n\t\treturn\n\t}\n\ts.watch = subscribed"})),
+	broken("cancel loses a grant", "a grant that comes when nobody waits any more is not given back", nil,
+		edit{"actors/lock_turn.go", "head := s.queue.front()\n\tswitch {\n\tcase head == nil || s.closing:",
+			"head := s.queue.front()\n\tswitch {\n\tcase BROKEN && head == nil && s.turn.served == 0:\n\t\ts.emit(effect{do: doDrop, grant: s.grant})\n\t\ts.endGrant(now, now)\n\t\ts.phase = free\n\tcase head == nil || s.closing:"}),
+	broken("stale serial accepted", "a release that names an earlier lease ends the present one", exclusive,
+		edit{"actors/lock_step.go", "h.serial == r.serial", "(BROKEN || OLD)"}),
+	broken("renewals forgotten", "the watchdog does not ask for renewals", nil,
+		edit{"actors/watchdog.go", "raws := make([]string, len(r.timers))", "if BROKEN {\nreturn\n}\nOLD"}),
+	needs("delay", broken("validity from the reply", "a lease counts from when its grant has arrived, not from when it was asked for", nil,
+		edit{"actors/lock_acquire.go", "deadline := deadlineOf(m.sent, m.call.lease)", "OLD\nif BROKEN {\ndeadline = deadlineOf(now, m.call.lease)\n}"},
+		edit{"actors/watchdog.go", "deadline := deadlineOf(m.sent, w.engine.policy.Lease)", "OLD\nif BROKEN {\ndeadline = deadlineOf(now, w.engine.policy.Lease)\n}"})),
+	broken("loss not told", "a holder is not told that Redis does not have its grant any more", nil,
+		edit{"actors/lock_step.go", "if m.grant == s.grant && s.phase == held {", "if m.grant == s.grant && s.phase == held && !BROKEN {"}),
+	broken("lease that comes back", "a renewal may take longer than the lease, and revives it", nil,
+		edit{"actors/watchdog.go", "min(r.bound, now+Window(w.engine.policy.Lease))", "map[bool]time.Duration{false: OLD, true: now + w.engine.policy.Lease}[BROKEN]"},
+		edit{"actors/grant.go", "if old == 0 || int64(now) >= old {", "if old == 0 || int64(now) >= old && !BROKEN {"}),
+	broken("release not repeated", "a release with a lost reply counts as done", nil,
+		edit{"actors/lock_turn.go", "s.unsure = s.unsure || m.class == scripts.Unknown\n\t\ts.failed(now, m.err)",
+			"OLD\nif BROKEN {\ns.grant.stale = 0\ns.released(now, m.sent, nil)\n}"}),
+	broken("attempt forgotten", "an acquire with a lost reply counts as not done", nil,
+		edit{"actors/lock_acquire.go", "if m.class == scripts.Unknown {\n\t\ts.trial.stale = max(s.trial.stale, m.call.deadline)",
+			"if m.class == scripts.Unknown && !BROKEN {\n\t\ts.trial.stale = max(s.trial.stale, m.call.deadline)"}),
+	broken("clean-up that is overtaken", "an acquire that was given up is released once, though a copy of it may still come", nil,
+		edit{"actors/lock_end.go", "m.class == scripts.Done && m.sent >= g.stale", "m.class == scripts.Done && (BROKEN || m.sent >= g.stale)"}),
+	broken("acquire without an end", "an acquire may be executed at any time, also when its caller has given it up", nil,
+		edit{"actors/batch.go", "c.SetNotAfter(server.at(cmp.Or(c.notAfter, c.deadline)))", "OLD\nif BROKEN {\nc.SetNotAfter(server.at(c.deadline + 24*time.Hour))\n}"},
+		edit{"actors/batch.go", "\t\"strings\"\n", "OLD\t\"time\"\n"}),
+	broken("repeat that is a new request", "a repeat of what has no owner does not say that it is one", []kind{semaphore, latch},
+		edit{"actors/count_step.go", "terms.Request, terms.Answered = c.request, c.answered", "OLD\nif BROKEN && c.stale > 0 {\nterms.Request = s.policy.NewID()\n}"}),
+	broken("place that is not left", "who stops waiting for a fair lock stays in its queue", []kind{fairLock},
+		edit{"actors/lock_step.go", "if s.phase == free && s.trial.standing && s.queue.len == 0 {\n\t\ts.abandonTrial(now)",
+			"if BROKEN && s.phase == free && s.queue.len == 0 {\n\t\ts.trial = trial{}\n\t}\n\tOLD"}),
+	broken("half a multi lock", "who does not get all members keeps those that he has", []kind{multiLock},
+		edit{"multilock.go", "if leases == nil { // also after a panic", "if leases == nil && !BROKEN {"}),
+}
+
+func broken(name, breaks string, kinds []kind, edits ...edit) Mutant {
+	for i, e := range edits {
+		edits[i].replacement = strings.NewReplacer("OLD", e.old, "BROKEN", "actors.Broken("+quote(name)+")").Replace(e.replacement)
+	}
+	return Mutant{Name: name, Breaks: breaks, kinds: kinds, runtime: edits}
+}
+
+func needs(fault string, m Mutant) Mutant {
+	m.fault = fault
+	return m
+}
+
+func quote(s string) string { return `"` + s + `"` }

@@ -1,0 +1,219 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/sim"
+)
+
+var (
+	search = flag.Bool("sim.mutants", false, "look for every mutant from the first world on, and write the table in SAFETY.md")
+	broken = flag.Bool("sim.broken", false, "this binary has the mutants of the runtime built in: TestMutants_Runtime looks for them here")
+	only   = flag.String("sim.mutant", "", "run worlds, or one with -sim.seed, with this mutant")
+)
+
+const (
+	worldsMax = 500 // that a mutant may survive
+	triesMax  = 12  // worlds, in a short run, after the one that the table names
+)
+
+// found is the world in which a mutant was noticed, and how.
+type found struct {
+	mutant *sim.Mutant
+	world  int // from 1; 0: in none
+	by     string
+}
+
+// Each broken script is noticed. See TestMutants_Runtime.
+func TestMutants_Scripts(t *testing.T) {
+	report(t, "scripts", lookFor(t, sim.ScriptMutants))
+}
+
+// Each broken runtime is noticed. What is broken is the runtime's source, of which this test builds a copy.
+//
+// A short run looks at once into the world in which the table in SAFETY.md says that a mutant was noticed, and then into a few others:
+// worlds are the same in every run, but not after a change of the runtime. make mutants looks anew.
+func TestMutants_Runtime(t *testing.T) {
+	if *broken {
+		for _, f := range lookFor(t, sim.RuntimeMutants) {
+			fmt.Printf("mutant %s: world %d: %s\n", f.mutant.Name, f.world, f.by)
+		}
+		return
+	}
+	module, scratch := moduleRoot(t), t.TempDir()
+	overlay, err := sim.Overlay(module, scratch)
+	require.NoError(t, err)
+	binary := filepath.Join(scratch, "broken.test")
+	run := func(name string, args ...string) string {
+		command := exec.CommandContext(t.Context(), name, args...)
+		command.Dir = filepath.Join(module, "internal", "sim")
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	run("go", "test", "-overlay", overlay, "-c", "-o", binary, ".")
+	out := run(binary, "-test.run", "^"+t.Name()+"$", "-test.timeout", "60m", "-sim.broken", "-sim.mutants="+fmt.Sprint(*search), "-sim.mutant", *only)
+	var all []found
+	for _, line := range regexp.MustCompile(`(?m)^mutant (.*): world (\d+): (.*)$`).FindAllStringSubmatch(out, -1) {
+		i := slices.IndexFunc(sim.RuntimeMutants, func(m sim.Mutant) bool { return m.Name == line[1] })
+		require.GreaterOrEqual(t, i, 0)
+		world, _ := strconv.Atoi(line[2])
+		all = append(all, found{&sim.RuntimeMutants[i], world, line[3]})
+	}
+	if *only == "" {
+		assert.Len(t, all, len(sim.RuntimeMutants))
+	}
+	report(t, "runtime", all)
+}
+
+// lookFor runs worlds with each mutant until it is noticed.
+func lookFor(t *testing.T, mutants []sim.Mutant) (all []found) {
+	table := readTable(t)
+	for i := range mutants {
+		m := &mutants[i]
+		if *only != "" && *only != m.Name {
+			continue
+		}
+		worlds := []int{table[m.Name].world}
+		for n := range worldsMax {
+			if *search || n < triesMax {
+				worlds = append(worlds, n+1)
+			}
+		}
+		if *search {
+			worlds = worlds[1:]
+		}
+		f := found{mutant: m}
+		for _, n := range worlds {
+			if n == 0 {
+				continue
+			}
+			if by := noticed(t, uint64(n), *m); by != "" {
+				f.world, f.by = n, by
+				break
+			}
+		}
+		t.Logf("%s: world %d: %s", m.Name, f.world, f.by)
+		all = append(all, f)
+	}
+	return all
+}
+
+// noticed says how a mutant is noticed in a world; "": it is not.
+func noticed(t *testing.T, seed uint64, m sim.Mutant) (by string) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			by = fmt.Sprint("the bubble: ", reason)
+		}
+	}()
+	if report := run(t, seed, m); len(report.Violations) > 0 {
+		return report.Violations[0]
+	}
+	return ""
+}
+
+func report(t *testing.T, part string, all []found) {
+	for _, f := range all {
+		assert.NotZero(t, f.world, "mutant %q has survived; if the runtime has changed: make mutants", f.mutant.Name)
+	}
+	if *search && *only == "" && !t.Failed() {
+		writeTable(t, part, all)
+	}
+}
+
+// The table in SAFETY.md names the mutants that there are, and what they break.
+func TestMutants_TableIsComplete(t *testing.T) {
+	table := readTable(t)
+	all := slices.Concat(sim.ScriptMutants, sim.RuntimeMutants)
+	for _, m := range all {
+		assert.Equal(t, m.Breaks, table[m.Name].breaks, "mutant %q; make mutants writes the table", m.Name)
+		assert.NotZero(t, table[m.Name].world, m.Name)
+	}
+	assert.Len(t, table, len(all))
+}
+
+// Every script mutant changes a script.
+func TestMutants_ChangeScripts(t *testing.T) {
+	var sources []string
+	for _, folder := range []string{"scripts", filepath.Join("scripts", "lib")} {
+		files, err := filepath.Glob(filepath.Join(moduleRoot(t), folder, "*.lua"))
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			sources = append(sources, string(text))
+		}
+	}
+	for _, m := range sim.ScriptMutants {
+		assert.True(t, slices.ContainsFunc(sources, m.Changes), m.Name)
+	}
+}
+
+type row struct {
+	breaks, by string
+	world      int
+}
+
+var rowPattern = regexp.MustCompile(`^\| (.+) \| (.+) \| (.+) \| (\d+) \|$`)
+
+func readTable(t *testing.T) map[string]row {
+	t.Helper()
+	table := map[string]row{}
+	for _, part := range []string{"scripts", "runtime"} {
+		_, lines, _ := cutTable(t, part)
+		for line := range strings.Lines(lines) {
+			if m := rowPattern.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+				world, _ := strconv.Atoi(m[4])
+				table[m[1]] = row{m[2], m[3], world}
+			}
+		}
+	}
+	return table
+}
+
+// cutTable is SAFETY.md before, in and after a part of the table.
+func cutTable(t *testing.T, part string) (before, table, after string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "SAFETY.md"))
+	require.NoError(t, err)
+	begin, end := fmt.Sprintf("<!-- mutants, %s: written by make mutants -->\n", part), fmt.Sprintf("<!-- mutants, %s: end -->\n", part)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok, begin)
+	table, after, ok = strings.Cut(rest, end)
+	require.True(t, ok, end)
+	return before + begin, table, end + after
+}
+
+var assertion = regexp.MustCompile(`\b[AH]\d+\b`)
+
+func writeTable(t *testing.T, part string, all []found) {
+	before, _, after := cutTable(t, part)
+	table := "| mutant | what it breaks | caught by | in scenario |\n| --- | --- | --- | --- |\n"
+	for _, f := range all {
+		by := assertion.FindString(f.by)
+		if by == "" {
+			by = "the bubble"
+		}
+		table += fmt.Sprintf("| %s | %s | %s | %d |\n", f.mutant.Name, f.mutant.Breaks, by, f.world)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(moduleRoot(t), "SAFETY.md"), []byte(before+table+after), 0o600))
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	return root
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shadow is what can be learned of a place from the commands that the server executes, at the instant of each.
+type shadow struct {
+	freed    time.Time // since when it is free by a release; zero: it is not, or nobody was told
+	reserved time.Time // until then somebody keeps a semaphore for himself
+	queue    []string  // of a fair lock
+	popped   string    // who was the head before
+	left     int       // permits
+}
+
+// watch is told of a command before it is executed, of scripts, too. Scripts do not fail half-way here.
+func (w *world) watch(command string, args []string) {
+	if len(args) == 0 {
+		return
+	}
+	for _, p := range w.places {
+		if p.kind != multiLock && strings.Contains(args[0], p.name) {
+			w.watchPlace(p, command, args)
+		}
+	}
+}
+
+// forget is told that the server forgets everything.
+func (w *world) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.places {
+		p.shadow = shadow{}
+	}
+}
+
+func (w *world) watchPlace(p *place, command string, args []string) {
+	s, key := &p.shadow, args[0]
+	switch {
+	case key == "redisson_lock_queue:{"+p.name+"}":
+		s.line(command, args)
+	case key == "holdfast_want:{"+p.name+"}" && command == "SET":
+		ms, _ := strconv.Atoi(args[len(args)-1])
+		s.reserved = time.Now().Add(time.Duration(ms) * time.Millisecond)
+	case key != p.name:
+	case p.kind == semaphore || p.kind == permits:
+		s.count(command, args, map[bool]int{true: permitCount, false: 1}[p.kind == semaphore]) // somebody may want them all
+	case command == "DEL":
+		s.freed = time.Now()
+	case command == "HSET":
+		s.freed = time.Time{}
+		if p.kind == fairLock {
+			w.inOrder(p, args[1])
+		}
+	case command == "HDEL", command == "PEXPIRE": // a key that expires is free, but nobody is told
+	}
+}
+
+// line follows the queue of a fair lock.
+func (s *shadow) line(command string, args []string) {
+	switch command {
+	case "RPUSH":
+		s.queue = append(s.queue, args[1:]...)
+	case "LPOP":
+		if len(s.queue) > 0 {
+			s.popped, s.queue = s.queue[0], s.queue[1:]
+		}
+	case "LREM":
+		s.queue = slices.DeleteFunc(s.queue, func(id string) bool { return id == args[2] })
+	case "DEL":
+		s.queue = nil
+	}
+}
+
+// inOrder: who takes a fair lock was the first of the queue, or nobody was in it (A8).
+func (w *world) inOrder(p *place, id string) {
+	if s := &p.shadow; s.popped != id && len(s.queue) > 0 {
+		w.later = append(w.later, "A8: "+id+" has taken "+p.name+" before "+strings.Join(s.queue, ", "))
+	}
+	p.shadow.popped = ""
+}
+
+// count follows the permits that are left; so many are enough for everybody.
+func (s *shadow) count(command string, args []string, enough int) {
+	number := 0
+	if len(args) > 1 {
+		number, _ = strconv.Atoi(args[1])
+	}
+	switch command {
+	case "SET":
+		s.left = number
+	case "INCRBY":
+		if s.left += number; s.left >= enough && s.freed.IsZero() {
+			s.freed = time.Now()
+		}
+	case "DECRBY":
+		if s.left -= number; s.left < enough {
+			s.freed = time.Time{}
+		}
+	}
+}
+
+// tellLater reports what was found while the server was executing commands.
+func (w *world) tellLater() {
+	w.mu.Lock()
+	later := w.later
+	w.later = nil
+	w.mu.Unlock()
+	for _, text := range later {
+		w.oracle.wrong("%s", text)
+	}
+}
+
+// free is since when a place can be had; zero: it cannot, or nobody was told so.
+func (w *world) free(p *place) time.Time {
+	w.tellLater()
+	w.mu.Lock()
+	freed, reserved := p.shadow.freed, p.shadow.reserved
+	w.mu.Unlock()
+	if !freed.IsZero() && reserved.After(freed) {
+		return reserved
+	}
+	return freed
+}
