@@ -33,7 +33,7 @@ func NewActor(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock, options .
 func ActorThat(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock, do func(actor.Context), options ...actor.PropsOption) *Actor {
 	a := &Actor{Lock: lock, Answers: make(chan any, 1000), root: rt.System().Root, then: do}
 	a.PID = a.root.Spawn(actor.PropsFromFunc(a.receive, options...))
-	t.Cleanup(a.Stop)
+	atEnd(t, a, (*Actor).Stop)
 	return a
 }
 

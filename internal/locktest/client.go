@@ -23,7 +23,7 @@ func NewClient(t *testing.T, addr string) *redis.Client {
 // ClientWith is a client that does not ask for what no server here knows. It is closed when the test ends.
 func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
 	client := Unasking(options)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	atEnd(t, client, func(client *redis.Client) { assert.NoError(t, client.Close()) })
 	return client
 }
 
@@ -44,7 +44,7 @@ func clusterClient(
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Dialer: dial, Addrs: cluster.Addrs(), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	atEnd(t, client, func(client *redis.ClusterClient) { assert.NoError(t, client.Close()) })
 	return client
 }
 
@@ -65,9 +65,19 @@ func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // CloseAtEnd closes a runtime when the test ends, and fails the test if that does not come to an end.
 func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
-	t.Cleanup(func() {
+	atEnd(t, rt, func(rt *holdfast.Runtime) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
 		assert.NoError(t, rt.Close(ctx))
+	})
+}
+
+// atEnd does something with what a test has had, and lets go of it. Package testing keeps the clean-ups of a parallel test, and all that
+// they have, until the last test has ended.
+func atEnd[V any](t *testing.T, had V, do func(V)) {
+	t.Cleanup(func() {
+		last := had
+		had = *new(V)
+		do(last)
 	})
 }

@@ -20,7 +20,7 @@ var servers = []struct {
 	{"embedded", func(t *testing.T) string {
 		server, err := embedded.Start()
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, server.Close()) })
+		atEnd(t, server, func(server *embedded.Server) { assert.NoError(t, server.Close()) })
 		return server.Addr()
 	}},
 }
