@@ -48,9 +48,10 @@ type hall struct {
 type seat struct {
 	lockState
 	prev, next *seat
-	shared     bool // by all of the watchdog's holders
-	counted    bool // among hall.holding
-	fixed      bool // among hall.fixed
+	reserved   string // the id of the next grant, if it is not to be a new one
+	shared     bool   // by all of the watchdog's holders
+	counted    bool   // among hall.holding
+	fixed      bool   // among hall.fixed
 	gone       bool
 }
 

@@ -63,8 +63,11 @@ func (s *lockState) attempt(now time.Duration) {
 }
 
 func (s *lockState) trialFor(r *Request) trial {
-	t := trial{plain: s.reserved, lease: r.lease}
-	if s.reserved = ""; t.plain == "" {
+	t := trial{lease: r.lease}
+	if s.seat != nil {
+		t.plain, s.seat.reserved = s.seat.reserved, ""
+	}
+	if t.plain == "" {
 		t.plain = s.policy.NewID()
 	}
 	t.id = s.address.Kind.GrantID(t.plain)

@@ -65,8 +65,7 @@ type lockState struct {
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
-	seat     *seat  // in a hall; nil: alone
-	reserved string // the id of the next grant, if it is not to be a new one
+	seat *seat // in a hall; nil: alone
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
 	ringing *alarmPlace   // the same, in a hall

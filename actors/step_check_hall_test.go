@@ -123,7 +123,9 @@ func (c *stepChecker) checkIDs(h *hall) error {
 	}
 	h.each(func(s *lockState) {
 		add(s.trial.id)
-		add(s.reserved)
+		if s.seat != nil {
+			add(s.seat.reserved)
+		}
 		if s.grant != nil {
 			add(s.grant.id)
 		}
