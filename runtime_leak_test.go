@@ -282,7 +282,9 @@ func losePass(t *testing.T, l *lossy) {
 	assert.NoError(t, first.Release(t.Context()))
 	second, err := pending.Lease()
 	require.NoError(t, err)
-	assert.Equal(t, told, l.Server.CommandStats(t, "publish"), "it was passed, not released")
+	if locktest.Slack() == 0 { // else the turn may be over by then
+		assert.Equal(t, told, l.Server.CommandStats(t, "publish"), "it was passed, not released")
+	}
 	assert.NotEqual(t, first.ID(), second.ID())
 	l.assertHeld(t, second)
 }

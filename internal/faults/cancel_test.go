@@ -33,8 +33,10 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 				runners.Wait()
 				t.Logf("%d times the cancel came first, %d times the grant", r.cancelled.Load(), r.granted.Load())
 				r.free.log(t, "free after a cancel")
-				assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "too late to show anything")
-				assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "too early to show anything")
+				if locktest.Slack() == 0 { // few tries on a busy machine may all be too late, or too early
+					assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "too late to show anything")
+					assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "too early to show anything")
+				}
 			})
 		}
 	})
