@@ -17,7 +17,7 @@ import (
 
 const (
 	// lease is short, so that the run is: a service would keep the default of 30 s.
-	lease = time.Second
+	lease = 2 * time.Second
 	// patience bounds one scene, and each step of opening and closing the stage.
 	patience = 10 * time.Second
 )
