@@ -271,6 +271,7 @@ func loseRelease(t *testing.T, l *lossy) {
 }
 
 func losePass(t *testing.T, l *lossy) {
+	locktest.Release(t, locktest.Acquire(t, l.lock)) // a new counter of tokens has one token only
 	first := locktest.Acquire(t, l.lock)
 	pending := l.lock.AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	locktest.Await(t, "the waiter", func() bool {
