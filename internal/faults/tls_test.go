@@ -25,18 +25,21 @@ func TestFault_EveryKindOverTLS(t *testing.T) {
 	runtime := func(lease time.Duration) *holdfast.Runtime {
 		return locktest.NewRuntime(t, tlsClient(t, server.Addr(), config), holdfast.Options{Lease: lease})
 	}
-	rt, other := runtime(600*time.Millisecond), runtime(0)
+	rt, other := runtime(4*time.Second), runtime(0)
 	require.NoError(t, rt.Check(t.Context()))
 	for _, kind := range locktest.Kinds {
-		p := &locktest.Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: tlsClient(t, server.Addr(), config)}
-		held := locktest.Acquire(t, p.Lock(rt))
-		waiting := p.Lock(other).AcquireAsync(t.Context())
-		p.WaitForWaiter(t, other)
-		awaitRenewal(t, held)
-		locktest.Release(t, held)
-		next, err := waiting.Lease()
-		require.NoError(t, err, kind.Name)
-		locktest.Release(t, next)
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			p := &locktest.Place{Kind: kind, Addr: server.Addr(), Name: redistest.Name(t), Redis: tlsClient(t, server.Addr(), config)}
+			held := locktest.Acquire(t, p.Lock(rt))
+			waiting := p.Lock(other).AcquireAsync(t.Context())
+			p.WaitForWaiter(t, other)
+			awaitRenewal(t, held)
+			locktest.Release(t, held)
+			next, err := waiting.Lease()
+			require.NoError(t, err)
+			locktest.Release(t, next)
+		})
 	}
 }
 
