@@ -64,9 +64,7 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("holdfast: extend %s: %w", actors.Quoted(g.name), err)
 	}
-	err = g.each(ctx, func(member *Lease) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return member.Extend(ctx, d) }
-	})
+	err = g.each(ctx, func(member *Lease) func(ctx context.Context) error { return member.startExtend(d) })
 	if lost := g.Reason(); err != nil && lost != nil { // its end has released the members that were left
 		return fmt.Errorf("holdfast: extend %s: %w", actors.Quoted(g.name), lost)
 	}

@@ -31,6 +31,11 @@ func (l *Lease) Release(ctx context.Context) error {
 // startRelease is Release of a member's lease: begun here, waited for by what is returned.
 func (l *Lease) startRelease() func(ctx context.Context) error { return l.engine.StartRelease(&l.hold) }
 
+// startExtend is Extend of a member's lease likewise.
+func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
+	return l.engine.StartExtend(&l.hold, d)
+}
+
 // Extend makes a lease that was acquired WithLease last from now to now + d, also when that is shorter. d is 50 ms to 24 h.
 // A lease that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (1 s to 10 s), the
 // error wraps the cause and the shorter of the two leases counts. A multi lock's lease extends all members, a red lock's a

@@ -193,7 +193,9 @@ func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patienc
 		case !p.try:
 			spec.Wait = p.atMost(patience)
 		}
-		if taken[i], err = m.members[i].take(ctx, spec); err != nil {
+		taken[i], err = m.members[i].take(ctx, spec)
+		m.members[i].rt.engine.Between(ctx)
+		if err != nil {
 			return nil, i, err
 		}
 	}
@@ -284,9 +286,7 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.fixed/4)
 	defer cancel()
-	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return waited[i].Extend(ctx, p.fixed) }
-	})
+	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error { return waited[i].startExtend(p.fixed) })
 }
 
 // giveBack releases the leases that there are and waits a short time for that. It must not depend on a caller's context.

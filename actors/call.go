@@ -75,8 +75,12 @@ func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 // wait sends a request to the lock's router and waits for the answer. When ctx ends, the lock actor decides what became of the
 // request: it may have been granted already.
 func (e *Engine) wait(ctx context.Context, r *Request, recycle bool) error {
-	router := e.Router(r.address)
-	e.root.Send(router, r)
+	e.root.Send(e.Router(r.address), r)
+	return e.await(ctx, r, recycle)
+}
+
+// await is the rest of wait.
+func (e *Engine) await(ctx context.Context, r *Request, recycle bool) error {
 	if e.answered(ctx, r) {
 		err := r.err
 		if recycle {
@@ -85,7 +89,7 @@ func (e *Engine) wait(ctx context.Context, r *Request, recycle bool) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		e.root.Send(router, cancelRequest{request: r, cause: ctx.Err()})
+		e.Cancel(r, ctx.Err())
 	}
 	select {
 	case <-r.answered:
@@ -205,16 +209,27 @@ func (e *Engine) claim(h *Hold) (*Request, error) {
 
 // Extend makes a fixed lease last from now to now + d.
 func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
+	return e.StartExtend(h, d)(ctx)
+}
+
+// StartExtend is the first half of Extend, which does not block; wait is the other.
+func (e *Engine) StartExtend(h *Hold, d time.Duration) (wait func(ctx context.Context) error) {
 	a := h.grant.address
-	if err := CheckLease(d); err != nil {
-		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
-	}
-	if err := h.Reason(); err != nil {
-		return fmt.Errorf("holdfast: extend %q: %w", a.Name, err)
+	if err := cmp.Or(CheckLease(d), h.Reason()); err != nil {
+		return func(context.Context) error { return fmt.Errorf("holdfast: extend %q: %w", a.Name, err) }
 	}
 	r := e.requests.take(opExtend, a)
 	r.hold, r.lease = h, d
-	return e.wait(ctx, r, true)
+	e.root.Send(e.Router(a), r)
+	return func(ctx context.Context) error { return e.await(ctx, r, true) }
+}
+
+// Between is called by what asks for one thing after the other, in between. It does nothing but in a simulation, where everything
+// happens at an instant of its own.
+func (e *Engine) Between(ctx context.Context) {
+	if e.between != nil {
+		e.between(ctx)
+	}
 }
 
 // Jitter is a random time from 0 to below d.

@@ -42,6 +42,8 @@ type Config struct {
 	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
 	Salt   func() uint64                     // of grants' numbers; nil: the operating system's chance
 	Shard  func(name string) uint64          // nil: by a hash that no other engine has
+
+	Between func(ctx context.Context) // see Engine.Between; nil: nothing
 }
 
 // Engine is the actor side of one runtime: a guardian with 16 routers, the gateways, the subscriber and the watchdog below it.
@@ -66,6 +68,7 @@ type Engine struct {
 	workers    *workers
 	salt       func() uint64
 	shard      func(name string) uint64
+	between    func(ctx context.Context)
 	causes     *causes
 	requests   requestPool
 
@@ -112,7 +115,7 @@ func Start(c Config) (*Engine, error) {
 	e := &Engine{
 		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, listens: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
-		workers: startWorkers(), salt: c.Salt, shard: c.Shard,
+		workers: startWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
 		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())

@@ -39,6 +39,8 @@ func (h *hall) take(now time.Duration, next again) {
 		h.inherit(done)
 	case done.acquired.Next != "":
 		h.call(now, done.acquired.Next)
+	case done.acquired.Queued && s.standby && h.overtakes(s):
+		h.again = append(h.again, again{s, promoted{}})
 	}
 	if s.failures.count > 0 && now-s.failures.first >= h.policy.Patience {
 		h.refuseWaiting(s.failures.last)
@@ -51,6 +53,17 @@ func (h *hall) take(now time.Duration, next again) {
 // expects reports whether something is on its way to a seat that has nothing now.
 func (h *hall) expects(s *lockState) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.seat == s })
+}
+
+// overtakes reports whether a contender that stands in Redis' queue came before an older one of ours, whose calls did not get through:
+// then it is for this one to listen, when its turn comes.
+func (h *hall) overtakes(s *lockState) bool {
+	for other := h.first; other != nil && &other.lockState != s; other = other.next {
+		if other.contends() && !other.trial.standing {
+			return true
+		}
+	}
+	return false
 }
 
 // count keeps the number of seats with a grant. It reports that this one has got one.

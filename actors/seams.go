@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,6 +17,8 @@ type Seams struct {
 	Jitter func(time.Duration) time.Duration
 	Salt   func() uint64            // the random part of a grant's number
 	Shard  func(name string) uint64 // says which router a name belongs to
+
+	Between func(ctx context.Context) // is called between the steps of a multi lock, with its caller's context
 }
 
 var seamsID = extensions.NextExtensionID()

@@ -64,13 +64,24 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	p.clock = &processClock{p: p, start: time.Now()}
 	p.system.Extensions.Register(&actors.Seams{
 		ID: uuid(p.dice), First: 1 << 16, Clock: p.clock,
-		Jitter: func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
-		Salt:   func() uint64 { return uint64(number) },
-		Shard:  func(name string) uint64 { return uint64(name[len(name)-1]) }, // of two names each has a router of its own
+		Jitter:  func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
+		Salt:    func() uint64 { return uint64(number) },
+		Between: p.between,
+		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // of two names each has a router of its own
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})
 	return p, err
+}
+
+// userKey finds in a context whose it is.
+type userKey struct{}
+
+// between gives what a user does next an instant of its own.
+func (p *process) between(ctx context.Context) {
+	if u, ok := ctx.Value(userKey{}).(*user); ok {
+		u.sleep(between(u.r, 0, 20*time.Microsecond))
+	}
 }
 
 // end closes everything of the process. Nothing may be asked of it any more.

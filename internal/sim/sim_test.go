@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // run runs the world of a seed in a bubble. A world that stands still, or in which nobody can ever go on, ends the process with the seed.
 func run(t *testing.T, seed uint64, mutant sim.Mutant) (report sim.Report) {
 	t.Helper()
-	hangs := time.AfterFunc(locktest.Patience, func() {
+	hangs := time.AfterFunc(6*locktest.Patience, func() { // a world takes a second, on a machine that has one to spare
 		stacks := make([]byte, 1<<20)
 		_, _ = fmt.Fprintf(os.Stderr, "seed %d stands still\n%s\n", seed, stacks[:runtime.Stack(stacks, true)])
 		os.Exit(2)

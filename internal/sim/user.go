@@ -125,7 +125,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	var got *holdfast.Lease
 	switch way := u.r.IntN(5); {
 	case way == 0:
-		got, err = handle.TryAcquire(u.p.ctx, options...)
+		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
 	case way == 1 && h.place.kind != permits && h.place.kind != multiLock:
 		h.late = true
@@ -136,7 +136,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 		what += " by message"
 	default:
 		over := u.w.oracle.waits(u.p, u.name, h.place, false)
-		got, err = handle.Acquire(ctx, options...)
+		got, err = handle.Acquire(context.WithValue(ctx, userKey{}, u), options...)
 		over()
 	}
 	if got != nil {
@@ -199,7 +199,7 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 	again := hold{p: h.p, who: h.who, place: h.place, owner: h.owner, reads: h.reads, fixed: h.fixed, called: time.Now(), first: h.first}
 	ctx, cancel := u.waiting()
 	defer cancel()
-	lease, err := h.place.of(u.p.rt, h.reads).Acquire(ctx, options...)
+	lease, err := h.place.of(u.p.rt, h.reads).Acquire(context.WithValue(ctx, userKey{}, u), options...)
 	u.told("re-enter", h.place, err)
 	if err != nil || u.p.isDead() {
 		return
@@ -229,6 +229,7 @@ func (u *user) force(h *hold) {
 }
 
 func (u *user) giveBack(h *hold) {
+	u.sleep(between(u.r, 0, 20*time.Microsecond)) // what follows from the deed before happens first
 	u.w.oracle.look(h)
 	u.w.oracle.leaves(h)
 	ctx, cancel := context.WithCancel(u.p.ctx)

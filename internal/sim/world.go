@@ -225,7 +225,7 @@ func (w *world) settle(ctx context.Context) {
 			for _, place := range w.places {
 				w.pause(between(r, time.Microsecond, time.Millisecond))
 				if place.leased() {
-					waited := w.takeOnce(ctx, p, place, between(r, time.Microsecond, time.Millisecond))
+					waited := w.takeOnce(ctx, &user{w: w, p: p, name: p.name, r: r}, place)
 					mu.Lock()
 					w.longest = max(w.longest, waited)
 					mu.Unlock()
@@ -239,8 +239,9 @@ func (w *world) settle(ctx context.Context) {
 	}
 }
 
-func (w *world) takeOnce(ctx context.Context, p *process, at *place, keep time.Duration) time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration {
+	p := u.p
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, userKey{}, u), patience)
 	defer cancel()
 	if err := at.prepare(ctx, p.rt); err != nil {
 		w.oracle.wrong("preparing %s for %s: %v", at.name, p.name, err)
@@ -257,7 +258,7 @@ func (w *world) takeOnce(ctx context.Context, p *process, at *place, keep time.D
 	}
 	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began, first: began}
 	w.oracle.granted(h)
-	w.pause(keep)
+	w.pause(between(u.r, time.Microsecond, time.Millisecond))
 	w.oracle.look(h)
 	w.oracle.leaves(h)
 	err = lease.Release(ctx)
