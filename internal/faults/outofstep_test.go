@@ -33,20 +33,15 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 		for range runtimes {
 			rt, proxy := outOfStepRuntime(t, p)
 			proxies = append(proxies, proxy)
+			confused := func() bool { return proxy.Repeated() > 2 && proxy.Dropped() > 2 }
 			for range goroutines {
 				visitors.Go(func() {
-					for left.Add(-1) >= 0 && rooms[rand.IntN(locks)].visit(t, rt) {
+					for (left.Add(-1) >= 0 || !confused()) && rooms[rand.IntN(locks)].visit(t, rt) {
 					}
 				})
 			}
 		}
 		confuse(t, proxies, &visitors)
-
-		for _, proxy := range proxies {
-			t.Logf("%d replies came twice, %d not or in part", proxy.Repeated(), proxy.Dropped())
-			assert.Positive(t, proxy.Repeated())
-			assert.Positive(t, proxy.Dropped())
-		}
 		for _, room := range rooms {
 			assert.Zero(t, room.crowds.Load(), "two holders at a time")
 			locktest.Await(t, "the key to be gone", func() bool { return !room.place.Exists(t) })
