@@ -97,6 +97,7 @@ func showOrder(t *testing.T, p *locktest.Place) {
 func showTurnLength(t *testing.T, p *locktest.Place) {
 	const most = 5
 	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // a new counter of tokens has one token only
 	first := locktest.Acquire(t, p.Lock(rt))
 	waiting := make([]*holdfast.Pending, 40)
 	for i := range waiting {

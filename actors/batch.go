@@ -42,21 +42,16 @@ func (e *Engine) run(b *batch) {
 			return
 		}
 	}
-	commands := make([]command, len(b.calls))
+	b.replies = make([]reply, len(b.calls))
 	open := make([]int, len(b.calls))
-	all := make([]redis.Cmd, len(b.calls)) // one allocation instead of many
-	for i, call := range b.calls {
-		all[i] = *redis.NewCmd(context.Background(), call.Command...)
-		commands[i], open[i] = command{&all[i]}, i
+	for i := range open {
+		open[i] = i
 	}
 	for range 3 {
-		e.exchange(b, commands, open)
-		e.follow(b, commands, open)
-		if open = e.postExcept(b, commands, open); len(open) == 0 {
+		e.exchange(b, open)
+		e.follow(b, open)
+		if open = e.postExcept(b, open); len(open) == 0 {
 			return
-		}
-		for _, i := range open {
-			commands[i] = newCommand(b.calls[i].Command...)
 		}
 	}
 	for _, i := range open {
@@ -64,9 +59,9 @@ func (e *Engine) run(b *batch) {
 	}
 }
 
-// exchange sends the open commands as one pipeline, with the scripts they turned out to need and a look at the server's clock
+// exchange sends the open calls as one pipeline, with the scripts they turned out to need and a look at the server's clock
 // in front when due, and a mark at the end.
-func (e *Engine) exchange(b *batch, commands []command, open []int) {
+func (e *Engine) exchange(b *batch, open []int) {
 	ctx, server := b.ctx, &b.node.clock
 	pipe := b.node.client.Pipeline()
 	b.sent = e.clock.Now()
@@ -78,9 +73,12 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	loads := e.loads(b, pipe)
 	for _, i := range open {
 		b.calls[i].bound(server)
-		_ = pipe.Process(ctx, commands[i])
 	}
-	err := e.finish(b, pipe, commands, open)
+	parcels := b.pack(open)
+	for _, p := range parcels {
+		_ = pipe.Process(ctx, p.command)
+	}
+	err := e.finish(b, pipe, parcels)
 	if b.lost = err != nil; b.lost {
 		e.masters.suspect() // another may be the master now
 	} else if clock.Cmd != nil {
@@ -88,13 +86,14 @@ func (e *Engine) exchange(b *batch, commands []command, open []int) {
 	}
 	for _, load := range loads {
 		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
-			for _, i := range open { // say why there is no script, not that there is none
-				if isNoScript(commands[i].Err()) {
-					commands[i].SetErr(load.Err())
+			for _, p := range parcels { // say why there is no script, not that there is none
+				if isNoScript(p.Err()) {
+					p.SetErr(load.Err())
 				}
 			}
 		}
 	}
+	b.unpack(parcels)
 }
 
 // bound says by the server's clock when the call must not be executed any more.
@@ -106,12 +105,12 @@ func (c *scriptCall) bound(server *serverClock) {
 
 // finish sends a pipeline of calls, which ends with the replicas' acknowledgements where they are wanted. It says why nobody knows
 // what became of the calls; nil: their replies are theirs.
-func (e *Engine) finish(b *batch, pipe redis.Pipeliner, commands []command, calls []int) error {
+func (e *Engine) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) error {
 	wait := e.waitForReplicas(b, pipe)
 	err := e.exec(b.ctx, pipe)
 	b.unacked = cmp.Or(b.unacked, e.unacked(wait))
 	if err != nil {
-		distrust(err, commands, calls)
+		distrust(err, parcels)
 	}
 	return err
 }
@@ -169,16 +168,16 @@ func (m mark) missing() error {
 
 // distrust takes back the replies of a pipeline without its mark: nobody knows what became of the calls. A server that refuses
 // everything, mark included, is believed.
-func distrust(cause error, commands []command, open []int) {
+func distrust(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
 	if refused {
 		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // a refusal of the mark is none of the calls
 	}
-	for _, i := range open {
-		err := commands[i].Err()
+	for _, p := range parcels {
+		err := p.Err()
 		if scripts.Classify(err) == scripts.Done || errors.As(err, &refusal) && !refused {
-			commands[i].SetErr(cause)
+			p.SetErr(cause)
 		}
 	}
 }
@@ -195,25 +194,22 @@ func (e *Engine) loads(b *batch, pipe redis.Pipeliner) []command {
 	return loads
 }
 
-// postExcept posts all results but those of scripts that the server does not have; their indices are returned.
-func (e *Engine) postExcept(b *batch, commands []command, open []int) []int {
+// postExcept posts all results but those of scripts that the server does not have, or not for many; their indices are returned.
+func (e *Engine) postExcept(b *batch, open []int) []int {
 	var again []int
 	for _, i := range open {
-		reply, err := commands[i].Result()
-		if isNoScript(err) {
-			if s := b.calls[i].Script; !slices.Contains(b.missing, s) {
-				b.missing = append(b.missing, s)
-			}
+		value, err := b.replies[i].value, b.replies[i].err
+		if isNoScript(err) || errors.Is(err, errApart) {
 			again = append(again, i)
 			continue
 		}
-		if err == nil && reply == nil {
+		if err == nil && value == nil {
 			err = b.node.causes.noAnswer() // a nil reply is redis.Nil; this is none at all
 		}
 		if ms, late := scripts.LateBy(err); late {
 			b.node.clock.correct(ms, e.clock.Now())
 		}
-		e.post(b, i, result{class: scripts.Classify(err), reply: reply, err: err, sent: b.sent, unacked: b.unacked})
+		e.post(b, i, result{class: scripts.Classify(err), reply: value, err: err, sent: b.sent, unacked: b.unacked})
 	}
 	return again
 }

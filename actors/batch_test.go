@@ -38,20 +38,19 @@ func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 		m := mark{newCommand("ping", "1"), "1"}
 		m.SetVal(c.text)
 		m.SetErr(c.err)
-		var commands []command
-		var open []int
+		var parcels []parcel
 		for i, err := range replies {
-			commands, open = append(commands, newCommand("evalsha")), append(open, i)
-			commands[i].SetErr(err)
+			parcels = append(parcels, parcel{command: newCommand("evalsha")})
+			parcels[i].SetErr(err)
 		}
 		if err := m.missing(); err != nil {
-			distrust(err, commands, open)
+			distrust(err, parcels)
 		}
 		var got []scripts.Class
-		for _, command := range commands {
-			got = append(got, scripts.Classify(command.Err()))
+		for _, p := range parcels {
+			got = append(got, scripts.Classify(p.Err()))
 		}
 		assert.Equal(t, c.want, got, c.what)
-		assert.True(t, errors.Is(commands[3].Err(), broken), c.what)
+		assert.True(t, errors.Is(parcels[3].Err(), broken), c.what)
 	}
 }

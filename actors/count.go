@@ -18,6 +18,7 @@ type countActor struct {
 	// fixed at construction
 	engine *Engine
 	router *actor.PID
+	lane   *lane
 	slot   *slot // its place in the router, handed back as is
 
 	// owned by the actor; touched only in Receive
@@ -27,9 +28,9 @@ type countActor struct {
 	request   *Request // the one being handled, to be refused after a panic
 }
 
-func newCountActor(e *Engine, router *actor.PID, s *slot) *countActor {
+func newCountActor(r *router, self *actor.PID, s *slot) *countActor {
 	return &countActor{
-		engine: e, router: router, slot: s, state: countState{policy: &e.policy, address: s.address, alarmAt: never},
+		engine: r.engine, router: self, lane: r.lane, slot: s, state: countState{policy: &r.engine.policy, address: s.address, alarmAt: never},
 	}
 }
 
@@ -127,7 +128,7 @@ const limitMargin = 3 * time.Second
 
 func (a *countActor) call(c actor.Context, call *countCall) {
 	script := a.engine.countScript(a.slot.address.Raw, call)
-	c.Send(a.engine.gateway, &scriptCall{Call: script, deadline: call.deadline, from: c.Self(), tag: call})
+	c.Send(a.lane.gateway, &scriptCall{Call: script, deadline: call.deadline, from: c.Self(), tag: call})
 }
 
 // countScript is the script of a call. Redis keeps the result of a request for a while, by its own clock: no copy of the request may

@@ -75,9 +75,8 @@ type Engine struct {
 	// set while starting
 	guardian   *actor.PID
 	routers    [routerCount]*actor.PID
-	gateway    *actor.PID
+	lanes      [laneCount]lane
 	renewals   *actor.PID
-	acquires   *actor.PID // the gateway, unless replicas have to acknowledge
 	subscriber *actor.PID
 	watchdog   *watchdog
 
@@ -103,11 +102,10 @@ type Engine struct {
 
 const (
 	routerCount = 16
-	// One batch on its way at a time makes the next one larger: with two, 64 callers got half the pairs per second (bench/).
-	// gatewayLanes is how many batches are on their way at once. One makes the next one larger: with two, 64 callers got fewer
-	// pairs per second, at more CPU time each.
-	gatewayLanes = 1
-	renewalLanes = 1
+	// laneCount is how many batches of calls are on their way at once. A second one is filled and read while the server is at the first;
+	// with more, batches get small, and each costs more than what is in it. All calls of a lock take the same lane, so none overtakes
+	// another: waiters of a fair lock get to Redis in the order in which they came.
+	laneCount = 2
 )
 
 // Start starts the actors. It does no I/O.
@@ -133,7 +131,7 @@ func Start(c Config) (*Engine, error) {
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
 		e.masters = newCluster(many, e.tells)
 	} else {
-		e.masters = onlyNode{newNode(c.Client)}
+		e.masters = newOnlyNode(c.Client)
 	}
 	e.couriers = newCouriers(e)
 	e.site = scripts.Site{
@@ -213,25 +211,33 @@ func (g *guardian) spawn(c actor.Context) error {
 		errs = append(errs, err)
 		return pid
 	}
-	e.gateway = child("gateway", e.open(outlet{lanes: gatewayLanes, polite: true}))
-	e.renewals = child("renewals", e.open(outlet{lanes: renewalLanes}))
-	e.acquires = e.gateway
-	if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
-		e.acquires = child("acquires", e.open(outlet{lanes: gatewayLanes, polite: true, acked: true}))
+	for i := range e.lanes {
+		l := &e.lanes[i]
+		l.gateway = child(fmt.Sprintf("gateway-%d", i), e.open(outlet{polite: true}))
+		l.acquires = l.gateway
+		if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
+			l.acquires = child(fmt.Sprintf("acquires-%d", i), e.open(outlet{polite: true, acked: true}))
+		}
 	}
+	e.renewals = child("renewals", e.open(outlet{}))
 	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}, links: map[*node]*link{}})
 	e.watchdog.self = child("watchdog", e.watchdog)
 	for i := range e.routers {
-		r := newRouter(e)
+		r := newRouter(e, &e.lanes[i%laneCount])
 		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{router: r} })
 		e.routers[i] = child(fmt.Sprintf("router-%02d", i), r, guarded)
 	}
 	return errors.Join(errs...)
 }
 
+// lane is where the calls of a lock go.
+type lane struct {
+	gateway  *actor.PID
+	acquires *actor.PID // the same, but where acquires wait for replicas
+}
+
 // outlet is a way for calls to Redis, with connections and a queue of its own.
 type outlet struct {
-	lanes  int  // batches on their way at once
 	polite bool // after an outage renewals go first
 	acked  bool // what is sent waits for replicas
 }
@@ -374,7 +380,11 @@ func (e *Engine) shutDown() {
 	e.cancel()
 	e.watchdog.stop()
 	e.checks.Wait()
-	for _, outlet := range slices.Compact([]*actor.PID{e.acquires, e.gateway, e.renewals}) {
+	outlets := []*actor.PID{e.renewals}
+	for _, l := range e.lanes {
+		outlets = append(outlets, slices.Compact([]*actor.PID{l.acquires, l.gateway})...)
+	}
+	for _, outlet := range outlets {
 		done := make(chan struct{})
 		e.root.Send(outlet, stopGateway{done})
 		<-done

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// gateway packs the script calls of all locks into pipelines. A call alone leaves at once; while batches are on their way the
-// next one fills. Its workers do the blocking, and post results straight to the actors that asked.
+// gateway packs the script calls of all locks of its lane into pipelines. A call alone leaves at once; while a batch is on its way the
+// next one fills. Its worker does the blocking, and posts results straight to the actors that asked.
 //
 // It keeps its own deadlines, because go-redis does not: a call without an answer at its deadline is answered as unknown, and a
 // worker that hangs with it is replaced, up to a bound. It does not interpret results.
@@ -83,6 +83,8 @@ type batch struct {
 
 	// owned by the worker
 	sent    time.Duration
+	replies []reply           // by call
+	apart   bool              // no bundles any more
 	lost    bool              // no answer came back from Redis, or nobody knows whose
 	missing []*scripts.Script // the server did not know them
 	unacked error             // why it is not known that enough replicas have what the scripts wrote
@@ -99,7 +101,7 @@ type (
 
 func newGateway(e *Engine, n *node, o outlet) *gateway {
 	return &gateway{
-		engine: e, node: n, outlet: o, jobs: make(chan *batch, o.lanes+hangingMax), checkAt: never,
+		engine: e, node: n, outlet: o, jobs: make(chan *batch, 1+hangingMax), checkAt: never,
 	}
 }
 
@@ -123,9 +125,7 @@ func (g *gateway) Receive(c actor.Context) {
 	case stopGateway:
 		g.stop(m.done)
 	case *actor.Started:
-		for range g.lanes {
-			g.hire(c.Self())
-		}
+		g.hire(c.Self())
 	}
 }
 

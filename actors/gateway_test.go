@@ -10,7 +10,7 @@ import (
 // A deadline's timer that fires while the gateway stops must not hire a worker that nobody waits for.
 func TestGateway_StoppedChecksNothing(t *testing.T) {
 	t.Parallel()
-	g := newGateway(&Engine{clock: NewSystemClock()}, &node{}, outlet{lanes: 1})
+	g := newGateway(&Engine{clock: NewSystemClock()}, &node{}, outlet{})
 	b := &batch{calls: []*scriptCall{{deadline: 1}}, claimed: make([]atomic.Bool, 1)}
 	b.claimed[0].Store(true) // its outcome is unknown: it hangs
 	g.flying = append(g.flying, b)

@@ -32,6 +32,7 @@ type lockActor struct {
 	// fixed at construction
 	engine *Engine
 	router *actor.PID
+	lane   *lane
 	slot   *slot // its place in the router, handed back as is
 
 	// owned by the actor; touched only in Receive
@@ -41,12 +42,12 @@ type lockActor struct {
 	request   *Request // the one being handled, to be refused after a panic
 }
 
-func newLockActor(e *Engine, router *actor.PID, s *slot) *lockActor {
-	policy := &e.policy
+func newLockActor(r *router, self *actor.PID, s *slot) *lockActor {
+	policy := &r.engine.policy
 	if s.address.Kind.Spins {
-		policy = &e.spinning
+		policy = &r.engine.spinning
 	}
-	return &lockActor{engine: e, router: router, slot: s, state: newStepper(policy, s.address)}
+	return &lockActor{engine: r.engine, router: self, lane: r.lane, slot: s, state: newStepper(policy, s.address)}
 }
 
 func newStepper(policy *Policy, address *Address) stepper {
@@ -218,9 +219,9 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	case callForceRelease:
 		script = kind.ForceRelease(site, raw)
 	}
-	outlet := l.engine.gateway
+	outlet := l.lane.gateway
 	if call.do == callAcquire {
-		outlet = l.engine.acquires
+		outlet = l.lane.acquires
 	}
 	call.sent = scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call}
 	c.Send(outlet, &call.sent)

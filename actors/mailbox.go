@@ -53,8 +53,15 @@ func (m *mailbox) UserMessageCount() int {
 // PostUserMessage takes a message for the actor.
 func (m *mailbox) PostUserMessage(message any) {
 	m.mu.Lock()
-	m.user.push(message)
-	m.post()
+	if m.running || !m.started || m.suspended {
+		m.user.push(message)
+		m.mu.Unlock()
+		return
+	}
+	m.running = true // an actor that does not run has nothing waiting
+	m.mu.Unlock()
+	m.handle(message, false)
+	m.runOn(inlineMax - 1)
 }
 
 // PostSystemMessage takes a message that goes before all user messages.
@@ -72,7 +79,12 @@ func (m *mailbox) post() {
 	}
 	m.running = true
 	m.mu.Unlock()
-	if !m.run(inlineMax) {
+	m.runOn(inlineMax)
+}
+
+// runOn handles up to limit messages here, and has the rest handled by a worker.
+func (m *mailbox) runOn(limit int) {
+	if !m.run(limit) {
 		m.dispatcher.Schedule(m.drain)
 	}
 }

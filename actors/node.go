@@ -10,8 +10,15 @@ import (
 // node is a server that decides about locks: the only one, or one master of a cluster.
 type node struct {
 	client redis.UniversalClient // that this node alone is reached by
+	alone  bool                  // it decides about all keys
 	clock  serverClock
 	causes *causes
+}
+
+func newOnlyNode(client redis.UniversalClient) onlyNode {
+	n := newNode(client)
+	n.alone = true
+	return onlyNode{n}
 }
 
 func newNode(client redis.UniversalClient) *node {

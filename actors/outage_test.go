@@ -42,7 +42,7 @@ func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 		"an answer in time": {{sent: now}},
 		"a slow one":        {{sent: now - time.Second}},
 	} {
-		g := newGateway(e, &node{}, outlet{lanes: 1, polite: true})
+		g := newGateway(e, &node{}, outlet{polite: true})
 		for _, b := range outage {
 			g.onDone(n, b)
 		}

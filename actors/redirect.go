@@ -28,11 +28,11 @@ func redirected(err error) (to target, ok bool) {
 
 // follow sends the calls that a master did not execute to where it says. What leads to no master that is known stays as it is, and
 // counts as refused.
-func (e *Engine) follow(b *batch, commands []command, open []int) {
+func (e *Engine) follow(b *batch, open []int) {
 	for range redirectsMax {
 		var away map[target][]int
 		for _, i := range open {
-			if to, ok := redirected(commands[i].Err()); ok {
+			if to, ok := redirected(b.replies[i].err); ok {
 				if away == nil {
 					away = map[target][]int{}
 				}
@@ -46,7 +46,7 @@ func (e *Engine) follow(b *batch, commands []command, open []int) {
 		followed := false
 		for to, calls := range away {
 			if n := e.masters.at(b.ctx, to.addr); n != nil {
-				e.exchangeAt(b, n, to.ask, commands, calls)
+				e.exchangeAt(b, n, to.ask, calls)
 				followed = true
 			}
 		}
@@ -57,13 +57,14 @@ func (e *Engine) follow(b *batch, commands []command, open []int) {
 }
 
 // exchangeAt is exchange for calls that are not many, with all their scripts in front: the node may know none of them.
-func (e *Engine) exchangeAt(b *batch, n *node, ask bool, commands []command, calls []int) {
+func (e *Engine) exchangeAt(b *batch, n *node, ask bool, calls []int) {
 	if !n.clock.known() && e.askTime(b.ctx, n) != nil {
 		return
 	}
 	pipe := n.client.Pipeline()
 	loaded := map[*scripts.Script]bool{}
-	for _, i := range calls {
+	parcels := make([]parcel, len(calls))
+	for k, i := range calls {
 		call := b.calls[i]
 		if !loaded[call.Script] {
 			loaded[call.Script] = true
@@ -73,8 +74,9 @@ func (e *Engine) exchangeAt(b *batch, n *node, ask bool, commands []command, cal
 		if ask {
 			_ = pipe.Process(b.ctx, newCommand("asking"))
 		}
-		commands[i] = newCommand(call.Command...)
-		_ = pipe.Process(b.ctx, commands[i])
+		parcels[k] = parcel{newCommand(call.Command...), call.Script, calls[k : k+1]}
+		_ = pipe.Process(b.ctx, parcels[k].command)
 	}
-	_ = e.finish(b, pipe, commands, calls)
+	_ = e.finish(b, pipe, parcels)
+	b.unpack(parcels)
 }

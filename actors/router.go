@@ -12,11 +12,11 @@ import (
 )
 
 // newChild makes the actor of a name: what it holds or counts is up to its kind.
-func (e *Engine) newChild(router *actor.PID, s *slot) actor.Actor {
+func (r *router) newChild(self *actor.PID, s *slot) actor.Actor {
 	if s.address.Kind.Counting != nil {
-		return newCountActor(e, router, s)
+		return newCountActor(r, self, s)
 	}
-	return newLockActor(e, router, s)
+	return newLockActor(r, self, s)
 }
 
 // router finds or spawns the lock actor of a name and forwards to it. It decides nothing about locks.
@@ -33,6 +33,7 @@ func (e *Engine) newChild(router *actor.PID, s *slot) actor.Actor {
 type router struct {
 	// fixed at construction
 	engine *Engine
+	lane   *lane
 
 	// owned by the actor
 	slots    map[slotKey]*slot
@@ -71,8 +72,8 @@ type (
 	}
 )
 
-func newRouter(e *Engine) *router {
-	return &router{engine: e, slots: map[slotKey]*slot{}, byPID: map[string]*slot{}}
+func newRouter(e *Engine, l *lane) *router {
+	return &router{engine: e, lane: l, slots: map[slotKey]*slot{}, byPID: map[string]*slot{}}
 }
 
 // Receive is the actor's only entry.
@@ -128,7 +129,7 @@ func (r *router) refuse(m *Request) {
 func (r *router) spawn(c actor.Context, s *slot) {
 	if r.props == nil {
 		self := c.Self()
-		r.props = r.engine.props(func() actor.Actor { return r.engine.newChild(self, r.spawning) })
+		r.props = r.engine.props(func() actor.Actor { return r.newChild(self, r.spawning) })
 	}
 	r.spawning = s
 	key := keyOf(s.address)

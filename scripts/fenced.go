@@ -14,7 +14,7 @@ var (
 	//go:embed fenced_inspect.lua
 	fencedInspectLua string
 
-	fencedAcquire = load("fenced_acquire", fencedAcquireLua)
+	fencedAcquire = load("fenced_acquire", fencedAcquireLua).forMany(2)
 	fencedPass    = load("fenced_pass", fencedPassLua)
 	fencedInspect = load("fenced_inspect", fencedInspectLua)
 )

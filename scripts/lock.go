@@ -23,8 +23,8 @@ var (
 	//go:embed lock_force_release.lua
 	lockForceReleaseLua string
 
-	lockAcquire      = load("lock_acquire", lockAcquireLua)
-	lockRelease      = load("lock_release", lockReleaseLua)
+	lockAcquire      = load("lock_acquire", lockAcquireLua).forMany(1)
+	lockRelease      = load("lock_release", lockReleaseLua).forMany(2)
 	lockPass         = load("lock_pass", lockPassLua)
 	lockRenew        = load("lock_renew", lockRenewLua)
 	lockInspect      = load("lock_inspect", lockInspectLua)

@@ -14,15 +14,15 @@ local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 then
+local ttl = redis.call('pttl', lock) -- -2: there is no lock
+if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, 'mode') == 1 then
     return redis.error_reply('FOREIGN the key holds a read/write lock')
   end
-  local ttl = redis.call('pttl', lock)
   if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
   return ttl
 end
-if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end

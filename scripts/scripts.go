@@ -17,6 +17,9 @@ type Script struct {
 	Source string
 	SHA    string // what EVALSHA calls it by
 	sha    any    // the same, boxed once
+
+	written string  // the source, without what it includes
+	Many    *Script // does the same for many locks at once; nil: there is none
 }
 
 //go:embed lib/*.lua
@@ -44,7 +47,7 @@ func load(name, source string) *Script {
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // as above.
 	sha := hex.EncodeToString(sum[:])
-	script := &Script{Name: name, Source: b.String(), SHA: sha, sha: sha}
+	script := &Script{Name: name, Source: b.String(), SHA: sha, sha: sha, written: source}
 	all = append(all, script)
 	return script
 }
@@ -60,12 +63,15 @@ type Call struct {
 	Limit int64
 }
 
+// firstKey is where in a command the keys begin.
+const firstKey = 3
+
 // newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
 func newCall(s *Script, keys, args, notAfter int) Call {
-	c := Call{Script: s, Command: make([]any, 3, 3+keys+args)}
+	c := Call{Script: s, Command: make([]any, firstKey, firstKey+keys+args)}
 	c.Command[0], c.Command[1], c.Command[2] = "evalsha", s.sha, keys
 	if notAfter >= 0 {
-		c.notAfter = 3 + keys + notAfter
+		c.notAfter = firstKey + keys + notAfter
 	}
 	return c
 }
@@ -82,7 +88,7 @@ func (c Call) SetNotAfter(ms int64) {
 }
 
 // Keys are all that it touches, channels among them.
-func (c Call) Keys() []any { return c.Command[3 : 3+c.Command[2].(int)] }
+func (c Call) Keys() []any { return c.Command[firstKey : firstKey+c.Command[2].(int)] }
 
 // Key is the first key of the call.
-func (c Call) Key() string { return c.Command[3].(string) }
+func (c Call) Key() string { return c.Command[firstKey].(string) }

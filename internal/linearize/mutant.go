@@ -27,8 +27,8 @@ var Mutants = []Mutant{
 	{"lease half as long", "lock", "redis.pcall('pexpire', lock, lease)", "redis.pcall('pexpire', lock, math.floor(lease / 2))"},
 	{
 		"a held lock is overwritten now and then", "lock",
-		"if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 then",
-		"if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 and redis.call('time')[2] % 25 > 0 then",
+		"if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then",
+		"if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 and redis.call('time')[2] % 25 > 0 then",
 	},
 	{"renew without owner check", "lock", "local held = redis.pcall('hexists', lock, ARGV[i + 2])", "local held = 1"},
 	{

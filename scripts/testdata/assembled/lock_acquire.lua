@@ -11,11 +11,14 @@ local lock = KEYS[1]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local server_time
 local function in_time(not_after)
-  local t = redis.call('time')
-  local now = t[1] * 1000 + math.floor(t[2] / 1000)
-  if now > tonumber(not_after) then
-    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  if not server_time then -- a script is one instant, also for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
   end
   return nil
 end
@@ -30,15 +33,15 @@ end
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('exists', lock) == 1 and redis.call('hexists', lock, grant) == 0 then
+local ttl = redis.call('pttl', lock) -- -2: there is no lock
+if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, 'mode') == 1 then
     return redis.error_reply('FOREIGN the key holds a read/write lock')
   end
-  local ttl = redis.call('pttl', lock)
   if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
   return ttl
 end
-if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end

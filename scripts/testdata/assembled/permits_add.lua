@@ -16,11 +16,14 @@ local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish, number = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local server_time
 local function in_time(not_after)
-  local t = redis.call('time')
-  local now = t[1] * 1000 + math.floor(t[2] / 1000)
-  if now > tonumber(not_after) then
-    return redis.error_reply('LATE ' .. string.format('%.0f', now))
+  if not server_time then -- a script is one instant, also for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
   end
   return nil
 end

@@ -1,0 +1,132 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+const (
+	bundleMin = 4  // calls; for fewer a second script in the server is not worth it
+	bundleMax = 64 // calls that a server executes in one go, while nobody else is served: for 0.2 ms or so
+)
+
+// parcel is one command of a pipeline: a call, or a bundle of calls of the same script.
+type parcel struct {
+	command
+	script *scripts.Script
+	calls  []int // in the batch
+}
+
+// reply is what came of a call.
+type reply struct {
+	value any
+	err   error
+}
+
+// errApart is the reply to a call in a bundle that was refused as a whole: because of one name, maybe.
+var errApart = errors.New("not together with others")
+
+// pack makes parcels of the open calls. Those of a cluster stay alone, because one script reaches one slot. Calls of a bundle keep their
+// order, but calls of other scripts may overtake them: a lock actor that minds has one call on its way at a time.
+func (b *batch) pack(open []int) []parcel {
+	parcels := make([]parcel, 0, len(open))
+	var groups []parcel
+	for k, i := range open {
+		script := b.calls[i].Script
+		if script.Many == nil || !b.node.alone || b.apart {
+			parcels = append(parcels, parcel{script: script, calls: open[k : k+1]})
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g parcel) bool { return g.script == script })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, parcel{script: script, calls: make([]int, 0, len(open)-k)})
+		}
+		groups[at].calls = append(groups[at].calls, i)
+	}
+	for _, g := range groups {
+		size := bundleMax
+		if len(g.calls) < bundleMin {
+			size = 1
+		}
+		for calls := range slices.Chunk(g.calls, size) {
+			parcels = append(parcels, parcel{script: g.script, calls: calls})
+		}
+	}
+	return b.address(parcels)
+}
+
+// address writes the parcels' commands.
+func (b *batch) address(parcels []parcel) []parcel {
+	all := make([]redis.Cmd, len(parcels)) // one allocation instead of many
+	for k := range parcels {
+		p := &parcels[k]
+		args := b.calls[p.calls[0]].Command
+		if len(p.calls) > 1 {
+			bundle := scripts.Bundle(b.scriptCalls(p.calls))
+			p.script, args = bundle.Script, bundle.Command
+		}
+		all[k] = *redis.NewCmd(context.Background(), args...)
+		p.command = command{&all[k]}
+	}
+	return parcels
+}
+
+func (b *batch) scriptCalls(calls []int) []*scripts.Call {
+	bundled := make([]*scripts.Call, len(calls))
+	for k, i := range calls {
+		bundled[k] = &b.calls[i].Call
+	}
+	return bundled
+}
+
+// unpack hands the replies to the calls, and notes what scripts the server did not have.
+func (b *batch) unpack(parcels []parcel) {
+	for _, p := range parcels {
+		value, err := p.Result()
+		if len(p.calls) > 1 {
+			b.unbundle(p, value, err)
+			continue
+		}
+		b.replies[p.calls[0]] = reply{value, err}
+		if isNoScript(err) {
+			b.misses(p.script)
+		}
+	}
+}
+
+func (b *batch) unbundle(p parcel, value any, err error) {
+	var values []any
+	if err == nil {
+		values, err = scripts.Unbundle(value, len(p.calls))
+	}
+	switch {
+	case isNoScript(err):
+		b.misses(p.script)
+	case err != nil && isReply(err) && scripts.Classify(err) == scripts.Rejected:
+		err, b.apart = errApart, true
+		b.misses(b.calls[p.calls[0]].Script)
+	}
+	for k, i := range p.calls {
+		b.replies[i] = reply{err: err}
+		if err != nil {
+			continue
+		}
+		if refused, ok := values[k].(error); ok {
+			b.replies[i].err = refused
+			continue
+		}
+		b.replies[i].value = values[k]
+	}
+}
+
+func (b *batch) misses(s *scripts.Script) {
+	if !slices.Contains(b.missing, s) {
+		b.missing = append(b.missing, s)
+	}
+}

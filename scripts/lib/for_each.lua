@@ -1,0 +1,16 @@
+-- for_each: run a script's body once for each of n locks, whose keys and arguments follow each other, and collect the replies. What one
+-- lock is refused is an error in its place, and the others go on. nil becomes false, because a reply of Lua ends at the first nil.
+local function for_each(n, body)
+  local keys, args, replies = #KEYS / n, #ARGV / n, {}
+  for i = 0, n - 1 do
+    local its_keys, its_args = {}, {}
+    for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
+    for j = 1, args do its_args[j] = ARGV[i * args + j] end
+    local done, reply = pcall(body, its_keys, its_args)
+    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text, with the place in front
+      reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
+    end
+    replies[i + 1] = reply or false
+  end
+  return replies
+end

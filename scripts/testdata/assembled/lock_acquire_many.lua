@@ -1,0 +1,70 @@
+-- lock_acquire_many: what lock_acquire does, for many locks: the KEYS and the ARGV of one call behind those of the other.
+--
+-- Returns a list of their replies, in the same order; errors and nils are items of it.
+-- for_each: run a script's body once for each of n locks, whose keys and arguments follow each other, and collect the replies. What one
+-- lock is refused is an error in its place, and the others go on. nil becomes false, because a reply of Lua ends at the first nil.
+local function for_each(n, body)
+  local keys, args, replies = #KEYS / n, #ARGV / n, {}
+  for i = 0, n - 1 do
+    local its_keys, its_args = {}, {}
+    for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
+    for j = 1, args do its_args[j] = ARGV[i * args + j] end
+    local done, reply = pcall(body, its_keys, its_args)
+    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text, with the place in front
+      reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
+    end
+    replies[i + 1] = reply or false
+  end
+  return replies
+end
+-- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
+-- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+local server_time
+local function in_time(not_after)
+  if not server_time then -- a script is one instant, also for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
+  end
+  return nil
+end
+-- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
+-- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
+
+return for_each(#KEYS / 1, function(KEYS, ARGV)
+-- lock_acquire: take the lock for a new grant if it is free. A repeat of the same attempt is granted again, and counts once.
+--
+-- KEYS[1] lock        hash  {name}
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+--
+-- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+local lock = KEYS[1]
+local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+local late = in_time(not_after)
+if late then return late end
+local ttl = redis.call('pttl', lock) -- -2: there is no lock
+if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
+  if redis.call('hexists', lock, 'mode') == 1 then
+    return redis.error_reply('FOREIGN the key holds a read/write lock')
+  end
+  if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
+  return ttl
+end
+if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+  redis.call('hset', lock, grant, 1)
+  begin_lease(lock, lease)
+end
+return grant
+end)

@@ -1,0 +1,37 @@
+-- lock_release_many: what lock_release does, for many locks: the KEYS and the ARGV of one call behind those of the other.
+--
+-- Returns a list of their replies, in the same order; errors and nils are items of it.
+-- for_each: run a script's body once for each of n locks, whose keys and arguments follow each other, and collect the replies. What one
+-- lock is refused is an error in its place, and the others go on. nil becomes false, because a reply of Lua ends at the first nil.
+local function for_each(n, body)
+  local keys, args, replies = #KEYS / n, #ARGV / n, {}
+  for i = 0, n - 1 do
+    local its_keys, its_args = {}, {}
+    for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
+    for j = 1, args do its_args[j] = ARGV[i * args + j] end
+    local done, reply = pcall(body, its_keys, its_args)
+    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text, with the place in front
+      reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
+    end
+    replies[i + 1] = reply or false
+  end
+  return replies
+end
+
+return for_each(#KEYS / 2, function(KEYS, ARGV)
+-- lock_release: free the lock if this grant holds it, and wake the waiters. A repeat changes nothing.
+-- DEL instead of HINCRBY: it grows no memory, so unlocking works at maxmemory.
+--
+-- KEYS[1] lock    hash     {name}
+-- KEYS[2] channel channel  redisson_lock__channel:{name}
+-- ARGV[1] grant   owner field, runtimeUUID:number
+-- ARGV[2] publish PUBLISH or SPUBLISH
+--
+-- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+local lock, channel = KEYS[1], KEYS[2]
+local grant, publish = ARGV[1], ARGV[2]
+
+if redis.call('hexists', lock, grant) == 0 then return nil end
+redis.call('del', lock)
+return redis.call(publish, channel, '0')
+end)
