@@ -25,6 +25,9 @@ type edit struct{ file, old, replacement string }
 // InSource reports whether a mutant is one of the runtime's source, which has to be built with it.
 func (m *Mutant) InSource() bool { return m.runtime != nil }
 
+// Sound is the same with nothing broken: the worlds in which the mutant is looked for, and in which nothing may be noticed without it.
+func (m *Mutant) Sound() Mutant { return Mutant{kinds: m.kinds, fault: m.fault} }
+
 func (m *Mutant) among() []kind {
 	if m.kinds != nil {
 		return m.kinds

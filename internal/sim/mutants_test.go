@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/sim"
 )
 
@@ -22,6 +23,7 @@ var (
 	search = flag.Bool("sim.mutants", false, "look for every mutant from the first world on, and write the table in SAFETY.md")
 	broken = flag.Bool("sim.broken", false, "this binary has the mutants of the runtime built in: TestMutants_Runtime looks for them here")
 	only   = flag.String("sim.mutant", "", "run worlds, or one with -sim.seed, with this mutant")
+	sound  = flag.Bool("sim.sound", false, "with -sim.seed and -sim.mutant: the mutant's world, with nothing broken")
 )
 
 const worldsMax = 500 // that a mutant may survive
@@ -120,6 +122,28 @@ func report(t *testing.T, part string, all []found) {
 	}
 	if *search && *only == "" && !t.Failed() {
 		writeTable(t, part, all)
+	}
+}
+
+// In the worlds in which a mutant that needs a fault is looked for, nothing is noticed when nothing is broken.
+func TestMutants_Sound(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range slices.Concat(sim.ScriptMutants, sim.RuntimeMutants) {
+		whole := m.Sound()
+		if key := fmt.Sprintf("%+v", whole); seen[key] {
+			continue
+		} else {
+			seen[key] = true
+		}
+		worlds := *count
+		if worlds == 0 {
+			worlds = locktest.Scaled(60, 10)
+		}
+		for world := range uint64(worlds) {
+			report := run(t, *first+world, whole)
+			assert.Empty(t, report.Violations, "%s: go test ./internal/sim -run TestSim -sim.seed=%d -sim.sound -sim.mutant=%q -v",
+				report.Plan, *first+world, m.Name)
+		}
 	}
 }
 

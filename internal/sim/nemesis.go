@@ -40,6 +40,16 @@ var faults = []fault{
 		p.set(func() { p.held[direction] = time.Now().Add(d) })
 	}},
 	{"stuck", func(w *world, r *rand.Rand, p *process) {
+		if r.IntN(2) == 0 {
+			late := w.plan.lease / 3 // who waits for the answer to an acquire has given it up by then
+			if r.IntN(2) == 0 {
+				late = 2 * w.plan.lease
+			}
+			n := 1 + r.IntN(3)
+			w.say("%s loses track of the next %d messages, which arrive up to %v late", p.name, n, late)
+			p.set(func() { p.astray.left, p.astray.late = n, late })
+			return
+		}
 		n, direction, d := r.Uint64(), r.IntN(2), between(r, time.Millisecond, w.plan.lease)
 		if r.IntN(2) == 0 {
 			d += between(r, 0, 3*time.Second)
@@ -106,7 +116,11 @@ var faults = []fault{
 			d = -d
 		}
 		w.say("step the server's clock by %v", d)
-		w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // live waiters of a fair lock may be taken for dead ones
+		over := w.plan.lease + calm // live waiters of a fair lock may be taken for dead ones
+		if d < 0 {
+			over += 2*w.plan.lease - d // what comes too late is in time again, when those who clean up have long done so
+		}
+		w.troubles(nil, time.Now().Add(over))
 		w.step(d)
 	}},
 	{"error", func(w *world, r *rand.Rand, _ *process) {
@@ -176,7 +190,7 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 func (w *world) heal() {
 	w.refuse("", 0)
 	for _, p := range w.processes {
-		p.set(func() { p.away, p.held, p.swallow = time.Time{}, [2]time.Time{}, 0 })
+		p.set(func() { p.away, p.held, p.swallow, p.astray.left = time.Time{}, [2]time.Time{}, 0, 0 })
 	}
 }
 

@@ -73,8 +73,9 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 			}
 		}
 	}
-	if m.fault != "" {
-		p.every = between(r, p.lease/2, 2*p.lease)
+	if m.fault != "" { // often, and with more to disturb
+		p.every = between(r, p.lease/4, p.lease)
+		p.steps += 5
 		p.faults = slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.name != m.fault })
 	}
 	return p

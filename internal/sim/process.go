@@ -38,6 +38,7 @@ type process struct {
 	held    [directionIn + 1]time.Time // messages do not arrive until then
 	paused  time.Time                  // nothing of the process runs until then
 	swallow int                        // so many replies are lost, and their connections
+	astray  astray                     // messages
 	dead    bool
 	closed  bool
 	gone    bool            // closing has come to a good end

@@ -76,7 +76,11 @@ func TestSim(t *testing.T) {
 // named is a mutant by its name; "": none.
 func named(name string) sim.Mutant {
 	all := slices.Concat([]sim.Mutant{{}}, sim.ScriptMutants, sim.RuntimeMutants)
-	return all[max(slices.IndexFunc(all, func(m sim.Mutant) bool { return m.Name == name }), 0)]
+	m := all[max(slices.IndexFunc(all, func(m sim.Mutant) bool { return m.Name == name }), 0)]
+	if *sound {
+		return m.Sound()
+	}
+	return m
 }
 
 func summary(r sim.Report) string {

@@ -172,7 +172,7 @@ func (w *wire) Write(b []byte) (int, error) {
 		}
 		w.mu.Unlock()
 	}
-	at := w.arrival(w.out, directionOut)
+	at := w.strays(b, w.arrival(w.out, directionOut))
 	parcel := bytes.Clone(b)
 	sortChannels(parcel)
 	if err := w.out.put(parcel, at); err != nil {
