@@ -42,6 +42,7 @@ func (w *wire) strays(message []byte, at time.Time) time.Time {
 	d = d.of('l', w.out.count())
 	world := w.p.world
 	at = world.unique(at.Add(d.below(within)))
+	w.p.loses()
 	world.troubles(w.p, at.Add(soon))
 	world.at(tripMin+d.of('c').below(tripSpan), w.cut)
 	return at

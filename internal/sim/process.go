@@ -39,6 +39,7 @@ type process struct {
 	paused  time.Time                  // nothing of the process runs until then
 	swallow int                        // so many replies are lost, and their connections
 	astray  astray                     // messages
+	losses  losses
 	dead    bool
 	closed  bool
 	gone    bool            // closing has come to a good end

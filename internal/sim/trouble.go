@@ -25,6 +25,28 @@ func (w *world) troubles(p *process, until time.Time) {
 	w.trouble = append(w.trouble, trouble{p, until})
 }
 
+// losses are those of answers, one so soon after the other that back-offs add up.
+type losses struct {
+	row  int
+	over time.Time // when the process has got over the last one
+}
+
+// loses notes that a process loses an answer now.
+func (p *process) loses() {
+	now := time.Now()
+	var over time.Time
+	p.set(func() {
+		if now.After(p.losses.over) {
+			p.losses.row = 0
+		}
+		p.losses.row++
+		backoff := min(10*time.Millisecond<<min(p.losses.row, 7), time.Second)
+		over = now.Add(max(soon, backoff+20*time.Millisecond))
+		p.losses.over = over
+	})
+	p.world.troubles(p, over)
+}
+
 // untroubled reports whether all has been well with a process since an instant; nil: with all of them.
 func (w *world) untroubled(p *process, since time.Time) bool {
 	w.mu.Lock()

@@ -81,7 +81,7 @@ func (w *wire) reply(b []byte) {
 	switch {
 	case w.in.ended() || w.isDeaf(): // a connection that is broken loses no reply
 	case w.isFor("evalsha") && w.p.swallows():
-		w.p.world.troubles(w.p, time.Now().Add(soon))
+		w.p.loses()
 		w.cut()
 	default:
 		_, up := w.drawn()
