@@ -119,6 +119,7 @@ func (s *countState) onDone(now time.Duration, m *countDone) {
 	c.call = nil
 	if m.class == scripts.Unknown {
 		c.stale = max(c.stale, m.call.deadline)
+		s.noteUnknown(now, m.call)
 	}
 	if m.call.errand != nil {
 		s.onErrandDone(now, m.call.errand, m)

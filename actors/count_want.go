@@ -75,6 +75,13 @@ func (s *countState) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
+// noteUnknown takes a reservation for made that may have been: who leaves then lets the others in, who would not be told when it expires.
+func (s *countState) noteUnknown(now time.Duration, call *countCall) {
+	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
+		w.began, w.until, w.op = now, now+w.length, call.op
+	}
+}
+
 // reserveAt is when the next attempt is due for the sake of a reservation: to make it, to renew it, or to end it.
 func (s *countState) reserveAt(now time.Duration) time.Duration {
 	if s.want.until > 0 {
