@@ -39,6 +39,7 @@ type world struct {
 	silent  bool
 	later   []string          // violations that were found while the server was at work
 	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
+	frugal  map[string]bool   // scripts that need no memory, by sha
 }
 
 // Report is what came of a run.
@@ -78,7 +79,7 @@ func Run(seed uint64, mutant Mutant, wires bool) Report {
 func newWorld(seed uint64, mutant Mutant) *world {
 	d := dice(mix(seed))
 	w := &world{dice: d, plan: newPlan(seed, &mutant, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
-		history: &history{start: time.Now()}, sources: map[string]string{}, taken: map[int64]struct{}{}, counted: map[kind]int{}, disturbed: map[string]int{}}
+		history: &history{start: time.Now()}, sources: map[string]string{}, frugal: map[string]bool{}, taken: map[int64]struct{}{}, counted: map[kind]int{}, disturbed: map[string]int{}}
 	w.oracle = newOracle(w)
 	w.server.ClockTTL(true)
 	w.server.Seed(int(seed))
