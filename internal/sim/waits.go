@@ -76,12 +76,8 @@ type orphan struct {
 	id    string
 }
 
-// orphans looks for grants that nobody holds or waits for, and that nobody gives back (A5). A release that the server has refused is
-// not repeated.
+// orphans looks for grants that nobody holds or waits for, and that nobody gives back (A5).
 func (o *oracle) orphans() {
-	if o.w.hasRefused() {
-		return
-	}
 	now := time.Now()
 	seen := map[orphan]time.Time{}
 	for _, at := range o.w.places {

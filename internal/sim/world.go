@@ -31,7 +31,6 @@ type world struct {
 	mu      sync.Mutex
 	offset  time.Duration // of the server's clock
 	stepped bool
-	refused bool   // the server has answered with errors
 	text    string // of the error that the server answers with
 	textEnd time.Time
 	taken   map[int64]struct{} // instants at which something happens
@@ -383,7 +382,7 @@ func (w *world) close(p *process) {
 // time would be such a thing; but a server's clock that was set back makes it be in time.
 func (w *world) remnants() {
 	w.mu.Lock()
-	excused := w.stepped || w.refused
+	excused := w.stepped
 	w.mu.Unlock()
 	if excused {
 		return
@@ -434,16 +433,8 @@ func (w *world) step(d time.Duration) {
 	over(0)
 }
 
-// hasRefused reports whether the server has answered with an error ever.
-func (w *world) hasRefused() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.refused
-}
-
 func (w *world) refuse(text string, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.text, w.textEnd = text, time.Now().Add(d)
-	w.refused = w.refused || d > 0
 }
