@@ -130,14 +130,14 @@ func TestMutants_Sound(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range slices.Concat(sim.ScriptMutants, sim.RuntimeMutants) {
 		whole := m.Sound()
-		if key := fmt.Sprintf("%+v", whole); seen[key] {
+		key := fmt.Sprintf("%+v", whole)
+		if seen[key] || *only != "" && *only != m.Name {
 			continue
-		} else {
-			seen[key] = true
 		}
+		seen[key] = true
 		worlds := *count
 		if worlds == 0 {
-			worlds = locktest.Scaled(60, 10)
+			worlds = locktest.Scaled(40, 5)
 		}
 		for world := range uint64(worlds) {
 			report := run(t, *first+world, whole)

@@ -15,7 +15,6 @@ var once = []struct {
 	why  string
 }{
 	{8, "who enters again what the server has forgotten: the lease is as old as its first hold"},
-	{82, "a fair lock is free, and the first in its queue does not listen: an older waiter of his process, whose call was lost, was to"},
 	{1223, "who cannot connect for long, and then has to wait for go-redis"},
 	{130, "who waits behind a reader of his own process, whose fixed lease was ended by force from outside"},
 }
