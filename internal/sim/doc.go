@@ -5,6 +5,7 @@
 //	world.go                runs it: users (user.go, messenger.go) and nemesis (nemesis.go) against processes (process.go)
 //	wire.go, lane.go        every message in either direction takes its own time
 //	process_clock.go        so does every timer
+//	astray.go               some messages arrive when their sender has given them up
 //	oracle.go               knows who holds what, and says what must never be
 //	waits.go, trouble.go    and who waits, with what in his way; and what nobody wants any more
 //	shadow.go               what can be learned of the server at the instant of each command
