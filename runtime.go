@@ -23,7 +23,7 @@
 //	lock.go                    rt.Lock("orders").Acquire(ctx)
 //	actors/router.go           finds or spawns the lock actor of the name
 //	actors/lock_step.go        decides, purely: state + message -> state + effects
-//	actors/gateway.go          packs the script call with everybody else's into one pipeline
+//	actors/gateway.go          packs the script call with everybody else's into one pipeline, and those of a kind into one call
 //	scripts/lock_acquire.lua   decides in Redis: granted, or busy with remaining time
 //	actors/lock_step.go        granted -> answer, tell the watchdog; busy -> watch the channel, arm a timer, try again on a wake-up
 //	lease.go                   the caller holds a Lease

@@ -5,7 +5,8 @@
 //	 |- router-00 ... router-15    by hash of the name: name -> lock actor; spawns and retires them            router.go
 //	 |    |- <family>:<name>       lock actor, one per name and family: the waiters, the grant, the turns      lock*.go
 //	 |    `- <family>:<name>       count actor of a semaphore or latch: nothing is held, something is counted  count*.go
-//	 |- gateway, renewals          script calls -> pipelines -> results; renewals do not wait behind acquires  gateway.go batch.go
+//	 |- gateway-0, gateway-1       script calls -> pipelines -> results; a lock always takes the same          gateway.go batch.go parcel.go
+//	 |- renewals                   the same for the watchdog, whose calls do not wait behind acquires
 //	 |    `- node-1 ...            on a cluster: one gateway for each master                                   exchange.go cluster.go
 //	 |- subscriber                 channel -> lock actors that wait                                            subscriber.go link.go
 //	 `- watchdog                   the timer wheel: which leases are due                                       watchdog.go

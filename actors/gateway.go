@@ -19,9 +19,9 @@ import (
 // It keeps its own deadlines, because go-redis does not: a call without an answer at its deadline is answered as unknown, and a
 // worker that hangs with it is replaced, up to a bound. It does not interpret results.
 //
-// go-redis's AutoPipeline was measured beside it (bench/inner/gateway_test.go) and is as fast. But its calls end when a goroutine that
-// waits for them says so, it has no deadlines of its own, and nobody can tell the instant just before a call is sent, from which
-// a lease counts.
+// go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But it sends call by call, which
+// end when a goroutine that waits for them says so, it has no deadlines of its own, and nobody can tell the instant just before a call
+// is sent, from which a lease counts.
 type gateway struct {
 	// fixed at construction
 	engine *Engine
