@@ -3,9 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,15 +136,4 @@ func TestScale_HeldLocks(t *testing.T) {
 	size, err := client.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	assert.Zero(t, size, "no key is left")
-}
-
-// lines are the lines of a reply of INFO.
-func lines(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for line := range strings.Lines(text) {
-			if !yield(strings.TrimSpace(line)) {
-				return
-			}
-		}
-	}
 }
