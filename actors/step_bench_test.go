@@ -1,0 +1,81 @@
+package actors
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// BenchmarkStep is what a lock actor thinks about a pair, without Redis, clocks or other actors: waiters=0 takes a free lock and gives
+// it back, with more the grant goes from one local holder to the next.
+func BenchmarkStep(b *testing.B) {
+	for _, waiters := range []int{0, 1, 63} {
+		b.Run("waiters="+strconv.Itoa(waiters), func(b *testing.B) {
+			b.ReportAllocs()
+			newStepBench(b).run(waiters)
+		})
+	}
+}
+
+// stepBench plays the shell of a lock actor, and a Redis that grants at once.
+type stepBench struct {
+	*testing.B
+	address *Address
+	state   lockState
+	numbers uint64
+	now     time.Duration
+	granted []*Request
+	rooms   [4][]effect // for the effects of steps that follow from each other
+	depth   int
+}
+
+func newStepBench(b *testing.B) *stepBench {
+	p := &stepBench{B: b, address: &Address{Kind: scripts.Lock, Name: "x", Raw: "x"}, now: time.Hour}
+	policy := Policy{Lease: 30 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}.withTimes()
+	policy.NewID = func() string { p.numbers++; return "u:" + strconv.FormatUint(p.numbers, 10) }
+	policy.Serial = func() uint64 { p.numbers++; return p.numbers }
+	policy.Jitter = func(time.Duration) time.Duration { return 0 }
+	policy.ServerTime = func(instant time.Duration) time.Duration { return instant }
+	p.state.init(&policy, p.address)
+	return p
+}
+
+func (p *stepBench) run(waiters int) {
+	for range waiters + 1 {
+		p.acquire()
+	}
+	for p.Loop() {
+		if len(p.granted) == 0 {
+			p.Fatal("nobody holds the lock")
+		}
+		held := p.granted[0]
+		p.granted = append(p.granted[:0], p.granted[1:]...)
+		held.hold.claim()
+		p.take(&Request{do: opRelease, address: p.address, hold: held.hold})
+		p.acquire()
+	}
+}
+
+func (p *stepBench) acquire() {
+	p.take(&Request{do: opAcquire, address: p.address, hold: &Hold{}})
+}
+
+// take has the state take a message, and Redis answer what it asks for.
+func (p *stepBench) take(message any) {
+	p.now += time.Microsecond
+	p.depth++
+	room := &p.rooms[p.depth]
+	p.state.effects = (*room)[:0]
+	*room = p.state.step(p.now, message)
+	for _, e := range *room {
+		switch {
+		case e.do == doAnswer && e.request.do == opAcquire:
+			p.granted = append(p.granted, e.request)
+		case e.do == doCall:
+			p.take(&callDone{call: e.call, class: scripts.Done, sent: p.now, held: true, acquired: scripts.Acquired{Granted: true}})
+		}
+	}
+	p.depth--
+}
