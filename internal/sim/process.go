@@ -86,6 +86,17 @@ func (p *process) between(ctx context.Context) {
 	}
 }
 
+// freshen has the runtime's client drop connections that broke while nobody used them. It finds out itself when they are sockets, which
+// it looks at before it uses one again; as they are here, each costs somebody an attempt.
+func (p *process) freshen(ctx context.Context) {
+	for range 32 {
+		if lease, err := p.rt.Lock("fresh:" + p.name).TryAcquire(ctx); err == nil {
+			_ = lease.Release(ctx)
+			return
+		}
+	}
+}
+
 // end closes everything of the process. Nothing may be asked of it any more.
 func (p *process) end(ctx context.Context) error {
 	p.cancel()

@@ -222,6 +222,7 @@ func (w *world) settle(ctx context.Context) {
 		}
 		r := w.dice.of('s', uint64(i)).stream()
 		all.Go(func() {
+			p.freshen(ctx)
 			for _, place := range w.places {
 				w.pause(between(r, time.Microsecond, time.Millisecond))
 				if place.leased() {
