@@ -24,8 +24,9 @@ type parcel struct {
 
 // reply is what came of a call.
 type reply struct {
-	value any
-	err   error
+	value   any
+	err     error
+	bundled bool // it was in a bundle
 }
 
 // errApart is the reply to a call in a bundle that was refused as a whole: because of one name, maybe.
@@ -93,7 +94,7 @@ func (b *batch) unpack(parcels []parcel) {
 			b.unbundle(p, value, err)
 			continue
 		}
-		b.replies[p.calls[0]] = reply{value, err}
+		b.replies[p.calls[0]] = reply{value: value, err: err}
 		if isNoScript(err) {
 			b.misses(p.script)
 		}
@@ -113,7 +114,7 @@ func (b *batch) unbundle(p parcel, value any, err error) {
 		b.misses(b.calls[p.calls[0]].Script)
 	}
 	for k, i := range p.calls {
-		b.replies[i] = reply{err: err}
+		b.replies[i] = reply{err: err, bundled: true}
 		if err != nil {
 			continue
 		}

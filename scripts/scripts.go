@@ -61,6 +61,8 @@ type Call struct {
 	notAfter int
 	// Limit is the latest that SetNotAfter sets, ms of server time; 0: there is none.
 	Limit int64
+
+	room *room // of Command; nil: it has one of its own
 }
 
 // firstKey is where in a command the keys begin.
@@ -68,7 +70,13 @@ const firstKey = 3
 
 // newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
 func newCall(s *Script, keys, args, notAfter int) Call {
-	c := Call{Script: s, Command: make([]any, firstKey, firstKey+keys+args)}
+	c := Call{Script: s}
+	if s.Many != nil && firstKey+keys+args <= len(c.room) {
+		c.room = rooms.Get().(*room)
+		c.Command = c.room[:firstKey]
+	} else {
+		c.Command = make([]any, firstKey, firstKey+keys+args)
+	}
 	c.Command[0], c.Command[1], c.Command[2] = "evalsha", s.sha, keys
 	if notAfter >= 0 {
 		c.notAfter = firstKey + keys + notAfter
