@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,7 +30,7 @@ type reply struct {
 	bundled bool // it was in a bundle
 }
 
-// errApart is the reply to a call in a bundle that was refused as a whole: because of one name, maybe.
+// errApart is the reply to a call in a bundle that was refused as a whole, because the user has no right to one of the names.
 var errApart = errors.New("not together with others")
 
 // pack makes parcels of the open calls. Those of a cluster stay alone, because one script reaches one slot. Calls of a bundle keep their
@@ -109,7 +110,7 @@ func (b *batch) unbundle(p parcel, value any, err error) {
 	switch {
 	case isNoScript(err):
 		b.misses(p.script)
-	case err != nil && isReply(err) && scripts.Classify(err) == scripts.Rejected:
+	case err != nil && isReply(err) && strings.HasPrefix(scripts.Reply(err), "NOPERM"):
 		err, b.apart = errApart, true
 		b.misses(b.calls[p.calls[0]].Script)
 	}

@@ -21,7 +21,7 @@ func (s *Script) forMany(keys int) *Script {
 	}
 	s.Many = load(s.Name+"_many", fmt.Sprintf(`-- %s_many: what %s does, for many locks: the KEYS and the ARGV of one call behind those of the other.
 --
--- Returns a list of their replies, in the same order; errors and nils are items of it.
+-- Returns a list of their replies, in the same order; errors are {'error', text}.
 -- @include lib/for_each.lua
 %s
 return for_each(#KEYS / %d, function(KEYS, ARGV)
@@ -69,6 +69,17 @@ func Unbundle(reply any, n int) ([]any, error) {
 		if item == nil {
 			list[i] = error(redis.Nil)
 		}
+		if pair, _ := item.([]any); len(pair) == 2 && pair[0] == "error" {
+			list[i] = refusal(fmt.Sprint(pair[1]))
+		}
 	}
 	return list, nil
 }
+
+// refusal is what the server says instead of executing a command.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// RedisError marks it as one of a server's errors.
+func (refusal) RedisError() {}

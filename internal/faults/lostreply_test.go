@@ -85,6 +85,7 @@ func loseRelease(t *testing.T, w *wire) {
 }
 
 func losePass(t *testing.T, w *wire) {
+	locktest.Release(t, locktest.Acquire(t, w.lock())) // a new counter of tokens has one token only
 	first := locktest.Acquire(t, w.lock())
 	second := w.lock().AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	w.WaitForWaiting(t, w.rt, 1)

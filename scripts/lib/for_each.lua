@@ -1,5 +1,6 @@
 -- for_each: run a script's body once for each of n locks, whose keys and arguments follow each other, and collect the replies. What one
--- lock is refused is an error in its place, and the others go on. nil becomes false, because a reply of Lua ends at the first nil.
+-- lock is refused is {'error', text} in its place, and the others go on: not all clients can read an error within a list. nil becomes
+-- false, because a reply of Lua ends at the first nil.
 local function for_each(n, body)
   local keys, args, replies = #KEYS / n, #ARGV / n, {}
   for i = 0, n - 1 do
@@ -10,6 +11,7 @@ local function for_each(n, body)
     if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text, with the place in front
       reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
     end
+    if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
     replies[i + 1] = reply or false
   end
   return replies
