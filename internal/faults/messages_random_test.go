@@ -153,6 +153,7 @@ type sailor struct {
 	open   map[uint64]any    // requests that are not answered
 	leases map[uint64]string // serial -> "" while held, then how it ended
 	dies   bool
+	leaves bool // it asks for nothing more
 }
 
 type (
@@ -209,6 +210,7 @@ func (a *sailor) next(c actor.Context) {
 	case a.storm.over() && len(a.open) > 0:
 		a.later(c, time.Millisecond, goOn{}) // the answer to a renewal may come after that to the release
 	case a.storm.over():
+		a.leaves = true
 		c.Poison(c.Self())
 	case rand.IntN(40) == 0:
 		a.die(c)
@@ -250,6 +252,9 @@ func (a *sailor) acquire(c actor.Context) {
 func (a *sailor) home() *actor.PID { return a.storm.locks[0].Lock(a.rt).PID() }
 
 func (a *sailor) ask(c actor.Context, message func(id uint64) any) {
+	if a.leaves {
+		return
+	}
 	a.ids++
 	m := message(a.ids)
 	a.open[a.ids] = m
