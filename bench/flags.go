@@ -20,6 +20,7 @@ type flags struct {
 	options run.Options
 	out     string
 	page    string
+	tables  string
 	against string
 	list    bool
 }
@@ -52,6 +53,7 @@ func parse(args []string) (*flags, error) {
 	set.DurationVar(&f.options.Window, "window", 0, "for how long each time: 2s, with -quick 60ms; some workloads take longer")
 	set.StringVar(&f.out, "out", "", "file of the results, *.json; the page goes next to it")
 	set.StringVar(&f.page, "page", "", "no run: make the page of this file of results anew")
+	set.StringVar(&f.tables, "tables", "", "no run: print the tables of this file of results as README.md has them")
 	set.StringVar(&f.against, "check", "", "compare the ratios of some workloads with this file of results; fails when one is a quarter worse in three runs")
 	set.BoolVar(&f.list, "list", false, "no run: list workloads and contenders")
 	if err := set.Parse(args); err != nil {
@@ -75,7 +77,7 @@ func (f *flags) complete(set *flag.FlagSet) error {
 	if o.Repetitions < 0 || o.Window < 0 {
 		return fmt.Errorf("-reps and -window must be more than 0: %w", errUsage)
 	}
-	for _, file := range []string{f.out, f.page, f.against} {
+	for _, file := range []string{f.out, f.page, f.tables, f.against} {
 		if file != "" && !strings.HasSuffix(file, ".json") {
 			return fmt.Errorf("%q must end in .json: %w", file, errUsage)
 		}

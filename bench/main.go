@@ -36,6 +36,13 @@ func (f *flags) do() error {
 			return err
 		}
 		return results.WritePage(pageOf(f.page))
+	case f.tables != "":
+		results, err := report.Read(f.tables)
+		if err != nil {
+			return err
+		}
+		results.Markdown(os.Stdout)
+		return nil
 	case f.against != "":
 		return f.compare()
 	}

@@ -77,8 +77,15 @@ func showSickServer(t *testing.T, s sickness, client string) {
 
 	var calls sync.WaitGroup
 	calls.Go(func() { checkSick(t, s, fresh) })
+	var releases sync.Mutex
 	for i, p := range places {
-		calls.Go(func() { releaseFromSick(t, p, s, leases[i]) })
+		calls.Go(func() {
+			if s.spares { // the connection that there is; several at once could want another
+				releases.Lock()
+				defer releases.Unlock()
+			}
+			releaseFromSick(t, p, s, leases[i])
+		})
 		for _, call := range sickCalls {
 			calls.Go(func() { callSick(t, p.Another(t).Lock(fresh), s, call) })
 		}
