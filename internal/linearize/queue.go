@@ -101,7 +101,7 @@ func changes(before, after []string) (left, came []string) {
 
 // lostPlaces are those who may have lost their place without being seen: thrown out of the queue between two looks, because their
 // runtime had not said for a lease that it lives, and perhaps back in it before anybody looks; or granted the lock, and freed by force
-// before they were told.
+// before they were told; or granted it for a short lease, which was over before they were told.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look
@@ -120,6 +120,26 @@ func (f *facts) lostPlaces(name string) map[string]bool {
 				lost[op.Grant] = true
 			}
 		}
+		if op.Result == isOK && f.grantedTwice(op) {
+			lost[op.Grant] = true
+		}
 	}
 	return lost
+}
+
+// grantedTwice reports whether a grant was seen to hold the lock and not to hold it any more, before its holder asked for the lease that
+// it was told of: nobody heard of the first.
+func (f *facts) grantedTwice(op *Op) bool {
+	held := false
+	for _, look := range f.h.Looks {
+		if look.Return >= op.Until-op.Length {
+			break
+		}
+		holds := slices.Contains(look.Seen[op.Name].Holders, op.Grant)
+		if held && !holds {
+			return true
+		}
+		held = holds
+	}
+	return false
 }
