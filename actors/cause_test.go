@@ -14,11 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type refusedWith string
-
-func (e refusedWith) Error() string { return string(e) }
-func (refusedWith) RedisError()     {}
-
 func causesFor(t *testing.T, addr, password string) *causes {
 	client := redis.NewClient(&redis.Options{Addr: addr, Password: password})
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
@@ -35,10 +30,10 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 		"all connections of the Redis client are in use: redis: connection pool timeout":                                   redis.ErrPoolTimeout,
 		"the Redis client was closed before the runtime: redis: client is closed":                                          redis.ErrClosed,
 		"the Redis client was closed before the runtime: use of closed network connection":                                 net.ErrClosed,
-		"READONLY You can't write (this is a replica, locks need its master)":                                              refusedWith("READONLY You can't write script: " + sha + ", on @user_script:34."),
-		"MOVED 1 db:1 (the server is part of a cluster, the client is for a single server)":                                refusedWith("MOVED 1 db:1"),
-		"ERR The user executing the script can't run this command or subcommand (Runtime.Check names every missing right)": refusedWith("ERR The user executing the script can't run this command or subcommand"),
-		"BUSY no": refusedWith("BUSY no"),
+		"READONLY You can't write (this is a replica, locks need its master)":                                              refusal("READONLY You can't write script: " + sha + ", on @user_script:34."),
+		"MOVED 1 db:1 (the server is part of a cluster, the client is for a single server)":                                refusal("MOVED 1 db:1"),
+		"ERR The user executing the script can't run this command or subcommand (Runtime.Check names every missing right)": refusal("ERR The user executing the script can't run this command or subcommand"),
+		"BUSY no": refusal("BUSY no"),
 		"other":   errors.New("other"),
 	} {
 		got := c.advise(err)
@@ -84,7 +79,7 @@ func TestCauses_ConcealSecrets(t *testing.T) {
 			"ERR unknown command `hello`, with args beginning with: `" + password + "`",
 			fmt.Sprintf("bad %q", password), "redis://x:s3cr3t+%22%2F%25%40@db", "dial " + addr, "https://me:hunter2@x/", "EOF",
 		} {
-			for _, err := range []error{errors.New(text), refusedWith(text), fmt.Errorf("wrapped: %w", errors.New(text))} {
+			for _, err := range []error{errors.New(text), refusal(text), fmt.Errorf("wrapped: %w", errors.New(text))} {
 				got := c.advise(err)
 				for e := got; e != nil; e = errors.Unwrap(e) {
 					for _, secret := range []string{"s3cr3t", "hunter2"} {
@@ -104,7 +99,7 @@ func TestCauses_ConcealSecretsOfClusters(t *testing.T) {
 	c := causesOf(client)
 	assert.Equal(t, "the cluster", c.redis)
 	assert.Equal(t, "dial redis://***@b:1: ***", c.explain(errors.New("dial redis://app:hunter2@b:1: s3cr3t")).Error())
-	assert.Equal(t, "MOVED 1 b:1", c.explain(refusedWith("MOVED 1 b:1")).Error(), "no hint that it should be a cluster's client")
+	assert.Equal(t, "MOVED 1 b:1", c.explain(refusal("MOVED 1 b:1")).Error(), "no hint that it should be a cluster's client")
 }
 
 func TestJoin_IsOneLine(t *testing.T) {

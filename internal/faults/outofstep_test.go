@@ -42,6 +42,12 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 			}
 		}
 		confuse(t, proxies, &visitors)
+
+		for _, proxy := range proxies {
+			t.Logf("%d replies came twice, %d not or in part", proxy.Repeated(), proxy.Dropped())
+			assert.Positive(t, proxy.Repeated())
+			assert.Positive(t, proxy.Dropped())
+		}
 		for _, room := range rooms {
 			assert.Zero(t, room.crowds.Load(), "two holders at a time")
 			locktest.Await(t, "the key to be gone", func() bool { return !room.place.Exists(t) })

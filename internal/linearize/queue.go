@@ -2,6 +2,7 @@ package linearize
 
 import (
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -131,7 +132,8 @@ func (f *facts) lostPlaces(name string) map[string]bool {
 // it was told of: nobody heard of the first.
 func (f *facts) grantedTwice(op *Op) bool {
 	held := false
-	for _, look := range f.h.Looks {
+	since := sort.Search(len(f.h.Looks), func(i int) bool { return f.h.Looks[i].Return >= op.Call })
+	for _, look := range f.h.Looks[since:] {
 		if look.Return >= op.Until-op.Length {
 			break
 		}
