@@ -49,7 +49,8 @@ type Options struct {
 }
 
 // Handoff bounds one turn: how long a process keeps a lock in Redis for one local holder after another. The larger, the fewer
-// calls to Redis; the smaller, the sooner other processes get their turn.
+// calls to Redis; the smaller, the sooner other processes get their turn. When a turn ends and nobody else listens, the next one may
+// begin with the same call to Redis; about once a second the lock is left free all the same, for those who only poll.
 type Handoff struct {
 	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
 	For time.Duration // since the acquisition in Redis; default 10 ms, at most Lease/3

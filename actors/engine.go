@@ -131,7 +131,7 @@ func Start(c Config) (*Engine, error) {
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
 		e.masters = newCluster(many, e.tells)
 	} else {
-		e.masters = newOnlyNode(c.Client)
+		e.masters, e.policy.Counts = newOnlyNode(c.Client), true
 	}
 	e.couriers = newCouriers(e)
 	e.site = scripts.Site{

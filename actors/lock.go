@@ -205,7 +205,11 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	case callAcquire:
 		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, Alone: call.alone, WantHolder: call.holder, Try: call.try, Standing: call.standing})
 	case callPass:
-		script = kind.Pass(site, raw, scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease})
+		terms := scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease, TurnEnds: call.ends}
+		if call.listens {
+			terms.Listeners = 1
+		}
+		script = kind.Pass(site, raw, terms)
 	case callRelease, callGhost:
 		terms := scripts.Terms{Grant: call.grant}
 		if call.heir != nil {
@@ -245,7 +249,9 @@ func read(m *result) callDone {
 		done.receivers, done.held = released.Receivers, released.Held
 		done.inherits = call.heir != nil && released.Heir == call.heir.id
 	case callPass:
-		done.held, done.tokens, err = scripts.ReadPassed(m.reply, call.grant)
+		var passed scripts.Passed
+		passed, err = scripts.ReadPassed(m.reply, call.grant)
+		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
 	case callForceRelease:
 		done.held, err = scripts.ReadFlag(m.reply)
 	case callExtend:

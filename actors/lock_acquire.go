@@ -330,8 +330,8 @@ func (s *lockState) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held, passing: // not ours: somebody freed it by force, which our renewals will notice
-	case releasing:
+	case held: // not ours: somebody freed it by force, which our renewals will notice
+	case passing, releasing:
 		s.yield.heard += releases
 	default:
 		if at := s.yield.hear(s.policy, now, releases); at != never {

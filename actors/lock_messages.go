@@ -66,8 +66,8 @@ type (
 		sent  time.Duration // the instant before the call was sent
 
 		acquired  scripts.Acquired
-		unacked   error // of an acquire: not enough replicas have it
-		receivers int
+		unacked   error          // of an acquire: not enough replicas have it
+		receivers int            // of a release, or of a pass that became one
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir has the lock
 		held      bool
@@ -85,6 +85,8 @@ type lockCall struct {
 	seq      uint64
 	grant    string
 	from     string        // of a pass: the grant that ends
+	ends     bool          // of a pass: it ends a turn, and others go first
+	listens  bool          // and we hear of it ourselves
 	lease    time.Duration // of acquire, pass and extend
 	alone    string        // of an acquire: the grant by which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy

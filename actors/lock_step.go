@@ -93,6 +93,7 @@ type turn struct {
 	start  time.Duration
 	served int  // local holders so far
 	spent  bool // nobody may follow
+	ending bool // Redis is asked whether others wait; if not, another one begins with the next grant
 }
 
 // trial is a grant that Redis has been asked for.

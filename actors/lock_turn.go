@@ -18,8 +18,10 @@ func (s *lockState) next(now time.Duration) {
 		s.release(now)
 	case s.turn.served == 0 && head.wants(s.grant.lease, s.grant.watched):
 		s.give(now, head)
-	case s.turnOver(now) || !s.address.Kind.Handoff || !s.sound(now):
+	case !s.address.Kind.Handoff || !s.sound(now):
 		s.release(now)
+	case s.turnOver(now):
+		s.endTurn(now, head)
 	case s.grant.watched && head.lease == 0:
 		s.give(now, head)
 	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // an acquire of its own can wait for replicas
@@ -31,6 +33,17 @@ func (s *lockState) next(now time.Duration) {
 
 func (s *lockState) turnOver(now time.Duration) bool {
 	return s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last || s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
+}
+
+// endTurn lets others have the lock. If there are none it goes on to the next waiter at once, in one call instead of a release and an
+// acquire; but for the gaps, without which those who only look now and then would never find it free.
+func (s *lockState) endTurn(now time.Duration, head *Request) {
+	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.yield.gaps.due(s.policy, now) {
+		s.release(now)
+		return
+	}
+	s.turn.ending = true
+	s.pass(now, head)
 }
 
 // sound reports whether the grant may be handed on: no renewal failed, and more than a renewal interval is left.
@@ -133,13 +146,13 @@ func (s *lockState) unhold(h *Hold) {
 func (s *lockState) pass(now time.Duration, head *Request) {
 	s.emit(effect{do: doDrop, grant: s.grant})
 	s.trial = s.trialFor(head)
-	s.phase = passing
+	s.phase, s.yield.heard = passing, 0
 	s.sendPass(now)
 }
 
 func (s *lockState) sendPass(now time.Duration) {
 	s.call(&lockCall{
-		do: callPass, from: s.grant.id, grant: s.trial.id, lease: s.trial.lease,
+		do: callPass, from: s.grant.id, grant: s.trial.id, lease: s.trial.lease, ends: s.turn.ending, listens: s.listens(),
 		deadline: now + Window(min(s.trial.lease, s.grant.left(now))), // so that there is time for another
 	})
 }
@@ -161,6 +174,10 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
 		s.endGrant(now, m.sent)
+		if m.call.ends {
+			s.turn = turn{start: now}
+			s.yield.nobody()
+		}
 		s.begin(deadline, m.tokens)
 		if head := s.queue.front(); head != nil && head.wants(s.grant.lease, s.grant.watched) {
 			s.give(now, head)
@@ -168,11 +185,14 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && m.held:
 		s.trial.stale = max(s.trial.stale, now)
 		s.failed(now, tooLate(now-m.sent))
+	case m.class == scripts.Done && (m.receivers > 0 || s.unsure):
+		s.yieldAfter(now, m)
+		s.endPass(now, m.sent)
+		s.retryAt = s.startAt()
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.endGrant(now, m.sent)
-		s.forgetTrial(now, m.sent)
-		s.failures, s.retryAt = failures{}, now
+		s.endPass(now, m.sent)
+		s.retryAt = now
 	case m.class == scripts.Rejected:
 		s.unsure = s.trial.stale > 0
 		s.abandonTrial(now)
@@ -180,9 +200,17 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 	default:
 		if m.class == scripts.Unknown {
 			s.trial.stale = max(s.trial.stale, m.call.deadline)
+			s.unsure = s.unsure || m.call.ends
 		}
 		s.failed(now, m.err)
 	}
+}
+
+// endPass forgets both grants of a pass: Redis has neither.
+func (s *lockState) endPass(now, sent time.Duration) {
+	s.endGrant(now, sent)
+	s.forgetTrial(now, sent)
+	s.failures = failures{}
 }
 
 // release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.

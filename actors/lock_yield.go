@@ -35,7 +35,7 @@ func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
 	}
 	y, others := s.yield, m.receivers
 	y.echo = false
-	if s.watch == subscribed || y.listened {
+	if s.listens() {
 		others-- // our own subscription
 		y.echo = y.heard == 0
 	}
@@ -45,7 +45,7 @@ func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
 		y.fresh = now + 2*time.Duration(y.ahead)*max(now-s.turn.start, s.policy.HandoffFor)
 		stay = min(time.Duration(y.ahead)*y.slot, s.policy.YieldMax) + s.policy.Jitter(y.slot)
 	} else {
-		y.wins = 0
+		y.nobody()
 	}
 	if y.gaps.released(s.policy, now, m.sent, y.ahead > 0) {
 		y.gapTo = now + s.policy.Gap
@@ -53,6 +53,12 @@ func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
 	}
 	y.until = now + stay
 }
+
+// listens reports whether this process hears of its own releases.
+func (s *lockState) listens() bool { return s.watch == subscribed || s.yield.listened }
+
+// nobody says that nobody else waits.
+func (y *yield) nobody() { y.ahead, y.wins = 0, 0 }
 
 // rank is how many others are to have a turn before us.
 func (y *yield) rank(now time.Duration) int {
@@ -123,12 +129,15 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, others bool) bool {
 	if due := g.newPeriod(p, now); others {
 		return due && g.begin(now)
 	}
-	if now-g.since < p.GapEvery {
+	if !g.due(p, now) {
 		return false
 	}
 	often := g.open >= (now-g.since)/8 // then whoever looks now and then finds it free
 	return g.begin(now) && !often
 }
+
+// due reports whether a process that is alone should make one.
+func (g *gaps) due(p *Policy, now time.Duration) bool { return now-g.since >= p.GapEvery }
 
 // heard is told of a release by somebody else, and reports the same.
 func (g *gaps) heard(p *Policy, now time.Duration) bool {

@@ -11,6 +11,8 @@ type Policy struct {
 	HandoffFor time.Duration // length of a turn
 	MaxWaiters int
 
+	Counts bool // there is one server, so whoever tells of a release learns of all who wait for it
+
 	AckReplicas int           // that must acknowledge a grant
 	AckTimeout  time.Duration // how long they are waited for
 

@@ -128,6 +128,12 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			done.acquired.TTL = k.expires - w.now
 		}
 	case callPass:
+		if k.holder == c.from && c.ends {
+			if told := w.publish(); told > 1 || told == 1 && !c.listens {
+				k.holder, done.receivers = "", told
+				return
+			}
+		}
 		if done.held = mine || k.holder == c.from; done.held {
 			k.take(w, c)
 		}

@@ -109,7 +109,7 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
 	w.panics = []int{0, 0, 0, 0, 5}[w.random.IntN(5)]
 	count := 2 + w.random.IntN(3)
-	policy := Policy{Lease: modelLease, HandoffMax: 1 + w.random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4}
+	policy := Policy{Lease: modelLease, HandoffMax: 1 + w.random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.chance(70)}
 	for i := range count {
 		w.procs = append(w.procs, newProc(w, string(rune('A'+i)), policy))
 	}

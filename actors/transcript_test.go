@@ -193,6 +193,8 @@ func (p *player) setPolicy(options []string) {
 			policy.HandoffMax = p.number(value)
 		case "for":
 			policy.HandoffFor = p.duration(value)
+		case "counts":
+			policy.Counts = true
 		case "acks":
 			policy.AckReplicas, policy.AckTimeout = p.number(value), time.Second
 		case "waiters":
@@ -458,6 +460,8 @@ func (p *player) answer(verb string, a arguments) any {
 			done.receivers = p.number(others)
 		}
 		done.state = protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
+	case "freed": // by a pass, for others
+		done.receivers = p.number(a.values["receivers"])
 	case "not-held": // the grant does not hold the lock
 	case "refused", "rejected", "unknown":
 		done.class = map[string]scripts.Class{"refused": scripts.Refused, "rejected": scripts.Rejected, "unknown": scripts.Unknown}[verb]
@@ -563,6 +567,12 @@ func (p *player) printCall(c *lockCall) {
 	}
 	if c.grant != "" {
 		text += " " + c.grant
+	}
+	if c.ends {
+		text += " ends"
+	}
+	if c.listens {
+		text += " listens"
 	}
 	if c.lease != 0 {
 		text += fmt.Sprintf(" lease=%v", c.lease)

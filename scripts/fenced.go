@@ -31,6 +31,7 @@ var FencedLock = &Kind{
 	Acquire:      acquireFenced,
 	Release:      releaseLock,
 	Pass:         passFenced,
+	PassEndsTurn: true,
 	Renew:        renewLocks,
 	Inspect:      inspectFenced,
 	ForceRelease: forceReleaseLock,
@@ -43,8 +44,9 @@ func acquireFenced(s *Site, raw string, t Terms) Call {
 }
 
 func passFenced(s *Site, raw string, t Terms) Call {
-	c := newCall(fencedPass, 2, 5, 3)
-	c.Command = append(c.Command, raw, tokenKey(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Tokens)
+	c := newCall(fencedPass, 3, 7, 3)
+	c.Command = append(c.Command, raw, tokenKey(raw), LockChannel(raw),
+		t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.listeners(), s.Tokens)
 	return c
 }
 

@@ -76,9 +76,9 @@ func TestFencedPassAndInspect(t *testing.T) {
 		pass := func(from, grant string) (bool, scripts.Tokens) {
 			reply, err := b.run(scripts.FencedLock.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: time.Minute}))
 			require.NoError(b, err)
-			passed, tokens, err := scripts.ReadPassed(reply, grant)
+			passed, err := scripts.ReadPassed(reply, grant)
 			require.NoError(b, err)
-			return passed, tokens
+			return passed.Held, passed.Tokens
 		}
 		passed, _ := pass("u:1", "u:2")
 		assert.False(b, passed)

@@ -44,6 +44,9 @@ type Kind struct {
 	// ID makes the owner field of a grant from its runtimeUUID:number; nil: it is that.
 	ID func(plain string) string
 
+	// PassEndsTurn: a pass may end a turn, and let go of the lock if somebody else waits for it.
+	PassEndsTurn bool
+
 	// Counting: nobody holds anything, something is counted. Such a kind has a name, a family and a channel besides, no more.
 	Counting *Counting
 
@@ -91,7 +94,8 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 		k.Release(s, raw, terms(second)),
 	}
 	if k.Pass != nil {
-		calls = append(calls, k.Pass(s, raw, Terms{From: first, Grant: second, Lease: checkLease}), k.Release(s, raw, terms(second)))
+		pass := Terms{From: first, Grant: second, Lease: checkLease, TurnEnds: k.PassEndsTurn}
+		calls = append(calls, k.Pass(s, raw, pass), k.Release(s, raw, terms(second)))
 	}
 	calls = append(calls, k.Release(s, raw, Terms{Grant: first, Heir: third, HeirLease: checkLease}), k.Release(s, raw, terms(third)))
 	if k.Inspect != nil {
@@ -113,6 +117,8 @@ type Site struct {
 type Terms struct {
 	Grant      string        // owner field of the grant in question
 	From       string        // of a pass: the grant that ends
+	TurnEnds   bool          // of a pass: others go first
+	Listeners  int           // and so many of those who are told are our own
 	Lease      time.Duration // of acquire and pass
 	Alone      string        // of an acquire: the grant by which the same owner holds the lock alone already
 	WantHolder bool          // of an acquire: name a holder if it is busy

@@ -41,6 +41,7 @@ var Lock = &Kind{
 	Acquire:      acquireLock,
 	Release:      releaseLock,
 	Pass:         passLock,
+	PassEndsTurn: true,
 	Renew:        renewLocks,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseLock,
@@ -65,10 +66,18 @@ func releaseLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-func passLock(_ *Site, raw string, t Terms) Call {
-	c := newCall(lockPass, 1, 4, 3)
-	c.Command = append(c.Command, raw, t.From, t.Grant, t.Lease.Milliseconds(), nil)
+func passLock(s *Site, raw string, t Terms) Call {
+	c := newCall(lockPass, 2, 6, 3)
+	c.Command = append(c.Command, raw, LockChannel(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.listeners())
 	return c
+}
+
+// listeners is that argument of a pass.
+func (t *Terms) listeners() int {
+	if !t.TurnEnds {
+		return -1
+	}
+	return t.Listeners
 }
 
 // renewLocks gives each lock a full lease again if its grant still holds it.
@@ -202,21 +211,32 @@ func ReadFlag(reply any) (bool, error) {
 	return false, unexpected("force-release", reply)
 }
 
+// Passed is the reply of a pass.
+type Passed struct {
+	Held      bool // by the grant that it was passed to
+	Tokens    Tokens
+	Receivers int // subscribers that were told, at the end of a turn: the lock is free, for them; 0: it is not
+}
+
 // ReadPassed reads the reply of a pass to this grant.
-func ReadPassed(reply any, grant string) (held bool, tokens Tokens, err error) {
+func ReadPassed(reply any, grant string) (Passed, error) {
 	switch v := reply.(type) {
 	case nil:
-		return false, tokens, nil
+		return Passed{}, nil
 	case string:
 		if v == grant {
-			return true, tokens, nil
+			return Passed{Held: true}, nil
+		}
+	case int64:
+		if v > 0 {
+			return Passed{Receivers: int(v)}, nil
 		}
 	case []any:
 		if tokens, ok := readTokens(v, grant); ok {
-			return true, tokens, nil
+			return Passed{Held: true, Tokens: tokens}, nil
 		}
 	}
-	return false, tokens, unexpected("pass", reply)
+	return Passed{}, unexpected("pass", reply)
 }
 
 // ReadRenewed reads the reply of a renewal of these grants: the indices of those that are gone.

@@ -196,9 +196,9 @@ func TestLockPass(t *testing.T) {
 		pass := func(from, grant string, lease time.Duration) bool {
 			reply, err := b.run(scripts.Lock.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: lease}))
 			require.NoError(b, err)
-			passed, _, err := scripts.ReadPassed(reply, grant)
+			passed, err := scripts.ReadPassed(reply, grant)
 			require.NoError(b, err)
-			return passed
+			return passed.Held
 		}
 		assert.False(b, pass("u:1", "u:2", time.Minute), "nothing to pass on, nothing is created")
 		assert.Empty(b, b.fields())
@@ -211,6 +211,46 @@ func TestLockPass(t *testing.T) {
 		assert.True(b, pass("u:1", "u:2", time.Second))
 		b.nearTTL(2 * time.Minute) // but a late copy shortens nothing
 		assert.False(b, pass("u:1", "u:3", time.Minute))
+	})
+}
+
+func TestLockPass_AtTheEndOfATurn(t *testing.T) {
+	on(t, func(b bed) {
+		for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
+			b.name += "-" + string(kind.Name)
+			pass := func(from, grant string, own int) scripts.Passed {
+				reply, err := b.run(kind.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: time.Minute, TurnEnds: true, Listeners: own}))
+				require.NoError(b, err)
+				passed, err := scripts.ReadPassed(reply, grant)
+				require.NoError(b, err)
+				return passed
+			}
+			b.take(kind, scripts.Terms{Grant: "u:1", Lease: time.Second})
+			assert.True(b, pass("u:1", "u:2", 0).Held, "nobody listens")
+			assert.Equal(b, map[string]string{"u:2": "1"}, b.fields())
+			b.nearTTL(time.Minute)
+
+			pubsub := b.Subscribe(b.Context(), scripts.LockChannel(b.name))
+			_, err := pubsub.Receive(b.Context())
+			require.NoError(b, err)
+			assert.True(b, pass("u:1", "u:2", 0).Held, "a repeat finds it passed, and tells nobody again")
+			assert.True(b, pass("u:2", "u:3", 1).Held, "it is we who listen")
+			assert.Equal(b, scripts.Passed{}, pass("u:2", "u:4", 0), "another has it")
+			passed := pass("u:3", "u:4", 0)
+			assert.Equal(b, scripts.Passed{Receivers: 1}, passed, "somebody else listens")
+			assert.Empty(b, b.fields())
+			assert.Equal(b, scripts.Passed{}, pass("u:3", "u:4", 0), "a repeat finds it free")
+			assert.Empty(b, b.fields())
+
+			ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+			for range 2 {
+				message, err := pubsub.ReceiveMessage(ctx)
+				require.NoError(b, err)
+				assert.Equal(b, "0", message.Payload)
+			}
+			cancel()
+			require.NoError(b, pubsub.Close())
+		}
 	})
 }
 
@@ -279,7 +319,7 @@ func TestRead_UnexpectedReplies(t *testing.T) {
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadFlag(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, _, err = scripts.ReadPassed(reply, "u:1")
+		_, err = scripts.ReadPassed(reply, "u:1")
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadRenewed(reply, []string{"u:1", "u:2"})
 		assert.ErrorContains(t, err, "unexpected reply")

@@ -180,9 +180,9 @@ func TestWritePass(t *testing.T) {
 		pass := func(from, grant string, lease time.Duration) bool {
 			reply, err := b.run(scripts.WriteLock.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: lease}))
 			require.NoError(b, err)
-			passed, _, err := scripts.ReadPassed(reply, grant)
+			passed, err := scripts.ReadPassed(reply, grant)
 			require.NoError(b, err)
-			return passed
+			return passed.Held
 		}
 		assert.False(b, pass("u:1:write", "u:2:write", time.Minute))
 		assert.Empty(b, b.fields(), "nothing is created")

@@ -1,17 +1,22 @@
--- fenced_pass: hand the lock from one grant to the next one of the same process, with a fresh lease, new tokens and without a
--- wake-up. A repeat finds the new grant in place and begins its lease anew.
+-- fenced_pass: hand the lock from one grant to the next one of the same process, with a fresh lease and new tokens; at the end of a
+-- turn only if nobody else waits. A repeat finds the new grant in place and begins its lease anew.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] counter   string  redisson_lock_token:{name}
+-- KEYS[3] channel   channel redisson_lock__channel:{name}
 -- ARGV[1] from      owner field of the grant that ends
 -- ARGV[2] grant     owner field of the grant that begins
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after ms of server time; later, the attempt is refused
--- ARGV[5] tokens    how many
+-- ARGV[5] publish   PUBLISH or SPUBLISH
+-- ARGV[6] listeners -1: the turn goes on | it ends, and so many of the channel's subscribers are the process' own
+-- ARGV[7] tokens    how many
 --
--- Returns {grant, first, last} (passed) | nil (neither grant holds the lock) | error LATE ms
-local lock, counter = KEYS[1], KEYS[2]
-local from, grant, lease, not_after, tokens = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
+-- nil (neither grant holds the lock) | error LATE ms
+local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
+local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local tokens = ARGV[7]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
 local server_time
@@ -24,6 +29,15 @@ local function in_time(not_after)
     return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
   end
   return nil
+end
+-- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
+-- process' own, it is one: returns how many were told. Else the lock is still there, to be handed on. listeners '-1': it is no turn's end.
+local function end_turn(lock, channel, publish, listeners)
+  if listeners == '-1' then return nil end
+  local told = redis.call(publish, channel, '0')
+  if told <= tonumber(listeners) then return nil end
+  redis.call('del', lock)
+  return told
 end
 -- tokens: take a block of n fencing tokens, {first, last}. They follow the server's clock in microseconds, so they increase over a
 -- restart without persistence and over a failover that lost the counter, and they continue from what Redisson's INCR has left.
@@ -42,7 +56,11 @@ end
 local late = in_time(not_after)
 if late then return late end
 local passed = redis.call('hexists', lock, grant) == 1
-if not passed and redis.call('hexists', lock, from) == 0 then return nil end
+if not passed then
+  if redis.call('hexists', lock, from) == 0 then return nil end
+  local told = end_turn(lock, channel, publish, listeners)
+  if told then return told end
+end
 local first, last = take_tokens(counter, tonumber(tokens))
 if not passed then
   redis.call('hset', lock, grant, 1)
