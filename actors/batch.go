@@ -42,11 +42,8 @@ func (e *Engine) run(b *batch) {
 			return
 		}
 	}
-	b.replies = make([]reply, len(b.calls))
-	open := make([]int, len(b.calls))
-	for i := range open {
-		open[i] = i
-	}
+	open := b.begin(len(b.calls))
+	defer b.clear()
 	for range 3 {
 		e.exchange(b, open)
 		e.follow(b, open)
@@ -223,7 +220,8 @@ func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Err
 func (e *Engine) post(b *batch, i int, r result) {
 	r.err = b.node.causes.advise(r.err)
 	b.node.causes.note(r.err)
-	if b.claimed[i].CompareAndSwap(false, true) {
+	if b.claims[i].taken.CompareAndSwap(false, true) {
+		r.last = true
 		b.calls[i].answerTo(e.root, r)
 	}
 }

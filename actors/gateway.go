@@ -64,6 +64,7 @@ type scriptCall struct {
 type result struct {
 	call  *scriptCall // nil until it is answered
 	class scripts.Class
+	last  bool // nobody but who gets this knows the call any more
 	reply any
 	err   error
 	sent  time.Duration // the instant before it was sent, 0: it was not
@@ -73,21 +74,27 @@ type result struct {
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
-	node    *node
-	acked   bool
-	ctx     context.Context // ends when nobody waits for its answers any more
-	cancel  context.CancelFunc
-	calls   []*scriptCall
-	claimed []atomic.Bool
-	given   bool // all calls were given up; owned by the gateway
+	node   *node
+	acked  bool
+	ctx    context.Context // ends when nobody waits for its answers any more
+	cancel context.CancelFunc
+	calls  []*scriptCall
+	claims []claim // by call
+	given  bool    // all calls were given up; owned by the gateway
 
 	// owned by the worker
+	*workspace
 	sent    time.Duration
-	replies []reply           // by call
 	apart   bool              // no bundles any more
 	lost    bool              // no answer came back from Redis, or nobody knows whose
 	missing []*scripts.Script // the server did not know them
 	unacked error             // why it is not known that enough replicas have what the scripts wrote
+}
+
+// claim is where a call of a batch is claimed, which must not be touched without.
+type claim struct {
+	taken    atomic.Bool
+	deadline time.Duration // of the call
 }
 
 type (
@@ -133,11 +140,14 @@ func (g *gateway) Receive(c actor.Context) {
 func (g *gateway) hire(self *actor.PID) {
 	g.free++
 	g.group.Go(func() {
+		space := &workspace{}
 		for b := range g.jobs {
 			if b == nil {
 				return
 			}
+			b.workspace = space
 			g.engine.run(b)
+			b.workspace = nil
 			b.cancel()
 			// Those whom the results have woken may have another call: let them, so that it goes with the next batch.
 			runtime.Gosched()
@@ -150,7 +160,10 @@ func (g *gateway) hire(self *actor.PID) {
 func (g *gateway) send(c actor.Context) {
 	for g.free > 0 && len(g.waiting) > 0 && !g.held() {
 		n := min(len(g.waiting), batchMax)
-		b := &batch{node: g.node, acked: g.acked, calls: append([]*scriptCall(nil), g.waiting[:n]...), claimed: make([]atomic.Bool, n)}
+		b := &batch{node: g.node, acked: g.acked, calls: append([]*scriptCall(nil), g.waiting[:n]...), claims: make([]claim, n)}
+		for i, call := range b.calls {
+			b.claims[i].deadline = call.deadline
+		}
 		b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
 		rest := copy(g.waiting, g.waiting[n:])
 		clear(g.waiting[rest:])
@@ -173,9 +186,9 @@ func (g *gateway) arm(c actor.Context) {
 	}
 	at := never
 	for _, b := range g.flying {
-		for i, call := range b.calls {
-			if !b.claimed[i].Load() {
-				at = min(at, call.deadline)
+		for i := range b.claims {
+			if !b.claims[i].taken.Load() {
+				at = min(at, b.claims[i].deadline)
 			}
 		}
 	}
@@ -203,14 +216,14 @@ func (g *gateway) check(c actor.Context) {
 	now := g.engine.clock.Now()
 	for _, b := range slices.Clone(g.flying) {
 		open := false
-		for i, call := range b.calls {
-			if call.deadline > now {
-				open = open || !b.claimed[i].Load()
+		for i := range b.claims {
+			if b.claims[i].deadline > now {
+				open = open || !b.claims[i].taken.Load()
 				continue
 			}
-			if b.claimed[i].CompareAndSwap(false, true) {
+			if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has it still
 				g.away = true
-				call.answerTo(c, result{class: scripts.Unknown, err: g.node.causes.noAnswer()})
+				b.calls[i].answerTo(c, result{class: scripts.Unknown, err: g.node.causes.noAnswer()})
 			}
 		}
 		if !open {

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,8 +10,8 @@ import (
 func TestGateway_StoppedChecksNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(&Engine{clock: NewSystemClock()}, &node{}, outlet{})
-	b := &batch{calls: []*scriptCall{{deadline: 1}}, claimed: make([]atomic.Bool, 1)}
-	b.claimed[0].Store(true) // its outcome is unknown: it hangs
+	b := &batch{calls: []*scriptCall{{deadline: 1}}, claims: make([]claim, 1)}
+	b.claims[0].taken.Store(true) // its outcome is unknown: it hangs
 	g.flying = append(g.flying, b)
 	done := make(chan struct{})
 	g.stop(done)

@@ -65,6 +65,7 @@ func newStepper(policy *Policy, address *Address) stepper {
 var (
 	effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
 	callsDone     = sync.Pool{New: func() any { return new(callDone) }}
+	lockCalls     = sync.Pool{New: func() any { return new(lockCall) }}
 )
 
 // Receive is the actor's only entry.
@@ -81,11 +82,7 @@ func (l *lockActor) Receive(c actor.Context) {
 	case countRequesters:
 		l.countRequesters(c)
 	case *result:
-		done := callsDone.Get().(*callDone)
-		*done = read(m)
-		l.step(c, done)
-		*done = callDone{}
-		callsDone.Put(done)
+		l.onResult(c, m)
 	case *Request:
 		l.request = m
 		l.step(c, m)
@@ -96,6 +93,19 @@ func (l *lockActor) Receive(c actor.Context) {
 		}
 	default:
 		l.step(c, m)
+	}
+}
+
+func (l *lockActor) onResult(c actor.Context, m *result) {
+	done := callsDone.Get().(*callDone)
+	*done = read(m)
+	call, last := done.call, m.last
+	l.step(c, done)
+	*done = callDone{}
+	callsDone.Put(done)
+	if last && call.main() {
+		*call = lockCall{}
+		lockCalls.Put(call)
 	}
 }
 

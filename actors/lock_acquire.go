@@ -82,7 +82,7 @@ func (s *lockState) sendAcquire(now time.Duration) {
 	head := s.queue.front()
 	s.trial.asked = now + Window(s.trial.lease)
 	deadline, notAfter := s.policy.bounds(s.trial.asked)
-	s.call(&lockCall{
+	s.call(lockCall{
 		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: deadline, notAfter: notAfter,
 		holder: head != nil && (head.try || head.bounded), try: head != nil && head.try, standing: s.trial.standing,
 	})

@@ -101,6 +101,9 @@ type lockCall struct {
 	sent     scriptCall    // itself, on its way; the shell's
 }
 
+// main reports that the state has one such call on its way at a time, and knows it by its number alone.
+func (c *lockCall) main() bool { return c.do <= callRelease }
+
 type callKind uint8
 
 const (

@@ -314,8 +314,10 @@ func (s *lockState) setAlarm() {
 
 func (s *lockState) emit(e effect) { s.effects = append(s.effects, e) }
 
-// call asks the shell for a script call. Its answer counts only while it is the one in flight.
-func (s *lockState) call(c *lockCall) {
+// call asks the shell for a main call. Its answer counts only while it is the one in flight.
+func (s *lockState) call(asked lockCall) {
+	c := lockCalls.Get().(*lockCall)
+	*c = asked
 	s.callSeq++
 	c.seq, c.address = s.callSeq, s.address
 	s.inflight = c.seq

@@ -151,7 +151,7 @@ func (s *lockState) pass(now time.Duration, head *Request) {
 }
 
 func (s *lockState) sendPass(now time.Duration) {
-	s.call(&lockCall{
+	s.call(lockCall{
 		do: callPass, from: s.grant.id, grant: s.trial.id, lease: s.trial.lease, ends: s.turn.ending, listens: s.listens(),
 		deadline: now + Window(min(s.trial.lease, s.grant.left(now))), // so that there is time for another
 	})
@@ -221,7 +221,7 @@ func (s *lockState) release(now time.Duration) {
 }
 
 func (s *lockState) sendRelease(now time.Duration) {
-	s.call(&lockCall{do: callRelease, grant: s.grant.id, deadline: now + Window(s.grant.lease)})
+	s.call(lockCall{do: callRelease, grant: s.grant.id, deadline: now + Window(s.grant.lease)})
 }
 
 // releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way

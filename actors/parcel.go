@@ -30,14 +30,39 @@ type reply struct {
 	bundled bool // it was in a bundle
 }
 
+// workspace is what a worker needs for a batch, and again for the next one.
+type workspace struct {
+	replies []reply // by call
+	open    []int
+	parcels []parcel
+	groups  []parcel
+	bundled []*scripts.Call
+}
+
+// begin makes room for the replies to n calls; all of them are open.
+func (w *workspace) begin(n int) (open []int) {
+	w.replies = slices.Grow(w.replies[:0], n)[:n]
+	w.open = w.open[:0]
+	for i := range n {
+		w.open = append(w.open, i)
+	}
+	return w.open
+}
+
+// clear lets go of what came with the batch.
+func (w *workspace) clear() {
+	clear(w.replies)
+	clear(w.parcels[:cap(w.parcels)])
+	clear(w.bundled[:cap(w.bundled)])
+}
+
 // errApart is the reply to a call in a bundle that was refused as a whole, because the user has no right to one of the names.
 var errApart = errors.New("not together with others")
 
 // pack makes parcels of the open calls. Those of a cluster stay alone, because one script reaches one slot. Calls of a bundle keep their
 // order, but calls of other scripts may overtake them: a lock actor that minds has one call on its way at a time.
 func (b *batch) pack(open []int) []parcel {
-	parcels := make([]parcel, 0, len(open))
-	var groups []parcel
+	parcels, groups := b.parcels[:0], b.groups[:0]
 	for k, i := range open {
 		script := b.calls[i].Script
 		if script.Many == nil || !b.node.alone || b.apart {
@@ -47,7 +72,8 @@ func (b *batch) pack(open []int) []parcel {
 		at := slices.IndexFunc(groups, func(g parcel) bool { return g.script == script })
 		if at < 0 {
 			at = len(groups)
-			groups = append(groups, parcel{script: script, calls: make([]int, 0, len(open)-k)})
+			groups = slices.Grow(groups, 1)[:at+1]
+			groups[at] = parcel{script: script, calls: groups[at].calls[:0]} // there may have been one
 		}
 		groups[at].calls = append(groups[at].calls, i)
 	}
@@ -60,6 +86,7 @@ func (b *batch) pack(open []int) []parcel {
 			parcels = append(parcels, parcel{script: g.script, calls: calls})
 		}
 	}
+	b.parcels, b.groups = parcels, groups
 	return b.address(parcels)
 }
 
@@ -80,11 +107,11 @@ func (b *batch) address(parcels []parcel) []parcel {
 }
 
 func (b *batch) scriptCalls(calls []int) []*scripts.Call {
-	bundled := make([]*scripts.Call, len(calls))
-	for k, i := range calls {
-		bundled[k] = &b.calls[i].Call
+	b.bundled = b.bundled[:0]
+	for _, i := range calls {
+		b.bundled = append(b.bundled, &b.calls[i].Call)
 	}
-	return bundled
+	return b.bundled
 }
 
 // unpack hands the replies to the calls, and notes what scripts the server did not have.
