@@ -200,9 +200,6 @@ func (e *Engine) postExcept(b *batch, open []int) []int {
 			again = append(again, i)
 			continue
 		}
-		if b.replies[i].bundled && !b.apart {
-			b.calls[i].Recycle()
-		}
 		if err == nil && value == nil {
 			err = b.node.causes.noAnswer() // a nil reply is redis.Nil; this is none at all
 		}

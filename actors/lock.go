@@ -64,7 +64,6 @@ func newStepper(policy *Policy, address *Address) stepper {
 // What a step needs for a moment and nobody keeps: it would be half of what a pair allocates.
 var (
 	effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
-	callsDone     = sync.Pool{New: func() any { return new(callDone) }}
 	lockCalls     = sync.Pool{New: func() any { return new(lockCall) }}
 )
 
@@ -97,12 +96,9 @@ func (l *lockActor) Receive(c actor.Context) {
 }
 
 func (l *lockActor) onResult(c actor.Context, m *result) {
-	done := callsDone.Get().(*callDone)
-	*done = read(m)
-	call, last := done.call, m.last
-	l.step(c, done)
-	*done = callDone{}
-	callsDone.Put(done)
+	call, last := m.call.tag.(*lockCall), m.last
+	call.done = read(call, m)
+	l.step(c, &call.done)
 	if last && call.main() {
 		*call = lockCall{}
 		lockCalls.Put(call)
@@ -213,7 +209,9 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	var script scripts.Call
 	switch call.do {
 	case callAcquire:
-		script = kind.Acquire(site, raw, scripts.Terms{Grant: call.grant, Lease: call.lease, Alone: call.alone, WantHolder: call.holder, Try: call.try, Standing: call.standing})
+		script = kind.Acquire(site, raw, scripts.Terms{
+			Grant: call.grant, Lease: call.lease, Alone: call.alone, WantHolder: call.holder, Try: call.try, Standing: call.standing, Room: &call.room,
+		})
 	case callPass:
 		terms := scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease, TurnEnds: call.ends}
 		if call.listens {
@@ -221,7 +219,7 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 		}
 		script = kind.Pass(site, raw, terms)
 	case callRelease, callGhost:
-		terms := scripts.Terms{Grant: call.grant}
+		terms := scripts.Terms{Grant: call.grant, Room: &call.room}
 		if call.heir != nil {
 			terms.Heir, terms.HeirLease = call.heir.id, call.heir.lease
 		}
@@ -242,8 +240,7 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 }
 
 // read turns a raw result into what the step understands.
-func read(m *result) callDone {
-	call := m.call.tag.(*lockCall)
+func read(call *lockCall, m *result) callDone {
 	done := callDone{call: call, class: m.class, err: m.err, sent: m.sent}
 	if m.class != scripts.Done {
 		return done

@@ -81,11 +81,12 @@ func (s *lockState) sendAcquire(now time.Duration) {
 	s.wokenFor = never
 	head := s.queue.front()
 	s.trial.asked = now + Window(s.trial.lease)
-	deadline, notAfter := s.policy.bounds(s.trial.asked)
-	s.call(lockCall{
-		do: callAcquire, grant: s.trial.id, lease: s.trial.lease, deadline: deadline, notAfter: notAfter,
-		holder: head != nil && (head.try || head.bounded), try: head != nil && head.try, standing: s.trial.standing,
-	})
+	c := s.call(callAcquire)
+	c.grant, c.lease, c.standing = s.trial.id, s.trial.lease, s.trial.standing
+	c.deadline, c.notAfter = s.policy.bounds(s.trial.asked)
+	if head != nil {
+		c.holder, c.try = head.try || head.bounded, head.try
+	}
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
@@ -217,7 +218,7 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 		wait = s.nextSpin()
 	}
 	if s.standby {
-		wait = max(wait, s.policy.Lease/3)
+		wait = min(max(wait, s.policy.Lease/3), s.policy.Lease/2) // often enough for Redis to take this process for alive
 	} else if s.trial.standing {
 		wait = min(wait, s.policy.Lease/3) // so that the place in the queue is kept
 	}

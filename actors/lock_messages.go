@@ -98,7 +98,11 @@ type lockCall struct {
 	request  *Request      // of a side call: who asked
 	target   *Grant        // of a force-release or a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
-	sent     scriptCall    // itself, on its way; the shell's
+
+	// the shell's
+	sent scriptCall // itself, on its way
+	room scripts.Room
+	done callDone // its answer
 }
 
 // main reports that the state has one such call on its way at a time, and knows it by its number alone.

@@ -314,14 +314,14 @@ func (s *lockState) setAlarm() {
 
 func (s *lockState) emit(e effect) { s.effects = append(s.effects, e) }
 
-// call asks the shell for a main call. Its answer counts only while it is the one in flight.
-func (s *lockState) call(asked lockCall) {
+// call asks the shell for a main call, whose terms are to be filled in. Its answer counts only while it is the one in flight.
+func (s *lockState) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
-	*c = asked
 	s.callSeq++
-	c.seq, c.address = s.callSeq, s.address
+	c.do, c.seq, c.address = do, s.callSeq, s.address
 	s.inflight = c.seq
 	s.emit(effect{do: doCall, call: c})
+	return c
 }
 
 // fail answers that a request's operation failed, or with nil that it did not.

@@ -151,10 +151,10 @@ func (s *lockState) pass(now time.Duration, head *Request) {
 }
 
 func (s *lockState) sendPass(now time.Duration) {
-	s.call(lockCall{
-		do: callPass, from: s.grant.id, grant: s.trial.id, lease: s.trial.lease, ends: s.turn.ending, listens: s.listens(),
-		deadline: now + Window(min(s.trial.lease, s.grant.left(now))), // so that there is time for another
-	})
+	c := s.call(callPass)
+	c.from, c.grant, c.lease = s.grant.id, s.trial.id, s.trial.lease
+	c.ends, c.listens = s.turn.ending, s.listens()
+	c.deadline = now + Window(min(s.trial.lease, s.grant.left(now))) // so that there is time for another
 }
 
 // passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
@@ -221,7 +221,8 @@ func (s *lockState) release(now time.Duration) {
 }
 
 func (s *lockState) sendRelease(now time.Duration) {
-	s.call(lockCall{do: callRelease, grant: s.grant.id, deadline: now + Window(s.grant.lease)})
+	c := s.call(callRelease)
+	c.grant, c.deadline = s.grant.id, now+Window(s.grant.lease)
 }
 
 // releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way

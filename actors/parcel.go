@@ -25,9 +25,8 @@ type parcel struct {
 
 // reply is what came of a call.
 type reply struct {
-	value   any
-	err     error
-	bundled bool // it was in a bundle
+	value any
+	err   error
 }
 
 // workspace is what a worker needs for a batch, and again for the next one.
@@ -95,12 +94,12 @@ func (b *batch) address(parcels []parcel) []parcel {
 	all := make([]redis.Cmd, len(parcels)) // one allocation instead of many
 	for k := range parcels {
 		p := &parcels[k]
-		args := b.calls[p.calls[0]].Command
+		call := b.calls[p.calls[0]].Call
 		if len(p.calls) > 1 {
-			bundle := scripts.Bundle(b.scriptCalls(p.calls))
-			p.script, args = bundle.Script, bundle.Command
+			call = scripts.Bundle(b.scriptCalls(p.calls))
+			p.script = call.Script
 		}
-		all[k] = *redis.NewCmd(context.Background(), args...)
+		all[k] = *redis.NewCmd(context.Background(), call.Sent()...)
 		p.command = command{&all[k]}
 	}
 	return parcels
@@ -142,7 +141,7 @@ func (b *batch) unbundle(p parcel, value any, err error) {
 		b.misses(b.calls[p.calls[0]].Script)
 	}
 	for k, i := range p.calls {
-		b.replies[i] = reply{err: err, bundled: true}
+		b.replies[i] = reply{err: err}
 		if err != nil {
 			continue
 		}

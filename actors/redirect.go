@@ -74,7 +74,7 @@ func (e *Engine) exchangeAt(b *batch, n *node, ask bool, calls []int) {
 		if ask {
 			_ = pipe.Process(b.ctx, newCommand("asking"))
 		}
-		parcels[k] = parcel{newCommand(call.Command...), call.Script, calls[k : k+1]}
+		parcels[k] = parcel{newCommand(call.Sent()...), call.Script, calls[k : k+1]}
 		_ = pipe.Process(b.ctx, parcels[k].command)
 	}
 	_ = e.finish(b, pipe, parcels)

@@ -3,7 +3,6 @@ package scripts
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -42,21 +41,6 @@ func Bundle(calls []*Call) Call {
 		c.Command = append(c.Command, call.Command[firstKey+keys:]...)
 	}
 	return c
-}
-
-// room is where the command of a call is written that may go with a bundle: what is copied from there is a quarter of what a pair would
-// allocate.
-type room [12]any
-
-var rooms = sync.Pool{New: func() any { return new(room) }}
-
-// Recycle takes back the command of a call that was only ever sent in bundles.
-func (c *Call) Recycle() {
-	if c.room != nil {
-		clear(c.room[:])
-		rooms.Put(c.room)
-		c.room, c.Command = nil, nil
-	}
 }
 
 // Unbundle is the replies to the n calls of a bundle. An item is an error if that call got one.

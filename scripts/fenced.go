@@ -38,7 +38,7 @@ var FencedLock = &Kind{
 }
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
-	c := newCall(fencedAcquire, 2, 5, 2)
+	c := newCallIn(t.Room, fencedAcquire, 2, 5, 2)
 	c.Command = append(c.Command, raw, tokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
 	return c
 }

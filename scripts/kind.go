@@ -126,6 +126,7 @@ type Terms struct {
 	Standing   bool          // of an acquire: it should stand in the queue already
 	Heir       string        // of a release: our own first waiter, to be granted at once if it is the next one
 	HeirLease  time.Duration // its lease
+	Room       *Room         // for the command; nil: it has its own
 }
 
 var kinds = map[protocol.Kind]*Kind{}

@@ -48,7 +48,7 @@ var Lock = &Kind{
 }
 
 func acquireLock(_ *Site, raw string, t Terms) Call {
-	c := newCall(lockAcquire, 1, 4, 2)
+	c := newCallIn(t.Room, lockAcquire, 1, 4, 2)
 	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
 	return c
 }
@@ -61,7 +61,7 @@ func flag(b bool) int {
 }
 
 func releaseLock(s *Site, raw string, t Terms) Call {
-	c := newCall(lockRelease, 2, 2, -1)
+	c := newCallIn(t.Room, lockRelease, 2, 2, -1)
 	c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish)
 	return c
 }

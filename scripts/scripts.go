@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -62,18 +63,25 @@ type Call struct {
 	// Limit is the latest that SetNotAfter sets, ms of server time; 0: there is none.
 	Limit int64
 
-	room *room // of Command; nil: it has one of its own
+	inRoom bool // Command is in a Room
 }
+
+// Room is where a command may be written: who asks for a call has it again when the call has been answered.
+type Room [12]any
 
 // firstKey is where in a command the keys begin.
 const firstKey = 3
 
 // newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
 func newCall(s *Script, keys, args, notAfter int) Call {
-	c := Call{Script: s}
-	if s.Many != nil && firstKey+keys+args <= len(c.room) {
-		c.room = rooms.Get().(*room)
-		c.Command = c.room[:firstKey]
+	return newCallIn(nil, s, keys, args, notAfter)
+}
+
+// newCallIn is newCall in a room, if there is one.
+func newCallIn(room *Room, s *Script, keys, args, notAfter int) Call {
+	c := Call{Script: s, inRoom: room != nil}
+	if c.inRoom {
+		c.Command = room[:firstKey]
 	} else {
 		c.Command = make([]any, firstKey, firstKey+keys+args)
 	}
@@ -93,6 +101,14 @@ func (c Call) SetNotAfter(ms int64) {
 		ms = min(ms, c.Limit)
 	}
 	c.Command[c.notAfter] = ms
+}
+
+// Sent is the command for whoever keeps it.
+func (c Call) Sent() []any {
+	if c.inRoom {
+		return slices.Clone(c.Command)
+	}
+	return c.Command
 }
 
 // Keys are all that it touches, channels among them.
