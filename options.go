@@ -18,7 +18,7 @@ type Options struct {
 	Lease time.Duration
 	// RenewBatch is how many locks one renewal script renews. Default 100, at most 10 000: a script blocks the server while it runs.
 	RenewBatch int
-	// FairWait is for fair locks, as Redisson's fairLockWaitTimeout. Default 5 min.
+	// FairWait is how long Redis keeps a place in a fair lock's queue, as Redisson's fairLockWaitTimeout. Default 5 min.
 	FairWait time.Duration
 	// Handoff bounds passing a lock on inside this process.
 	Handoff Handoff

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The promises of the README, one test each, in the files runtime_*_test.go.
+// The promises of doc/promises.md, one test each, in the files runtime_*_test.go.
 
 func TestPromise_OneHolderAtATime(t *testing.T) {
 	t.Parallel()

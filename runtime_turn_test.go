@@ -179,9 +179,7 @@ func newPeer(t *testing.T, p *locktest.Place) *redissonpeer.Peer {
 }
 
 func newPeerWith(t *testing.T, p *locktest.Place, config redissonpeer.Config) *redissonpeer.Peer {
-	if p.Cluster != nil && p.PubSub != holdfast.PubSubPlain {
-		t.Skip("the peer tells and hears plain messages only")
-	}
+	require.True(t, p.Cluster == nil || p.PubSub == holdfast.PubSubPlain, "the peer tells and hears plain messages only: see Place.Plain")
 	peer := redissonpeer.New(p.Client(t), config)
 	t.Cleanup(peer.Close)
 	return peer

@@ -102,7 +102,7 @@ func TestPromise_RedissonSharesTheLock(t *testing.T) {
 		} {
 			t.Run(way, func(t *testing.T) {
 				t.Parallel()
-				q := p.Another(t)
+				q := p.Another(t).Plain()
 				show(t, q, newPeer(t, q), q.Runtime(t, holdfast.Options{}))
 			})
 		}

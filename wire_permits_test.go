@@ -194,6 +194,7 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		p = p.Plain()
 		stalls := locktest.WatchStalls(t, p)
 		ours, peer := p.Runtime(t, holdfast.Options{}).PermitSemaphore(p.Name), newPeer(t, p)
 		theirs := peer.PermitSemaphore(p.Name)
@@ -243,6 +244,7 @@ func TestWire_PermitsWakeByMessage(t *testing.T) {
 func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		p = p.Plain()
 		rt, peer := p.Runtime(t, holdfast.Options{}), newPeer(t, p)
 		ours, theirs := rt.PermitSemaphore(p.Name), peer.PermitSemaphore(p.Name)
 		require.NoError(t, ours.SetPermits(t.Context(), 2))

@@ -165,7 +165,7 @@ func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 	} {
 		t.Run(who, func(t *testing.T) {
 			onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-				rounds := locktest.Scaled(40, 5)
+				p, rounds := p.Plain(), locktest.Scaled(40, 5)
 				rt, peer := p.Runtime(t, holdfast.Options{}), newPeer(t, p)
 				lock := rt.RWLock(p.Name)
 				ours := map[string]*holdfast.Lock{"read": lock.Read(), "write": lock.Write()}[halves[0]]
@@ -210,6 +210,7 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 				const readers = 8
+				p = p.Plain()
 				rt, other, peer := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{}), newPeer(t, p)
 				lock, owner := rt.RWLock(p.Name), rt.NewOwner()
 				writer := locktest.Acquire(t, lock.Write(), holdfast.WithOwner(owner))
@@ -254,7 +255,7 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 // Each side renews its own readers, beside the other's, and neither ends when the other does.
 func TestWire_ReadersBesideRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		lease := locktest.Unhurried(900 * time.Millisecond)
+		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		ours, theirs := locktest.Acquire(t, rt.RWLock(p.Name).Read()), peer.RReadLock(p.Name, 1)
@@ -309,7 +310,7 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 // [Q] Redisson loses the watchdog of a writer that has read in between, and adds leases up when a writer enters again; ours does neither.
 func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
-		lease := locktest.Unhurried(900 * time.Millisecond)
+		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		peer := newPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		theirs := p.Another(t)

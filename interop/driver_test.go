@@ -51,7 +51,8 @@ var shared struct {
 	err error
 }
 
-// redisson is the driver. Where it is not built, the test is skipped, unless HOLDFAST_INTEROP=1 says that it must run.
+// redisson is the driver. Where it is not built, the test is skipped, unless HOLDFAST_INTEROP=1 says that it must run, as interop/run
+// does: so .ci/run skips these tests among all others and then runs them in a step of their own.
 func redisson(t *testing.T) *driver {
 	t.Helper()
 	if why := missing(); why != "" {

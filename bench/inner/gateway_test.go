@@ -211,5 +211,5 @@ var gatewayWorkloads = []workload{
 
 func BenchmarkGateway(b *testing.B) { benchmark(b, gatewayWorkloads) }
 
-// TestGateway measures in turn, and prints a table.
+// TestGateway measures in turn, and prints a table with -v.
 func TestGateway(t *testing.T) { gate(t, gatewayWorkloads) }

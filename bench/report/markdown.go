@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// inBrief are the figures that go into the README; the page has all.
+// inBrief are the figures that go into bench/README.md; the page has all.
 var inBrief = []string{
 	"pairs_per_s", "wait_p50_us", "wait_p99_us", "scripts_per_pair", "client_cpu_us_per_pair", "server_cpu_us_per_pair", "process_share_min", "process_share_max",
 	"cpu_cores", "scripts_per_10s", "heap_bytes_per_lock", "lost", "idle_longest_ms", "free_longest_ms", "free_stuck", "stuck",
 }
 
-// Markdown writes the workloads as the README has them.
+// Markdown writes the workloads as bench/README.md has them.
 func (r *Results) Markdown(out io.Writer) {
 	fmt.Fprintf(out, "%s, %d cores of %s, %s. `%s`\n", r.Ended.Format("2006-01-02"), r.Machine.Cores, r.Machine.CPU, versionOf(r.Versions, "redis-server"),
 		strings.Join(r.Command, " "))
@@ -47,4 +47,48 @@ func (w *Workload) markdown(out io.Writer) {
 	if busy := w.othersBusy(); busy > quietCores {
 		fmt.Fprintf(out, "\nOthers used %s of a core meanwhile.\n", Cores(busy))
 	}
+}
+
+// atAGlance are the rows and columns of the project's own README.
+var (
+	atAGlance = []struct{ workload, figure, what string }{
+		{"hot-64", "pairs_per_s", "one hot lock, 64 goroutines: pairs/s"},
+		{"hot-64", "wait_p99_us", "the same: p99 wait"},
+		{"distinct-64", "pairs_per_s", "64 goroutines, a lock each: pairs/s"},
+		{"distinct-1000", "pairs_per_s", "1000 goroutines, a lock each: pairs/s"},
+		{"free-1", "pairs_per_s", "one goroutine, a free lock: pairs/s"},
+		{"handover", "wait_p50_us", "hand-over to another process: p50"},
+	}
+	peersAtAGlance = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson"}
+)
+
+// Glance writes the few figures that the project's README has. What is not among the results is left empty.
+func (r *Results) Glance(out io.Writer) {
+	fmt.Fprintf(out, "| | %s |\n|%s\n", strings.Join(peersAtAGlance, " | "), strings.Repeat(" --- |", len(peersAtAGlance)+1))
+	for _, row := range atAGlance {
+		fmt.Fprintf(out, "| %s |", row.what)
+		for _, peer := range peersAtAGlance {
+			fmt.Fprintf(out, " %s |", r.cell(row.workload, row.figure, peer))
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// cell is the median of one figure of one contender in one workload.
+func (r *Results) cell(name, figure, peer string) string {
+	w := slices.IndexFunc(r.Workloads, func(w Workload) bool { return w.Name == name })
+	if w < 0 {
+		return ""
+	}
+	columns := Columns(&r.Workloads[w])
+	column := slices.IndexFunc(columns, func(c Figure) bool { return c.Name == figure })
+	outcome := slices.IndexFunc(r.Workloads[w].Outcomes, func(o Outcome) bool { return o.Peer == peer })
+	if column < 0 || outcome < 0 {
+		return ""
+	}
+	s, ok := r.Workloads[w].Outcomes[outcome].Summary[figure]
+	if !ok {
+		return ""
+	}
+	return columns[column].Unit(s.Median)
 }

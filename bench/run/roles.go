@@ -45,19 +45,23 @@ func keepServer() error {
 		return err
 	}
 	fmt.Printf("{\"event\":\"opened\",\"at\":%d}\n", command.Process.Pid)
-	died := make(chan error, 1)
-	go func() { died <- command.Wait() }()
+	var failed error
+	died := make(chan struct{})
+	go func() {
+		failed = command.Wait()
+		close(died)
+	}()
 	ended := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(ended)
 	}()
 	select {
-	case err := <-died:
-		return fmt.Errorf("the server ended: %w", err)
+	case <-died:
+		return fmt.Errorf("the server ended: %w", failed)
 	case <-ended:
 		_ = command.Process.Kill()
-		_ = <-died
+		<-died
 		return nil
 	}
 }

@@ -37,7 +37,7 @@ func TestFault_ProcessesGetTheirShares(t *testing.T) {
 	}
 	most := locktest.Scaled(len(cases), 2)
 	locktest.InTurn(t, func(t *testing.T, p *locktest.Place) {
-		if !p.Kind.TakesTurns() {
+		if !p.Kind.TakesTurns() { // the fair lock and the spin lock: see letIn
 			t.Skip("processes do not take turns")
 		}
 		for _, c := range cases[:most] {

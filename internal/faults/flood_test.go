@@ -41,7 +41,7 @@ func TestFault_FloodOfMessages(t *testing.T) {
 	for _, kind := range locktest.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			if kind.Deaf {
+			if kind.Deaf { // the spin lock: TestSpinLock_ListensToNothingAndTellsAll
 				t.Skip("its waiters listen to nothing")
 			}
 			showFlood(t, locktest.OwnPlace(t, kind, "--client-output-buffer-limit", "pubsub 512kb 256kb 1"), messages)

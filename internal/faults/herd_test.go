@@ -22,7 +22,7 @@ import (
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		if p.Kind.Deaf {
+		if p.Kind.Deaf { // the spin lock, whose pauses bound what it asks: TestSpinLock_Backoff
 			t.Skip("its waiters ask again and again")
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
 			t.Parallel()
 			letIn(t, func(t *testing.T, p *locktest.Place) {
-				if p.Kind.Mode == "write" {
+				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded lets one in, too, who asks again when it has missed a message
 					t.Skip("its messages are for all, and miss a thread of Redisson's that has tried and does not wait yet")
 				}
 				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
@@ -91,7 +91,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	}
 }
 
-// letIn is for kinds that take turns, on servers of their own.
+// letIn is for kinds that take turns, on servers of their own. The fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing),
+// who waits for a spin lock gets it by chance (TestPromise_TurnsAreBounded).
 func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {

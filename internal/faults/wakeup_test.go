@@ -106,7 +106,7 @@ func showRelay(t *testing.T, p *locktest.Place, join func(rt *holdfast.Runtime) 
 func TestFault_ReleaseBetweenSubscriptions(t *testing.T) {
 	rounds := locktest.Scaled(100, 10)
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		if p.Kind.Deaf {
+		if p.Kind.Deaf { // the spin lock: TestSpinLock_ListensToNothingAndTellsAll
 			t.Skip("its waiters listen to nothing")
 		}
 		holder, waiter := p.Lock(p.Runtime(t, holdfast.Options{})), p.Lock(p.Runtime(t, holdfast.Options{}))

@@ -3,6 +3,7 @@ package linearize_test
 import (
 	"flag"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 var (
 	duration = flag.Duration("linearize.duration", 0, "how long each kind is worked on; 0: as long as fits the kind of run")
 	rate     = flag.Float64("linearize.rate", 0, "operations in a second that make a run worth anything; 0: a few hundred in all")
-	file     = flag.String("linearize.file", "", "the history that TestRecheck checks")
+	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; none: one that it makes and keeps itself")
 	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "of what users and nemesis do")
 )
 
@@ -64,14 +65,34 @@ func TestLinearize_ServerKilled(t *testing.T) {
 	check(t, linearize.Run(t, p), "")
 }
 
-// TestRecheck checks a history that was kept.
+// TestRecheck checks a history that was kept. Without one it keeps a short one, so that what is there for a failure works when it comes.
 func TestRecheck(t *testing.T) {
-	if *file == "" {
-		t.Skip("-linearize.file names none")
+	t.Parallel()
+	path := *file
+	if path == "" {
+		path = kept(t)
 	}
-	h, err := linearize.Read(*file)
+	h, err := linearize.Read(path)
 	require.NoError(t, err)
-	check(t, h, *file)
+	check(t, h, path)
+}
+
+// kept is the file of a short history, which says all that happened.
+func kept(t *testing.T) string {
+	p := plan(linearize.KindOf("fair lock")) // it has looks and queues, too
+	p.Duration, p.Least = time.Second, 200
+	h := linearize.Run(t, p)
+	path, err := h.Keep()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			_ = os.Remove(path)
+		}
+	})
+	again, err := linearize.Read(path)
+	require.NoError(t, err)
+	require.Equal(t, h, again)
+	return path
 }
 
 // check keeps a history that is wrong, unless it is in a file already.

@@ -48,6 +48,16 @@ func (p *Place) Named(name string) *Place {
 	return &q
 }
 
+// Plain is the same place with plain messages, for tests with a redissonpeer.Peer: it tells and hears no others. Sharded ones between
+// Redisson and us are for the tests in interop/.
+func (p *Place) Plain() *Place {
+	q := *p
+	if q.Cluster != nil {
+		q.PubSub = holdfast.PubSubPlain
+	}
+	return &q
+}
+
 // Lock is the runtime's handle of the place's lock.
 func (p *Place) Lock(rt *holdfast.Runtime) *holdfast.Lock { return p.Kind.Lock(rt, p.Name) }
 

@@ -21,7 +21,8 @@ type Clock struct {
 	file *os.File
 }
 
-// StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler, and says so.
+// StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler: elsewhere the test is skipped,
+// on Linux without a compiler it fails, so that .ci/run, which is for Linux, never goes without it.
 func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
 	if runtime.GOOS != "linux" {
