@@ -165,7 +165,7 @@ func (l *moving) work(lock *holdfast.Lock, who string, spans *locktest.Spans) {
 		l.waits = append(l.waits, took)
 		l.served[who]++
 		if err != nil {
-			l.errors = append(l.errors, err.Error())
+			l.errors = append(l.errors, who+": "+err.Error())
 		}
 		l.mu.Unlock()
 	}
