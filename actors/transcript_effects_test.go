@@ -1,0 +1,108 @@
+package actors
+
+// What comes out of a transcript: effects as lines.
+
+import (
+	"fmt"
+	"strings"
+)
+
+func (k callKind) word() string {
+	return [...]string{"acquire", "pass", "release", "ghost", "extend", "inspect", "force-release", "look"}[k]
+}
+
+func (p *player) writef(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	text = strings.NewReplacer(`holdfast: acquire \"orders\": `, "", `holdfast: `, "", `\"`, "'").Replace(text)
+	fmt.Fprintln(&p.out, text)
+}
+
+func (p *player) print(e *effect) {
+	switch e.do {
+	case doCall:
+		p.calls = append(p.calls, e.call)
+		p.sent[e.call] = p.now
+		p.printCall(e.call)
+	case doAnswer:
+		p.printAnswer(e.request)
+	case doForget:
+		p.writef("forget %s", p.names[e.request])
+	case doTellLost:
+		p.writef("tell %s lost serial=%d %q", e.hold.requester.Id, e.hold.serial, e.err)
+	case doKeep:
+		p.grants[e.grant.id] = e.grant
+		p.writef("keep %s until=%v", e.grant.id, e.grant.until())
+	case doDrop:
+		p.writef("drop %s", e.grant.id)
+	case doWatch:
+		p.channel = e.channel
+		p.writef("watch")
+	case doUnwatch:
+		p.writef("unwatch")
+	case doAlarm:
+		if e.at == never {
+			p.writef("alarm off")
+		} else {
+			p.writef("alarm %v", e.at)
+		}
+	case doGuard:
+		p.writef("guard %s", e.pid.Id)
+	case doUnguard:
+		p.writef("unguard %s", e.pid.Id)
+	case doEmit:
+		p.writef("event %v", e.event)
+	case doStop:
+		p.writef("stop")
+	case doStay:
+		p.writef("stay")
+	}
+}
+
+func (p *player) printCall(c *lockCall) {
+	text := "call " + c.do.word()
+	if c.from != "" {
+		text += " " + c.from + " to"
+	}
+	if c.grant != "" {
+		text += " " + c.grant
+	}
+	if c.ends {
+		text += " ends"
+	}
+	if c.listens {
+		text += " listens"
+	}
+	if c.lease != 0 {
+		text += fmt.Sprintf(" lease=%v", c.lease)
+	}
+	if c.holder {
+		text += " holder"
+	}
+	if c.alone != "" {
+		text += " alone=" + c.alone
+	}
+	if c.notAfter != 0 {
+		text += fmt.Sprintf(" not-after=%v", c.notAfter)
+	}
+	p.writef("%s deadline=%v", text, c.deadline)
+}
+
+func (p *player) printAnswer(r *Request) {
+	name := p.names[r]
+	switch {
+	case r.do == opAcquire && r.err != nil:
+		p.writef("refuse %s %q", name, r.err)
+	case r.do == opAcquire:
+		p.writef("grant %s %s serial=%d until=%v", name, r.hold.grant.id, r.hold.serial, r.hold.Until())
+	case r.err != nil:
+		p.writef("answer %v %s %q", r.do, name, r.err)
+	case r.do == opExtend:
+		p.writef("answer %v %s until=%v", r.do, name, r.until)
+	case r.do == opInspect:
+		p.writef("answer %v %s holders=%v local=%v waiting=%d", r.do, name, r.state.Holders, r.state.Local, r.state.Waiting)
+	case r.do == opForceRelease:
+		p.writef("answer %v %s held=%v", r.do, name, r.held)
+	default:
+		p.writef("answer %v %s", r.do, name)
+	}
+}

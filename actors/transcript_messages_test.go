@@ -1,0 +1,201 @@
+package actors
+
+// What goes into a transcript: messages from their lines.
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// message is what a line says; nil when it is done already.
+func (p *player) message(verb string, a arguments) any {
+	switch verb {
+	case "acquire":
+		return p.acquire(a)
+	case "release", "extend", "inspect", "force-release":
+		return p.ask(verb, a)
+	case "claim": // the holder calls Release; the message comes with a later "release"
+		require.True(p.t, p.request(a.word(0)).hold.claim())
+	case "cancel":
+		return p.cancel(a)
+	case "ready":
+		ready := channelReady{channel: p.channel}
+		if n := a.values["among"]; n != "" {
+			ready.among = p.number(n)
+		}
+		return ready
+	case "message":
+		releases := 1
+		if n := a.values["releases"]; n != "" {
+			releases = p.number(n)
+		}
+		return channelMessage{p.channel, releases}
+	case "alarm":
+		return alarm{}
+	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
+		g := p.grants[a.word(0)]
+		g.suspect.Store(a.has("suspect"))
+		return grantDue{g}
+	case "renewed": // by the watchdog, with a renewal sent at this instant; nobody is told
+		g := p.grants[a.word(0)]
+		require.True(p.t, g.extend(p.now, deadlineOf(p.now, g.lease)))
+		g.suspect.Store(false)
+	case "gone":
+		return grantGone{grant: p.grants[a.word(0)]}
+	case "terminated":
+		return requesterGone{pid: p.pid(a.word(0)), replaced: a.has("replaced")}
+	case "retire":
+		return tryRetire{}
+	case "close":
+		return closeLock{abort: a.has("abort")}
+	case "break": // the next lease that is given makes the step panic
+		p.broken = true
+	default:
+		return p.answer(verb, a)
+	}
+	return nil
+}
+
+func (p *player) acquire(a arguments) any {
+	r := p.newRequest(opAcquire, a.word(0), a)
+	r.hold = &Hold{}
+	p.acquires = append(p.acquires, a.word(0))
+	r.try, r.bounded = a.has("try"), a.has("wait")
+	if lease := a.values["lease"]; lease != "" {
+		r.lease = p.duration(lease)
+	}
+	if owner := a.values["owner"]; owner != "" {
+		r.owner = protocol.NewOwner(owner, 1)
+	}
+	return r
+}
+
+func (p *player) newRequest(do operation, name string, a arguments) *Request {
+	r := &Request{do: do, address: &Address{Kind: p.kind, Name: "orders", Raw: "orders"}}
+	for _, word := range []string{"read", "write"} { // which half
+		if p.kind.Family == scripts.ReadWrite && a.has(word) {
+			r.address.Kind = p.kindOf(word)
+		}
+	}
+	if from := a.values["from"]; from != "" {
+		r.requester = p.pid(from)
+		r.id = uint64(p.number(a.values["id"]))
+	}
+	p.names[r] = name
+	if do == opAcquire {
+		p.requests[name] = r
+	} else {
+		p.requests[do.String()+" "+name] = r
+	}
+	return r
+}
+
+func (p *player) pid(name string) *actor.PID {
+	if p.pids[name] == nil {
+		p.pids[name] = actor.NewPID("here", name)
+	}
+	return p.pids[name]
+}
+
+// request finds "a", or "release a" for a cancel.
+func (p *player) request(words ...string) *Request {
+	r := p.requests[strings.Join(words, " ")]
+	if r == nil {
+		p.fail("there is no request %q", words)
+	}
+	return r
+}
+
+func (p *player) ask(verb string, a arguments) any {
+	do := operation(slices.IndexFunc([]operation{0, 1, 2, 3, 4}, func(o operation) bool { return o.String() == verb }))
+	r := p.newRequest(do, a.word(0), a)
+	switch {
+	case do == opInspect || do == opForceRelease:
+	case r.requester != nil:
+		r.serial = uint64(p.number(a.values["serial"]))
+	default:
+		r.hold = p.request(a.word(0)).hold
+	}
+	if do == opRelease && r.hold != nil && !a.has("claimed") {
+		require.True(p.t, r.hold.claim(), "%s: the hold has ended", p.line)
+	}
+	if deadline := a.values["deadline"]; deadline != "" {
+		r.deadline = p.duration(deadline)
+	}
+	if do == opExtend {
+		r.lease = p.duration(a.word(1))
+	}
+	return r
+}
+
+// cancel takes "a" or "release a", and a cause: without one the time to wait is over.
+func (p *player) cancel(a arguments) any {
+	m := cancelRequest{request: p.request(a.words...), cause: protocol.ErrNotAcquired}
+	if cause := a.values["cause"]; cause != "" {
+		m.cause = errors.New(cause)
+	}
+	return m
+}
+
+// answer is the answer of the call on its way; if there are several, the kind or the grant says which.
+func (p *player) answer(verb string, a arguments) any {
+	call := p.flying(a)
+	done := &callDone{call: call, class: scripts.Done, sent: p.sent[call]}
+	if sent := a.values["sent"]; sent != "" {
+		done.sent = p.duration(sent)
+	}
+	switch verb {
+	case "granted":
+		done.acquired.Granted = true
+		if a.values["unacked"] != "" {
+			done.unacked = protocol.ErrNotReplicated
+		}
+	case "busy":
+		done.acquired = scripts.Acquired{
+			TTL: -time.Millisecond, Holder: a.values["holder"], Queued: a.values["queued"] != "", Next: a.values["next"],
+		}
+		if ttl := a.values["ttl"]; ttl != "" {
+			done.acquired.TTL = p.duration(ttl)
+		}
+	case "done": // a pass, release, extend or force-release did it, an inspect has been answered
+		done.held = true
+		if others := a.values["receivers"]; others != "" {
+			done.receivers = p.number(others)
+		}
+		done.state = protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
+	case "freed": // by a pass, for others
+		done.receivers = p.number(a.values["receivers"])
+	case "not-held": // the grant does not hold the lock
+	case "refused", "rejected", "unknown":
+		done.class = map[string]scripts.Class{"refused": scripts.Refused, "rejected": scripts.Rejected, "unknown": scripts.Unknown}[verb]
+		done.err = errors.New("no answer")
+		if text := a.values["error"]; text != "" {
+			done.err = errors.New(text)
+		}
+	default:
+		p.fail("unknown message %q", verb)
+	}
+	p.calls = slices.DeleteFunc(p.calls, func(c *lockCall) bool { return c == call })
+	return done
+}
+
+func (p *player) flying(a arguments) *lockCall {
+	var found []*lockCall
+	for _, call := range p.calls {
+		if !slices.ContainsFunc(a.words, func(word string) bool { return word != call.do.word() && word != call.grant }) {
+			found = append(found, call)
+		}
+	}
+	if len(found) != 1 {
+		p.fail("%d calls are meant", len(found))
+	}
+	return found[0]
+}
