@@ -55,7 +55,7 @@ type lockState struct {
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
-	releasers []*Request // answered when the release in flight is confirmed
+	releasers []*Request // answered when the release or the pass in flight is confirmed
 
 	extension *extension // what is asked about the length of the grant's fixed lease; nil: nothing was yet
 	looking   *looking   // whether Redis still has a fixed lease that somebody waits behind; nil: nobody asked yet

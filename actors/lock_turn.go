@@ -125,7 +125,7 @@ func (s *lockState) onRelease(now time.Duration, r *Request) {
 		if len(s.holds) == 0 {
 			s.next(now)
 		}
-		if s.phase == releasing {
+		if s.phase == releasing || s.phase == passing { // until Redis confirms that it is over
 			s.releasers = append(s.releasers, r)
 		} else {
 			s.answer(r, nil)
@@ -163,6 +163,7 @@ func (s *lockState) passAgain(now time.Duration) {
 		s.sendPass(now)
 		return
 	}
+	s.tellReleasers(unconfirmed(s.failures.last))
 	s.hauntGrant(now)
 	s.endGrant(now, now)
 	s.abandonTrial(now)
@@ -173,6 +174,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 	deadline := deadlineOf(m.sent, m.call.lease)
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
+		s.tellReleasers(nil)
 		s.endGrant(now, m.sent)
 		if m.call.ends {
 			s.turn = turn{start: now}
@@ -187,11 +189,11 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 		s.failed(now, tooLate(now-m.sent))
 	case m.class == scripts.Done && (m.receivers > 0 || s.unsure):
 		s.yieldAfter(now, m)
-		s.endPass(now, m.sent)
+		s.endPass(now, m.sent, nil)
 		s.retryAt = s.startAt()
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.endPass(now, m.sent)
+		s.endPass(now, m.sent, lostBy(goneReason))
 		s.retryAt = now
 	case m.class == scripts.Rejected:
 		s.unsure = s.trial.stale > 0
@@ -207,7 +209,8 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 }
 
 // endPass forgets both grants of a pass: Redis has neither.
-func (s *lockState) endPass(now, sent time.Duration) {
+func (s *lockState) endPass(now, sent time.Duration, err error) {
+	s.tellReleasers(err)
 	s.endGrant(now, sent)
 	s.forgetTrial(now, sent)
 	s.failures = failures{}

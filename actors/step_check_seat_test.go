@@ -57,7 +57,7 @@ func (c *seatCheck) checkPhase() error {
 		return fmt.Errorf("phase %d and trial %+v", s.phase, s.trial)
 	case s.phase == held && (!c.kept[s.grant] || len(c.kept) != 1), s.phase != held && len(c.kept) > 0:
 		return fmt.Errorf("phase %d and %d grants with the watchdog", s.phase, len(c.kept))
-	case s.phase != releasing && len(s.releasers) > 0:
+	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
 		return fmt.Errorf("phase %d with releasers", s.phase)
 	case s.retiring:
 		return fmt.Errorf("a retire hand-shake without an answer")
