@@ -213,6 +213,9 @@ func (w *world) hook(c *server.Peer, command string, args ...string) bool {
 		w.frugal[sum(args[1])] = true
 	}
 	refused := text != "" && w.isAnswer(text, command, args)
+	if refused {
+		w.refused = time.Now()
+	}
 	w.mu.Unlock()
 	if refused {
 		c.WriteError(text)

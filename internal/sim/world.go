@@ -31,7 +31,8 @@ type world struct {
 	mu      sync.Mutex
 	offset  time.Duration // of the server's clock
 	stepped bool
-	text    string // of the error that the server answers with
+	refused time.Time // when the server refused something last
+	text    string    // of the error that the server answers with
 	textEnd time.Time
 	taken   map[int64]struct{} // instants at which something happens
 	trouble []trouble
@@ -380,10 +381,11 @@ func (w *world) close(p *process) {
 }
 
 // remnants looks for what the server still has, or has again, of processes that were closed. A request that is executed only after its
-// time would be such a thing; but a server's clock that was set back makes it be in time.
+// time would be such a thing; but a server's clock that was set back makes it be in time, and what the server does not let anybody
+// release stays for its lease.
 func (w *world) remnants() {
 	w.mu.Lock()
-	excused := w.stepped
+	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest that users ask for
 	w.mu.Unlock()
 	if excused {
 		return
