@@ -175,7 +175,8 @@ func (c *Cluster) Owner(key string) *Server {
 }
 
 // Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does; while, if not nil, is called
-// when keys are on both sides.
+// when keys are on both sides. It returns when the source has heard of the target's claim: were the slot moved back before, the claim
+// that comes late would win, and the keys that are in its way would be deleted.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -197,6 +198,18 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	for _, client := range []*redis.Client{target, source} {
 		c.must(client.Do(ctx, "cluster", "setslot", slot, "node", to.ID()).Err())
 	}
+	claim := epoch(target, to.ID())
+	await(c.tb, "the source to hear of the claim", func() bool { return epoch(source, to.ID()) == claim })
+}
+
+// epoch is that of a node's claims, as another one, or it itself, knows it.
+func epoch(asked *redis.Client, id string) string {
+	for line := range strings.Lines(asked.ClusterNodes(context.Background()).Val()) {
+		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
+			return fields[6]
+		}
+	}
+	return ""
 }
 
 // Follow starts a replica of a server, and returns when it is one.
