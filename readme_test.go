@@ -77,6 +77,9 @@ func TestReadme_CodeIsAnExample(t *testing.T) {
 // A README is read by who has little time.
 func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
+	text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, "README.md"), "")
+	prose := regexp.MustCompile(`(?m)^\|.*$`).ReplaceAllString(text, "") // without code and tables
+	assert.LessOrEqual(t, len(strings.Fields(prose)), 900, "words")
 	words := strings.Fields(regexp.MustCompile(`\||---`).ReplaceAllString(read(t, "README.md"), " ")) // code and tables are read, too
 	assert.LessOrEqual(t, len(words), 1100, "words")
 }

@@ -228,22 +228,8 @@ func (p *countPlayer) print(e *countEffect) {
 		p.printCall(e.call)
 	case doAnswer:
 		p.printAnswer(e.request)
-	case doWatch:
-		p.writef("watch")
-	case doUnwatch:
-		p.writef("unwatch")
-	case doAlarm:
-		if e.at == never {
-			p.writef("alarm off")
-		} else {
-			p.writef("alarm %v", e.at)
-		}
-	case doEmit:
-		p.writef("event %v", e.event)
-	case doStop:
-		p.writef("stop")
-	case doStay:
-		p.writef("stay")
+	default:
+		p.writef("%s", lineOf(e.do, e.at, e.event))
 	}
 }
 

@@ -61,7 +61,7 @@ func newStepper(policy *Policy, address *Address) stepper {
 	return one
 }
 
-// What a step needs for a moment and nobody keeps: it would be half of what a pair allocates.
+// What a step needs for a moment, and a call until it is answered: it would be half of what a pair allocates.
 var (
 	effectBuffers = sync.Pool{New: func() any { return new([]effect) }}
 	lockCalls     = sync.Pool{New: func() any { return new(lockCall) }}

@@ -5,6 +5,9 @@ package actors
 import (
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 func (k callKind) word() string {
@@ -34,28 +37,38 @@ func (p *player) print(e *effect) {
 		p.writef("keep %s until=%v", e.grant.id, e.grant.until())
 	case doDrop:
 		p.writef("drop %s", e.grant.id)
-	case doWatch:
-		p.channel = e.channel
-		p.writef("watch")
-	case doUnwatch:
-		p.writef("unwatch")
-	case doAlarm:
-		if e.at == never {
-			p.writef("alarm off")
-		} else {
-			p.writef("alarm %v", e.at)
-		}
 	case doGuard:
 		p.writef("guard %s", e.pid.Id)
 	case doUnguard:
 		p.writef("unguard %s", e.pid.Id)
-	case doEmit:
-		p.writef("event %v", e.event)
-	case doStop:
-		p.writef("stop")
-	case doStay:
-		p.writef("stay")
+	case doWatch:
+		p.channel = e.channel
+		fallthrough
+	default:
+		p.writef("%s", lineOf(e.do, e.at, e.event))
 	}
+}
+
+// lineOf is the line of an effect that locks and what is counted have in common.
+func lineOf(do effectKind, at time.Duration, event protocol.Event) string {
+	switch do {
+	case doWatch:
+		return "watch"
+	case doUnwatch:
+		return "unwatch"
+	case doAlarm:
+		if at == never {
+			return "alarm off"
+		}
+		return fmt.Sprintf("alarm %v", at)
+	case doEmit:
+		return fmt.Sprintf("event %v", event)
+	case doStop:
+		return "stop"
+	case doStay:
+		return "stay"
+	}
+	return fmt.Sprintf("unknown effect %d", do)
 }
 
 func (p *player) printCall(c *lockCall) {
