@@ -2,10 +2,12 @@ package holdfast_test
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 
 	"log/slog"
 
@@ -97,6 +99,12 @@ var (
 	_ func(*holdfast.PermitSemaphore, context.Context) (bool, error)      = (*holdfast.PermitSemaphore).Delete
 	_ func(*holdfast.PermitSemaphore, context.Context, ...string) error   = (*holdfast.PermitSemaphore).ReleaseID
 
+	_ protocol.Kind = holdfast.Kind("")
+	_               = []holdfast.Kind{
+		holdfast.KindLock, holdfast.KindFair, holdfast.KindFenced, holdfast.KindSpin, holdfast.KindRead, holdfast.KindWrite,
+		holdfast.KindPermitSemaphore, holdfast.KindSemaphore, holdfast.KindLatch,
+	}
+
 	_ holdfast.PubSubMode = holdfast.PubSubAuto
 	_ holdfast.PubSubMode = holdfast.PubSubPlain
 	_ holdfast.PubSubMode = holdfast.PubSubSharded
@@ -134,3 +142,15 @@ var (
 		protocol.Granted{}, protocol.Refused{}, protocol.Released{}, protocol.Renewed{}, protocol.Inspected{}, protocol.Lost{},
 	}
 )
+
+// TestAPI_KindsAreSpelled: the words of the kinds are part of the contract.
+func TestAPI_KindsAreSpelled(t *testing.T) {
+	t.Parallel()
+	for kind, word := range map[holdfast.Kind]string{
+		holdfast.KindLock: "lock", holdfast.KindFair: "fair lock", holdfast.KindFenced: "fenced lock", holdfast.KindSpin: "spin lock",
+		holdfast.KindRead: "read lock", holdfast.KindWrite: "write lock", holdfast.KindPermitSemaphore: "permit semaphore",
+		holdfast.KindSemaphore: "semaphore", holdfast.KindLatch: "latch",
+	} {
+		assert.Equal(t, word, string(kind))
+	}
+}

@@ -2,21 +2,6 @@ package protocol
 
 import "time"
 
-// Kind says how a name is locked.
-type Kind string
-
-// The kinds.
-const (
-	KindLock            Kind = "lock"             // the reentrant lock, Redisson's getLock
-	KindFair            Kind = "fair lock"        // grants in the order of queueing, Redisson's getFairLock
-	KindFenced          Kind = "fenced lock"      // grants come with a fencing token, Redisson's getFencedLock
-	KindSpin            Kind = "spin lock"        // waiters try again and again, Redisson's getSpinLock
-	KindRead            Kind = "read lock"        // held beside other readers, Redisson's getReadWriteLock().readLock()
-	KindPermitSemaphore Kind = "permit semaphore" // what the permits belong to; not in the actor message API
-	KindPermit          Kind = "permit"           // of a semaphore, Redisson's getPermitExpirableSemaphore; not in the actor message API
-	KindWrite           Kind = "write lock"       // held alone, Redisson's getReadWriteLock().writeLock()
-)
-
 // Acquire asks for the lock. Answered once, by Granted or Refused. The requester is watched until its leases have ended.
 type Acquire struct {
 	ID   uint64 // the requester's own, echoed by the answer

@@ -1,6 +1,10 @@
 package scripts
 
-import _ "embed"
+import (
+	_ "embed"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
 
 var (
 	//go:embed latch_count_down.lua
@@ -11,7 +15,7 @@ var (
 
 // CountDownLatch counts down to zero, for which others wait.
 var CountDownLatch = &Kind{
-	Name:     "count-down latch",
+	Name:     protocol.KindLatch,
 	Family:   Latches,
 	Channel:  func(raw, _ string) string { return LatchChannel(raw) },
 	Counting: &Counting{Check: checkLatch},

@@ -25,7 +25,7 @@ var (
 // Permit is one permit of a semaphore whose permits are leases. It is not in the actor message API, so it has no Inspect and no
 // ForceRelease.
 var Permit = &Kind{
-	Name:    protocol.KindPermit,
+	Name:    protocol.KindPermitSemaphore,
 	Family:  Permits,
 	Beside:  true,
 	ID:      permitID,

@@ -3,6 +3,8 @@ package scripts
 import (
 	_ "embed"
 	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 var (
@@ -23,7 +25,7 @@ var (
 
 // Semaphore counts permits.
 var Semaphore = &Kind{
-	Name:     "semaphore",
+	Name:     protocol.KindSemaphore,
 	Family:   Counters,
 	Channel:  func(raw, _ string) string { return SemaphoreChannel(raw) },
 	Counting: &Counting{Give: SemaphoreRelease, Check: checkSemaphore},

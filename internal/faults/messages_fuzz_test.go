@@ -94,7 +94,7 @@ func (m *messenger) duration() time.Duration {
 func (m *messenger) kind() protocol.Kind {
 	kinds := []protocol.Kind{
 		protocol.KindLock, protocol.KindFair, protocol.KindFenced, protocol.KindSpin, protocol.KindRead, protocol.KindWrite,
-		protocol.KindPermit, protocol.KindPermitSemaphore, "", "Lock", "\x00", protocol.Kind(strings.Repeat("k", 1000)),
+		protocol.KindPermitSemaphore, protocol.KindSemaphore, protocol.KindLatch, "", "Lock", "\x00", protocol.Kind(strings.Repeat("k", 1000)),
 	}
 	return kinds[m.byte()%byte(len(kinds))]
 }
