@@ -1,0 +1,187 @@
+package conformance
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
+)
+
+// The score of a waiter in a fair lock's queue is the time at which Redisson takes it for dead. A score that drifts away from the
+// present is a waiter that keeps everybody out for as long, should it die. Scores grow by FairWait for each place in the queue.
+const fairWait = 5 * time.Minute
+
+// tolerance covers the time that passes between two looks at the clock.
+const tolerance = 20 * time.Second
+
+// scores returns the queue in order, with its scores.
+func scores(t *testing.T, p *locktest.Place) []redis.Z {
+	t.Helper()
+	found, err := p.Redis.ZRangeWithScores(t.Context(), redissonpeer.FairTimeoutKey(p.Name), 0, -1).Result()
+	require.NoError(t, err)
+	return found
+}
+
+// waiters makes n waiters of a runtime, one after the other. Each leaves the queue when its cancel is called.
+func waiters(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, n int) (pending []*holdfast.Pending) {
+	t.Helper()
+	before := len(scores(t, p))
+	for i := range n {
+		pending = append(pending, p.Lock(rt).AcquireAsync(t.Context()))
+		awaitQueue(t, p, before+i+1)
+	}
+	return pending
+}
+
+func awaitQueue(t *testing.T, p *locktest.Place, n int) {
+	t.Helper()
+	locktest.Await(t, "the queue", func() bool { return len(scores(t, p)) == n })
+}
+
+// assertNear asserts that each score is at most its place in the queue away from the end of the lease.
+func assertNear(t *testing.T, found []redis.Z, lease time.Duration) {
+	t.Helper()
+	for i, waiter := range found {
+		latest := time.Now().Add(lease + time.Duration(i+1)*fairWait + tolerance)
+		assert.Less(t, time.UnixMilli(int64(waiter.Score)), latest, "waiter %d of %d", i+1, len(found))
+	}
+}
+
+// Waiters that time out again and again leave no trace in the scores of those who come later.
+func TestFairDrift_TimeOuts(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fair lock")
+	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	rounds := locktest.Scaled(50, 5)
+	var all sync.WaitGroup
+	for range 3 {
+		rt := p.Runtime(t, holdfast.Options{})
+		all.Go(func() {
+			for range rounds {
+				_, err := p.Lock(rt).Acquire(t.Context(), holdfast.WithWait(30*time.Millisecond))
+				assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				assertNear(t, scores(t, p), 30*time.Second)
+			}
+		})
+	}
+	all.Wait()
+	awaitQueue(t, p, 0)
+	last := waiters(t, p, p.Runtime(t, holdfast.Options{}), 1)
+	assertNear(t, scores(t, p), 30*time.Second)
+	locktest.Release(t, holder)
+	takeAndRelease(t, last[0])
+}
+
+// Waiters that are granted the lock, and release it, leave no trace either.
+func TestFairDrift_Grants(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fair lock")
+	var all sync.WaitGroup
+	for range 3 {
+		rt := p.Runtime(t, holdfast.Options{})
+		all.Go(func() {
+			for range locktest.Scaled(200, 20) {
+				err := p.Lock(rt).Do(t.Context(), func(context.Context) error {
+					assertNear(t, scores(t, p), 30*time.Second)
+					return nil
+				})
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
+	assert.Empty(t, scores(t, p))
+}
+
+// When a waiter leaves, those behind it move up by one place: none may keep the score of a longer queue.
+func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fair lock")
+	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	line := waiters(t, p, p.Runtime(t, holdfast.Options{}), 4)
+	before := scores(t, p)
+	line[1].Cancel()
+	awaitQueue(t, p, 3)
+	after := scores(t, p)
+	assert.Equal(t, before[0], after[0], "the one ahead keeps its score")
+	for i := 1; i < 3; i++ {
+		assert.Equal(t, before[i+1].Member, after[i].Member, "the order stays")
+		assert.InDelta(t, before[i].Score, after[i].Score, float64(tolerance.Milliseconds()), "moved up by a place")
+	}
+	locktest.Release(t, holder)
+	takeAndRelease(t, line[0])
+	takeAndRelease(t, line[2])
+	takeAndRelease(t, line[3])
+}
+
+// When the first of the queue is granted the lock, the next one's score falls by a place, and a newcomer's is one place behind it.
+func TestFairDrift_GrantMovesTheQueueUp(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fair lock")
+	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	rt := p.Runtime(t, holdfast.Options{})
+	line := waiters(t, p, rt, 2)
+	before := scores(t, p)
+	locktest.Release(t, holder)
+	first, err := line[0].Lease()
+	require.NoError(t, err)
+	line = append(line, waiters(t, p, rt, 1)...)
+	after := scores(t, p)
+	require.Len(t, after, 2)
+	assert.Equal(t, before[1].Member, after[0].Member)
+	assert.InDelta(t, before[0].Score, after[0].Score, float64(tolerance.Milliseconds()), "moved up by a place")
+	assert.InDelta(t, after[0].Score+float64(fairWait.Milliseconds()), after[1].Score, float64(tolerance.Milliseconds()))
+	locktest.Release(t, first)
+	takeAndRelease(t, line[1])
+	takeAndRelease(t, line[2])
+}
+
+func takeAndRelease(t *testing.T, pending *holdfast.Pending) {
+	t.Helper()
+	locktest.Closed(t, "the grant", pending.Done())
+	lease, err := pending.Lease()
+	require.NoError(t, err)
+	locktest.Release(t, lease)
+}
+
+// A waiter that gives up while Redis does not answer it leaves the queue as soon as it does; until then it keeps nobody out for longer
+// than a lease.
+func TestFairLock_UnansweredWaiterLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	lease := locktest.Unhurried(time.Second)
+	p := locktest.OwnPlaceOf(t, "fair lock")
+	rt := p.Runtime(t, holdfast.Options{Lease: lease})
+	holder := locktest.Acquire(t, p.Lock(rt))
+	cut, proxy := p.Proxied(t, holdfast.Options{Lease: lease})
+	waiter := waiters(t, p, cut, 1)[0]
+	proxy.Blackhole(true)
+	waiter.Cancel()
+	_, err := waiter.Lease()
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+
+	other := p.Lock(rt).AcquireAsync(t.Context())
+	released := time.Now()
+	locktest.Release(t, holder)
+	locktest.Closed(t, "a grant past the one that does not answer", other.Done())
+	assert.Less(t, time.Since(released), 2*lease+locktest.Slack(), "the silent waiter counts as dead after a lease")
+	next, err := other.Lease()
+	require.NoError(t, err)
+	locktest.Release(t, next)
+
+	holder = locktest.Acquire(t, p.Lock(rt))
+	proxy.Blackhole(false)
+	queued := waiters(t, p, cut, 1)[0]
+	proxy.Blackhole(true)
+	queued.Cancel()
+	proxy.Blackhole(false)
+	awaitQueue(t, p, 0)
+	locktest.Release(t, holder)
+}
