@@ -340,10 +340,11 @@ func (s *lockState) answer(r *Request, err error) {
 	s.emit(effect{do: doAnswer, request: r})
 }
 
-// holdOf finds the lease that a release or extend names; nil when it is not held here.
+// holdOf finds the lease that a release or extend names; nil when it is not held here. A serial is a name for leases of actors only: a
+// goroutine has its lease in its hands, and nobody else may end it.
 func (s *lockState) holdOf(r *Request) *Hold {
 	i := slices.IndexFunc(s.holds, func(h *Hold) bool {
-		return h == r.hold || r.hold == nil && h.serial == r.serial && r.address.Kind == s.address.Kind
+		return h == r.hold || r.hold == nil && h.requester != nil && h.serial == r.serial && r.address.Kind == s.address.Kind
 	})
 	if i < 0 {
 		return nil

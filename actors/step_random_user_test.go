@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -63,6 +64,8 @@ func (u *user) next() {
 	case w.chance(1):
 		u.p.post(0, tryRetire{})
 		u.think()
+	case u.pid != nil && w.chance(5):
+		u.meddle()
 	default:
 		u.acquire(u.think)
 	}
@@ -150,6 +153,25 @@ func (u *user) extend(h *Hold) {
 	if w.chance(20) {
 		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
 	}
+}
+
+// meddle names the lease of somebody who is no actor.
+func (u *user) meddle() {
+	w := u.p.w
+	others := slices.DeleteFunc(slices.Clone(u.p.holds), func(h *Hold) bool { return h.requester != nil })
+	if len(others) == 0 {
+		u.think()
+		return
+	}
+	h := others[w.random.IntN(len(others))]
+	r := u.request([]operation{opRelease, opExtend}[w.random.IntN(2)], func(err error) {
+		if err == nil {
+			w.failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.Id, h.serial)
+		}
+		u.think()
+	})
+	r.address, r.serial, r.lease = h.Address(), h.serial, time.Second
+	u.send(r)
 }
 
 func (u *user) release(h *Hold, then func()) {

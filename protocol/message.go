@@ -56,7 +56,8 @@ type Cancel struct {
 	Lock string
 }
 
-// Release gives the lease with this Serial back, whoever sends it. Answered by Released.
+// Release gives the lease with this Serial back. Any actor may send it, but the lease must be one that was Granted to an actor: a
+// goroutine's lease has no serial. Answered by Released.
 type Release struct {
 	ID     uint64
 	Kind   Kind
@@ -75,7 +76,7 @@ type Released struct {
 	Err    error
 }
 
-// Renew makes a fixed lease last from now to now + Lease, 50 ms to 24 h, also when that is shorter. Answered by Renewed.
+// Renew makes a fixed lease of an actor last from now to now + Lease, 50 ms to 24 h, also when that is shorter. Answered by Renewed.
 type Renew struct {
 	ID     uint64
 	Kind   Kind

@@ -288,3 +288,26 @@ func TestFault_SerialsAreOfOneKind(t *testing.T) {
 		w.unharmed(t, p)
 	})
 }
+
+// Serials are numbers in a row, so an actor that is off by one names the lease of somebody else. If that is a goroutine's, it is not the
+// actor's to end: only the goroutine has its Lease.
+func TestFault_SerialsOfGoroutinesMeanNothing(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		w := newWatched(t, p)
+		q := p.Another(t)
+		fixed := locktest.Acquire(t, q.Lock(w.rt), holdfast.WithLease(time.Minute))
+		for off := range uint64(30) {
+			serial := w.granted.Serial + off
+			w.stranger.Ask(q.ReleaseMessage(1, serial))
+			require.ErrorIs(t, locktest.Answer[*protocol.Released](t, w.stranger).Err, holdfast.ErrNotHeld, serial)
+			w.stranger.Ask(&protocol.Renew{ID: 2, Kind: protocol.Kind(q.Kind.Name), Lock: q.Name, Serial: serial, Lease: time.Second})
+			require.ErrorIs(t, locktest.Answer[*protocol.Renewed](t, w.stranger).Err, holdfast.ErrNotHeld, serial)
+		}
+		assert.True(t, fixed.Valid())
+		assert.Greater(t, time.Until(fixed.ExpiresAt()), 30*time.Second, "nor has it been shortened")
+		assert.True(t, q.Exists(t))
+		locktest.Release(t, fixed)
+		w.unharmed(t, p)
+	})
+}
