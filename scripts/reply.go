@@ -30,10 +30,12 @@ func (c Class) String() string {
 	return [...]string{"done", "refused", "rejected", "unknown"}[c]
 }
 
-// passing are the server's refusals that end by themselves: nothing of the script ran.
-var passing = []string{
-	"NOSCRIPT", "LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "NOREPLICAS", "MISCONF", "LATE",
-}
+// The server's refusals that end by themselves; nothing of the script ran. A server that is unwell gives ofServer to everybody, or to
+// everybody who writes: also WRONGPASS and NOAUTH, which pass when a password is rotated. ofCall are about one call.
+var (
+	ofServer = []string{"LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "WRONGPASS", "NOAUTH"}
+	ofCall   = []string{"NOSCRIPT", "TRYAGAIN", "MOVED", "ASK", "LATE"}
+)
 
 // Classify sorts an error of go-redis, or nil, into its class.
 func Classify(err error) Class {
@@ -62,11 +64,32 @@ func classifyServer(text string) Class {
 	if strings.Contains(text, "unknown subcommand 'setinfo'") {
 		return Unknown // what older servers reply when go-redis connects: the connection is out of step
 	}
-	code, _, _ := strings.Cut(replied(text), " ")
-	if slices.Contains(passing, code) || strings.Contains(text, "max number of clients") {
+	if unwell(text) || slices.Contains(ofCall, codeOf(text)) {
 		return Refused
 	}
 	return Rejected
+}
+
+func codeOf(text string) string {
+	code, _, _ := strings.Cut(replied(text), " ")
+	return code
+}
+
+func unwell(text string) bool {
+	return slices.Contains(ofServer, codeOf(text)) || strings.Contains(text, "max number of clients")
+}
+
+// Reached reports whether the answer to a call shows that the server serves. It does not after an error on the way, or when the server
+// refuses everybody.
+func Reached(err error) bool {
+	var server redis.Error
+	switch {
+	case Classify(err) == Done:
+		return true
+	case !errors.As(err, &server):
+		return false
+	}
+	return !unwell(err.Error())
 }
 
 // inScript is how servers before Redis 7 tell what a command in a script was refused with.

@@ -46,6 +46,8 @@ func TestClassify(t *testing.T) {
 		serverError("MISCONF Redis is configured to save RDB snapshots"):       scripts.Refused,
 		serverError("LATE 1700000000000"):                                      scripts.Refused,
 		serverError("ERR max number of clients reached"):                       scripts.Refused,
+		serverError("WRONGPASS invalid username-password pair"):                scripts.Refused,
+		serverError("NOAUTH Authentication required."):                         scripts.Refused,
 		serverError("NOPERM this user has no permissions"):                     scripts.Rejected,
 		serverError("OOM command not allowed when used memory > 'maxmemory'."): scripts.Rejected,
 		serverError("WRONGTYPE Operation against a key"):                       scripts.Rejected,
@@ -58,6 +60,25 @@ func TestClassify(t *testing.T) {
 		serverError("ERR Error running script (call to f_5e0f): @user_script:24: WRONGTYPE Operation against a key"):                                        scripts.Rejected,
 	} {
 		assert.Equal(t, want, scripts.Classify(err), "%v", err)
+	}
+}
+
+func TestReached(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		nil:       true,
+		redis.Nil: true,
+		serverError("FOREIGN the key holds something else"):                                               true,
+		serverError("TRYAGAIN Multiple keys request during rehashing of slot"):                            true,
+		serverError("LATE 1700000000000"):                                                                 true,
+		serverError("LOADING Redis is loading the dataset in memory"):                                     false,
+		serverError("NOAUTH Authentication required."):                                                    false,
+		serverError("ERR max number of clients reached"):                                                  false,
+		serverError("ERR Error running script (call to f_5e0f): @user_script:24: -READONLY You can't w."): false,
+		io.EOF: false,
+		&net.OpError{Op: "dial", Err: errors.New("connection refused")}: false,
+	} {
+		assert.Equal(t, want, scripts.Reached(err), "%v", err)
 	}
 }
 
