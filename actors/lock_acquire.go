@@ -79,6 +79,7 @@ func (s *lockState) trialFor(r *Request) trial {
 
 func (s *lockState) sendAcquire(now time.Duration) {
 	s.wokenFor = never
+	s.yield.tries(now)
 	head := s.queue.front()
 	s.trial.asked = now + Window(s.trial.lease)
 	c := s.call(callAcquire)
@@ -195,7 +196,6 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 		s.forgetTrial(now, m.sent)
 	}
 	s.failures = failures{}
-	s.yield.lost()
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent; r = s.queue.front() {

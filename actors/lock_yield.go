@@ -11,7 +11,7 @@ import "time"
 //
 // Spinners, pollers and reconnecting waiters cannot be counted. For them there are gaps, see gaps.
 type yield struct {
-	until time.Duration // no attempt before, but for a try
+	until time.Duration // no attempt before, but for a try; 0: a try has ended it
 	ahead int           // how many others are to have a turn before us
 	fresh time.Duration // until then; later they have gone
 	slot  time.Duration // what each of them is given to take it
@@ -78,8 +78,13 @@ func (y *yield) won(now time.Duration) {
 	}
 }
 
-// lost says that somebody else got it.
-func (y *yield) lost() { y.until = 0 }
+// tries says that an attempt is made. One that does not wait ends the time in which this process stays out: from now on the next
+// attempt may be long after that time, so no release may be missed any more.
+func (y *yield) tries(now time.Duration) {
+	if now < y.until {
+		y.until, y.gapTo = 0, 0
+	}
+}
 
 // hear takes news of releases and says when to try again; never: when it was to be anyway.
 func (y *yield) hear(p *Policy, now time.Duration, releases int) time.Duration {

@@ -72,6 +72,7 @@ type world struct {
 	panics int           // percent of leases whose giving panics
 	way    time.Duration // how long a message takes to Redis or back at most, when nothing happens to it
 	trace  func(string)
+	watch  func() // called after every event; nil: nobody looks
 	err    error
 
 	kinds   []*scripts.Kind // that users ask for
@@ -172,6 +173,9 @@ func (w *world) run() error {
 		e.do()
 		w.checkHolders()
 		w.checkOrphan()
+		if w.watch != nil {
+			w.watch()
+		}
 		if w.steps++; w.steps > 100_000 || w.now > modelEnd {
 			w.failf("it does not come to an end")
 		}

@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds, with sections of a moment or of more than a
+// second, and some of them try instead of waiting. Nothing goes wrong, and every message arrives. So nobody waits for a lock that is
+// free for longer than processes stay out for one another.
+func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
+	runSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
+}
+
+// freeMax is for how long a lock may be free while somebody waits: the longest stay-out after a turn, and a gap on top.
+const freeMax = 160 * time.Millisecond
+
+// visits is a world in which users come and go.
+type visits struct {
+	*world
+	key   *plainKey
+	since time.Duration // the key has been free since then; never: it is taken
+}
+
+func newVisits(seed uint64) *visits {
+	k := &plainKey{}
+	v := &visits{key: k, world: &world{
+		random: rand.New(rand.NewPCG(seed, 1)), removed: map[string]bool{}, calm: true, way: 300 * time.Microsecond, key: k,
+		kinds: []*scripts.Kind{scripts.Lock},
+	}}
+	v.watch = v.lookAround
+	policy := Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.chance(50)}
+	for i := range 1 + v.random.IntN(3) {
+		p := newProc(v.world, string(rune('A'+i)), policy)
+		p.lag = v.upTo(300 * time.Microsecond)
+		v.procs = append(v.procs, p)
+		for range 1 + v.random.IntN(2) {
+			v.after(v.upTo(20*time.Millisecond), func() { v.visit(newUser(p)) })
+		}
+	}
+	return v
+}
+
+// visit is what a user does for as long as the world lasts.
+func (v *visits) visit(u *user) {
+	if v.now >= fightFor {
+		return
+	}
+	u.pid = nil
+	h := &Hold{}
+	again := func() { v.after(v.pause(), func() { v.visit(u) }) }
+	r := u.request(opAcquire, func(err error) {
+		if err != nil {
+			again()
+			return
+		}
+		v.after(v.pause(), func() { u.release(h, again) })
+	})
+	r.hold, r.try = h, v.chance(40)
+	u.send(r)
+	if v.chance(10) {
+		u.p.post(v.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+	}
+}
+
+// pause is sometimes long enough for a gap, and mostly as short as one.
+func (v *visits) pause() time.Duration {
+	if v.chance(15) {
+		return time.Second + v.upTo(100*time.Millisecond)
+	}
+	return v.upTo(15 * time.Millisecond)
+}
+
+// lookAround is called after every event.
+func (v *visits) lookAround() {
+	if !v.key.free(v.world) {
+		v.since = never
+		return
+	}
+	v.since = min(v.since, v.now)
+	for _, p := range v.procs {
+		for r := range p.waiting {
+			if r.do != opAcquire || r.try || r.came == 0 {
+				continue
+			}
+			if waited := v.now - max(v.since, r.came); waited > freeMax {
+				v.failf("%s has waited %v for a lock that is free", p.name, waited)
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package faults_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// TestFault_ReleaseInAGapIsHeard has a process try for a lock in vain, and then wait for it, while it leaves the lock free for
+// others. Such a gap begins when a process that has held a lock for a second releases it, and lasts for 25 ms. Another process
+// takes the lock in the gap and releases it in the gap: the waiter is woken by that release.
+func TestFault_ReleaseInAGapIsHeard(t *testing.T) {
+	t.Parallel()
+	for _, kind := range locktest.Kinds {
+		if !kind.TakesTurns() {
+			continue // they make no gaps
+		}
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { showGap(t, kind) })
+		})
+	}
+}
+
+func showGap(t *testing.T, kind locktest.Kind) {
+	const gap, soon = 25 * time.Millisecond, 50 * time.Millisecond
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	t.Cleanup(server.Close)
+	own, other := kind.Lock(bubbleRuntime(t, server), "orders"), kind.Lock(bubbleRuntime(t, server), "orders")
+	rounds := locktest.Scaled(1000, 50)
+	step := gap / time.Duration(rounds)
+	worst := time.Duration(0)
+	for round := range rounds {
+		lease := locktest.Acquire(t, own)
+		<-time.After(1100 * time.Millisecond)
+		locktest.Release(t, lease) // the gap begins
+		taken, err := other.TryAcquire(t.Context())
+		require.NoError(t, err)
+		tried := make(chan error)
+		go func() {
+			_, err := own.TryAcquire(t.Context())
+			tried <- err
+		}()
+		synctest.Wait() // the try is on its way
+		waiter := own.AcquireAsync(t.Context())
+		<-time.After(2*trip + time.Duration(round)*step)
+		locktest.Release(t, taken)
+		freed := time.Now()
+		require.ErrorIs(t, <-tried, holdfast.ErrNotAcquired)
+		lease, err = waiter.Lease()
+		require.NoError(t, err)
+		worst = max(worst, time.Since(freed))
+		locktest.Release(t, lease)
+	}
+	t.Logf("waited %v at most for a lock that was free", worst)
+	assert.Less(t, worst, soon)
+}
