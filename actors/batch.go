@@ -75,7 +75,7 @@ func (e *Engine) exchange(b *batch, open []int) {
 	for _, p := range parcels {
 		_ = pipe.Process(ctx, p.command)
 	}
-	err := e.finish(b, pipe, parcels)
+	unacked, err := e.finish(b, pipe, parcels)
 	if b.lost = err != nil; b.lost {
 		e.masters.suspect() // another may be the master now
 	} else if clock.Cmd != nil {
@@ -90,7 +90,19 @@ func (e *Engine) exchange(b *batch, open []int) {
 			}
 		}
 	}
-	b.unpack(parcels)
+	b.unpack(parcels, unacked)
+	if demoted(parcels) {
+		e.masters.suspect()
+	}
+}
+
+// demoted reports that the server is no master any more. A client that may read from replicas is not redirected by them: they run
+// the script, which they refuse to let write.
+func demoted(parcels []parcel) bool {
+	return slices.ContainsFunc(parcels, func(p parcel) bool {
+		err := p.Err()
+		return err != nil && isReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
+	})
 }
 
 // bound says by the server's clock when the call must not be executed any more.
@@ -100,16 +112,14 @@ func (c *scriptCall) bound(server *serverClock) {
 	}
 }
 
-// finish sends a pipeline of calls, which ends with the replicas' acknowledgements where they are wanted. It says why nobody knows
-// what became of the calls; nil: their replies are theirs.
-func (e *Engine) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) error {
+// finish sends a pipeline of calls, which ends with the replicas' acknowledgements where they are wanted. err says why nobody knows
+// what became of the calls; nil: their replies are theirs. unacked says why too few replicas may have what they wrote.
+func (e *Engine) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) (unacked, err error) {
 	wait := e.waitForReplicas(b, pipe)
-	err := e.exec(b.ctx, pipe)
-	b.unacked = cmp.Or(b.unacked, e.unacked(wait))
-	if err != nil {
+	if err = e.exec(b.ctx, pipe); err != nil {
 		distrust(err, parcels)
 	}
-	return err
+	return e.unacked(wait), err
 }
 
 // mark is the last command of a pipeline, and comes back with what it was sent with. If it does not, the connection was out of
@@ -206,7 +216,7 @@ func (e *Engine) postExcept(b *batch, open []int) []int {
 		if ms, late := scripts.LateBy(err); late {
 			b.node.clock.correct(ms, e.clock.Now())
 		}
-		e.post(b, i, result{class: scripts.Classify(err), reply: value, err: err, sent: b.sent, unacked: b.unacked})
+		e.post(b, i, result{class: scripts.Classify(err), reply: value, err: err, sent: b.sent, unacked: b.replies[i].unacked})
 	}
 	return again
 }

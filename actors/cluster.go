@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,13 +18,15 @@ type cluster struct {
 	tells  *telling
 	known  atomic.Bool
 
-	mu    sync.Mutex
-	nodes map[*redis.Client]*node
-	timed *node // the first one whose clock is known
+	mu     sync.Mutex
+	nodes  map[*redis.Client]*node
+	strays map[string]*node // by address: masters without slots, which go-redis does not tell of
+	timed  *node            // the first one whose clock is known
+	ended  bool
 }
 
 func newCluster(client *redis.ClusterClient, tells *telling) *cluster {
-	return &cluster{client: client, tells: tells, nodes: map[*redis.Client]*node{}}
+	return &cluster{client: client, tells: tells, nodes: map[*redis.Client]*node{}, strays: map[string]*node{}}
 }
 
 func (c *cluster) of(key string) *node {
@@ -80,29 +83,53 @@ func (c *cluster) forget(n *node) {
 	}
 }
 
-func (c *cluster) at(ctx context.Context, addr string) *node {
+// at is the node at an address. go-redis knows masters with slots only; a master that is just getting its first one is asked for
+// that slot's keys already, over a client of our own which is made like that of the node that has named it.
+func (c *cluster) at(addr string, by *node) *node {
+	host, port, _ := net.SplitHostPort(addr)
+	named := optionsOf(by.client)
+	if host == "" && named != nil { // Redis means the host that it was reached at
+		host, _, _ = net.SplitHostPort(named.Addr)
+		addr = net.JoinHostPort(host, port)
+	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for client, n := range c.nodes {
 		if client.Options().Addr == addr {
-			c.mu.Unlock()
 			return n
 		}
 	}
-	c.mu.Unlock()
-	var found *redis.Client
-	var mu sync.Mutex
-	_ = c.client.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
-		if client.Options().Addr == addr {
-			mu.Lock()
-			defer mu.Unlock()
-			found = client
-		}
-		return nil
-	})
-	if found == nil {
-		return nil
+	if c.strays[addr] == nil && named != nil && !c.ended {
+		options := *named
+		options.Addr = addr
+		c.strays[addr] = newNode(c.newClient(&options))
+		c.strays[addr].causes.cluster = true
 	}
-	return c.node(found)
+	return c.strays[addr]
+}
+
+// optionsOf is nil for a client of a kind that no master of a cluster has.
+func optionsOf(client redis.UniversalClient) *redis.Options {
+	if single, ok := client.(*redis.Client); ok {
+		return single.Options()
+	}
+	return nil
+}
+
+func (c *cluster) newClient(options *redis.Options) *redis.Client {
+	if c.client.Options().NewClient != nil {
+		return c.client.Options().NewClient(options)
+	}
+	return redis.NewClient(options)
+}
+
+func (c *cluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for _, n := range c.strays {
+		_ = n.client.Close()
+	}
 }
 
 func (c *cluster) learn(ctx context.Context) error {

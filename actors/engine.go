@@ -392,6 +392,7 @@ func (e *Engine) shutDown() {
 	done := make(chan struct{})
 	e.root.Send(e.subscriber, stopSubscriber{done})
 	<-done
+	e.masters.close()
 	e.ending.Store(true)
 	e.root.Stop(e.guardian)
 	<-e.stopped

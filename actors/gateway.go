@@ -88,7 +88,6 @@ type batch struct {
 	apart   bool              // no bundles any more
 	lost    bool              // no answer came back from Redis, or nobody knows whose
 	missing []*scripts.Script // the server did not know them
-	unacked error             // why it is not known that enough replicas have what the scripts wrote
 }
 
 // claim is where a call of a batch is claimed, which must not be touched without.

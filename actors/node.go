@@ -29,8 +29,8 @@ func newNode(client redis.UniversalClient) *node {
 type masters interface {
 	// of is the node of a key, without asking anybody; nil: learn first.
 	of(key string) *node
-	// at is the node at an address that a server has named; nil: it is not known.
-	at(ctx context.Context, addr string) *node
+	// at is the node at an address that another node has named; nil: there is none.
+	at(addr string, by *node) *node
 	// learn asks the servers, for as long as that takes.
 	learn(ctx context.Context) error
 	// suspect says that what was known may have changed. It does not block.
@@ -41,6 +41,8 @@ type masters interface {
 	part(raw string) uint16
 	// publish is the argument of scripts that tell of a release.
 	publish() any
+	// close ends the connections that are not those of the user's client.
+	close()
 	// each calls f for every node.
 	each(ctx context.Context, f func(n *node) error) error
 }
@@ -49,9 +51,10 @@ type masters interface {
 type onlyNode struct{ node *node }
 
 func (o onlyNode) of(string) *node                                     { return o.node }
-func (onlyNode) at(context.Context, string) *node                      { return nil }
+func (onlyNode) at(string, *node) *node                                { return nil }
 func (onlyNode) learn(context.Context) error                           { return nil }
 func (onlyNode) suspect()                                              {}
+func (onlyNode) close()                                                {}
 func (o onlyNode) time(instant time.Duration) time.Duration            { return o.node.clock.time(instant) }
 func (onlyNode) publish() any                                          { return "PUBLISH" }
 func (onlyNode) part(string) uint16                                    { return 0 }

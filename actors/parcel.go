@@ -25,8 +25,9 @@ type parcel struct {
 
 // reply is what came of a call.
 type reply struct {
-	value any
-	err   error
+	value   any
+	err     error
+	unacked error // why it is not known that enough replicas have what the script wrote
 }
 
 // workspace is what a worker needs for a batch, and again for the next one.
@@ -113,22 +114,23 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 	return b.bundled
 }
 
-// unpack hands the replies to the calls, and notes what scripts the server did not have.
-func (b *batch) unpack(parcels []parcel) {
+// unpack hands the replies of one pipeline to the calls, and notes what scripts the server did not have. Each call is told whether its
+// own pipeline was acknowledged by replicas: one that was redirected went through two of them, to two servers.
+func (b *batch) unpack(parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()
 		if len(p.calls) > 1 {
-			b.unbundle(p, value, err)
+			b.unbundle(p, value, err, unacked)
 			continue
 		}
-		b.replies[p.calls[0]] = reply{value: value, err: err}
+		b.replies[p.calls[0]] = reply{value: value, err: err, unacked: unacked}
 		if isNoScript(err) {
 			b.misses(p.script)
 		}
 	}
 }
 
-func (b *batch) unbundle(p parcel, value any, err error) {
+func (b *batch) unbundle(p parcel, value any, err, unacked error) {
 	var values []any
 	if err == nil {
 		values, err = scripts.Unbundle(value, len(p.calls))
@@ -141,7 +143,7 @@ func (b *batch) unbundle(p parcel, value any, err error) {
 		b.misses(b.calls[p.calls[0]].Script)
 	}
 	for k, i := range p.calls {
-		b.replies[i] = reply{err: err}
+		b.replies[i] = reply{err: err, unacked: unacked}
 		if err != nil {
 			continue
 		}

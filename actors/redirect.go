@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"net"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/scripts"
@@ -23,11 +24,19 @@ func redirected(err error) (to target, ok bool) {
 	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
 		return target{}, false
 	}
-	return target{addr: words[2], ask: words[0] == "ASK"}, true
+	return target{addr: hostPort(words[2]), ask: words[0] == "ASK"}, true
 }
 
-// follow sends the calls that a master did not execute to where it says. What leads to no master that is known stays as it is, and
-// counts as refused.
+// hostPort is an address of a redirection as Go writes it: Redis leaves the brackets of an IPv6 address out.
+func hostPort(addr string) string {
+	colon := strings.LastIndexByte(addr, ':')
+	if colon < 0 {
+		return addr
+	}
+	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:])
+}
+
+// follow sends the calls that a master did not execute to where it says. What leads nowhere stays as it is, and counts as refused.
 func (e *Engine) follow(b *batch, open []int) {
 	for range redirectsMax {
 		var away map[target][]int
@@ -45,7 +54,7 @@ func (e *Engine) follow(b *batch, open []int) {
 		e.masters.suspect()
 		followed := false
 		for to, calls := range away {
-			if n := e.masters.at(b.ctx, to.addr); n != nil {
+			if n := e.masters.at(to.addr, b.node); n != nil {
 				e.exchangeAt(b, n, to.ask, calls)
 				followed = true
 			}
@@ -77,6 +86,6 @@ func (e *Engine) exchangeAt(b *batch, n *node, ask bool, calls []int) {
 		parcels[k] = parcel{newCommand(call.Sent()...), call.Script, calls[k : k+1]}
 		_ = pipe.Process(b.ctx, parcels[k].command)
 	}
-	_ = e.finish(b, pipe, parcels)
-	b.unpack(parcels)
+	unacked, _ := e.finish(b, pipe, parcels)
+	b.unpack(parcels, unacked)
 }

@@ -23,6 +23,7 @@ type Cluster struct {
 	Masters  []*Server
 	Replicas []*Server // of the masters in turn
 	tb       testing.TB
+	args     []string // of every node
 	killed   *Server
 }
 
@@ -34,6 +35,7 @@ func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Dur
 		"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 	}, args...)
+	c.args = args
 	for range masters {
 		c.Masters = append(c.Masters, Start(tb, args...))
 	}
@@ -57,6 +59,26 @@ func (c *Cluster) join() {
 		c.must(client.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 		c.must(client.ClusterAddSlotsRange(ctx, i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1).Err())
 	}
+	c.introduce(ctx)
+	for i, replica := range c.Replicas {
+		master := c.Masters[i%len(c.Masters)].ID()
+		c.must(replica.look().ClusterReplicate(ctx, master).Err())
+	}
+	c.AwaitOK()
+}
+
+// Grow adds a master that has no slots yet, and returns when all know it.
+func (c *Cluster) Grow() *Server {
+	c.tb.Helper()
+	c.Masters = append(c.Masters, Start(c.tb, c.args...))
+	c.introduce(context.Background())
+	c.AwaitOK()
+	return c.Masters[len(c.Masters)-1]
+}
+
+// introduce returns when every node knows all others.
+func (c *Cluster) introduce(ctx context.Context) {
+	c.tb.Helper()
 	var met time.Time
 	await(c.tb, "every node to know the others", func() bool {
 		if time.Since(met) > 2*time.Second { // on a busy machine they may forget each other before they have shaken hands
@@ -71,11 +93,6 @@ func (c *Cluster) join() {
 		}
 		return true
 	})
-	for i, replica := range c.Replicas {
-		master := c.Masters[i%len(c.Masters)].ID()
-		c.must(replica.look().ClusterReplicate(ctx, master).Err())
-	}
-	c.AwaitOK()
 }
 
 func (c *Cluster) meet(ctx context.Context) {
