@@ -261,6 +261,40 @@ func (c *Cluster) FailOver(key string) {
 	c.killed = old
 }
 
+// Switch has a replica take the place of the master of a key, which becomes its replica, and returns when every node knows it. Nothing is
+// lost. Do not ask for another within two node timeouts: masters do not vote again so soon, and the server stands still until that is given up.
+func (c *Cluster) Switch(key string) {
+	c.tb.Helper()
+	ctx := context.Background()
+	old := c.Owner(key)
+	slot := int(old.look().ClusterKeySlot(ctx, key).Val())
+	id := old.ID()
+	var replica *Server
+	for _, node := range c.nodes() {
+		for line := range strings.Lines(node.look().ClusterNodes(ctx).Val()) {
+			if fields := strings.Fields(line); len(fields) > 3 && strings.Contains(fields[2], "myself,slave") && fields[3] == id {
+				replica = node
+			}
+		}
+	}
+	if replica == nil {
+		c.must(fmt.Errorf("the master of %q has no replica", key))
+	}
+	var asked time.Time
+	await(c.tb, "the replica to be the master", func() bool {
+		if time.Since(asked) > 8*time.Second { // it is given up after five, if a busy machine delays what they have to tell each other
+			asked = time.Now()
+			c.must(replica.look().ClusterFailover(ctx).Err())
+		}
+		for _, node := range c.nodes() {
+			if c.masterOf(node, slot) != replica.Addr() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // masterOf is the address of a slot's master as a node knows it.
 func (c *Cluster) masterOf(node *Server, slot int) string {
 	for _, part := range node.look().ClusterSlots(context.Background()).Val() { //nolint:staticcheck // SHARDS is new in Redis 7

@@ -1,0 +1,68 @@
+package faults_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// readers are the options with which go-redis lets replicas be read from. Its connections then say READONLY, and a master that was
+// demoted does not redirect them.
+var readers = map[string]func(*redis.ClusterOptions){
+	"plain":          func(*redis.ClusterOptions) {},
+	"ReadOnly":       func(o *redis.ClusterOptions) { o.ReadOnly = true },
+	"RouteByLatency": func(o *redis.ClusterOptions) { o.RouteByLatency = true },
+	"RouteRandomly":  func(o *redis.ClusterOptions) { o.RouteRandomly = true },
+}
+
+// TestFault_PlannedSwitch has master and replica of a cluster change places. Nothing is lost by that: who holds a
+// lock goes on to hold it, and who wants one gets it, whatever the client may read from.
+func TestFault_PlannedSwitch(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)
+	const lease = 15 * time.Second // an acquire is refused after 5 s; on its own go-redis looks at the cluster again after 10 s
+	runtimes := map[string]*holdfast.Runtime{}
+	held := map[string]*holdfast.Lease{}
+	for name, change := range readers {
+		options := &redis.ClusterOptions{Addrs: cluster.Addrs()}
+		change(options)
+		client := redis.NewClusterClient(options)
+		t.Cleanup(func() { assert.NoError(t, client.Close()) })
+		runtimes[name] = locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
+		held[name] = locktest.Acquire(t, runtimes[name].Lock(redistest.Name(t)))
+	}
+	cluster.Switch("any")
+	for name, rt := range runtimes {
+		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+		defer cancel()
+		next, err := rt.Lock(redistest.Name(t)).Acquire(ctx)
+		require.NoError(t, err, name)
+		require.NoError(t, next.Release(ctx), name)
+		locktest.Renewed(t, held[name])
+	}
+	for name, lease := range held {
+		assert.True(t, lease.Valid(), name)
+		locktest.Release(t, lease)
+	}
+}
+
+// TestFault_AckAfterSwitch has a runtime that wants its grants acknowledged by a replica meet a master that has just become one. The
+// grant is that of the new master, and so is the acknowledgement.
+func TestFault_AckAfterSwitch(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 1, 2, 3*time.Second)
+	rt := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{AckReplicas: 1})
+	name := redistest.Name(t)
+	locktest.Release(t, locktest.Acquire(t, rt.Lock(name)))
+	cluster.Switch(name)
+	cluster.AwaitOK()
+	locktest.Release(t, locktest.Acquire(t, rt.Lock(name)))
+}
