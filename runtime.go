@@ -152,6 +152,9 @@ func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock
 // over processes, restarts without persistence and failovers, as long as the server's clock is not set back. A resource that
 // remembers the largest token it has seen, and refuses smaller ones, is safe from holders that come late (M. Kleppmann, "How to do
 // distributed locking", 2016). Redisson's getFencedLock; after a loss of data its clients may begin again at 1.
+//
+// Tokens are at most 2^53 - 1. If the token key holds a larger number, or something that is no number, acquiring fails with
+// ErrForeignKey, and the key stays as it is: set it to the largest token that was given out, or delete it if none was.
 func (rt *Runtime) FencedLock(name string) *Lock { return rt.lock(scripts.FencedLock, name) }
 
 // SpinLock is the lock of this name whose waiters subscribe to nothing and try again and again, see WithBackoff: for very many names

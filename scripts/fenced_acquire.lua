@@ -26,7 +26,8 @@ if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
   if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
   return ttl
 end
-local first, last = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens))
+if foreign then return foreign end
 if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)

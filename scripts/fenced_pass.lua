@@ -13,7 +13,7 @@
 -- ARGV[7] tokens    how many
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
--- nil (neither grant holds the lock) | error LATE ms
+-- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local tokens = ARGV[7]
@@ -29,7 +29,8 @@ if not passed then
   local told = end_turn(lock, channel, publish, listeners)
   if told then return told end
 end
-local first, last = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens))
+if foreign then return foreign end
 if not passed then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)

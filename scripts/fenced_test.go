@@ -2,12 +2,14 @@ package scripts_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -71,6 +73,53 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 	})
 }
 
+// Lua has whole numbers exactly up to 2^53. What is no counter, or one beyond that, is refused and left alone: a rounded one would give
+// tokens twice.
+func TestFenced_CounterThatIsNone(t *testing.T) {
+	on(t, func(b bed) {
+		counter := "redisson_lock_token:{" + b.name + "}"
+		for _, value := range []string{
+			"9007199254740992", "9007199254740993", "9223372036854775807", "18446744073709551616", strconv.FormatInt(time.Now().UnixNano(), 10),
+			strings.Repeat("9", 400), "nan", "inf", "-inf", "abc", "", "0x10", "1.5", "1e3", "-5", "-0", "+5", "007", " 7", "7 ",
+		} {
+			b.take(scripts.Lock, scripts.Terms{Grant: "u:1", Lease: time.Minute}) // a lock that has been acquired before
+			require.NoError(b, b.Set(b.Context(), counter, value, 0).Err())
+			refused := func(call scripts.Call) {
+				_, err := b.run(call)
+				require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey, "%q", value)
+				assert.ErrorContains(b, err, counter)
+				assert.Equal(b, scripts.Rejected, scripts.Classify(err))
+				assert.Equal(b, value, b.Get(b.Context(), counter).Val(), "it is left alone")
+			}
+			refused(scripts.FencedLock.Pass(site, b.name, scripts.Terms{From: "u:1", Grant: "u:2", Lease: time.Minute}))
+			assert.Equal(b, map[string]string{"u:1": "1"}, b.fields(), "nothing is passed on")
+			b.give(scripts.Lock, scripts.Terms{Grant: "u:1"})
+			refused(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: "u:3", Lease: time.Minute}))
+			assert.Empty(b, b.fields(), "nothing is acquired")
+		}
+	})
+}
+
+// A counter that comes to its end gives the last tokens one by one, and then none.
+func TestFenced_LastTokens(t *testing.T) {
+	on(t, func(b bed) {
+		const end = 1<<53 - 1
+		counter := "redisson_lock_token:{" + b.name + "}"
+		require.NoError(b, b.Set(b.Context(), counter, end-2, 0).Err())
+		for i, want := range []int64{end - 1, end} {
+			grant := "u:" + strconv.Itoa(i)
+			taken := b.take(scripts.FencedLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+			assert.Equal(b, scripts.Tokens{First: want, Last: want}, taken.Tokens)
+			b.give(scripts.FencedLock, scripts.Terms{Grant: grant})
+		}
+		_, err := b.run(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: "u:3", Lease: time.Minute}))
+		require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey)
+		assert.ErrorContains(b, err, "no token is left")
+		assert.Empty(b, b.fields())
+		assert.Equal(b, strconv.Itoa(end), b.Get(b.Context(), counter).Val())
+	})
+}
+
 func TestFencedPassAndInspect(t *testing.T) {
 	on(t, func(b bed) {
 		pass := func(from, grant string) (bool, scripts.Tokens) {
@@ -93,6 +142,13 @@ func TestFencedPassAndInspect(t *testing.T) {
 		state, err := scripts.ReadInspected(reply)
 		require.NoError(b, err)
 		assert.Equal(b, tokens.Last, state.Token)
+		for _, value := range []string{"abc", "-5", "1.5", ""} {
+			require.NoError(b, b.Set(b.Context(), "redisson_lock_token:{"+b.name+"}", value, 0).Err())
+			reply, err = b.run(scripts.FencedLock.Inspect(b.name))
+			require.NoError(b, err)
+			_, err = scripts.ReadInspected(reply)
+			assert.ErrorIs(b, err, protocol.ErrForeignKey, "%q", value)
+		}
 		assert.True(b, b.give(scripts.FencedLock, scripts.Terms{Grant: "u:2"}).Held)
 	})
 }

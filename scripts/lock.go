@@ -314,9 +314,12 @@ func readInspectedMore(reply []any) (protocol.State, error) {
 		}
 	}
 	if len(reply) > 2 {
-		token, _ := reply[2].(string)
-		if state.Token, err = strconv.ParseInt(token, 10, 64); err != nil {
+		token, ok := reply[2].(string)
+		if !ok {
 			return state, unexpected("inspect", reply)
+		}
+		if state.Token, err = strconv.ParseInt(token, 10, 64); err != nil || state.Token < 0 {
+			return state, fmt.Errorf("%w: the key of the fencing tokens has %s", protocol.ErrForeignKey, shown(token))
 		}
 	}
 	return state, nil

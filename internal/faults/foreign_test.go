@@ -100,3 +100,41 @@ func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	assert.ErrorContains(t, err, p.Name)
 	assert.Equal(t, what, p.Redis.Type(t.Context(), p.Name).Val(), "it is left alone")
 }
+
+// The counter of the fencing tokens is replaced by something else, or comes to its end, while a lock is held and waited for. Its holder
+// keeps it, everybody else is refused at once with what is wrong, and when the counter has been repaired tokens go on.
+func TestFault_TokenCounterThatIsNone(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"abc", "9007199254740991", "9223372036854775807", "-1"} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.PlaceOf(t, "fenced lock")
+			counter := "redisson_lock_token:{" + p.Name + "}"
+			rt, other := p.Runtime(t, holdfast.Options{Lease: longLease}), p.Runtime(t, holdfast.Options{Lease: longLease})
+			held := locktest.Acquire(t, p.Lock(rt))
+			waiting := []*holdfast.Pending{
+				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // to be passed on to in Redis
+				p.Lock(other).AcquireAsync(t.Context()),
+			}
+			p.WaitForWaiting(t, other, 1)
+			require.NoError(t, p.Redis.Set(t.Context(), counter, value, 0).Err())
+			assert.True(t, held.Valid())
+			locktest.Release(t, held)
+			for _, w := range waiting {
+				locktest.Closed(t, "the answer", w.Done())
+				_, err := w.Lease()
+				require.ErrorIs(t, err, holdfast.ErrForeignKey)
+				assert.ErrorContains(t, err, counter)
+			}
+			_, err := p.Lock(rt).TryAcquire(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrForeignKey)
+			assert.False(t, p.Exists(t))
+			assert.Equal(t, value, p.Redis.Get(t.Context(), counter).Val(), "it is left alone")
+
+			require.NoError(t, p.Redis.Set(t.Context(), counter, held.Token(), 0).Err())
+			next := locktest.Acquire(t, p.Lock(other))
+			assert.Greater(t, next.Token(), held.Token())
+			locktest.Release(t, next)
+		})
+	}
+}

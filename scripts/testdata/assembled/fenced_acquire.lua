@@ -33,14 +33,23 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
--- tokens: take a block of n fencing tokens, {first, last}. They follow the server's clock in microseconds, so they increase over a
--- restart without persistence and over a failover that lost the counter, and they continue from what Redisson's INCR has left.
+-- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
+-- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
+-- what Redisson's INCR has left. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
+-- is rounded may have been given before.
 -- A counter that is not as large as a clock is new, or was lost just now: the block that was taken then may reach up to the present,
 -- so that one before it would give tokens again. There is only one token then, which is the present.
 local function take_tokens(counter, n)
+  local given = redis.call('get', counter) or '0'
+  if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
+    return nil, nil, redis.error_reply('FOREIGN ' .. counter .. ' holds something that is no fencing token')
+  end
   local t = redis.call('time')
-  local least = tonumber(redis.call('get', counter) or '0') + 1
+  local least = tonumber(given) + 1
   local last = math.max(least, t[1] * 1000000 + t[2])
+  if last >= 2 ^ 53 then
+    return nil, nil, redis.error_reply('FOREIGN no token is left, ' .. counter .. ' holds ' .. given .. ' and the largest is 2^53 - 1')
+  end
   local first = math.max(least, last - n + 1)
   if least < 1e14 then first = last end
   redis.call('set', counter, string.format('%.0f', last))
@@ -57,7 +66,8 @@ if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
   if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
   return ttl
 end
-local first, last = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens))
+if foreign then return foreign end
 if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)

@@ -13,7 +13,7 @@
 -- ARGV[7] tokens    how many
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
--- nil (neither grant holds the lock) | error LATE ms
+-- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local tokens = ARGV[7]
@@ -39,14 +39,23 @@ local function end_turn(lock, channel, publish, listeners)
   redis.call('del', lock)
   return told
 end
--- tokens: take a block of n fencing tokens, {first, last}. They follow the server's clock in microseconds, so they increase over a
--- restart without persistence and over a failover that lost the counter, and they continue from what Redisson's INCR has left.
+-- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
+-- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
+-- what Redisson's INCR has left. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
+-- is rounded may have been given before.
 -- A counter that is not as large as a clock is new, or was lost just now: the block that was taken then may reach up to the present,
 -- so that one before it would give tokens again. There is only one token then, which is the present.
 local function take_tokens(counter, n)
+  local given = redis.call('get', counter) or '0'
+  if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
+    return nil, nil, redis.error_reply('FOREIGN ' .. counter .. ' holds something that is no fencing token')
+  end
   local t = redis.call('time')
-  local least = tonumber(redis.call('get', counter) or '0') + 1
+  local least = tonumber(given) + 1
   local last = math.max(least, t[1] * 1000000 + t[2])
+  if last >= 2 ^ 53 then
+    return nil, nil, redis.error_reply('FOREIGN no token is left, ' .. counter .. ' holds ' .. given .. ' and the largest is 2^53 - 1')
+  end
   local first = math.max(least, last - n + 1)
   if least < 1e14 then first = last end
   redis.call('set', counter, string.format('%.0f', last))
@@ -61,7 +70,8 @@ if not passed then
   local told = end_turn(lock, channel, publish, listeners)
   if told then return told end
 end
-local first, last = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens))
+if foreign then return foreign end
 if not passed then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
