@@ -1,0 +1,143 @@
+package weight_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module     = "github.com/holdfast-go/holdfast"
+	mostBytes  = 6_000_000 // more than a program with go-redis alone, both stripped
+	mostLinked = 30        // modules, the program's own included
+)
+
+const withClient = `package main
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	client := redis.NewClient(&redis.Options{})
+	println(client.Ping(context.Background()).Err() == nil)
+}
+`
+
+const withRuntime = `package main
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+func main() {
+	client := redis.NewClient(&redis.Options{})
+	println(client.Ping(context.Background()).Err() == nil)
+	rt, err := holdfast.New(client, holdfast.Options{})
+	if err != nil {
+		panic(err)
+	}
+	println(rt.Lock("orders").Do(context.Background(), func(context.Context) error { return nil }) == nil)
+}
+`
+
+// The binary of a user grows by a few megabytes, and links a bounded number of modules.
+func TestWeight_OfAUsersBinary(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("two builds; .ci/run and make check run it")
+	}
+	user := newUser(t)
+	alone, ours := user.build("alone", withClient), user.build("ours", withRuntime)
+
+	more := size(t, ours) - size(t, alone)
+	linked := user.linked(ours)
+	t.Logf("%.1f MB instead of %.1f MB, %d modules instead of %d",
+		float64(size(t, ours))/1e6, float64(size(t, alone))/1e6, len(linked), len(user.linked(alone)))
+	assert.Contains(t, linked, module, "the program links what is measured")
+	assert.Positive(t, more)
+	assert.LessOrEqual(t, more, int64(mostBytes), "bytes more than with go-redis alone")
+	assert.LessOrEqual(t, len(linked), mostLinked, "%q", linked)
+}
+
+// user is a module that requires this one, in the versions that this one asks for.
+type user struct {
+	t      *testing.T
+	folder string
+}
+
+func newUser(t *testing.T) *user {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	require.NoError(t, err)
+
+	// All that our go.mod requires is named, so that nothing has to be looked up: the modules are in the cache, since they were needed
+	// to build this test.
+	theirs := strings.Replace(string(ours), "module "+module+"\n", "module example.com/user\n", 1)
+	require.NotEqual(t, string(ours), theirs)
+	theirs += "\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + strconv.Quote(root) + "\n"
+	u := &user{t, t.TempDir()}
+	u.write("go.mod", theirs)
+	u.write("go.sum", string(sums))
+	return u
+}
+
+func (u *user) write(file, text string) {
+	u.t.Helper()
+	path := filepath.Join(u.folder, file)
+	require.NoError(u.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(u.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// build makes a stripped program and returns its path.
+func (u *user) build(name, source string) string {
+	u.t.Helper()
+	u.write(filepath.Join(name, "main.go"), source)
+	program := filepath.Join(u.folder, name+".exe")
+	u.golang("build", "-ldflags", "-s -w", "-o", program, "./"+name)
+	return program
+}
+
+// linked are the modules in a program, its own included.
+func (u *user) linked(program string) (modules []string) {
+	u.t.Helper()
+	for _, line := range regexp.MustCompile(`(?m)^\t(?:mod|dep)\t(\S+)`).FindAllStringSubmatch(u.golang("version", "-m", program), -1) {
+		modules = append(modules, line[1])
+	}
+	return modules
+}
+
+// golang runs the go command in the user's module, without a network.
+func (u *user) golang(args ...string) string {
+	u.t.Helper()
+	command := exec.CommandContext(u.t.Context(), "go", args...)
+	command.Dir = u.folder
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off", "GOWORK=off", "CGO_ENABLED=0")
+	out, err := command.CombinedOutput()
+	require.NoError(u.t, err, "go %q\n%s", args, out)
+	return string(out)
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	return info.Size()
+}
