@@ -21,6 +21,7 @@ var (
 	_ func(redis.UniversalClient, holdfast.Options) (*holdfast.Runtime, error)     = holdfast.New
 	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Check
 	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Close
+	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Shutdown
 	_ func(*holdfast.Runtime) string                                               = (*holdfast.Runtime).ID
 	_ func(*holdfast.Runtime) *actor.ActorSystem                                   = (*holdfast.Runtime).System
 	_ func(*holdfast.Runtime) holdfast.Owner                                       = (*holdfast.Runtime).NewOwner
@@ -54,6 +55,7 @@ var (
 	_ func(*holdfast.Lease) int64                                                  = (*holdfast.Lease).Token
 	_ func(*holdfast.Lease) string                                                 = (*holdfast.Lease).ID
 	_ func(*holdfast.Lease) string                                                 = (*holdfast.Lease).Name
+	_ func(context.Context) *holdfast.Lease                                        = holdfast.LeaseFromContext
 	_ func(*holdfast.Pending) <-chan struct{}                                      = (*holdfast.Pending).Done
 	_ func(*holdfast.Pending) (*holdfast.Lease, error)                             = (*holdfast.Pending).Lease
 	_ func(*holdfast.Pending)                                                      = (*holdfast.Pending).Cancel

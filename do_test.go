@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 	"weak"
@@ -122,9 +123,57 @@ func TestLock_DoEndsWithTheRuntime(t *testing.T) {
 		err := p.Lock(rt).Do(t.Context(), func(ctx context.Context) error {
 			assert.NoError(t, rt.Close(t.Context()))
 			locktest.Closed(t, "the context", ctx.Done())
-			return context.Cause(ctx)
+			return nil
+		})
+		require.ErrorIs(t, err, holdfast.ErrClosed, "also when fn does not mind")
+
+		rt = p.Runtime(t, holdfast.Options{})
+		closed := make(chan error, 1)
+		err = p.Lock(rt).Do(t.Context(), func(ctx context.Context) error {
+			go func() { closed <- rt.Close(context.Background()) }()
+			<-ctx.Done()
+			assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrClosed)
+			return errOfFn
 		})
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
+		assert.ErrorIs(t, err, errOfFn, "joined")
+		assert.NoError(t, <-closed)
+
+		rt = p.Runtime(t, holdfast.Options{})
+		err = holdfast.Multi(p.Lock(rt), p.Another(t).Lock(rt)).Do(t.Context(), func(context.Context) error {
+			return rt.Close(t.Context())
+		})
+		assert.ErrorIs(t, err, holdfast.ErrClosed, "of a multi lock")
+	})
+}
+
+func TestLease_IsFoundInTheContextOfDo(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		assert.Nil(t, holdfast.LeaseFromContext(t.Context()))
+		inner := p.Another(t)
+		err := p.Lock(rt).Do(t.Context(), func(ctx context.Context) error {
+			lease := holdfast.LeaseFromContext(ctx)
+			require.NotNil(t, lease)
+			assert.Equal(t, p.Name, lease.Name())
+			assert.Equal(t, p.Kind.Fenced, lease.Token() > 0)
+			assert.True(t, lease.Valid())
+			derived, cancel := context.WithTimeout(holdfast.ContextWithOwner(ctx, rt.NewOwner()), time.Minute)
+			defer cancel()
+			assert.Same(t, lease, holdfast.LeaseFromContext(derived))
+			both := holdfast.Multi(inner.Lock(rt), p.Another(t).Lock(rt))
+			err := both.Do(ctx, func(ctx context.Context) error {
+				assert.Equal(t, 2, len(strings.Split(holdfast.LeaseFromContext(ctx).ID(), ",")), "that of both")
+				return nil
+			})
+			assert.Same(t, lease, holdfast.LeaseFromContext(ctx))
+			own, cancel := lease.Context(t.Context())
+			defer cancel()
+			assert.Nil(t, holdfast.LeaseFromContext(own), "no Do made it")
+			return err
+		})
+		assert.NoError(t, err)
 	})
 }
 

@@ -207,7 +207,9 @@ func (e *errorTexts) sick() {
 func (e *errorTexts) closed() {
 	ctx := e.t.Context()
 	held := locktest.Acquire(e.t, e.lock())
-	require.NoError(e.t, e.rt.Close(ctx))
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	e.add("shutdown: still held", e.rt.Shutdown(ended))
 	_, err := e.lock().Acquire(ctx)
 	e.add("acquire: closed", err)
 	e.add("lease.Err: closed", held.Err())

@@ -11,7 +11,7 @@ var (
 	ErrNotHeld = protocol.ErrNotHeld
 	// ErrLeaseLost: the lease ended without Release: expired, key deleted, force-released, failed over away.
 	ErrLeaseLost = protocol.ErrLeaseLost
-	// ErrClosed: the runtime is closed or closing.
+	// ErrClosed: the runtime is closed, closing or shutting down; or Close ended the lease.
 	ErrClosed = protocol.ErrClosed
 	// ErrTooManyWaiters: Options.MaxWaiters acquires wait for the name already.
 	ErrTooManyWaiters = protocol.ErrTooManyWaiters

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/embedded"
@@ -64,7 +65,7 @@ func ExampleRuntime_SpinLock() {
 	for range 4 {
 		all.Go(func() {
 			err := lock.Do(ctx, func(context.Context) error { counter++; return nil },
-				holdfast.WithBackoff(holdfast.Backoff{Initial: 1e6, Max: 8e6, Multiplier: 2})) // 1 ms to 8 ms
+				holdfast.WithBackoff(holdfast.Backoff{Initial: time.Millisecond, Max: 8 * time.Millisecond, Multiplier: 2}))
 			if err != nil {
 				log.Print(err)
 			}

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,12 +117,24 @@ func (l *Lease) Name() string { return l.name }
 
 // during calls fn with a context that ends with the lease and has what inner has, and releases the lease when fn has ended.
 func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
-	inner, cancel := l.Context(inner)
+	inner, cancel := l.Context(context.WithValue(inner, leaseKey{}, l))
 	defer func() {
+		closed := l.Err()
 		cancel()
 		err = actors.Join(err, l.Release(ctx))
+		if errors.Is(closed, ErrClosed) { // its release says nothing about that
+			err = actors.Join(err, fmt.Errorf("holdfast: lock %s: %w before the function had returned", actors.Quoted(l.name), ErrClosed))
+		}
 	}()
 	return fn(inner)
+}
+
+type leaseKey struct{}
+
+// LeaseFromContext is the innermost lease whose Do made ctx: that of its fencing token, for example. It is nil if there is none.
+func LeaseFromContext(ctx context.Context) *Lease {
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	return l
 }
 
 // notAcquired is the error of a grant that was given up.

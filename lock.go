@@ -111,8 +111,9 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 }
 
 // Do acquires the lock, calls fn, and releases. fn's context ends with the lease, its cause is the lease's Err, and it carries
-// the owner for this same lock only, so that a nested Do on it re-enters. The error is fn's, joined with the release's: a lease
-// that was lost while fn ran is ErrLeaseLost. A panic of fn releases too and goes on.
+// the owner for this same lock only, so that a nested Do on it re-enters. LeaseFromContext finds the lease in it. The error is fn's,
+// joined with the release's: a lease that was lost while fn ran is ErrLeaseLost, one that Close ended is ErrClosed. If fn panics,
+// the lock is released and the panic propagates.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {

@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"log"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,18 +27,26 @@ import (
 
 // ExampleRuntime is the code of the README; TestReadme_CodeIsAnExample keeps the two equal.
 func ExampleRuntime() {
-	ctx := context.Background()
-	server, err := embedded.Start() // or your own: redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
+	client := server.Client() // or redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 
-	rt, err := holdfast.New(server.Client(), holdfast.Options{}) // one per process
+	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer rt.Close(ctx)
+	defer func() { // holders have 10 s to finish
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(rt.Shutdown(ctx), client.Close()); err != nil {
+			log.Print(err) // names the locks that were still held
+		}
+	}()
 
 	// Do waits for the lock, holds it while the function runs, and releases it.
 	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {

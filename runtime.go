@@ -14,6 +14,13 @@
 // within Options.Lease/3. No lock service can promise exclusion to a process that was paused past its lease: check Valid close to
 // the effect, or give the resource a fencing token.
 //
+// # Shutting down
+//
+// Runtime.Shutdown refuses new acquires, waits until the last lease has been released, and closes the runtime: call it with a time limit
+// when the service stops, before closing the client. Runtime.Close does not wait. It ends every lease at once, so another process
+// may get a lock while code here still works under it. Lease.Done, Lease.Err and the lease's context tell that code,
+// and Do returns ErrClosed.
+//
 // # Errors
 //
 // Match them with errors.Is against the sentinels of this package; the cause, often an error of go-redis, is wrapped too.
@@ -120,9 +127,27 @@ func (rt *Runtime) Check(ctx context.Context) error {
 		scripts.ReadLock, scripts.WriteLock, scripts.Semaphore, scripts.CountDownLatch, scripts.PermitSemaphore)
 }
 
-// Close refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the locks, and returns
-// when no goroutine, timer, key or subscription of the runtime is left, or with ctx's error: what could not be released by then,
-// or what the server refuses to release, expires by its TTL. Later calls wait for the same end.
+// Shutdown closes the runtime once nothing is held any more. From the call on new acquires are refused with ErrClosed, as are acquires
+// that are waiting. Holders keep their leases: they are renewed, and may be extended, re-entered and released. Shutdown waits
+// for all of them, for a lease of WithLease at most until it expires, and then closes the runtime as Close does.
+//
+// When ctx ends first, Shutdown closes the runtime all the same. The error then matches ctx's error and names the locks that were
+// still held, at most ten of them; their leases have ended with ErrClosed. A Shutdown that is overtaken by Close returns
+// when the runtime is closed.
+//
+// Semaphores and latches have no leases to wait for. Acquiring permits and waiting for a latch are refused, releases and count-downs are
+// not, until the runtime closes.
+//
+// Do not wait for Shutdown while you hold a lease of the runtime: it would wait for you, until ctx ends.
+func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdown(ctx) }
+
+// Close ends the runtime now. It refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the
+// locks, and returns when no goroutine, timer, key or subscription of the runtime is left. Code that still works under a
+// lease is not waited for: it learns of the end by its context, and another process may get the lock meanwhile. Shutdown waits.
+//
+// When ctx ends, or has ended before, Close has 500 ms more to release the locks. If that is not enough, because Redis does not answer,
+// it returns an error that matches ctx's: what could not be released, or what the server refuses to release, expires by its TTL.
+// Later calls wait for the same end.
 //
 // A call of Options.OnEvent or of the Logger that does not come back, or an actor that blocks who tells it of its loss, is waited
 // for only for 5 s: Close then returns an error that says so, with everything released.

@@ -26,6 +26,7 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 		"link away for a while":   showCloseOverOutage,
 		"link broken at that":     showCloseOverCut,
 		"while everything starts": showCloseInTheMiddle,
+		"context ended before":    showCloseWithEndedContext,
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +110,31 @@ func goroutines(t *testing.T) (n int) {
 		}
 	}
 	return n
+}
+
+// showCloseWithEndedContext closes with a context that is over, as one of signal.NotifyContext is when a service stops.
+func showCloseWithEndedContext(t *testing.T, p *locktest.Place) {
+	rt := p.Runtime(t, holdfast.Options{})
+	var leases []*holdfast.Lease
+	for range 10 {
+		leases = append(leases, locktest.Acquire(t, p.Another(t).Lock(rt)))
+	}
+	leases = append(leases, locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(time.Minute)))
+	waiting := p.Lock(rt).AcquireAsync(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	require.NoError(t, rt.Close(ctx))
+
+	for _, lease := range leases {
+		require.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
+	}
+	_, err := waiting.Lease()
+	require.ErrorIs(t, err, holdfast.ErrClosed)
+	assert.Empty(t, p.Keys(t))
+	for range 20 {
+		require.NoError(t, rt.Close(ctx), "of a closed runtime")
+	}
 }
 
 func showCloseWithoutServer(t *testing.T, p *locktest.Place) {

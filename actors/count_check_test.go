@@ -89,7 +89,7 @@ func (c *countChecker) effect(now time.Duration, e *countEffect) error {
 		c.alarmAt = e.at
 	case doStop:
 		c.stopped = true
-		if !c.state.idle() || len(c.state.answered) > 0 && !c.state.closing {
+		if !c.state.idle() || len(c.state.answered) > 0 && c.state.stage < closing {
 			return fmt.Errorf("stop while not idle")
 		}
 	}

@@ -52,11 +52,11 @@ func goesOn(cause error) error {
 	return fmt.Errorf("not confirmed yet, the runtime goes on trying: %w", cause)
 }
 
-// onClose refuses the waiters and finishes what is on its way. The actor stops when nothing is left; aborted, at once.
-func (s *countState) onClose(abort bool) {
-	s.closing = true
+// onClose refuses the waiters and finishes what is on its way. A closing actor stops when nothing is left, an aborting one at once.
+func (s *countState) onClose(to stage) {
+	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
-	if !abort {
+	if to < aborting {
 		return
 	}
 	for _, e := range s.errands {

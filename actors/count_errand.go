@@ -93,7 +93,7 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	default:
 		e.failures.add(now, m.err)
 		switch {
-		case now-e.failures.first >= e.patience, s.closing && e.op.Way == scripts.Ask:
+		case now-e.failures.first >= e.patience, s.stage >= closing && e.op.Way == scripts.Ask:
 			s.giveUp(e, m.err)
 		case late && e.failures.count <= lateMax:
 			e.retryAt = now

@@ -91,10 +91,13 @@ func newCountWorld(seed uint64) *countWorld {
 			w.after(w.upTo(modelUse), p.pause)
 		}
 		if w.chance(20) {
-			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{}) })
+			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{closing}) })
+		}
+		if w.chance(20) { // sometimes a Close comes later
+			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{draining}) })
 		}
 		if w.chance(2) {
-			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{}); p.post(0, closeLock{abort: true}) })
+			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{closing}); p.post(0, closeLock{aborting}) })
 		}
 	}
 	w.after(modelUse, func() { w.calm = true })

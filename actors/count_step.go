@@ -46,7 +46,7 @@ type countState struct {
 	giving   *errand // what is being given back
 	errands  []*errand
 	answered []string // requests whose results Redis need not keep
-	closing  bool
+	stage    stage
 	retiring bool
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
@@ -92,12 +92,12 @@ func (s *countState) receive(now time.Duration, message any) {
 	case tryRetire:
 		s.retiring = true
 	case closeLock:
-		s.onClose(m.abort)
+		s.onClose(m.stage)
 	}
 }
 
 func (s *countState) onRequest(now time.Duration, r *Request) {
-	if s.closing {
+	if s.stage >= closing || s.stage >= draining && r.count.Enters() {
 		s.fail(r, protocol.ErrClosed)
 		return
 	}
@@ -148,7 +148,7 @@ func (s *countState) settleWatch(now time.Duration) {
 	case s.watch == unwatched:
 	case s.queue.len > 0:
 		s.watchAt = now
-	case s.closing || s.retiring || now >= s.watchAt+s.policy.Linger:
+	case s.stage >= draining || s.retiring || now >= s.watchAt+s.policy.Linger:
 		s.watch = unwatched
 		s.emit(countEffect{do: doUnwatch})
 	}
@@ -156,7 +156,7 @@ func (s *countState) settleWatch(now time.Duration) {
 
 // settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
 func (s *countState) settleEnd(now time.Duration) {
-	ending := s.retiring || s.closing
+	ending := s.retiring || s.stage >= closing
 	if ending && s.idle() && len(s.answered) > 0 {
 		e := &errand{op: scripts.Forget, once: true}
 		s.run(e, scripts.CountTerms{})

@@ -129,7 +129,12 @@ func (p *countPlayer) message(verb string, a arguments) any {
 	case "retire":
 		return tryRetire{}
 	case "close":
-		return closeLock{abort: a.has("abort")}
+		if a.has("abort") {
+			return closeLock{aborting}
+		}
+		return closeLock{closing}
+	case "shut-down":
+		return closeLock{draining}
 	case "break": // the next id makes the step panic, or that after it, ...
 		p.breakAt = 1
 		if a.word(0) != "" {

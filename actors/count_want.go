@@ -93,15 +93,15 @@ func (s *countState) reserveAt(now time.Duration) time.Duration {
 	return never // somebody else has reserved: the next poll is early enough
 }
 
-// settleReservation ends a reservation that nobody waits for any more, by an attempt for nobody. A closing actor leaves no rest.
+// settleReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.
 func (s *countState) settleReservation(now time.Duration) {
 	w := &s.want
-	if s.attempt.request != "" || s.queue.len > 0 || w.until == 0 && (!s.closing || now >= w.rest) {
+	if s.attempt.request != "" || s.queue.len > 0 || w.until == 0 && (s.stage < draining || now >= w.rest) {
 		return
 	}
 	terms := scripts.CountTerms{Reserve: -1, Rest: max(now-w.began, restMin)}
 	w.rest = now + terms.Rest
-	if s.closing {
+	if s.stage >= draining {
 		terms.Rest, w.rest = 0, 0
 	}
 	w.until = 0

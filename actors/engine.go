@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -89,11 +88,7 @@ type Engine struct {
 
 	closing atomic.Bool
 	door    sync.RWMutex // who passed before Close is heard by a router that still answers
-	once    sync.Once
-	abort   chan struct{}
-	aborted sync.Once
-	drained chan struct{} // the last lock actor has gone
-	undone  atomic.Int32  // routers that are not drained
+	end     end
 	ending  atomic.Bool   // the routers may be stopped
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // nothing is left
@@ -114,7 +109,7 @@ func Start(c Config) (*Engine, error) {
 		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, listens: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
 		workers: startWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
-		abort: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), done: make(chan struct{}),
+		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if e.clock == nil {
@@ -145,7 +140,7 @@ func Start(c Config) (*Engine, error) {
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
 	e.marks.Store(c.FirstNumber)
-	e.undone.Store(routerCount)
+	e.end.init()
 	var err error
 	if e.watchdog, err = newWatchdog(e); err != nil {
 		e.workers.stop()
@@ -343,74 +338,4 @@ func (e *Engine) recoverIn(who string) {
 	if value := recover(); value != nil {
 		e.events.emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", who, value), Stack: string(debug.Stack())})
 	}
-}
-
-// routerDrained counts the routers of a closing engine that have no lock actor left.
-func (e *Engine) routerDrained() {
-	if e.undone.Add(-1) == 0 {
-		close(e.drained)
-	}
-}
-
-// Close refuses new work, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when nothing
-// is left, or with ctx's error; what could not be released by then expires. Code of the user that does not come back is waited for
-// only for a moment: the error then says what it is. Later calls wait for the same end.
-func (e *Engine) Close(ctx context.Context) error {
-	e.door.Lock()
-	e.closing.Store(true)
-	e.door.Unlock()
-	e.once.Do(func() { go e.shutDown() })
-	select {
-	case <-e.done:
-		return e.left
-	case <-ctx.Done():
-		e.aborted.Do(func() { close(e.abort) })
-		return fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", ctx.Err())
-	}
-}
-
-func (e *Engine) shutDown() {
-	e.root.Send(e.guardian, closeRouter{})
-	select {
-	case <-e.drained:
-	case <-e.abort:
-		e.root.Send(e.guardian, closeRouter{abort: true})
-		<-e.drained
-	}
-	e.cancel()
-	e.watchdog.stop()
-	e.checks.Wait()
-	outlets := []*actor.PID{e.renewals}
-	for _, l := range e.lanes {
-		outlets = append(outlets, slices.Compact([]*actor.PID{l.acquires, l.gateway})...)
-	}
-	for _, outlet := range outlets {
-		done := make(chan struct{})
-		e.root.Send(outlet, stopGateway{done})
-		<-done
-	}
-	done := make(chan struct{})
-	e.root.Send(e.subscriber, stopSubscriber{done})
-	<-done
-	e.masters.close()
-	e.ending.Store(true)
-	e.root.Stop(e.guardian)
-	<-e.stopped
-	e.workers.stop()
-	if e.ownSystem {
-		e.system.Shutdown()
-	}
-	if err := errors.Join(e.couriers.finish(closeGrace), e.events.finish(e.clock, closeGrace)); err != nil {
-		e.left = fmt.Errorf("holdfast: close: everything is released, but %w", err)
-	}
-	close(e.done)
-}
-
-// closeGrace is how long Close waits for code of the user that does not come back.
-const closeGrace = 5 * time.Second
-
-// elapse is closed when so much time has passed.
-func elapse(clock Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
-	elapsed = make(chan struct{})
-	return elapsed, clock.AfterFunc(d, func() { close(elapsed) })
 }

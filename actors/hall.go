@@ -33,7 +33,7 @@ type hall struct {
 	guarded   map[string]int // actors that wait or hold, by how many seats
 	alarmAt   time.Duration
 	told      time.Duration // what the shell's timer is set to
-	closing   bool
+	stage     stage
 	retiring  bool
 	again     []again       // steps that follow from the one at hand
 	atHand    again         // the one that is running
@@ -221,11 +221,13 @@ func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
 }
 
 func (h *hall) onClose(now time.Duration, m closeLock) {
-	h.closing = true
+	h.stage = max(h.stage, m.stage)
 	h.refuseWaiting(protocol.ErrClosed)
 	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
 		prev := s.prev
-		h.pass(now, &s.lockState, m)
+		if m.stage > draining || !h.enters(s) {
+			h.pass(now, &s.lockState, m)
+		}
 		s = prev
 	}
 	h.pass(now, &h.desk, m)
@@ -245,7 +247,7 @@ func (h *hall) each(f func(s *lockState)) {
 func (h *hall) settleEnd() {
 	idle := h.idle()
 	switch {
-	case idle && (h.retiring || h.closing):
+	case idle && (h.retiring || h.stage >= closing):
 		h.effects = append(h.effects, effect{do: doStop})
 	case h.retiring:
 		h.effects = append(h.effects, effect{do: doStay})
@@ -298,6 +300,16 @@ func (h *hall) waitingOf(pid *actor.PID, id uint64) *Request {
 		}
 	}
 	return nil
+}
+
+// leased reports whether somebody here has a lease.
+func (h *hall) leased() bool {
+	for s := h.first; s != nil; s = s.next {
+		if s.leased() {
+			return true
+		}
+	}
+	return false
 }
 
 // requesters are the actors that wait here or hold leases.

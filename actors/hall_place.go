@@ -40,12 +40,12 @@ func (h *hall) admit(now time.Duration, r *Request, before bool) {
 // objection is why an acquire cannot be served at all.
 func (h *hall) objection(r *Request) error {
 	switch {
-	case h.closing:
-		return r.because(protocol.ErrClosed)
 	case r.requester != nil && h.waitingOf(r.requester, r.id) != nil:
 		return r.because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
 	case h.upgrades(r):
 		return r.because(protocol.ErrUpgrade)
+	case h.stage >= draining && h.reentered(r) == nil && h.above(r) == nil:
+		return r.because(protocol.ErrClosed)
 	}
 	return nil
 }
@@ -154,6 +154,9 @@ func (h *hall) above(r *Request) *seat {
 	return h.alone(r.owner)
 }
 
+// enters reports whether a contender's owner holds the lock alone.
+func (h *hall) enters(s *seat) bool { return s.contends() && h.above(s.queue.front()) != nil }
+
 // alone is the seat by which an owner holds the lock alone.
 func (h *hall) alone(owner protocol.Owner) *seat {
 	return h.holds(owner, func(s *seat) bool { return !s.address.Kind.Beside })
@@ -191,7 +194,7 @@ func (h *hall) newSeat(r *Request) *seat {
 	s.queue.crowd = &h.crowd
 	h.arrivals++
 	s.ringing = &alarmPlace{order: h.arrivals}
-	s.self, s.yield, s.seat, s.closing = h.self, &h.turns, s, h.closing
+	s.self, s.yield, s.seat = h.self, &h.turns, s
 	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
 	if alone := h.above(r); alone != nil {
 		s.shared = false

@@ -21,6 +21,7 @@ type stepper interface {
 	waitingOf(requester *actor.PID, id uint64) *Request
 	forget(r *Request)
 	requesters() []*actor.PID // those that wait or hold; some more than once
+	leased() bool             // somebody has a lease
 	room() *[]effect          // where the effects of the next step go
 	start(self *actor.PID)
 }
@@ -86,6 +87,11 @@ func (l *lockActor) Receive(c actor.Context) {
 		l.request = m
 		l.step(c, m)
 		l.request = nil
+	case closeLock:
+		if m.stage == closing && l.state.leased() {
+			l.engine.cutOff(l.slot.address.Name)
+		}
+		l.step(c, m)
 	case cancelByID:
 		if r := l.state.waitingOf(m.requester, m.id); r != nil {
 			l.step(c, cancelRequest{request: r, cause: protocol.ErrNotAcquired})

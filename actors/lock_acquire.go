@@ -21,7 +21,7 @@ const (
 
 func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	switch {
-	case s.closing:
+	case s.stage >= draining && !s.heldBy(r.owner):
 		s.fail(r, protocol.ErrClosed)
 	case s.reenters(r):
 		s.reenter(now, r)
@@ -357,7 +357,7 @@ func (s *lockState) settleWatch(now time.Duration) {
 	case s.watch == unwatched:
 	case s.queue.len > 0:
 		s.watchAt = now
-	case s.closing || s.retiring || now >= s.watchAt+s.policy.Linger:
+	case s.stage >= draining || s.retiring || now >= s.watchAt+s.policy.Linger:
 		s.watch = unwatched
 		s.emit(effect{do: doUnwatch, channel: s.channel})
 	}

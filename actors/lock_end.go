@@ -59,7 +59,7 @@ func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
 	g := &s.ghosts[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.closing), m.class == scripts.Done && m.sent >= g.stale:
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= closing), m.class == scripts.Done && m.sent >= g.stale:
 		s.ghosts = slices.Delete(s.ghosts, i, i+1)
 	case m.class == scripts.Done:
 		g.next = min(g.stale, now+s.policy.haunting(g.releases))
@@ -119,19 +119,21 @@ func (s *lockState) endHolds(err error, reason string) {
 	s.holds = nil
 }
 
-// onClose refuses the waiters, ends the leases and gives the lock back. The actor stops when nothing is left; aborted, at once.
-func (s *lockState) onClose(now time.Duration, abort bool) {
-	if !s.closing {
-		s.closing = true
-		s.refuseAll(protocol.ErrClosed)
-		if s.phase == held {
-			s.endHolds(protocol.ErrClosed, "")
-		}
-		if s.inflight == 0 {
-			s.retryAt = now
-		}
+// onClose refuses the waiters; a closing actor ends the leases and gives the lock back, and stops when nothing is left; an aborting one
+// stops at once.
+func (s *lockState) onClose(now time.Duration, to stage) {
+	if to <= s.stage {
+		return
 	}
-	if !abort {
+	s.stage = to
+	s.refuseAll(protocol.ErrClosed)
+	if to >= closing && s.phase == held {
+		s.endHolds(protocol.ErrClosed, "")
+	}
+	if s.inflight == 0 {
+		s.retryAt = now
+	}
+	if to < aborting {
 		return
 	}
 	for _, r := range s.releasers {

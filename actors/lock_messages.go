@@ -48,8 +48,8 @@ type (
 	}
 	// tryRetire asks an idle lock actor to stop.
 	tryRetire struct{}
-	// closeLock ends everything, because the runtime closes. abort also gives up on calls to Redis.
-	closeLock struct{ abort bool }
+	// closeLock tells how far the runtime has come with its end.
+	closeLock struct{ stage stage }
 	// requesterGone says that an actor which waits here or holds leases has terminated. replaced: another one has its name already,
 	// and some of what it asked for may be meant.
 	requesterGone struct {

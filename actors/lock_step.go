@@ -32,7 +32,7 @@ type lockState struct {
 	standby  bool // another of this process contends first: no need to listen, nor to ask often
 	unsure   bool // the grant may have been released already: an earlier copy may have run
 	guarded  bool // the grant's deadline is near or a renewal failed: watch the clock
-	closing  bool
+	stage    stage
 	retiring bool
 
 	queue requestQueue // local waiters, oldest first
@@ -178,7 +178,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 	case tryRetire:
 		s.retiring = true
 	case closeLock:
-		s.onClose(now, m.abort)
+		s.onClose(now, m.stage)
 	}
 }
 
@@ -271,7 +271,7 @@ func (s *lockState) settleGuard(now time.Duration) {
 func (s *lockState) settleEnd() {
 	idle := s.idle()
 	switch {
-	case idle && (s.retiring || s.closing):
+	case idle && (s.retiring || s.stage >= closing):
 		s.emit(effect{do: doStop})
 	case s.retiring:
 		s.emit(effect{do: doStay})
@@ -350,6 +350,11 @@ func (s *lockState) holdOf(r *Request) *Hold {
 		return nil
 	}
 	return s.holds[i]
+}
+
+// leased reports whether somebody here has a lease.
+func (s *lockState) leased() bool {
+	return slices.ContainsFunc(s.holds, func(h *Hold) bool { return h.Until() != 0 })
 }
 
 // heldBy reports whether an owner has a lease on this grant.

@@ -14,7 +14,7 @@ import (
 func (s *lockState) next(now time.Duration) {
 	head := s.queue.front()
 	switch {
-	case head == nil || s.closing:
+	case head == nil:
 		s.release(now)
 	case s.turn.served == 0 && head.wants(s.grant.lease, s.grant.watched):
 		s.give(now, head)
@@ -318,7 +318,7 @@ func unconfirmed(cause error) error {
 
 // lateRelease is what to say to a release that arrives after its lease has ended here.
 func (s *lockState) lateRelease() error {
-	if s.closing {
+	if s.stage >= closing {
 		return nil
 	}
 	return lostBy("it ended before its release came")

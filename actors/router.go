@@ -40,9 +40,10 @@ type router struct {
 	byPID    map[string]*slot
 	idle     []*slot
 	sweeper  Timer // set while a sweep is due
-	closing  bool
+	stage    stage
+	told     stage        // the engine knows that nothing is left that this stage waits for
+	awaited  int          // slots that a Shutdown waits for
 	stopped  bool         // protoactor gives it no more messages; the porter knows
-	empty    bool         // the engine knows that nothing is left
 	props    *actor.Props // of every lock actor: a set for each would be a tenth of its memory
 	spawning *slot        // which one the producer of props is to make; it is called within SpawnNamed
 }
@@ -58,6 +59,7 @@ type slot struct {
 	pid     *actor.PID
 	used    bool // since the last sweep
 	dying   bool
+	awaited bool  // it was there when draining began
 	kept    []any // messages that came while it was dying
 }
 
@@ -65,7 +67,7 @@ type (
 	lockIdle    struct{ slot *slot }
 	lockStays   struct{ slot *slot }
 	sweep       struct{}
-	closeRouter struct{ abort bool }
+	closeRouter struct{ stage stage }
 	cancelByID  struct {
 		requester *actor.PID
 		id        uint64
@@ -107,7 +109,7 @@ func (r *router) Receive(c actor.Context) {
 func keyOf(a *Address) slotKey { return slotKey{family: a.Kind.Family, raw: a.Raw} }
 
 func (r *router) forward(c actor.Context, address *Address, m *Request) {
-	if r.closing {
+	if r.stage >= closing {
 		r.refuse(m)
 		return
 	}
@@ -141,6 +143,9 @@ func (r *router) spawn(c actor.Context, s *slot) {
 	}
 	s.pid = pid
 	r.byPID[pid.Id] = s
+	if r.stage == draining {
+		c.Send(pid, closeLock{draining})
+	}
 }
 
 func (r *router) deliver(c actor.Context, s *slot, m any) {
@@ -154,8 +159,15 @@ func (r *router) deliver(c actor.Context, s *slot, m any) {
 
 func (r *router) onIdle(c actor.Context, s *slot) {
 	s.used = false
+	switch r.stage {
+	case draining:
+		r.retire(c, s)
+		return
+	case closing, aborting: // it stops by itself
+		return
+	}
 	r.idle = append(r.idle, s)
-	if r.sweeper == nil && !r.closing {
+	if r.sweeper == nil {
 		root, self := r.engine.root, c.Self()
 		r.sweeper = r.engine.clock.AfterFunc(r.engine.sweepEvery, func() { root.Send(self, sweep{}) })
 	}
@@ -170,6 +182,13 @@ func (r *router) onSweep(c actor.Context) {
 			r.onIdle(c, s)
 			continue
 		}
+		r.retire(c, s)
+	}
+}
+
+// retire asks a lock actor to stop if it is idle. What comes for it meanwhile is kept.
+func (r *router) retire(c actor.Context, s *slot) {
+	if !s.dying {
 		s.dying = true
 		c.Send(s.pid, tryRetire{})
 	}
@@ -190,6 +209,10 @@ func (r *router) onTerminated(c actor.Context, pid *actor.PID) {
 		return
 	}
 	delete(r.byPID, pid.Id)
+	if s.awaited {
+		s.awaited = false
+		r.awaited--
+	}
 	kept := s.kept
 	s.kept, s.dying, s.used = nil, false, false
 	delete(r.slots, keyOf(s.address))
@@ -202,22 +225,35 @@ func (r *router) onTerminated(c actor.Context, pid *actor.PID) {
 }
 
 func (r *router) onClose(c actor.Context, m closeRouter) {
-	r.closing = true
+	if m.stage <= r.stage {
+		return
+	}
+	r.stage, r.idle = m.stage, nil
 	if r.sweeper != nil {
 		r.sweeper.Stop()
 		r.sweeper = nil
 	}
 	for _, s := range r.slots {
 		c.Send(s.pid, closeLock(m))
+		if r.stage == draining {
+			s.awaited = true
+			r.awaited++
+			r.retire(c, s)
+		}
 	}
 	r.drained()
 }
 
-// drained tells the engine when the last lock actor of a closing router has gone.
+// drained tells the engine when nothing is left that a stage waits for: for a closing router the last lock actor, for a draining one the
+// last of those that were there when draining began. Nothing can be held by one that was spawned later.
 func (r *router) drained() {
-	if r.closing && len(r.slots) == 0 && !r.empty {
-		r.empty = true
-		r.engine.routerDrained()
+	if r.told < draining && r.stage >= draining && r.awaited == 0 {
+		r.told = draining
+		r.engine.routerDrained(draining)
+	}
+	if r.told < closing && r.stage >= closing && len(r.slots) == 0 {
+		r.told = closing
+		r.engine.routerDrained(closing)
 	}
 }
 

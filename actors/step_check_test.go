@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // stepChecker watches a lockState or a hall from outside, step by step, and says what must never be. Transcripts and the random
@@ -20,6 +22,8 @@ type stepChecker struct {
 	watched map[string]bool    // channels
 	alarmAt time.Duration
 	stopped bool
+	ends    bool                    // the runtime shuts down or closes
+	inside  map[protocol.Owner]bool // who held before the step
 }
 
 func newStepChecker(s stepper) *stepChecker {
@@ -52,7 +56,15 @@ func (c *stepChecker) survive(now time.Duration, message any) (effects []effect,
 }
 
 func (c *stepChecker) before(message any) {
+	c.inside = map[protocol.Owner]bool{}
+	c.eachSeat(func(s *lockState) {
+		for _, h := range s.holds {
+			c.inside[h.owner] = true
+		}
+	})
 	switch m := message.(type) {
+	case closeLock:
+		c.ends = true
 	case *Request:
 		c.open[m] = true
 	case *callDone:
@@ -64,6 +76,16 @@ func (c *stepChecker) before(message any) {
 		maps.DeleteFunc(c.open, func(r *Request, _ bool) bool {
 			return !m.replaced && r.do == opAcquire && r.requester != nil && r.requester.Equal(m.pid)
 		})
+	}
+}
+
+// eachSeat calls f for each part that may hold the lock.
+func (c *stepChecker) eachSeat(f func(s *lockState)) {
+	switch s := c.state.(type) {
+	case *lockState:
+		f(s)
+	case *hall:
+		s.each(f)
 	}
 }
 
@@ -141,6 +163,8 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 	}
 	s := r.hold.grant.home
 	switch {
+	case c.ends && (r.owner.IsZero() || !c.inside[r.owner]):
+		return fmt.Errorf("somebody new is let in while the runtime ends")
 	case s.phase != held || r.hold.grant != s.grant || !slices.Contains(s.holds, r.hold):
 		return fmt.Errorf("a lease on a grant that is not held")
 	case !r.hold.Valid(now):

@@ -123,10 +123,13 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 			w.after(w.upTo(modelUse), p.pause)
 		}
 		if w.chance(20) {
-			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{}) })
+			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{closing}) })
+		}
+		if w.chance(20) { // sometimes a Close comes later
+			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{draining}) })
 		}
 		if w.chance(2) {
-			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{}); p.post(0, closeLock{abort: true}) })
+			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{closing}); p.post(0, closeLock{aborting}) })
 		}
 	}
 	if w.chance(30) {
@@ -217,12 +220,7 @@ func (p *proc) knows(id string) (known bool) {
 		known = known || s.grant != nil && s.grant.id == id || s.trial.id == id ||
 			slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
 	}
-	switch s := p.state.(type) {
-	case *lockState:
-		look(s)
-	case *hall:
-		s.each(look)
-	}
+	p.checker.eachSeat(look)
 	return known
 }
 

@@ -55,7 +55,12 @@ func (p *player) message(verb string, a arguments) any {
 	case "retire":
 		return tryRetire{}
 	case "close":
-		return closeLock{abort: a.has("abort")}
+		if a.has("abort") {
+			return closeLock{aborting}
+		}
+		return closeLock{closing}
+	case "shut-down":
+		return closeLock{draining}
 	case "break": // the next lease that is given makes the step panic
 		p.broken = true
 	default:

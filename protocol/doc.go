@@ -48,7 +48,7 @@
 //	ErrForeignKey       the key in Redis holds something else
 //	ErrUpgrade          the owner of a read lock asks for the write lock
 //	ErrInvalid          a mistake: kind, name, owner, times, an ID in use
-//	ErrClosed           the runtime is closing
+//	ErrClosed           the runtime is closing or shutting down
 //
 // or with what Redis, or the way to it, has to say. What an Acquire that was refused may have got in Redis is given back by the
 // runtime.
@@ -103,6 +103,9 @@
 // leases are renewed meanwhile: an actor that hangs holds what it holds, as a goroutine would. A fixed lease bounds that.
 //
 // # The end of the runtime
+//
+// Runtime.Shutdown refuses every open Acquire and every new one with ErrClosed, except for those by which an owner re-enters what it
+// holds. Leases are renewed and released as before. When the last one has ended, the runtime closes.
 //
 // Runtime.Close refuses every open Acquire and ends every lease by Lost, both with ErrClosed, and releases the locks. Everybody has
 // been told when it returns. Requests that come meanwhile are refused with ErrClosed. For one that comes afterwards nobody is left;

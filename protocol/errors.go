@@ -14,7 +14,7 @@ var (
 	ErrNotHeld = errors.New("not held")
 	// ErrLeaseLost is returned when a lease ended without a release: expired, deleted, force-released, failed over away.
 	ErrLeaseLost = errors.New("lease lost")
-	// ErrClosed is returned when the runtime is closed or closing.
+	// ErrClosed is returned when the runtime is closed, closing or shutting down, and for a lease that Close ended.
 	ErrClosed = errors.New("runtime closed")
 	// ErrTooManyWaiters is returned when a name has Options.MaxWaiters waiters already.
 	ErrTooManyWaiters = errors.New("too many waiters")

@@ -48,6 +48,9 @@ type CountOp struct {
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
 
+// Enters reports whether the operation takes something or waits for it: a runtime that shuts down refuses it.
+func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
+
 // CountTerms are what a call of a CountOp is about.
 type CountTerms struct {
 	Request  string        // id; a repeat has the same

@@ -1,0 +1,178 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// stage is how far a runtime has come with its end. Each stage includes those before it.
+type stage uint8
+
+// The stages.
+const (
+	running  stage = iota
+	draining       // Shutdown: holders go on, and nobody else gets in
+	closing        // Close: every lease ends, and is released
+	aborting       // Redis is asked for nothing any more
+)
+
+// end is how an Engine ends.
+type end struct {
+	draining atomic.Bool   // Shutdown has been called
+	begun    chan struct{} // Close has been called
+	once     sync.Once
+	abort    chan struct{}
+	aborted  sync.Once
+
+	drained [aborting]chan struct{} // by stage: nothing is left that it waits for
+	undone  [aborting]atomic.Int32  // by stage: routers that have something left
+
+	mu  sync.Mutex
+	cut []string // names of the locks whose holders were cut off: Close came before the last of them had released
+}
+
+func (e *end) init() {
+	e.begun, e.abort = make(chan struct{}), make(chan struct{})
+	for i := range e.drained {
+		e.drained[i] = make(chan struct{})
+		e.undone[i].Store(routerCount)
+	}
+}
+
+// routerDrained counts the routers that have nothing left that a stage waits for.
+func (e *Engine) routerDrained(at stage) {
+	if e.end.undone[at].Add(-1) == 0 {
+		close(e.end.drained[at])
+	}
+}
+
+// cutOff notes that Close ends what is held of a lock although a Shutdown waits for its release.
+func (e *Engine) cutOff(lock string) {
+	if e.end.draining.Load() {
+		e.end.mu.Lock()
+		defer e.end.mu.Unlock()
+		e.end.cut = append(e.end.cut, lock)
+	}
+}
+
+// shownCut is how many locks the error of a Shutdown names.
+const shownCut = 10
+
+// cutNames are the locks whose holders were cut off, for an error; "" if there are none.
+func (e *end) cutNames() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slices.Sort(e.cut)
+	names := slices.Compact(slices.Clone(e.cut))
+	more := ""
+	if n := len(names) - shownCut; n > 0 {
+		names, more = names[:shownCut], fmt.Sprintf(" and %d more", n)
+	}
+	for i, name := range names {
+		names[i] = strconv.Quote(name)
+	}
+	return strings.Join(names, ", ") + more
+}
+
+// Shutdown refuses new acquires, waits until the last lease has ended, and closes. When ctx ends first, it closes all the same.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	if e.closing.Load() {
+		return e.Close(ctx)
+	}
+	if e.end.draining.CompareAndSwap(false, true) {
+		e.root.Send(e.guardian, closeRouter{draining})
+	}
+	select {
+	case <-e.end.drained[draining]:
+	case <-e.end.begun:
+	case <-ctx.Done():
+	}
+	ended := ctx.Err() // before the runtime was closed, or Close overtook this call
+	err := e.Close(ctx)
+	if names := e.end.cutNames(); ended != nil && names != "" {
+		err = Join(fmt.Errorf("holdfast: shut down: %w; still held: %s", ended, names), err)
+	}
+	return err
+}
+
+// Close refuses new work, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when nothing
+// is left. When ctx ends, it goes on for a moment; then it returns ctx's error, and what could not be released expires. Code of the
+// user that does not come back is waited for only for a moment: the error then says what it is. Later calls wait for the same end.
+func (e *Engine) Close(ctx context.Context) error {
+	e.door.Lock()
+	e.closing.Store(true)
+	e.door.Unlock()
+	e.end.once.Do(func() {
+		close(e.end.begun)
+		go e.shutDown()
+	})
+	select {
+	case <-e.done:
+		return e.left
+	case <-ctx.Done():
+	}
+	over, timer := elapse(e.clock, releaseGrace)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		return e.left
+	case <-over:
+		e.end.aborted.Do(func() { close(e.end.abort) })
+		return fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", ctx.Err())
+	}
+}
+
+func (e *Engine) shutDown() {
+	e.root.Send(e.guardian, closeRouter{closing})
+	select {
+	case <-e.end.drained[closing]:
+	case <-e.end.abort:
+		e.root.Send(e.guardian, closeRouter{aborting})
+		<-e.end.drained[closing]
+	}
+	e.cancel()
+	e.watchdog.stop()
+	e.checks.Wait()
+	outlets := []*actor.PID{e.renewals}
+	for _, l := range e.lanes {
+		outlets = append(outlets, slices.Compact([]*actor.PID{l.acquires, l.gateway})...)
+	}
+	for _, outlet := range outlets {
+		done := make(chan struct{})
+		e.root.Send(outlet, stopGateway{done})
+		<-done
+	}
+	done := make(chan struct{})
+	e.root.Send(e.subscriber, stopSubscriber{done})
+	<-done
+	e.masters.close()
+	e.ending.Store(true)
+	e.root.Stop(e.guardian)
+	<-e.stopped
+	e.workers.stop()
+	if e.ownSystem {
+		e.system.Shutdown()
+	}
+	if err := errors.Join(e.couriers.finish(closeGrace), e.events.finish(e.clock, closeGrace)); err != nil {
+		e.left = fmt.Errorf("holdfast: close: everything is released, but %w", err)
+	}
+	close(e.done)
+}
+
+// closeGrace is how long Close waits for code of the user that does not come back.
+const closeGrace = 5 * time.Second
+
+// elapse is closed when so much time has passed.
+func elapse(clock Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
+	elapsed = make(chan struct{})
+	return elapsed, clock.AfterFunc(d, func() { close(elapsed) })
+}
