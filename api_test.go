@@ -137,7 +137,7 @@ var (
 
 	_ = []holdfast.Event{
 		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.QueueLost{}, holdfast.ActorPanicked{},
-		holdfast.RequestDropped{}, holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},
+		holdfast.RequestDropped{}, holdfast.SubscribeRefused{}, holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},
 	}
 	_ = []any{
 		protocol.Acquire{}, protocol.Cancel{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{},

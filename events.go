@@ -15,6 +15,8 @@ type (
 	Unconfirmed = protocol.Unconfirmed
 	// Reconnected: the connection for unlock messages is back; all who wait try again.
 	Reconnected = protocol.Reconnected
+	// SubscribeRefused: Redis refuses to subscribe to a lock's channel; its waiters ask once a second.
+	SubscribeRefused = protocol.SubscribeRefused
 	// QueueLost: a waiter of a fair lock was thrown out of the queue, and stands at its end now.
 	QueueLost = protocol.QueueLost
 	// ActorPanicked: a message made an actor panic; its request was refused, the lock reads its state anew.

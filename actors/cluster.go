@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,9 @@ func (c *cluster) of(key string) *node {
 	}
 	return c.node(client)
 }
+
+// any is the master of one slot or another.
+func (c *cluster) any(try int) *node { return c.of(strconv.Itoa(try)) }
 
 func (c *cluster) node(client *redis.Client) *node {
 	c.mu.Lock()

@@ -83,7 +83,7 @@ func (a *countActor) carryOut(c actor.Context, effects []countEffect) {
 			}
 			a.engine.answer(e.request)
 		case doWatch:
-			c.Send(a.engine.subscriber, watchChannel{a.channel(), c.Self()})
+			c.Send(a.engine.subscriber, watchChannel{a.channel(), a.slot.address.Name, c.Self()})
 		case doUnwatch:
 			c.Send(a.engine.subscriber, unwatchChannel{a.channel(), c.Self()})
 		case doAlarm:

@@ -54,7 +54,6 @@ type Engine struct {
 	root       *actor.RootContext
 	masters    masters
 	tells      *telling
-	listens    redis.UniversalClient // for messages that every server tells
 	clock      Clock
 	policy     Policy
 	spinning   Policy // of kinds whose waiters only look now and then: they need more gaps
@@ -106,7 +105,7 @@ const (
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
-		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, listens: bounded(c.Client), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
+		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
 		workers: startWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
 		stopped: make(chan struct{}), done: make(chan struct{}),

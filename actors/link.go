@@ -3,24 +3,23 @@ package actors
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// link is the connection for messages. One goroutine reads, one writes subscriptions; both only touch what is under mu, and the
-// actor is told by one message however much there is to tell: a flood of messages costs a map entry per channel, no more.
+// link is the connection for messages, and replaces it when it breaks. One goroutine reads, one writes subscriptions; both only touch
+// what is under mu. However much there is to tell, the actor gets one message: a flood of messages costs a map entry per channel.
+//
+// go-redis would subscribe again by itself, to all channels in one command, and drop the refusal. So it never gets to connect twice: each
+// connection is a PubSub of its own, see ended.
 type link struct {
 	engine *Engine
 	owner  *actor.PID
 	home   *node           // whose messages it brings, by sharded subscriptions; nil: everybody's
-	ctx    context.Context // ends with the link, for connections on their way
+	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
 	wake   chan struct{} // to the writer
 	group  sync.WaitGroup
@@ -30,63 +29,194 @@ type link struct {
 	closing  Timer // closes it when it is not used
 
 	mu     sync.Mutex
-	pubsub *redis.PubSub
-	wanted map[string]bool // what the writer has to do: subscribe or not
-	all    map[string]struct{}
+	pubsub *redis.PubSub // nil: there is no connection
+	subs   subscriptions
 	told   map[string]channelNews
 	posted bool
-	closed bool
 }
 
 // channelNews is what has happened to a channel since the actor looked.
 type channelNews struct {
-	subscribed bool // confirmed, maybe again
-	dropped    bool // unsubscribed
+	subscribed bool  // confirmed
+	refused    error // or errMoved; the link does not try again
+	single     bool  // no other channel was refused with it
 	messages   int
 }
+
+// errMoved says that a channel's slot has left the link's master.
+var errMoved = errors.New("the slot has moved")
 
 const (
 	pingAfter = 5 * time.Second  // of silence
 	deadAfter = 10 * time.Second // of silence: the connection is given up
+
+	// A connection that lasts for linkPeace is well: the next one is made at once. One that breaks sooner, but has worked, is replaced
+	// after 160 ms at most, in the mean after 80.
+	linkPeace = time.Second
+	brokenMax = 4 // failures
 )
+
+// ended is the context of everything that go-redis does on a connection. It would connect again by itself after an error, and cannot
+// under a context that has ended; reading and writing only look at a context's deadline, and it has none.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 func openLink(e *Engine, owner *actor.PID, home *node) *link {
 	l := &link{
 		engine: e, owner: owner, home: home, wake: make(chan struct{}, 1),
-		wanted: map[string]bool{}, all: map[string]struct{}{}, told: map[string]channelNews{},
+		subs: newSubscriptions(home != nil), told: map[string]channelNews{},
 	}
 	l.ctx, l.cancel = context.WithCancel(e.ctx)
-	l.pubsub = l.connect()
 	l.group.Go(l.write)
-	l.group.Go(l.read)
+	l.group.Go(l.run)
 	return l
 }
 
-// connect is a connection on which nothing is subscribed to.
-func (l *link) connect() *redis.PubSub {
-	if l.home != nil {
-		return l.home.client.SSubscribe(l.ctx)
-	}
-	return l.engine.listens.Subscribe(l.ctx)
+// close ends the connection and returns when its goroutines have ended, which may take as long as a handshake.
+func (l *link) close() {
+	l.cancel()
+	l.group.Wait()
 }
 
-// want subscribes to a channel, or ends that.
-func (l *link) want(channel string, subscribe bool) {
+// want subscribes to a channel, in a command of its own if single. What was told of it is out of date.
+func (l *link) want(channel string, single bool) {
+	_ = l.change(func() error {
+		delete(l.told, channel)
+		if l.subs.want(channel, single) {
+			l.told[channel] = channelNews{subscribed: true}
+		}
+		return nil
+	})
+}
+
+// drop ends the subscription to a channel.
+func (l *link) drop(channel string) {
+	_ = l.change(func() error {
+		delete(l.told, channel)
+		l.subs.drop(channel)
+		return nil
+	})
+}
+
+// change changes what is under mu, and has the writer and the actor look at it.
+func (l *link) change(f func() error) error {
 	l.mu.Lock()
-	l.wanted[channel] = subscribe
-	if subscribe {
-		l.all[channel] = struct{}{}
-	} else {
-		delete(l.all, channel)
-	}
+	err := f()
+	post := l.toPost()
 	l.mu.Unlock()
+	l.poke()
+	if post {
+		l.engine.root.Send(l.owner, linkNews{l})
+	}
+	return err
+}
+
+// toPost reports whether the actor has to be told that there is something to look at.
+func (l *link) toPost() bool {
+	post := len(l.told) > 0 && !l.posted
+	l.posted = l.posted || post
+	return post
+}
+
+// poke has the writer look for something to send.
+func (l *link) poke() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// write sends subscriptions, many channels in one command.
+// run makes one connection after the other, with pauses that follow from how well they have done.
+func (l *link) run() {
+	for try, failures := 0, 0; l.ctx.Err() == nil; try++ {
+		start := l.engine.clock.Now()
+		worked := l.connect(try)
+		failures++
+		switch {
+		case l.engine.clock.Now()-start >= linkPeace:
+			failures = 1
+		case worked:
+			failures = min(failures, brokenMax)
+		}
+		if l.home != nil {
+			l.engine.root.Send(l.owner, linkTrouble{l})
+		}
+		l.pause(failures)
+	}
+}
+
+// pause waits before the next attempt to connect, with full jitter.
+func (l *link) pause(failures int) {
+	over := make(chan struct{})
+	timer := l.engine.clock.AfterFunc(l.engine.policy.backoff(failures), func() { close(over) })
+	select {
+	case <-over:
+	case <-l.ctx.Done():
+		timer.Stop()
+	}
+}
+
+// connect makes a connection and reads until it breaks or the link is closed. It reports whether the server has replied to anything.
+func (l *link) connect(try int) (worked bool) {
+	pubsub, err := l.dial(try)
+	if err != nil {
+		return false
+	}
+	defer context.AfterFunc(l.ctx, func() { _ = pubsub.Close() })()
+	defer l.begin(nil)
+	defer pubsub.Close()
+	l.begin(pubsub)
+	for last := l.engine.clock.Now(); ; {
+		message, err := pubsub.ReceiveTimeout(ended, pingAfter)
+		now := l.engine.clock.Now()
+		switch {
+		case isReply(err):
+			err = l.change(func() error { return l.takeRefusal(err) })
+		case isTimeout(err) && now-last < deadAfter:
+			_ = l.change(func() error { l.subs.tick(); return nil })
+			continue
+		case err == nil:
+			err = l.take(message)
+		}
+		if err != nil {
+			return worked
+		}
+		last, worked = now, true
+	}
+}
+
+// dial makes a connection, with a ping on its way. The handshake of a go-redis connection is bounded by the client's timeouts.
+func (l *link) dial(try int) (*redis.PubSub, error) {
+	n := l.home
+	if n == nil {
+		if n = l.engine.masters.any(try); n == nil {
+			return nil, errNoAnswer
+		}
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)
+	defer cancel()
+	pubsub := n.client.Subscribe(ctx) // to nothing, which asks nobody
+	if err := pubsub.Ping(ctx); err != nil {
+		_ = pubsub.Close()
+		return nil, err
+	}
+	return pubsub, nil
+}
+
+// begin has the writer use a new connection; nil: none.
+func (l *link) begin(pubsub *redis.PubSub) {
+	_ = l.change(func() error {
+		l.pubsub = pubsub
+		l.subs.reset()
+		l.subs.expect(&ask{do: askPing})
+		return nil
+	})
+}
+
+// write sends what there is to send whenever it is woken. When that fails the reader finds out.
 func (l *link) write() {
 	for {
 		select {
@@ -96,84 +226,32 @@ func (l *link) write() {
 		}
 		l.mu.Lock()
 		pubsub := l.pubsub
-		var on, off []string
-		for _, channel := range slices.Sorted(maps.Keys(l.wanted)) {
-			if l.wanted[channel] {
-				on = append(on, channel)
-			} else {
-				off = append(off, channel)
-			}
+		var send []ask
+		if pubsub != nil {
+			send = l.subs.next()
 		}
-		clear(l.wanted)
 		l.mu.Unlock()
-		// Errors show at the reader, which connects anew; go-redis then subscribes to all channels again.
-		ctx, cancel := l.briefly()
-		l.send(ctx, off, pubsub.Unsubscribe, pubsub.SUnsubscribe)
-		l.send(ctx, on, pubsub.Subscribe, pubsub.SSubscribe)
-		cancel()
-	}
-}
-
-// send asks for channels in one command, or in one for each slot.
-func (l *link) send(ctx context.Context, channels []string, plain, sharded func(context.Context, ...string) error) {
-	if l.home == nil {
-		if len(channels) > 0 {
-			_ = plain(ctx, channels...)
-		}
-		return
-	}
-	slots := map[uint16][]string{}
-	for _, channel := range channels {
-		slot := scripts.Slot(channel)
-		slots[slot] = append(slots[slot], channel)
-	}
-	for _, together := range slots {
-		_ = sharded(ctx, together...)
-	}
-}
-
-// read takes what comes, and keeps the connection alive or replaces it.
-func (l *link) read() {
-	last, failures := l.engine.clock.Now(), 0
-	for l.ctx.Err() == nil {
-		message, err := l.receive(last)
-		now := l.engine.clock.Now()
-		switch {
-		case err == nil:
-			last, failures = now, 0
-			l.take(message)
-		case isTimeout(err) && now-last < deadAfter:
-		case isTimeout(err):
-			l.replace()
-			last = now
-		default:
-			failures++
-			l.pause(failures)
-			if l.home != nil { // go-redis would subscribe to all slots in one command, and be refused
-				l.replace()
-				l.engine.root.Send(l.owner, linkTrouble{l})
+		for _, a := range send {
+			if l.send(pubsub, a) != nil {
+				_ = pubsub.Close()
+				break
 			}
 		}
 	}
 }
 
-// receive waits for something to come, and when nothing does asks for a sign of life.
-func (l *link) receive(last time.Duration) (any, error) {
-	l.mu.Lock()
-	pubsub := l.pubsub
-	l.mu.Unlock()
-	ctx, cancel := l.briefly()
-	defer cancel()
-	message, err := pubsub.ReceiveTimeout(ctx, pingAfter)
-	if isTimeout(err) && l.engine.clock.Now()-last < deadAfter {
-		_ = pubsub.Ping(ctx)
+func (l *link) send(pubsub *redis.PubSub, a ask) error {
+	switch {
+	case a.do == askPing:
+		return pubsub.Ping(ended)
+	case a.do == askSubscribe && l.home != nil:
+		return pubsub.SSubscribe(ended, a.channels...)
+	case a.do == askSubscribe:
+		return pubsub.Subscribe(ended, a.channels...)
+	case l.home != nil:
+		return pubsub.SUnsubscribe(ended, a.channels...)
 	}
-	return message, err
-}
-
-// briefly bounds the handshake of a new connection, which go-redis may repeat for a long time.
-func (l *link) briefly() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(l.ctx, deadAfter)
+	return pubsub.Unsubscribe(ended, a.channels...)
 }
 
 func isTimeout(err error) bool {
@@ -181,63 +259,55 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// pause waits before the next attempt to connect, with full jitter.
-func (l *link) pause(failures int) {
-	ended := make(chan struct{})
-	timer := l.engine.clock.AfterFunc(l.engine.policy.backoff(failures), func() { close(ended) })
-	select {
-	case <-ended:
-	case <-l.ctx.Done():
-		timer.Stop()
-	}
-}
-
-// replace gives up a connection that answers nothing, and subscribes to everything on a new one.
-func (l *link) replace() {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return
-	}
-	old := l.pubsub
-	l.pubsub = l.connect()
-	for channel := range l.all {
-		l.wanted[channel] = true
-	}
-	l.mu.Unlock()
-	_ = old.Close() // may have to wait for a connection attempt
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (l *link) take(message any) {
+// take handles what the server has sent.
+func (l *link) take(message any) error {
 	switch m := message.(type) {
-	case *redis.Subscription:
-		l.tell(m.Channel, func(n channelNews) channelNews {
-			if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
-				return channelNews{subscribed: true}
-			}
-			return channelNews{dropped: true}
-		})
 	case *redis.Message:
-		l.tell(m.Channel, func(n channelNews) channelNews {
-			n.messages++
-			return n
-		})
+		l.takeMessage(m.Channel)
+	case *redis.Pong:
+		return l.change(l.subs.pong)
+	case *redis.Subscription:
+		return l.change(func() error { return l.takeSubscription(m) })
 	}
+	return nil
 }
 
-func (l *link) tell(channel string, change func(channelNews) channelNews) {
+func (l *link) takeMessage(channel string) {
 	l.mu.Lock()
-	l.told[channel] = change(l.told[channel])
-	post := !l.posted
-	l.posted = true
+	known := l.told[channel]
+	known.messages++
+	l.told[channel] = known
+	post := l.toPost()
 	l.mu.Unlock()
 	if post {
 		l.engine.root.Send(l.owner, linkNews{l})
 	}
+}
+
+func (l *link) takeSubscription(m *redis.Subscription) error {
+	if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
+		l.told[m.Channel] = channelNews{subscribed: true}
+		return l.subs.subscribed(m.Channel)
+	}
+	if l.subs.unsubscribed(m.Channel) {
+		l.told[m.Channel] = channelNews{refused: errMoved}
+	}
+	return nil
+}
+
+// takeRefusal handles an error in reply to the oldest command.
+func (l *link) takeRefusal(refusal error) error {
+	a, err := l.subs.refused()
+	for _, channel := range a.channels {
+		_, wanted := l.subs.wanted[channel]
+		switch {
+		case a.do == askSubscribe:
+			l.told[channel] = channelNews{refused: refusal, single: a.single}
+		case wanted: // again, since it was sent
+			l.told[channel] = channelNews{subscribed: true}
+		}
+	}
+	return err
 }
 
 // news takes what has happened since the last call.
@@ -247,15 +317,4 @@ func (l *link) news() map[string]channelNews {
 	told := l.told
 	l.told, l.posted = map[string]channelNews{}, false
 	return told
-}
-
-// close ends the connection and returns when its goroutines have ended, which may take as long as a handshake.
-func (l *link) close() {
-	l.mu.Lock()
-	l.closed = true
-	pubsub := l.pubsub
-	l.mu.Unlock()
-	l.cancel()
-	_ = pubsub.Close()
-	l.group.Wait()
 }

@@ -152,7 +152,7 @@ func (l *lockActor) carryOut(c actor.Context, effects []effect) {
 		case doDrop:
 			l.engine.watchdog.drop(e.grant)
 		case doWatch:
-			c.Send(l.engine.subscriber, watchChannel{e.channel, c.Self()})
+			c.Send(l.engine.subscriber, watchChannel{e.channel, l.slot.address.Name, c.Self()})
 		case doUnwatch:
 			c.Send(l.engine.subscriber, unwatchChannel{e.channel, c.Self()})
 		case doAlarm:

@@ -31,6 +31,8 @@ type masters interface {
 	of(key string) *node
 	// at is the node at an address that another node has named; nil: there is none.
 	at(addr string, by *node) *node
+	// any is a node that brings messages which every node tells; after a failure the next one is asked for. nil: learn first.
+	any(try int) *node
 	// learn asks the servers, for as long as that takes.
 	learn(ctx context.Context) error
 	// suspect says that what was known may have changed. It does not block.
@@ -52,6 +54,7 @@ type onlyNode struct{ node *node }
 
 func (o onlyNode) of(string) *node                                     { return o.node }
 func (onlyNode) at(string, *node) *node                                { return nil }
+func (o onlyNode) any(int) *node                                       { return o.node }
 func (onlyNode) learn(context.Context) error                           { return nil }
 func (onlyNode) suspect()                                              {}
 func (onlyNode) close()                                                {}

@@ -9,14 +9,15 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // subscriber fans unlock messages out to the lock actors that wait. It owns which actor waits on which channel, and the connection
 // for messages, which exists only while somebody waits and for a while after. Where messages are told by the master of their channel
 // alone, there is one for each master, and a channel follows its slot.
 //
-// It never loses a wake-up: whatever could have swallowed a message ends in a confirmation that the channel is subscribed to
-// (again), and that wakes everybody of the channel.
+// It never loses a wake-up: whatever could have swallowed a message ends in a confirmation that the channel is subscribed to, and that
+// wakes everybody of the channel. What Redis refuses is repeated, each channel by itself, with back-off.
 type subscriber struct {
 	// fixed at construction
 	engine *Engine
@@ -25,17 +26,25 @@ type subscriber struct {
 	channels map[string]*channelState
 	links    map[*node]*link // by whose messages they bring; nil: everybody's
 	ended    sync.WaitGroup  // those that are closing
+	again    Timer           // for the channels that were refused
+	againAt  time.Duration
 }
 
 type channelState struct {
-	link    *link // nil: it is not known yet who tells its messages
+	name    string
+	link    *link // nil: it is not known yet who tells its messages, or Redis has refused to subscribe
 	waiting []*actor.PID
 	ready   bool // the server has confirmed the subscription
+
+	refusals int           // in a row; after the first it is asked for in a command of its own
+	retryAt  time.Duration // after a refusal
+	reported bool          // an event has told of them
 }
 
 type (
 	watchChannel struct {
 		channel string
+		name    string // of the lock
 		who     *actor.PID
 	}
 	unwatchChannel struct {
@@ -47,12 +56,18 @@ type (
 	// linkTrouble says that the master of some of its channels may be another now.
 	linkTrouble struct{ link *link }
 	// linkIdle says that the link was unused for linkLinger.
-	linkIdle       struct{ link *link }
+	linkIdle struct{ link *link }
+	// retryChannels says that a channel that was refused may be asked for again.
+	retryChannels  struct{}
 	stopSubscriber struct{ done chan struct{} }
 )
 
-// linkLinger is how long the connection stays open after the last waiter has left.
-const linkLinger = 10 * time.Second
+const (
+	// linkLinger is how long the connection stays open after the last waiter has left.
+	linkLinger = 10 * time.Second
+	// refusalsMax is how many refusals that may pass an event waits for: a second or two.
+	refusalsMax = 8
+)
 
 // Receive is the actor's only entry.
 func (s *subscriber) Receive(c actor.Context) {
@@ -70,7 +85,9 @@ func (s *subscriber) Receive(c actor.Context) {
 		s.engine.masters.suspect()
 		s.rehome(c, m.link)
 	case learned:
-		s.rehome(c, nil)
+		s.findHomes(c)
+	case retryChannels:
+		s.retry(c)
 	case linkIdle:
 		if s.links[m.link.home] == m.link && m.link.channels == 0 {
 			s.closeLink(m.link)
@@ -83,11 +100,9 @@ func (s *subscriber) Receive(c actor.Context) {
 func (s *subscriber) watch(c actor.Context, m watchChannel) {
 	state := s.channels[m.channel]
 	if state == nil {
-		state = &channelState{}
+		state = &channelState{name: m.name}
 		s.channels[m.channel] = state
-		if home, known := s.engine.teller(m.channel); known {
-			s.attach(c, m.channel, state, home)
-		}
+		s.attach(c, m.channel, state)
 	}
 	state.waiting = append(state.waiting, m.who)
 	if state.ready {
@@ -95,6 +110,7 @@ func (s *subscriber) watch(c actor.Context, m watchChannel) {
 	}
 }
 
+// unwatch forgets a channel that nobody waits on; one that was refused stays until it may be asked for again, whoever comes and goes.
 func (s *subscriber) unwatch(c actor.Context, m unwatchChannel) {
 	state := s.channels[m.channel]
 	if state == nil {
@@ -106,14 +122,18 @@ func (s *subscriber) unwatch(c actor.Context, m unwatchChannel) {
 			break
 		}
 	}
-	if len(state.waiting) == 0 {
+	if len(state.waiting) == 0 && state.retryAt == 0 {
 		delete(s.channels, m.channel)
 		s.detach(c, m.channel, state)
 	}
 }
 
-// attach has a link bring the messages of a channel.
-func (s *subscriber) attach(c actor.Context, channel string, state *channelState, home *node) {
+// attach has a link bring the messages of a channel, if it is known which.
+func (s *subscriber) attach(c actor.Context, channel string, state *channelState) {
+	home, known := s.engine.teller(channel)
+	if !known {
+		return
+	}
 	l := s.links[home]
 	if l == nil {
 		l = openLink(s.engine, c.Self(), home)
@@ -121,16 +141,21 @@ func (s *subscriber) attach(c actor.Context, channel string, state *channelState
 	}
 	state.link = l
 	l.channels++
-	l.want(channel, true)
+	l.want(channel, state.refusals > 0)
 }
 
 func (s *subscriber) detach(c actor.Context, channel string, state *channelState) {
-	l := state.link
-	if l == nil {
+	if state.link == nil {
 		return
 	}
+	state.link.drop(channel)
+	s.leave(c, state)
+}
+
+// leave says that the link does not bring the channel's messages any more.
+func (s *subscriber) leave(c actor.Context, state *channelState) {
+	l := state.link
 	state.link, state.ready = nil, false
-	l.want(channel, false)
 	if l.channels--; l.channels == 0 {
 		s.linger(c, l)
 	}
@@ -144,21 +169,30 @@ func (s *subscriber) linger(c actor.Context, idle *link) {
 	idle.closing = s.engine.clock.AfterFunc(linkLinger, func() { root.Send(self, linkIdle{idle}) })
 }
 
+// findHomes subscribes to what has waited for the masters to be known.
+func (s *subscriber) findHomes(c actor.Context) {
+	for channel, state := range s.channels {
+		if state.link == nil && state.retryAt == 0 {
+			s.attach(c, channel, state)
+		}
+	}
+}
+
 // rehome looks where the messages of a link's channels come from now. Who moves is woken when it is subscribed there.
 func (s *subscriber) rehome(c actor.Context, l *link) {
 	for channel, state := range s.channels {
 		if state.link != l {
 			continue
 		}
-		if home, known := s.engine.teller(channel); known && (l == nil || home != l.home) {
+		if home, known := s.engine.teller(channel); known && home != l.home {
 			s.detach(c, channel, state)
-			s.attach(c, channel, state, home)
+			s.attach(c, channel, state)
 		}
 	}
 }
 
 func (s *subscriber) onNews(c actor.Context, l *link) {
-	again := 0
+	again, pauses := 0, map[int]time.Duration{}
 	told := l.news()
 	for _, channel := range slices.Sorted(maps.Keys(told)) {
 		news, state := told[channel], s.channels[channel]
@@ -166,26 +200,78 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 			continue // unsubscribed meanwhile
 		}
 		switch {
+		case news.refused != nil:
+			state.refusals++
+			if pauses[state.refusals] == 0 { // what is refused together is asked for together
+				pauses[state.refusals] = s.engine.policy.backoff(state.refusals)
+			}
+			s.onRefused(c, channel, state, news, pauses[state.refusals])
 		case news.subscribed:
 			ready := channelReady{channel: channel}
-			if state.ready {
+			if state.ready || state.refusals > 0 {
 				ready.among = l.channels
 				again++
 			}
-			state.ready = true
+			state.ready, state.refusals, state.reported = true, 0, false
 			s.tell(c, state, ready)
-		case news.dropped:
-			state.ready = false
-			if l.home != nil { // its slot has left that master
-				l.want(channel, true)
-				c.Send(c.Self(), linkTrouble{l})
-			}
-		case news.messages > 0 && state.ready:
+		case state.ready:
 			s.tell(c, state, channelMessage{channel, news.messages})
 		}
 	}
 	if again > 0 {
 		s.engine.events.emit(protocol.Reconnected{Channels: again})
+	}
+}
+
+// onRefused waits before it asks for a channel again, of the master that its slot has by then.
+func (s *subscriber) onRefused(c actor.Context, channel string, state *channelState, news channelNews, pause time.Duration) {
+	s.leave(c, state)
+	state.retryAt = s.engine.clock.Now() + pause
+	s.retryBy(c, state.retryAt)
+	class := scripts.Classify(news.refused)
+	if class != scripts.Rejected {
+		s.engine.masters.suspect()
+	}
+	if !state.reported && (class == scripts.Rejected && news.single || state.refusals == refusalsMax) {
+		state.reported = true
+		s.engine.events.emit(protocol.SubscribeRefused{Name: state.name, Channel: channel, Err: s.engine.causes.advise(news.refused)})
+	}
+}
+
+// retryBy sets the timer for the channels that were refused.
+func (s *subscriber) retryBy(c actor.Context, at time.Duration) {
+	if s.again != nil && s.againAt <= at {
+		return
+	}
+	if s.again != nil {
+		s.again.Stop()
+	}
+	root, self := s.engine.root, c.Self()
+	s.againAt = at
+	s.again = s.engine.clock.AfterFunc(at-s.engine.clock.Now(), func() { root.Send(self, retryChannels{}) })
+}
+
+// retry asks again for the channels that were refused long enough ago, and forgets those that nobody waits on.
+func (s *subscriber) retry(c actor.Context) {
+	s.again = nil
+	now := s.engine.clock.Now()
+	var due []string
+	for channel, state := range s.channels {
+		switch {
+		case state.retryAt == 0:
+		case state.retryAt > now:
+			s.retryBy(c, state.retryAt)
+		case len(state.waiting) == 0:
+			delete(s.channels, channel)
+		default:
+			due = append(due, channel)
+		}
+	}
+	slices.Sort(due)
+	for _, channel := range due {
+		state := s.channels[channel]
+		state.retryAt = 0
+		s.attach(c, channel, state)
 	}
 }
 
@@ -196,6 +282,9 @@ func (s *subscriber) tell(c actor.Context, state *channelState, message any) {
 }
 
 func (s *subscriber) stop(done chan struct{}) {
+	if s.again != nil {
+		s.again.Stop()
+	}
 	for _, l := range s.links {
 		s.closeLink(l)
 	}

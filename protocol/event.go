@@ -32,8 +32,18 @@ type Unconfirmed struct {
 	Err  error
 }
 
-// Reconnected says that the connection for unlock messages is back; everybody who waits tries again.
+// Reconnected says how many channels are subscribed to again, after the connection for unlock messages broke or Redis refused to
+// subscribe. Everybody who waits on them tries again.
 type Reconnected struct{ Channels int }
+
+// SubscribeRefused says that Redis refuses to subscribe to a lock's channel. Until it is subscribed to, releases do not wake the waiters
+// of this process, which ask once a second. The runtime repeats the subscription about once a second and reports the refusal once; a
+// refusal that may pass is reported after a second or two.
+type SubscribeRefused struct {
+	Name    string
+	Channel string
+	Err     error
+}
 
 // QueueLost says that a waiter of a fair lock was thrown out of the queue, by a client whose clock is ahead or because this
 // process did not run for a while. It stands at the end of the queue now.
@@ -84,6 +94,9 @@ func (e Unconfirmed) Lock() string { return e.Name }
 func (e Reconnected) Lock() string { return "" }
 
 // Lock is the name of the lock concerned.
+func (e SubscribeRefused) Lock() string { return e.Name }
+
+// Lock is the name of the lock concerned.
 func (e ActorPanicked) Lock() string { return e.Name }
 
 // Lock is the name of the lock concerned.
@@ -112,6 +125,10 @@ func (e Unconfirmed) String() string {
 
 func (e Reconnected) String() string {
 	return fmt.Sprintf("subscribed anew to %d channels, their waiters try again", e.Channels)
+}
+
+func (e SubscribeRefused) String() string {
+	return fmt.Sprintf("lock %q: Redis refuses to subscribe to %s, its waiters ask once a second: %v", e.Name, e.Channel, e.Err)
 }
 
 func (e ActorPanicked) String() string {

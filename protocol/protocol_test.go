@@ -60,6 +60,7 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 		protocol.ActorPanicked{Name: "orders", Value: "oops"},
 		protocol.Unconfirmed{Name: "orders", Do: "release", Err: cause},
 		protocol.RequestDropped{Name: "orders", Reason: "no sender"},
+		protocol.SubscribeRefused{Name: "orders", Channel: "c", Err: cause},
 	} {
 		assert.Equal(t, "orders", e.Lock())
 		assert.Contains(t, fmt.Sprint(e), `"orders"`)
