@@ -69,7 +69,7 @@ func (e *Engine) exchange(b *batch, open []int) {
 	}
 	loads := e.loads(b, pipe)
 	for _, i := range open {
-		b.calls[i].bound(server)
+		e.bound(b.calls[i], server)
 	}
 	parcels := b.pack(open)
 	for _, p := range parcels {
@@ -105,10 +105,13 @@ func demoted(parcels []parcel) bool {
 	})
 }
 
-// bound says by the server's clock when the call must not be executed any more.
-func (c *scriptCall) bound(server *serverClock) {
+// bound says by the server's clock when the call must not be executed any more, and what tokens follow.
+func (e *Engine) bound(c *scriptCall, server *serverClock) {
 	if c.Bounded() {
 		c.SetNotAfter(server.at(cmp.Or(c.notAfter, c.deadline)))
+	}
+	if c.TakesTokens() {
+		c.SetFloor(e.peaks.time(e.masters.part(c.Key()), server, e.clock.Now()).Microseconds())
 	}
 }
 

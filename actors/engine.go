@@ -53,6 +53,7 @@ type Engine struct {
 	ownSystem  bool
 	root       *actor.RootContext
 	masters    masters
+	peaks      peaks
 	tells      *telling
 	clock      Clock
 	policy     Policy

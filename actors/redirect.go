@@ -79,7 +79,7 @@ func (e *Engine) exchangeAt(b *batch, n *node, ask bool, calls []int) {
 			loaded[call.Script] = true
 			_ = pipe.Process(b.ctx, newCommand("script", "load", call.Script.Source))
 		}
-		call.bound(&n.clock)
+		e.bound(call, &n.clock)
 		if ask {
 			_ = pipe.Process(b.ctx, newCommand("asking"))
 		}

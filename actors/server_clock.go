@@ -73,3 +73,34 @@ func (s *serverClock) set(server, received time.Duration) {
 	defer s.mu.Unlock()
 	s.offset, s.received, s.sampled = server-received, received, true
 }
+
+// peaks remembers, for each part of the keys, which of its masters' clocks was ahead of the others lately. Fencing tokens follow the
+// clock of the master. After a failover that has lost the counter, to a master whose clock is behind, they follow the clock of the
+// master before, for as long as that may matter: until the new clock has caught up.
+type peaks struct {
+	mu     sync.Mutex
+	ofPart map[uint16]peak
+}
+
+type peak struct {
+	offset time.Duration // of the clock, as in serverClock
+	seen   time.Duration // when that clock was last used
+}
+
+// peakFor is by how much the clocks of a master and its replicas may differ.
+const peakFor = time.Minute
+
+// time is the time at an instant of the clock that is ahead: that of the present master, or of one before it.
+func (p *peaks) time(part uint16, present *serverClock, instant time.Duration) time.Duration {
+	offset := present.time(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ofPart == nil {
+		p.ofPart = map[uint16]peak{}
+	}
+	if before, known := p.ofPart[part]; known && before.offset > offset && instant-before.seen < peakFor {
+		return before.offset + instant
+	}
+	p.ofPart[part] = peak{offset, instant}
+	return offset + instant
+}

@@ -38,15 +38,22 @@ var FencedLock = &Kind{
 }
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
-	c := newCallIn(t.Room, fencedAcquire, 2, 5, 2)
+	c := newCallIn(t.Room, fencedAcquire, 2, 6, 2)
 	c.Command = append(c.Command, raw, tokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
-	return c
+	return c.withFloor()
 }
 
 func passFenced(s *Site, raw string, t Terms) Call {
-	c := newCall(fencedPass, 3, 7, 3)
+	c := newCall(fencedPass, 3, 8, 3)
 	c.Command = append(c.Command, raw, tokenKey(raw), LockChannel(raw),
 		t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.listeners(), s.Tokens)
+	return c.withFloor()
+}
+
+// withFloor appends the argument for SetFloor.
+func (c Call) withFloor() Call {
+	c.floor = len(c.Command)
+	c.Command = append(c.Command, 0)
 	return c
 }
 

@@ -8,10 +8,11 @@
 -- ARGV[3] not_after   ms of server time; later, the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
 -- ARGV[5] tokens      how many
+-- ARGV[6] floor       us of server time that tokens follow at least; 0: this server's alone
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
-local grant, lease, not_after, want_holder, tokens = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local grant, lease, not_after, want_holder, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
 -- @include lib/tokens.lua
@@ -26,7 +27,7 @@ if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
   if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
   return ttl
 end
-local first, last, foreign = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end
 if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, grant, 1)

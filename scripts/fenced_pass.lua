@@ -11,12 +11,13 @@
 -- ARGV[5] publish   PUBLISH or SPUBLISH
 -- ARGV[6] listeners -1: the turn goes on | it ends, and so many of the channel's subscribers are the process' own
 -- ARGV[7] tokens    how many
+-- ARGV[8] floor     us of server time that tokens follow at least; 0: this server's alone
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local tokens = ARGV[7]
+local tokens, floor = ARGV[7], ARGV[8]
 -- @include lib/in_time.lua
 -- @include lib/end_turn.lua
 -- @include lib/tokens.lua
@@ -29,7 +30,7 @@ if not passed then
   local told = end_turn(lock, channel, publish, listeners)
   if told then return told end
 end
-local first, last, foreign = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end
 if not passed then
   redis.call('hset', lock, grant, 1)

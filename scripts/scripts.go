@@ -60,6 +60,8 @@ type Call struct {
 	Command []any
 	// notAfter is the position in Command that takes the server time after which the script refuses to run; 0: it has none.
 	notAfter int
+	// floor is the position in Command that takes the server time which fencing tokens follow at least; 0: it has none.
+	floor int
 	// Limit is the latest that SetNotAfter sets, ms of server time; 0: there is none.
 	Limit int64
 
@@ -102,6 +104,12 @@ func (c Call) SetNotAfter(ms int64) {
 	}
 	c.Command[c.notAfter] = ms
 }
+
+// TakesTokens reports whether the script takes fencing tokens, so that SetFloor must be called before sending.
+func (c Call) TakesTokens() bool { return c.floor > 0 }
+
+// SetFloor sets the server time, in us, that fencing tokens follow at least.
+func (c Call) SetFloor(us int64) { c.Command[c.floor] = us }
 
 // Sent is the command for whoever keeps it.
 func (c Call) Sent() []any {

@@ -11,12 +11,13 @@
 -- ARGV[5] publish   PUBLISH or SPUBLISH
 -- ARGV[6] listeners -1: the turn goes on | it ends, and so many of the channel's subscribers are the process' own
 -- ARGV[7] tokens    how many
+-- ARGV[8] floor     us of server time that tokens follow at least; 0: this server's alone
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local tokens = ARGV[7]
+local tokens, floor = ARGV[7], ARGV[8]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
 local server_time
@@ -41,18 +42,19 @@ local function end_turn(lock, channel, publish, listeners)
 end
 -- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
 -- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
--- what Redisson's INCR has left. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
+-- what Redisson's INCR has left. After a failover to a server whose clock is behind they follow its predecessor's for a while: floor is
+-- that clock, in microseconds, as the caller knows it, or 0. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
 -- is rounded may have been given before.
 -- A counter that is not as large as a clock is new, or was lost just now: the block that was taken then may reach up to the present,
 -- so that one before it would give tokens again. There is only one token then, which is the present.
-local function take_tokens(counter, n)
+local function take_tokens(counter, n, floor)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
     return nil, nil, redis.error_reply('FOREIGN ' .. counter .. ' holds something that is no fencing token')
   end
   local t = redis.call('time')
   local least = tonumber(given) + 1
-  local last = math.max(least, t[1] * 1000000 + t[2])
+  local last = math.max(least, t[1] * 1000000 + t[2], floor)
   if last >= 2 ^ 53 then
     return nil, nil, redis.error_reply('FOREIGN no token is left, ' .. counter .. ' holds ' .. given .. ' and the largest is 2^53 - 1')
   end
@@ -70,7 +72,7 @@ if not passed then
   local told = end_turn(lock, channel, publish, listeners)
   if told then return told end
 end
-local first, last, foreign = take_tokens(counter, tonumber(tokens))
+local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end
 if not passed then
   redis.call('hset', lock, grant, 1)

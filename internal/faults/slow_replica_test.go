@@ -1,0 +1,50 @@
+package faults_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// TestFault_TokensOverAReplicaWithASlowClock has another server take the place of the master, which has lost the counter of tokens and
+// whose clock is behind. Runtimes that have used the lock before go on above the tokens that they and others have had.
+func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica, clock := redistest.StartWithClock(t)
+	clock.Set(-3 * time.Second)
+	var present atomic.Value
+	present.Store(master.Addr())
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, present.Load().(string))
+	}
+	name := redistest.Name(t)
+	var runtimes []*holdfast.Runtime
+	for range 2 {
+		client := locktest.ClientWith(t, &redis.Options{Addr: master.Addr(), Dialer: dial})
+		runtimes = append(runtimes, locktest.NewRuntime(t, client, holdfast.Options{}))
+	}
+	last := int64(0)
+	take := func(what string) {
+		for i, rt := range runtimes {
+			lease := locktest.Acquire(t, rt.FencedLock(name))
+			assert.Greater(t, lease.Token(), last, "%s, runtime %d", what, i)
+			last = lease.Token()
+			locktest.Release(t, lease)
+		}
+	}
+	take("the master")
+	present.Store(replica.Addr())
+	master.Kill()
+	take("the server after it")
+	take("the server after it, again")
+}
