@@ -6,7 +6,7 @@ SOAK_FOR ?= 30m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize soak fuzz golden interop redis check
+.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak fuzz golden interop redis check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ mutants: ## break scripts and the runtime on purpose, and see that the simulatio
 linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by porcupine; then the scripts that are broken on purpose
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize($$|_Server)' -linearize.duration 20s -linearize.rate 200
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize_Mutants'
+
+waits: ## 800 000 waits of each length around which they begin to end, on 32 processors: some minutes
+	go test ./internal/faults -cpu 32 -timeout 30m -v -run 'TestFault_WaitsEnd/^lock' -waits.count 100000
 
 fuzz: ## every fuzz target in turn, for FUZZTIME (60s) each
 	@grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u | while read -r package; do \

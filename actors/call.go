@@ -49,12 +49,13 @@ func (e *Engine) Acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 	if err != nil {
 		return err
 	}
-	if s.Wait > 0 {
-		timer := e.clock.AfterFunc(s.Wait, func() { e.Cancel(r, protocol.ErrNotAcquired) })
-		defer timer.Stop()
-		return e.wait(ctx, r, false)
+	e.send(r)
+	if s.Wait <= 0 {
+		return e.await(ctx, r, true)
 	}
-	return e.wait(ctx, r, true)
+	timer := e.endAfter(s.Wait, r)
+	defer timer.Stop()
+	return e.await(ctx, r, false) // the timer may still name it
 }
 
 // acquire makes the request of an acquire that may be sent.
@@ -72,14 +73,17 @@ func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 	return r, nil
 }
 
-// wait sends a request to the lock's router and waits for the answer. When ctx ends, the lock actor decides what became of the
-// request: it may have been granted already.
-func (e *Engine) wait(ctx context.Context, r *Request, recycle bool) error {
-	e.root.Send(e.Router(r.address), r)
-	return e.await(ctx, r, recycle)
+// send sends a request to the lock's router. Only then may anything be armed that cancels it: the lock drops a cancel of a request
+// that it does not know, and nothing would end the waiting of the request that arrives afterwards.
+func (e *Engine) send(r *Request) { e.root.Send(e.Router(r.address), r) }
+
+// endAfter ends the waiting of a request that has been sent, d from now.
+func (e *Engine) endAfter(d time.Duration, r *Request) Timer {
+	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await is the rest of wait.
+// await waits for the answer to a request that has been sent. When ctx ends, the lock actor decides what became of the request: it
+// may have been granted already. recycle: nothing but ctx cancels the request, so it may be used again once it is answered.
 func (e *Engine) await(ctx context.Context, r *Request, recycle bool) error {
 	if e.answered(ctx, r) {
 		err := r.err
@@ -128,14 +132,13 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *Address, s AcquireSpec, ho
 	}
 	r.answered = nil
 	r.notify = func(r *Request) { notify(r.err) }
+	e.send(r)
 	unhook := context.AfterFunc(ctx, func() { e.Cancel(r, ctx.Err()) })
 	stop = func() { shield(func() { unhook() }) }
 	if s.Wait > 0 {
-		timer := e.clock.AfterFunc(s.Wait, func() { e.Cancel(r, protocol.ErrNotAcquired) })
-		unbound := stop
+		timer, unbound := e.endAfter(s.Wait, r), stop
 		stop = func() { unbound(); timer.Stop() }
 	}
-	e.root.Send(e.Router(a), r)
 	return r, stop
 }
 
@@ -220,7 +223,7 @@ func (e *Engine) StartExtend(h *Hold, d time.Duration) (wait func(ctx context.Co
 	}
 	r := e.requests.take(opExtend, a)
 	r.hold, r.lease = h, d
-	e.root.Send(e.Router(a), r)
+	e.send(r)
 	return func(ctx context.Context) error { return e.await(ctx, r, true) }
 }
 
@@ -241,7 +244,8 @@ func (e *Engine) Inspect(ctx context.Context, a *Address) (protocol.State, error
 	if err != nil {
 		return protocol.State{}, err
 	}
-	err = e.wait(ctx, r, false)
+	e.send(r)
+	err = e.await(ctx, r, false)
 	return r.state, err
 }
 
@@ -254,7 +258,8 @@ func (e *Engine) ForceRelease(ctx context.Context, a *Address) (bool, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		r.deadline = e.clock.Now() + time.Until(deadline)
 	}
-	err = e.wait(ctx, r, false)
+	e.send(r)
+	err = e.await(ctx, r, false)
 	return r.held, err
 }
 

@@ -19,7 +19,7 @@ func (e *Engine) Count(ctx context.Context, a *Address, op *scripts.CountOp, num
 		e.requests.put(r)
 		return 0, err
 	}
-	e.root.Send(e.Router(a), r)
+	e.send(r)
 	if e.answered(ctx, r) {
 		number, err := r.number, r.err
 		e.requests.put(r)

@@ -28,8 +28,8 @@ func (r *router) newChild(self *actor.PID, s *slot) actor.Actor {
 //	sweep      timer -> router  lock actors that were idle and unused since the last sweep: mark dying, send tryRetire
 //	tryRetire  router -> lock   still idle? stop : lockStays
 //	           while dying, the router keeps messages for that name
-//	lockStays  lock -> router   forward what was kept
-//	Terminated lock -> router   forget it; kept messages spawn a new one
+//	lockStays  lock -> router   route what was kept
+//	Terminated lock -> router   forget it, route what was kept: a request spawns a new one
 type router struct {
 	// fixed at construction
 	engine *Engine
@@ -69,6 +69,7 @@ type (
 	sweep       struct{}
 	closeRouter struct{ stage stage }
 	cancelByID  struct {
+		address   *Address
 		requester *actor.PID
 		id        uint64
 	}
@@ -82,12 +83,8 @@ func newRouter(e *Engine, l *lane) *router {
 func (r *router) Receive(c actor.Context) {
 	defer r.engine.recoverIn("router")
 	switch m := c.Message().(type) {
-	case *Request:
-		r.forward(c, m.address, m)
-	case cancelRequest:
-		if s := r.slots[keyOf(m.request.address)]; s != nil {
-			r.deliver(c, s, m)
-		}
+	case *Request, cancelRequest:
+		r.route(c, m)
 	case lockIdle:
 		r.onIdle(c, m.slot)
 	case lockStays:
@@ -108,15 +105,27 @@ func (r *router) Receive(c actor.Context) {
 
 func keyOf(a *Address) slotKey { return slotKey{family: a.Kind.Family, raw: a.Raw} }
 
-func (r *router) forward(c actor.Context, address *Address, m *Request) {
+// route sends a message to the lock that it is about. Only a request makes a new lock actor: a cancel names an earlier request.
+func (r *router) route(c actor.Context, message any) {
+	switch m := message.(type) {
+	case *Request:
+		r.forward(c, m)
+	case cancelRequest:
+		r.deliver(c, r.slots[keyOf(m.request.address)], m)
+	case cancelByID:
+		r.deliver(c, r.slots[keyOf(m.address)], m)
+	}
+}
+
+func (r *router) forward(c actor.Context, m *Request) {
 	if r.stage >= closing {
 		r.refuse(m)
 		return
 	}
-	key := keyOf(address)
+	key := keyOf(m.address)
 	s := r.slots[key]
 	if s == nil {
-		s = &slot{address: address}
+		s = &slot{address: m.address}
 		r.slots[key] = s
 		r.spawn(c, s)
 	}
@@ -149,12 +158,14 @@ func (r *router) spawn(c actor.Context, s *slot) {
 }
 
 func (r *router) deliver(c actor.Context, s *slot, m any) {
-	if s.dying {
+	switch {
+	case s == nil: // nobody waits for that lock
+	case s.dying:
 		s.kept = append(s.kept, m)
-		return
+	default:
+		s.used = true
+		c.Send(s.pid, m)
 	}
-	s.used = true
-	c.Send(s.pid, m)
 }
 
 func (r *router) onIdle(c actor.Context, s *slot) {
@@ -196,10 +207,15 @@ func (r *router) retire(c actor.Context, s *slot) {
 
 func (r *router) onStays(c actor.Context, s *slot) {
 	s.dying = false
+	r.routeKept(c, s)
+}
+
+// routeKept takes the messages that were kept as if they came now.
+func (r *router) routeKept(c actor.Context, s *slot) {
 	kept := s.kept
 	s.kept = nil
 	for _, m := range kept {
-		r.deliver(c, s, m)
+		r.route(c, m)
 	}
 }
 
@@ -213,14 +229,8 @@ func (r *router) onTerminated(c actor.Context, pid *actor.PID) {
 		s.awaited = false
 		r.awaited--
 	}
-	kept := s.kept
-	s.kept, s.dying, s.used = nil, false, false
 	delete(r.slots, keyOf(s.address))
-	for _, m := range kept {
-		if request, ok := m.(*Request); ok {
-			r.forward(c, request.address, request)
-		}
-	}
+	r.routeKept(c, s)
 	r.drained()
 }
 

@@ -49,12 +49,10 @@ func (r *router) onAsked(c actor.Context, q asked) {
 	case !r.engine.Router(q.address).Equal(c.Self()):
 		c.Forward(r.engine.Router(q.address))
 	case q.do == opCancel:
-		if s := r.slots[keyOf(q.address)]; s != nil {
-			r.deliver(c, s, cancelByID{requester: q.requester, id: q.id})
-		}
+		r.route(c, cancelByID{address: q.address, requester: q.requester, id: q.id})
 	default:
 		r.setTimer(c, q)
-		r.forward(c, q.address, q.Request)
+		r.route(c, q.Request)
 	}
 }
 

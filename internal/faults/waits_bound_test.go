@@ -1,0 +1,88 @@
+package faults_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// A wait that ends before its request has been sent ends like any other, and nothing is granted to it later. The operating system may
+// suspend a caller between two lines for longer than its wait is; here that happens when the caller looks for the lock's router.
+func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error){
+		"WithWait": func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error) {
+			return lock.Acquire(t.Context(), holdfast.WithWait(1))
+		},
+		"AcquireAsync, WithWait": func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error) {
+			return lock.AcquireAsync(t.Context(), holdfast.WithWait(1)).Lease()
+		},
+		"AcquireAsync, context": func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error) {
+			return lock.AcquireAsync(newHastyContext(t)).Lease()
+		},
+	}
+	for _, kind := range locktest.Kinds {
+		for way, acquire := range ways {
+			t.Run(kind.Name+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				p := locktest.Somewhere(t)
+				p.Kind = kind
+				var suspends atomic.Bool
+				rt := p.Runtime(t, holdfast.Options{System: systemWith(t, &actors.Seams{Shard: func(string) uint64 {
+					if suspends.CompareAndSwap(true, false) {
+						<-time.After(20 * time.Millisecond)
+					}
+					return 0
+				}})})
+				holder := locktest.Acquire(t, p.Lock(rt))
+				ended := make(chan error, 1)
+				suspends.Store(true)
+				go func() {
+					_, err := acquire(t, p.Lock(rt))
+					ended <- err
+				}()
+				select {
+				case err := <-ended:
+					assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				case <-time.After(locktest.Patience):
+					require.Fail(t, "it waits without a bound")
+				}
+				locktest.Release(t, holder)
+				locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
+			})
+		}
+	}
+}
+
+// systemWith is an actor system for a runtime with seams.
+func systemWith(t *testing.T, seams *actors.Seams) *actor.ActorSystem {
+	system := actor.NewActorSystem()
+	t.Cleanup(system.Shutdown)
+	system.Extensions.Register(seams)
+	return system
+}
+
+// hastyContext ends as soon as somebody has seen that it has not ended.
+type hastyContext struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+func newHastyContext(t *testing.T) hastyContext {
+	ctx, cancel := context.WithCancel(t.Context())
+	return hastyContext{ctx, cancel}
+}
+
+func (c hastyContext) Err() error {
+	defer c.cancel()
+	return c.Context.Err()
+}
