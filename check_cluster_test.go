@@ -59,7 +59,7 @@ func TestCheck_UserOfACluster(t *testing.T) {
 		require.NoError(t, err)
 		locktest.Release(t, next)
 	}
-	for _, missing := range []string{"+spublish", "+ssubscribe", "+wait"} {
+	for _, missing := range []string{"+spublish", "+ssubscribe", "+pubsub|shardnumsub", "+wait"} {
 		less := slices.DeleteFunc(slices.Clone(rights), func(rule string) bool { return rule == missing })
 		assert.ErrorContains(t, as("less"+missing, less).Check(t.Context()), strings.TrimPrefix(missing, "+"), missing)
 	}

@@ -59,7 +59,8 @@ type Handoff struct {
 // PubSubMode says how wake-ups are told: both sides of a lock must agree, Redisson's included.
 type PubSubMode int
 
-// The modes. Auto is as Redisson decides it: sharded on a cluster that can, else plain.
+// The modes. Auto is as Redisson decides it: sharded on a cluster that can, else plain. Sentinel is no cluster, also where go-redis
+// has a ClusterClient for it.
 const (
 	PubSubAuto PubSubMode = iota
 	PubSubPlain

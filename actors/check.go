@@ -82,6 +82,11 @@ func (e *Engine) checkNode(ctx context.Context, n *node, kinds []*scripts.Kind) 
 	if _, err := c.ask(ctx, "ping"); err != nil {
 		return []error{fmt.Errorf("the server cannot be used: %w", n.causes.explain(err))}
 	}
+	if e.tells.asked.Load() {
+		if err := askSharded(ctx, n.client); isDenied(err) {
+			errs = append(errs, fmt.Errorf("asking whether messages can be sharded: %w", n.causes.explain(err)))
+		}
+	}
 	for _, kind := range kinds {
 		errs = append(errs, c.kind(ctx, kind)...)
 	}

@@ -50,7 +50,7 @@ func (c *cluster) node(client *redis.Client) *node {
 	n := c.nodes[client]
 	if n == nil {
 		n = newNode(client)
-		n.causes.cluster = true
+		n.causes.cluster, n.master = true, client
 		c.nodes[client] = n
 	}
 	return n
@@ -73,15 +73,26 @@ func (c *cluster) time(instant time.Duration) time.Duration {
 	return c.timed.clock.time(instant)
 }
 
-// forget lets go of a node that nobody uses.
+// keep remembers a node until its user forgets it. All users of one server have the same node.
+func (c *cluster) keep(n *node) *node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nodes[n.master] == nil {
+		c.nodes[n.master] = n
+	}
+	n = c.nodes[n.master]
+	n.users++
+	return n
+}
+
+// forget ends a use of a node, which is let go of with the last one.
 func (c *cluster) forget(n *node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for client, other := range c.nodes {
-		if other == n {
-			delete(c.nodes, client)
-		}
+	if n.users--; n.users > 0 {
+		return
 	}
+	delete(c.nodes, n.master)
 	if c.timed == n {
 		c.timed = nil
 	}
@@ -141,11 +152,30 @@ func (c *cluster) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.tells.decide(ctx, client); err != nil {
+	if err := c.decide(ctx, client); err != nil {
 		return err
 	}
 	c.known.Store(true)
 	return nil
+}
+
+// decide finds out how releases are told. A client that gets its slots from elsewhere may be one for Sentinel, with which there is no
+// cluster, but a master and replicas.
+func (c *cluster) decide(ctx context.Context, client *redis.Client) error {
+	if c.tells.auto && c.client.Options().ClusterSlots != nil {
+		var masters atomic.Int32
+		if err := c.each(ctx, func(*node) error { masters.Add(1); return nil }); err != nil {
+			return err
+		}
+		switch clustered, err := isCluster(ctx, client); {
+		case err != nil && !isNever(err):
+			return err
+		case masters.Load() == 1 && err == nil && !clustered:
+			c.tells.settle(false)
+			return nil
+		}
+	}
+	return c.tells.decide(ctx, client)
 }
 
 func (c *cluster) publish() any { return c.tells }

@@ -86,10 +86,12 @@ func (x *exchange) forward(c actor.Context, call *scriptCall) {
 // open starts the gateway of a node. Few do so, so it is a time to look for those that have gone.
 func (x *exchange) open(c actor.Context, n *node) (*opened, error) {
 	x.closeUnused(c)
+	n = x.cluster.keep(n)
 	x.numbered++
 	props := x.engine.props(func() actor.Actor { return newGateway(x.engine, n, x.outlet) })
 	pid, err := c.SpawnNamed(props, fmt.Sprintf("node-%d", x.numbered))
 	if err != nil {
+		x.cluster.forget(n)
 		return nil, err
 	}
 	out := &opened{pid: pid}

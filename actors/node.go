@@ -13,6 +13,9 @@ type node struct {
 	alone  bool                  // it decides about all keys
 	clock  serverClock
 	causes *causes
+
+	master *redis.Client // of a cluster, as go-redis knows it
+	users  int           // that have kept it; the cluster's
 }
 
 func newOnlyNode(client redis.UniversalClient) onlyNode {
@@ -33,6 +36,9 @@ type masters interface {
 	at(addr string, by *node) *node
 	// any is a node that brings messages which every node tells; after a failure the next one is asked for. nil: learn first.
 	any(try int) *node
+	// keep remembers a node that has come from of, until forget: another one for the same server is the same.
+	keep(n *node) *node
+	forget(n *node)
 	// learn asks the servers, for as long as that takes.
 	learn(ctx context.Context) error
 	// suspect says that what was known may have changed. It does not block.
@@ -55,6 +61,8 @@ type onlyNode struct{ node *node }
 func (o onlyNode) of(string) *node                                     { return o.node }
 func (onlyNode) at(string, *node) *node                                { return nil }
 func (o onlyNode) any(int) *node                                       { return o.node }
+func (onlyNode) keep(n *node) *node                                    { return n }
+func (onlyNode) forget(*node)                                          {}
 func (onlyNode) learn(context.Context) error                           { return nil }
 func (onlyNode) suspect()                                              {}
 func (onlyNode) close()                                                {}

@@ -136,6 +136,9 @@ func (s *subscriber) attach(c actor.Context, channel string, state *channelState
 	}
 	l := s.links[home]
 	if l == nil {
+		if home != nil {
+			home = s.engine.masters.keep(home)
+		}
 		l = openLink(s.engine, c.Self(), home)
 		s.links[home] = l
 	}
@@ -300,5 +303,8 @@ func (s *subscriber) closeLink(l *link) {
 		l.closing.Stop()
 	}
 	delete(s.links, l.home)
+	if l.home != nil {
+		s.engine.masters.forget(l.home)
+	}
 	s.ended.Go(l.close)
 }
