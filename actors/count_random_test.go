@@ -307,7 +307,7 @@ func (p *countProc) watch(on bool) {
 	p.w.after(p.w.upTo(time.Millisecond), func() {
 		if number == p.watches {
 			if p.subscribed = on; on {
-				p.post(p.w.upTo(time.Millisecond), channelReady{})
+				p.post(p.w.upTo(time.Millisecond), channelReady{among: p.w.random.IntN(3) * 1000})
 			}
 		}
 	})

@@ -37,7 +37,7 @@ type countState struct {
 	want     want
 
 	retryAt  time.Duration // no attempt before this instant
-	woken    bool          // a wake-up came while an attempt was on its way
+	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 	failures failures
 	watch    watchState
 	watchAt  time.Duration // when the channel was last needed
@@ -83,7 +83,7 @@ func (s *countState) receive(now time.Duration, message any) {
 	case channelReady:
 		if s.watch != unwatched {
 			s.watch = subscribed
-			s.wake(now)
+			s.wake(now + s.policy.spread(m.among)) // after a reconnection every waiter of the process tries again
 		}
 	case channelMessage:
 		s.wake(now)

@@ -121,7 +121,7 @@ func (p *countPlayer) message(verb string, a arguments) any {
 		}
 		return cancelRequest{request: r, cause: errors.New("context canceled")}
 	case "ready":
-		return channelReady{}
+		return p.ready(a)
 	case "message":
 		return channelMessage{}
 	case "alarm":

@@ -27,7 +27,7 @@ func (s *countState) onWait(now time.Duration, r *Request) {
 		s.answer(r, s.refusal(r))
 		return
 	case s.queue.len >= s.policy.MaxWaiters:
-		s.fail(r, protocol.ErrTooManyWaiters)
+		s.fail(r, tooMany(s.queue.len))
 		return
 	}
 	if s.queue.len == 0 { // what earlier waiters went through does not bind this one
@@ -41,13 +41,13 @@ func (s *countState) onWait(now time.Duration, r *Request) {
 	}
 }
 
-// wake tries again, unless Redis does not answer: then there is a time for that.
-func (s *countState) wake(now time.Duration) {
+// wake tries again at this instant at the latest, unless Redis does not answer: then there is a time for that.
+func (s *countState) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
-		s.woken = true
+		s.wokenFor = min(s.wokenFor, at)
 	case s.failures.count == 0:
-		s.retryAt = now
+		s.retryAt = min(s.retryAt, at)
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *countState) ask(now time.Duration) {
 			s.invite()
 		}
 	}
-	s.woken = false
+	s.wokenFor = never
 	terms := scripts.CountTerms{Numbers: a.number}
 	terms.Reserve, terms.Rest = s.reservation(now)
 	s.send(now, a.op, terms, &a.copies, nil)
@@ -169,8 +169,12 @@ func (s *countState) onLooked(now time.Duration, m *countDone) {
 
 // waitOn waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
 func (s *countState) waitOn(now time.Duration) {
-	if !s.blocked || s.woken {
+	switch {
+	case !s.blocked:
 		s.retryAt = now
+		return
+	case s.wokenFor != never:
+		s.retryAt = max(s.wokenFor, now)
 		return
 	}
 	s.retryAt = min(now+s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), s.reserveAt(now))

@@ -292,7 +292,7 @@ func (l *lockActor) recoverFrom(c actor.Context) {
 	if r := l.request; r != nil {
 		l.request = nil
 		l.state.forget(r)
-		r.err = fmt.Errorf("holdfast: %s %q: the lock's actor panicked: %v", r.do, name, value)
+		r.err = r.because(fmt.Errorf("the lock's actor panicked: %v", value))
 		l.engine.answer(r)
 	}
 	l.carryOut(c, l.state.distrust(l.engine.clock.Now()))

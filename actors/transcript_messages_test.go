@@ -15,6 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// ready says that the channel is subscribed to, after a reconnection among others.
+func (p *player) ready(a arguments) channelReady {
+	ready := channelReady{channel: p.channel}
+	if n := a.values["among"]; n != "" {
+		ready.among = p.number(n)
+	}
+	return ready
+}
+
 // message is what a line says; nil when it is done already.
 func (p *player) message(verb string, a arguments) any {
 	switch verb {
@@ -27,11 +36,7 @@ func (p *player) message(verb string, a arguments) any {
 	case "cancel":
 		return p.cancel(a)
 	case "ready":
-		ready := channelReady{channel: p.channel}
-		if n := a.values["among"]; n != "" {
-			ready.among = p.number(n)
-		}
-		return ready
+		return p.ready(a)
 	case "message":
 		releases := 1
 		if n := a.values["releases"]; n != "" {

@@ -52,9 +52,6 @@ type QueueLost struct {
 	ID   string // owner field in Redis
 }
 
-// Lock is the name of the lock concerned.
-func (e QueueLost) Lock() string { return e.Name }
-
 // ActorPanicked says that a message made an actor panic. The request it was handling was refused, the lock reads its state anew.
 type ActorPanicked struct {
 	Name  string
@@ -97,6 +94,9 @@ func (e Reconnected) Lock() string { return "" }
 func (e SubscribeRefused) Lock() string { return e.Name }
 
 // Lock is the name of the lock concerned.
+func (e QueueLost) Lock() string { return e.Name }
+
+// Lock is the name of the lock concerned.
 func (e ActorPanicked) Lock() string { return e.Name }
 
 // Lock is the name of the lock concerned.
@@ -129,6 +129,10 @@ func (e Reconnected) String() string {
 
 func (e SubscribeRefused) String() string {
 	return fmt.Sprintf("lock %q: Redis refuses to subscribe to %s, its waiters ask once a second: %v", e.Name, e.Channel, e.Err)
+}
+
+func (e QueueLost) String() string {
+	return fmt.Sprintf("lock %q: waiter %s lost its place in the queue and is at the end of it now", e.Name, e.ID)
 }
 
 func (e ActorPanicked) String() string {

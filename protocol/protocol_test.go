@@ -3,11 +3,15 @@ package protocol_test
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -61,6 +65,7 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 		protocol.Unconfirmed{Name: "orders", Do: "release", Err: cause},
 		protocol.RequestDropped{Name: "orders", Reason: "no sender"},
 		protocol.SubscribeRefused{Name: "orders", Channel: "c", Err: cause},
+		protocol.QueueLost{Name: "orders", ID: "u:7"},
 	} {
 		assert.Equal(t, "orders", e.Lock())
 		assert.Contains(t, fmt.Sprint(e), `"orders"`)
@@ -69,4 +74,19 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 		assert.Empty(t, e.Lock())
 		assert.Regexp(t, `3|oops|5`, fmt.Sprint(e))
 	}
+}
+
+// TestEvents_AllHaveAText: an event is logged by its String, without one as the fields of a struct.
+func TestEvents_AllHaveAText(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, 0)
+	require.NoError(t, err)
+	methods := map[string][]string{} // by their name, of which types
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+			methods[f.Name.Name] = append(methods[f.Name.Name], fmt.Sprint(f.Recv.List[0].Type))
+		}
+	}
+	assert.Greater(t, len(methods["Lock"]), 9)
+	assert.ElementsMatch(t, methods["Lock"], methods["String"])
 }
