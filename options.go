@@ -155,7 +155,7 @@ func WithOwner(owner Owner) AcquireOption {
 // most; always with jitter, from half of that up to all of it. Zero fields: 1 ms, 128 ms, 2.
 type Backoff = protocol.Backoff
 
-// WithBackoff is for spin locks; with any other kind it is ErrInvalid.
+// WithBackoff sets the pauses between the attempts of a spin lock's waiter. With any other kind of lock it is ErrInvalid, whatever b is.
 func WithBackoff(b Backoff) AcquireOption {
-	return func(o *acquireOptions) { o.Backoff = b }
+	return func(o *acquireOptions) { o.Backoff, o.BacksOff = b, true }
 }

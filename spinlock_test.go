@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // A waiter of a spin lock subscribes to nothing; its release is told to those who wait for the name otherwise.
@@ -64,6 +65,27 @@ func TestSpinLock_Backoff(t *testing.T) {
 		_, err := p.Lock(rt).TryAcquire(t.Context(), holdfast.WithBackoff(bad))
 		assert.ErrorIs(t, err, holdfast.ErrInvalid, "%+v", bad)
 	}
-	_, err := rt.Lock(p.Name).TryAcquire(t.Context(), holdfast.WithBackoff(holdfast.Backoff{Initial: time.Second}))
-	assert.ErrorIs(t, err, holdfast.ErrInvalid, "only spin locks spin")
+	_, err := p.Lock(rt).TryAcquire(t.Context(), holdfast.WithBackoff(holdfast.Backoff{}))
+	assert.NoError(t, err, "the defaults")
+}
+
+func TestSpinLock_NothingElseHasABackoff(t *testing.T) {
+	t.Parallel()
+	rt := locktest.NewRuntime(t, redistest.Start(t).Client(t), holdfast.Options{})
+	book := rt.RWLock("book")
+	locks := []*holdfast.Lock{rt.Lock("a"), rt.FairLock("b"), rt.FencedLock("c"), book.Read(), book.Write()}
+	for _, backoff := range []holdfast.Backoff{{}, {Initial: time.Second, Max: time.Second}} {
+		option := holdfast.WithBackoff(backoff)
+		for _, lock := range locks {
+			_, err := lock.TryAcquire(t.Context(), option)
+			require.ErrorIs(t, err, holdfast.ErrInvalid, "%q %+v", lock.Name(), backoff)
+			_, err = lock.AcquireAsync(t.Context(), option).Lease()
+			assert.ErrorIs(t, err, holdfast.ErrInvalid, "%q %+v", lock.Name(), backoff)
+			_, err = holdfast.Multi(rt.SpinLock("s"), lock).TryAcquire(t.Context(), option)
+			assert.ErrorIs(t, err, holdfast.ErrInvalid, "%q %+v", lock.Name(), backoff)
+		}
+		_, err := rt.PermitSemaphore("p").TryAcquire(t.Context(), option)
+		assert.ErrorIs(t, err, holdfast.ErrInvalid, "%+v", backoff)
+		assert.ErrorContains(t, err, "a permit semaphore does not spin")
+	}
 }

@@ -19,20 +19,22 @@ type AcquireSpec struct {
 	Wait  time.Duration  // 0: no bound but the context
 	Try   bool
 
-	Backoff protocol.Backoff // of spin locks; zero fields: defaults
+	Backoff  protocol.Backoff // of spin locks; zero fields: defaults
+	BacksOff bool             // one was given, be it the default
 }
 
 // Check says what is wrong with a spec in this engine.
 func (e *Engine) Check(kind *scripts.Kind, s *AcquireSpec) error {
-	if err := checkBackoff(kind, &s.Backoff); err != nil {
+	if err := s.checkBackoff(kind); err != nil {
 		return err
 	}
 	return e.checkAcquire(s.Owner, s.Lease, s.Wait, s.Try)
 }
 
 // checkBackoff fills in the defaults.
-func checkBackoff(kind *scripts.Kind, b *protocol.Backoff) error {
-	if *b != (protocol.Backoff{}) && !kind.Spins {
+func (s *AcquireSpec) checkBackoff(kind *scripts.Kind) error {
+	b := &s.Backoff
+	if !kind.Spins && (s.BacksOff || *b != (protocol.Backoff{})) {
 		return fmt.Errorf("%w: a %s does not spin, so it has no back-off", protocol.ErrInvalid, kind.Name)
 	}
 	b.Initial, b.Max = cmp.Or(b.Initial, time.Millisecond), cmp.Or(b.Max, 128*time.Millisecond)
