@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,11 +17,11 @@ import (
 )
 
 // causes turns the errors of go-redis into what a person can use who sees nothing else: which Redis, what to look at. The error
-// stays reachable underneath. What the client keeps secret shows in none of it.
+// stays reachable underneath. The client's passwords show in none of it.
 type causes struct {
 	redis   string // "Redis at host:port"
 	cluster bool   // whose servers may send a call elsewhere
-	secrets *strings.Replacer
+	secrets secrets
 	last    atomic.Pointer[error] // why the latest batch failed on its way; nil: it did not
 }
 
@@ -41,78 +39,20 @@ func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
 func causesOf(client redis.UniversalClient) *causes {
-	c := &causes{redis: "Redis", secrets: strings.NewReplacer()}
+	c := &causes{redis: "Redis"}
 	switch client := client.(type) {
 	case *redis.Client:
 		o := client.Options()
-		c.hide(o.Password, userInfoOf(o.Addr))
+		c.secrets = newSecrets(login{[]string{o.Addr}, o.Username, o.Password})
 		if strings.ContainsAny(o.Addr, ":/") { // else it is a word that go-redis has made up
-			c.redis = "Redis at " + c.conceal(o.Addr)
+			c.redis = "Redis at " + c.secrets.conceal(o.Addr)
 		}
 	case *redis.ClusterClient:
 		o := client.Options()
-		secrets := []string{o.Password}
-		for _, addr := range o.Addrs {
-			secrets = append(secrets, userInfoOf(addr))
-		}
-		c.hide(secrets...)
+		c.secrets = newSecrets(login{o.Addrs, o.Username, o.Password})
 		c.redis, c.cluster = "the cluster", true
 	}
 	return c
-}
-
-// userInfoOf is the secret part of a URL where an address should be.
-func userInfoOf(addr string) string {
-	before, _, found := strings.Cut(addr, "@")
-	if !found {
-		return ""
-	}
-	if _, info, isURL := strings.Cut(before, "://"); isURL {
-		return info
-	}
-	return before
-}
-
-// hide makes the secrets, in every way that they may be written, into stars.
-func (c *causes) hide(secrets ...string) {
-	var pairs []string
-	for _, s := range secrets {
-		quoted := strconv.Quote(s)
-		for _, written := range []string{s, quoted[1 : len(quoted)-1], url.QueryEscape(s), url.PathEscape(s)} {
-			if written != "" {
-				pairs = append(pairs, written, "***")
-			}
-		}
-	}
-	c.secrets = strings.NewReplacer(pairs...)
-}
-
-var userInfo = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
-
-func (c *causes) conceal(text string) string {
-	return userInfo.ReplaceAllString(c.secrets.Replace(text), "$1***@")
-}
-
-// concealed stands for an error whose text told a secret, and which is therefore out of reach.
-type concealed string
-
-func (e concealed) Error() string { return string(e) }
-
-// concealedReply is one that the server replied.
-type concealedReply struct{ concealed }
-
-func (concealedReply) RedisError() {}
-
-func (c *causes) concealError(err error) error {
-	text := err.Error()
-	shown := c.conceal(text)
-	if shown == text {
-		return err
-	}
-	if isReply(err) {
-		return concealedReply{concealed(shown)}
-	}
-	return concealed(shown)
 }
 
 func isReply(err error) bool {
@@ -125,7 +65,7 @@ func (c *causes) explain(err error) error {
 	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it as it is
 		return err
 	}
-	err = c.concealError(err)
+	err = c.secrets.concealError(err)
 	switch {
 	case isReply(err):
 		return c.explainReply(err)

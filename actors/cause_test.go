@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -61,45 +60,6 @@ func TestCauses_TellWhatWentWrongBefore(t *testing.T) {
 	}
 	c.note(nil)
 	assert.NotContains(t, c.noAnswer().Error(), "before")
-}
-
-func TestCauses_ConcealSecrets(t *testing.T) {
-	t.Parallel()
-	const password = `s3cr3t "/%@`
-	for addr, shown := range map[string]string{
-		"db:6379":                    "Redis at db:6379",
-		"redis://app:hunter2@db:1/0": "Redis at redis://***@db:1/0",
-		"app:hunter2@db:1":           "Redis at ***@db:1",
-		"FailoverClient":             "Redis",
-		"/run/redis.sock":            "Redis at /run/redis.sock",
-	} {
-		c := causesFor(t, addr, password)
-		assert.Equal(t, shown, c.redis)
-		for _, text := range []string{
-			"ERR unknown command `hello`, with args beginning with: `" + password + "`",
-			fmt.Sprintf("bad %q", password), "redis://x:s3cr3t+%22%2F%25%40@db", "dial " + addr, "https://me:hunter2@x/", "EOF",
-		} {
-			for _, err := range []error{errors.New(text), refusal(text), fmt.Errorf("wrapped: %w", errors.New(text))} {
-				got := c.advise(err)
-				for e := got; e != nil; e = errors.Unwrap(e) {
-					for _, secret := range []string{"s3cr3t", "hunter2"} {
-						assert.NotContains(t, fmt.Sprintf("%v %+v %#v", e, e, e), secret)
-					}
-				}
-				assert.Equal(t, isReply(err), isReply(got), "%v", got)
-			}
-		}
-	}
-}
-
-func TestCauses_ConcealSecretsOfClusters(t *testing.T) {
-	t.Parallel()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"a:1", "redis://app:hunter2@b:1"}, Password: "s3cr3t"})
-	defer client.Close()
-	c := causesOf(client)
-	assert.Equal(t, "the cluster", c.redis)
-	assert.Equal(t, "dial redis://***@b:1: ***", c.explain(errors.New("dial redis://app:hunter2@b:1: s3cr3t")).Error())
-	assert.Equal(t, "MOVED 1 b:1", c.explain(refusal("MOVED 1 b:1")).Error(), "no hint that it should be a cluster's client")
 }
 
 func TestJoin_IsOneLine(t *testing.T) {

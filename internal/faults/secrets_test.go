@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +66,42 @@ func TestFault_NoSecretIsTold(t *testing.T) {
 				assert.NotContains(t, s.String(), secret)
 			}
 		})
+	}
+}
+
+// Short and common passwords are hidden where they are told, and change no other word of an error.
+func TestFault_NoSecretIsTold_HoweverCommon(t *testing.T) {
+	t.Parallel()
+	forgetful := locktest.OwnPlace(t, locktest.Kinds[0], "--rename-command", "HELLO", "", "--rename-command", "AUTH", "").Addr
+	strict := locktest.OwnPlace(t, locktest.Kinds[0], "--requirepass", "another").Addr
+	errorAt := func(addr, user, password string) error {
+		options, err := redis.ParseURL("redis://" + url.UserPassword(user, password).String() + "@" + addr)
+		require.NoError(t, err)
+		options.MaxRetries = -1
+		rt := locktest.NewRuntime(t, locktest.ClientWith(t, options), holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		_, err = rt.Lock("orders").TryAcquire(t.Context())
+		require.Error(t, err)
+		assert.Contains(t, rt.Check(t.Context()).Error(), errors.Unwrap(err).Error(), "Check says the same")
+		return err
+	}
+	addrs := regexp.MustCompile(`127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`)
+	for _, password := range []string{"p", "t", "redis", "127.0.0.1", "app", "orders", "user", "wV3kq9Zr0TnL5xQe8YbH2mJd"} {
+		for _, user := range []string{"", "app"} {
+			err := errorAt(forgetful, user, password)
+			assert.EqualError(t, err, `holdfast: acquire "orders": ERR unknown command 'auth', with args beginning with: ***`, "%q", password)
+			assert.EqualError(t, errorAt(strict, user, password),
+				`holdfast: acquire "orders": WRONGPASS invalid username-password pair or user is disabled.`, "%q", password)
+			err = errorAt("127.0.0.1:1", user, password)
+			assert.Equal(t, `holdfast: acquire "orders": dial tcp ADDRESS: connect: connection refused`, addrs.ReplaceAllString(err.Error(), "ADDRESS"))
+			var network *net.OpError
+			assert.ErrorAs(t, err, &network, "%q", password)
+		}
+		client := locktest.ClientWith(t, &redis.Options{Addr: "app:" + password + "@127.0.0.1:1", MaxRetries: -1})
+		_, err := locktest.NewRuntime(t, client, holdfast.Options{Logger: slog.New(slog.DiscardHandler)}).Lock("orders").TryAcquire(t.Context())
+		assert.ErrorContains(t, err, "***@127.0.0.1:1: too many colons in address")
+		var network *net.OpError
+		require.ErrorAs(t, err, &network)
+		assert.NotContains(t, network.Error(), ":"+password+"@")
 	}
 }
 
