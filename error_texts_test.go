@@ -153,6 +153,8 @@ func (e *errorTexts) badOptions() {
 	client := e.server.Client(e.t)
 	_, err := holdfast.New(client, holdfast.Options{Lease: time.Millisecond, RenewBatch: -1, MaxWaiters: -1, PubSub: 9})
 	e.add("new: options", err)
+	_, err = holdfast.New(client, holdfast.Options{AckReplicas: 1, AckTimeout: 8 * time.Second})
+	e.add("new: AckTimeout", err)
 	_, err = holdfast.New(nil, holdfast.Options{})
 	e.add("new: no client", err)
 	ring := redis.NewRing(&redis.RingOptions{})

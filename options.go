@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -29,8 +30,8 @@ type Options struct {
 	// on is no new grant. Semaphores and latches do not wait. Default 0: none. It makes a failover that forgets a grant less likely,
 	// not impossible: the replica that takes over may be another.
 	AckReplicas int
-	// AckTimeout bounds the wait for AckReplicas; it counts against the lease, and must be shorter than the client's ReadTimeout.
-	// Default 1 s, at most Lease/3.
+	// AckTimeout bounds the wait for AckReplicas; it counts against the lease. Default 1 s, at most Lease/3. It must be shorter than
+	// the client's ReadTimeout, and shorter than 5 s: the runtime never waits longer for a reply. Leave room for a round trip.
 	AckTimeout time.Duration
 	// PubSub says how wake-ups are told. On a single server it is always plain; PubSubSharded needs a cluster.
 	PubSub PubSubMode
@@ -67,8 +68,8 @@ const (
 	PubSubSharded
 )
 
-// complete fills in the defaults and checks everything, for a cluster or for a single server; the error names every bad field.
-func (o Options) complete(cluster bool) (Options, error) {
+// complete fills in the defaults and checks everything, for a runtime on this client; the error names every bad field.
+func (o Options) complete(client redis.UniversalClient) (Options, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	setDefault(&o.Lease, 30*time.Second)
@@ -76,6 +77,7 @@ func (o Options) complete(cluster bool) (Options, error) {
 	setDefault(&o.FairWait, 5*time.Minute)
 	setDefault(&o.Handoff.Max, 10_000)
 	setDefault(&o.MaxWaiters, 100_000)
+	waits := o.AckReplicas > 0 || o.AckTimeout != 0
 	setDefault(&o.AckTimeout, min(time.Second, o.Lease/3))
 	if o.Lease < actors.MinLease || o.Lease > actors.MaxLease {
 		bad("Lease is %v, must be between %v and %v", o.Lease, actors.MinLease, actors.MaxLease)
@@ -101,11 +103,13 @@ func (o Options) complete(cluster bool) (Options, error) {
 	}
 	if o.AckTimeout < 0 || o.AckTimeout > o.Lease/3 {
 		bad("AckTimeout is %v, must be between 0 and Lease/3 = %v", o.AckTimeout, o.Lease/3)
+	} else if waits {
+		errs = append(errs, actors.CheckAckTimeout(client, o.AckTimeout))
 	}
 	switch o.PubSub {
 	case PubSubAuto, PubSubPlain:
 	case PubSubSharded:
-		if !cluster {
+		if _, cluster := client.(*redis.ClusterClient); !cluster {
 			bad("PubSub is PubSubSharded, which needs a cluster")
 		}
 	default:
@@ -114,8 +118,8 @@ func (o Options) complete(cluster bool) (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if len(errs) > 0 {
-		return o, fmt.Errorf("holdfast: new: %w options: %w", ErrInvalid, actors.Join(errs...))
+	if err := actors.Join(errs...); err != nil {
+		return o, fmt.Errorf("holdfast: new: %w options: %w", ErrInvalid, err)
 	}
 	return o, nil
 }

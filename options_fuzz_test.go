@@ -70,8 +70,8 @@ func wrongFields(o holdfast.Options) (wrong []string) {
 		"Handoff.For": o.Handoff.For < 0 || o.Handoff.For > lease/3,
 		"MaxWaiters":  o.MaxWaiters < 0,
 		"AckReplicas": o.AckReplicas < 0,
-		"AckTimeout":  o.AckTimeout < 0 || o.AckTimeout > lease/3,
-		"PubSub":      o.PubSub != holdfast.PubSubAuto && o.PubSub != holdfast.PubSubPlain, // sharded needs a cluster
+		"AckTimeout":  o.AckTimeout < 0 || o.AckTimeout > lease/3 || o.AckTimeout >= 5*time.Second, // the client's ReadTimeout
+		"PubSub":      o.PubSub != holdfast.PubSubAuto && o.PubSub != holdfast.PubSubPlain,         // sharded needs a cluster
 	} {
 		if bad {
 			wrong = append(wrong, field)

@@ -35,6 +35,47 @@ func TestNew_NamesEveryBadField(t *testing.T) {
 	}
 }
 
+// While the server waits for replicas it does not answer: a client that waits no longer than that would take each acquire for lost.
+func TestNew_AckTimeoutIsShorterThanReadTimeout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		read, write, ack time.Duration
+		replicas         int
+		says             []string // nil: nothing
+	}{
+		{time.Second, 0, 4 * time.Second, 1, []string{"AckTimeout is 4s", "ReadTimeout = 1s"}},
+		{time.Second, 0, 4 * time.Second, 0, []string{"AckTimeout is 4s", "ReadTimeout = 1s"}},
+		{time.Second, 0, time.Second, 1, []string{"AckTimeout is 1s", "ReadTimeout = 1s"}},
+		{time.Second, 0, 0, 1, []string{"AckTimeout is 1s", "ReadTimeout = 1s"}},
+		{time.Second, 0, 0, 0, nil},
+		{time.Second, 0, 999 * time.Millisecond, 1, nil},
+		{0, 0, 4 * time.Second, 1, nil},
+		{0, 0, 5 * time.Second, 1, []string{"AckTimeout is 5s", "ReadTimeout = 5s"}},
+		{time.Minute, time.Minute, 4 * time.Second, 1, nil},
+		{time.Minute, time.Minute, 6 * time.Second, 1, []string{"AckTimeout is 6s", "5s", "ReadTimeout = 1m0s"}},
+		{-1, -1, 6 * time.Second, 1, []string{"AckTimeout is 6s", "5s", "ReadTimeout = none"}},
+	} {
+		single := locktest.ClientWith(t, &redis.Options{Addr: "127.0.0.1:1", ReadTimeout: c.read, WriteTimeout: c.write})
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: c.read, WriteTimeout: c.write})
+		sentinel := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}, ReadTimeout: c.read, WriteTimeout: c.write})
+		for _, client := range []redis.UniversalClient{single, cluster, sentinel} {
+			rt, err := holdfast.New(client, holdfast.Options{AckReplicas: c.replicas, AckTimeout: c.ack})
+			if c.says == nil {
+				if assert.NoError(t, err, "%T %+v", client, c) {
+					assert.NoError(t, rt.Close(t.Context()))
+				}
+				continue
+			}
+			assert.ErrorIs(t, err, holdfast.ErrInvalid, "%T %+v", client, c)
+			for _, text := range append(c.says, "lower AckTimeout") {
+				assert.ErrorContains(t, err, text)
+			}
+		}
+		assert.NoError(t, cluster.Close())
+		assert.NoError(t, sentinel.Close())
+	}
+}
+
 func TestNew_RefusesOtherClients(t *testing.T) {
 	t.Parallel()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})

@@ -68,8 +68,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	if err := checkClient(client); err != nil {
 		return nil, err
 	}
-	_, cluster := client.(*redis.ClusterClient)
-	o, err := options.complete(cluster)
+	o, err := options.complete(client)
 	if err != nil {
 		return nil, err
 	}
