@@ -94,7 +94,7 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 		e.failures.add(now, m.err)
 		switch {
 		case now-e.failures.first >= e.patience, s.stage >= closing && e.op.Way == scripts.Ask:
-			s.giveUp(e, m.err)
+			s.giveUp(e, e.failures.last)
 		case late && e.failures.count <= lateMax:
 			e.retryAt = now
 		default:

@@ -33,6 +33,7 @@ func (s *countState) onWait(now time.Duration, r *Request) {
 	if s.queue.len == 0 { // what earlier waiters went through does not bind this one
 		s.failures, s.retryAt = failures{}, now
 	}
+	r.came = now
 	s.queue.push(r)
 	if r.count.Way == scripts.Look {
 		s.arrivals++
@@ -209,12 +210,11 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 func (s *countState) failed(now time.Duration, err error) {
 	s.failures.add(now, err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
-	all := now-s.failures.first >= s.policy.Patience
 	for r := s.queue.front(); r != nil; {
 		next := r.next
-		if all || r.try {
+		if r.try || s.failures.outlast(now, r, s.policy.Patience) {
 			s.leave(r)
-			s.fail(r, err)
+			s.fail(r, s.failures.last)
 		}
 		r = next
 	}

@@ -27,6 +27,8 @@ type hall struct {
 	desk  lockState // inspects and force-releases, and answers releases of what nobody holds
 	turns yield     // the process stays out between turns as one
 
+	failures failures // calls of all seats without an answer, in a row
+
 	alarms    alarms
 	arrivals  uint64 // of seats
 	listeners map[string]*listeners

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // What the steps of the seats make happen, as the effects of one actor.
@@ -33,17 +36,18 @@ func (h *hall) take(now time.Duration, next again) {
 	if h.count(s) && s.phase == held {
 		h.depose(s)
 	}
-	switch done, ok := message.(*callDone); {
-	case !ok:
+	done, answers := message.(*callDone)
+	if answers {
+		h.hear(now, done)
+	}
+	switch {
+	case !answers:
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":
 		h.call(now, done.acquired.Next)
 	case done.acquired.Queued && s.standby && h.overtakes(s):
 		h.again = append(h.again, again{s, promoted{}})
-	}
-	if s.failures.count > 0 && now-s.failures.first >= h.policy.Patience {
-		h.refuseWaiting(s.failures.last)
 	}
 	if s.seat != nil && !s.seat.gone && s.idle() && !h.expects(s) {
 		h.leaveSeat(s.seat)
@@ -217,6 +221,10 @@ func (h *hall) gatherFrom(q *requestQueue, s *lockState, r *Request) {
 		switch {
 		case match.owner != r.owner:
 			continue
+		case q == &h.queue && h.upgrades(match): // it came before its owner had what keeps it waiting
+			h.leave(match)
+			h.answer(match, match.because(protocol.ErrUpgrade))
+			continue
 		case match.address.Kind == r.address.Kind:
 		case q == &h.queue && h.above(match) == s.seat: // it stands in line to share what it holds alone now
 			home = &h.newSeat(match).lockState
@@ -298,7 +306,21 @@ func (h *hall) unlisten(s *lockState, channel string) {
 	}
 }
 
-// refuseWaiting answers those who wait for a seat as the seats' own waiters have been: Redis has not answered for too long.
+// hear notes whether Redis answers at all. Those in line are refused, as those in a seat are, when it does not answer for too long
+// while they wait. What one seat asks in vain while others are answered is no reason.
+func (h *hall) hear(now time.Duration, done *callDone) {
+	if done.class == scripts.Done || done.class == scripts.Rejected {
+		h.failures = failures{}
+		return
+	}
+	h.failures.add(now, done.err)
+	for r := h.queue.front(); r != nil && h.failures.outlast(now, r, h.policy.Patience); r = h.queue.front() {
+		h.leave(r)
+		h.answer(r, r.because(h.failures.last))
+	}
+}
+
+// refuseWaiting answers all who wait for a seat.
 func (h *hall) refuseWaiting(cause error) {
 	for r := h.queue.front(); r != nil; r = h.queue.front() {
 		h.leave(r)

@@ -9,11 +9,14 @@ import (
 
 // Who gets a seat, and when. Waiters are seated in order of arrival: nobody passes one that has to wait.
 
-// contendersMax is how many grants that may be held beside one another a process asks for at a time.
+// contendersMax is how many waiters of a process ask at a time for grants that may be held beside one another.
 const contendersMax = 16
 
 // admit takes a request, or takes one back that has been here before: that one counts among those who wait already.
 func (h *hall) admit(now time.Duration, r *Request, before bool) {
+	if !before {
+		r.came = now
+	}
 	if err := h.objection(r); err != nil {
 		h.answer(r, err)
 		return
@@ -98,7 +101,7 @@ func (h *hall) find(now time.Duration, r *Request) (s *seat, ok bool) {
 	case kind.Shared:
 		return h.findShared(now, r)
 	default:
-		return nil, h.mayContend(now)
+		return nil, h.mayContend(now, r)
 	}
 }
 
@@ -125,20 +128,22 @@ func (h *hall) findShared(now time.Duration, r *Request) (found *seat, ok bool) 
 			found = s
 		}
 	}
-	return found, found != nil || h.mayContend(now)
+	return found, found != nil || h.mayContend(now, r)
 }
 
-// mayContend: some at a time ask Redis; once one has been refused, it alone.
-func (h *hall) mayContend(now time.Duration) bool {
+// mayContend: some waiters at a time ask Redis; once one has been refused, it alone. Tries are not counted: none of them stays.
+func (h *hall) mayContend(now time.Duration, r *Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
-		if s.contends() {
-			if n++; n == contendersMax || s.waits(now) {
-				return false
-			}
+		switch {
+		case !s.contends():
+		case s.waits(now):
+			return false
+		case !s.queue.front().try:
+			n++
 		}
 	}
-	return true
+	return r.try || n < contendersMax
 }
 
 // upgrades reports whether r's owner holds beside others what it now wants alone: it would wait for itself.

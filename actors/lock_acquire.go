@@ -31,7 +31,9 @@ func (s *lockState) onAcquire(now time.Duration, r *Request) {
 	case s.queue.len >= s.policy.MaxWaiters:
 		s.fail(r, tooMany(s.queue.len))
 	default:
-		r.came = now
+		if s.seat == nil {
+			r.came = now
+		}
 		s.queue.push(r)
 		if s.phase == free && s.queue.len == 1 { // what earlier waiters went through does not bind this one
 			s.failures, s.busy = failures{}, busy{}
@@ -282,7 +284,12 @@ func (f *failures) add(now time.Duration, err error) {
 		f.first = now
 	}
 	f.count++
-	f.last = err
+	f.last = scripts.Explain(err)
+}
+
+// outlast reports whether Redis has not answered for so long while r waited.
+func (f *failures) outlast(now time.Duration, r *Request, patience time.Duration) bool {
+	return now-max(f.first, r.came) >= patience
 }
 
 // failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
@@ -290,14 +297,12 @@ func (f *failures) add(now time.Duration, err error) {
 func (s *lockState) failed(now time.Duration, err error) {
 	s.failures.add(now, err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
-	if now-s.failures.first >= s.policy.Patience {
-		s.refuseAll(err)
-		s.tellReleasers(unconfirmed(err))
-		return
-	}
-	for r := s.queue.front(); r != nil && r.try; r = s.queue.front() {
+	for r := s.queue.front(); r != nil && (r.try || s.failures.outlast(now, r, s.policy.Patience)); r = s.queue.front() {
 		s.queue.remove(r)
-		s.fail(r, err)
+		s.fail(r, s.failures.last)
+	}
+	if now-s.failures.first >= s.policy.Patience {
+		s.tellReleasers(unconfirmed(s.failures.last))
 	}
 }
 

@@ -123,9 +123,9 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 		}
 		e.failures.add(now, m.err)
 		e.retryAt = now + s.policy.backoff(e.failures.count)
-		if r := e.waiting[0]; now-e.failures.first >= s.policy.Patience {
+		if r, cause := e.waiting[0], e.failures.last; now-e.failures.first >= s.policy.Patience {
 			s.leaveExtension(r)
-			s.fail(r, unprolonged(r, m.err))
+			s.fail(r, unprolonged(r, cause))
 		}
 	}
 }

@@ -51,7 +51,7 @@ type Request struct {
 	// owned by the lock actor while it waits
 	queue      *requestQueue
 	next, prev *Request
-	came       time.Duration // of a try: an attempt that was sent before says nothing to it
+	came       time.Duration // what happened to attempts before says nothing to it
 	wait       Timer         // ends a bounded acquire of an actor
 }
 

@@ -12,6 +12,9 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 	places := map[*Request]int{}
 	for r := h.queue.head; r != nil; r = r.next {
 		places[r]++
+		if h.upgrades(r) {
+			errs = append(errs, fmt.Errorf("%v waits for its own owner, who holds beside others what it wants alone", r.do))
+		}
 	}
 	for _, a := range h.again {
 		if r, ok := a.message.(*Request); ok {

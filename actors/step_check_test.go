@@ -15,7 +15,8 @@ import (
 type stepChecker struct {
 	state stepper
 
-	open    map[*Request]bool  // asked, not answered
+	open    map[*Request]bool // asked, not answered
+	came    map[*Request]time.Duration
 	flying  map[*lockCall]bool // sent, not answered
 	kept    map[*Grant]bool    // the watchdog looks after them
 	guarded map[string]bool    // actors that are watched
@@ -28,14 +29,14 @@ type stepChecker struct {
 
 func newStepChecker(s stepper) *stepChecker {
 	return &stepChecker{
-		state: s, open: map[*Request]bool{}, flying: map[*lockCall]bool{}, kept: map[*Grant]bool{}, guarded: map[string]bool{},
+		state: s, open: map[*Request]bool{}, came: map[*Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*Grant]bool{}, guarded: map[string]bool{},
 		watched: map[string]bool{}, alarmAt: never,
 	}
 }
 
 // step takes one step and checks it. When the step panics, it does what lockActor does; the request at hand is answered then.
 func (c *stepChecker) step(now time.Duration, message any) (effects []effect, panicked any, err error) {
-	c.before(message)
+	c.before(now, message)
 	effects, panicked = c.survive(now, message)
 	return effects, panicked, c.after(now, effects, panicked != nil)
 }
@@ -55,7 +56,7 @@ func (c *stepChecker) survive(now time.Duration, message any) (effects []effect,
 	return c.state.step(now, message), nil
 }
 
-func (c *stepChecker) before(message any) {
+func (c *stepChecker) before(now time.Duration, message any) {
 	c.inside = map[protocol.Owner]bool{}
 	c.eachSeat(func(s *lockState) {
 		for _, h := range s.holds {
@@ -66,7 +67,7 @@ func (c *stepChecker) before(message any) {
 	case closeLock:
 		c.ends = true
 	case *Request:
-		c.open[m] = true
+		c.open[m], c.came[m] = true, now
 	case *callDone:
 		delete(c.flying, m.call)
 	case alarm:
@@ -158,6 +159,11 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 		return fmt.Errorf("an answer to a request that is not open (answered twice?): %v", r.do)
 	}
 	delete(c.open, r)
+	waited := now - c.came[r]
+	delete(c.came, r)
+	if r.do == opAcquire && !r.try && errors.Is(r.err, errNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
+		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
+	}
 	if r.do != opAcquire || r.err != nil || panicked && r.hold.state.Load() == holdLost {
 		return nil //nolint:nilerr // or it was given, and lost by the panic
 	}
@@ -171,6 +177,13 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 		return fmt.Errorf("a lease that is over when it is given")
 	}
 	return nil
+}
+
+func (c *stepChecker) patience() time.Duration {
+	if h, ok := c.state.(*hall); ok {
+		return h.policy.Patience
+	}
+	return c.state.(*lockState).policy.Patience
 }
 
 // checkOpen: every request that was not answered is somewhere where it will be.

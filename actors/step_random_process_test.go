@@ -47,6 +47,9 @@ func newProc(w *world, name string, policy Policy) *proc {
 	policy.Jitter = w.upTo
 	policy.ServerTime = func(now time.Duration) time.Duration { return time.Hour + p.clock + now }
 	p.policy = policy.withTimes()
+	if w.hasty {
+		p.policy.Patience = modelLease
+	}
 	p.state = newStepper(&p.policy, &Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 	return p

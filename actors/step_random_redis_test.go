@@ -25,7 +25,11 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 		}
 	}
 	failure := func(class scripts.Class) func() {
-		return func() { give(callDone{class: class, err: errors.New("the model says " + class.String())}) }
+		err := errors.New("the model says " + class.String())
+		if class != scripts.Rejected {
+			err = fmt.Errorf("%w: %w", errNoAnswer, err)
+		}
+		return func() { give(callDone{class: class, err: err}) }
 	}
 	w.at(c.deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
 	way := func() time.Duration { return 50*time.Microsecond + w.upTo(w.way) }

@@ -110,10 +110,13 @@ func replied(text string) string {
 	return text
 }
 
-// Explain wraps a server's error in the sentinel that it stands for, if there is one.
+// Explain wraps a server's error in the sentinel that it stands for, if there is one, and says in words what a script refused.
 func Explain(err error) error {
 	if err == nil {
 		return nil
+	}
+	if _, late := LateBy(err); late {
+		return lateError{err}
 	}
 	text := err.Error()
 	if foreign, ok := strings.CutPrefix(text, "FOREIGN "); ok {
@@ -124,6 +127,13 @@ func Explain(err error) error {
 	}
 	return err
 }
+
+// lateError is a LATE refusal in words.
+type lateError struct{ reply error }
+
+func (lateError) Error() string { return "it reached Redis too late to be executed" }
+
+func (e lateError) Unwrap() error { return e.reply }
 
 // LateBy reads the server time, in ms, out of a LATE refusal.
 func LateBy(err error) (ms int64, ok bool) {
