@@ -72,6 +72,9 @@ func openLink(e *Engine, owner *actor.PID, home *node) *link {
 	l.ctx, l.cancel = context.WithCancel(e.ctx)
 	l.group.Go(l.write)
 	l.group.Go(l.run)
+	if e.policy.Counts {
+		l.group.Go(l.stay)
+	}
 	return l
 }
 
@@ -144,19 +147,20 @@ func (l *link) run() {
 		if l.home != nil {
 			l.engine.root.Send(l.owner, linkTrouble{l})
 		}
-		l.pause(failures)
+		l.pause(l.engine.policy.backoff(failures))
 	}
 }
 
-// pause waits before the next attempt to connect, with full jitter.
-func (l *link) pause(failures int) {
+// pause waits for a while, and reports whether the link is still open.
+func (l *link) pause(d time.Duration) bool {
 	over := make(chan struct{})
-	timer := l.engine.clock.AfterFunc(l.engine.policy.backoff(failures), func() { close(over) })
+	timer := l.engine.clock.AfterFunc(d, func() { close(over) })
 	select {
 	case <-over:
 	case <-l.ctx.Done():
 		timer.Stop()
 	}
+	return l.ctx.Err() == nil
 }
 
 // connect makes a connection and reads until it breaks or the link is closed. It reports whether the server has replied to anything.

@@ -1,0 +1,120 @@
+package faults_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestFault_MasterBehindAName has the name of the master lead to another server from now on, which the old master follows. The connections
+// for messages work, and would stay at the old one, where nobody counts them: whoever releases would take nobody to be waiting.
+func TestFault_MasterBehindAName(t *testing.T) {
+	t.Parallel()
+	old := redistest.Start(t)
+	next := redistest.Follow(t, old)
+	var name atomic.Value
+	name.Store(old.Addr())
+	runtime := func() *holdfast.Runtime {
+		client := locktest.ClientWith(t, &redis.Options{Addr: "redis:6379", Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, name.Load().(string))
+		}})
+		return locktest.NewRuntime(t, client, holdfast.Options{})
+	}
+	lock := redistest.Name(t)
+	channels := []string{scripts.LockChannel(lock)}
+	lease := locktest.Acquire(t, runtime().Lock(lock))
+	var pending []*holdfast.Pending
+	for range 2 {
+		pending = append(pending, runtime().Lock(lock).AcquireAsync(t.Context()))
+	}
+	awaitSubscribed(t, old.Client(t), channels, 2)
+
+	require.NoError(t, next.Client(t).ReplicaOf(t.Context(), "no", "one").Err())
+	host, port, _ := strings.Cut(next.Addr(), ":")
+	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
+	name.Store(next.Addr())
+
+	awaitSubscribed(t, next.Client(t), channels, 2)
+	locktest.Release(t, lease)
+	for range pending {
+		select {
+		case <-pending[0].Done():
+		case <-pending[1].Done():
+			pending[0], pending[1] = pending[1], pending[0]
+		}
+		next, err := pending[0].Lease()
+		require.NoError(t, err)
+		locktest.Release(t, next)
+		pending[0] = pending[1]
+	}
+}
+
+// receivers is a hook that replies to PUBLISH by itself.
+type receivers struct {
+	redis.Hook
+	n     int64
+	asked atomic.Int64
+}
+
+func (r *receivers) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (r *receivers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (r *receivers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "publish" {
+			return next(ctx, cmd)
+		}
+		r.asked.Add(1)
+		cmd.(interface{ SetVal(any) }).SetVal(r.n)
+		return nil
+	}
+}
+
+// A process that waits for ten minutes looks every 5 s whether messages are told where it is subscribed, and stays. Where the count of
+// receivers means nothing, it looks elsewhere ever more seldom.
+func TestFault_LooksWhereMessagesAreTold(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                string
+		receivers           int64
+		asked, connectsMost int
+	}{
+		{"counted", 1, 10 * 60 / 5 * 9 / 10, 0},
+		{"not counted", 0, 5, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server, hook := locktest.NewBubble(t), &receivers{n: c.receivers}
+				var events locktest.Recorder
+				holder := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+				waiter := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{OnEvent: events.Record}, hook)
+				lease := locktest.Acquire(t, holder.Lock("orders"))
+				pending := waiter.Lock("orders").AcquireAsync(t.Context())
+				<-time.After(10 * time.Minute)
+				assert.GreaterOrEqual(t, int(hook.asked.Load()), c.asked)
+				connects := len(locktest.Recorded[holdfast.Reconnected](&events))
+				assert.LessOrEqual(t, connects, c.connectsMost)
+				assert.Equal(t, c.receivers == 0, connects > 0)
+				locktest.Release(t, lease)
+				next, err := pending.Lease()
+				require.NoError(t, err)
+				locktest.Release(t, next)
+			})
+		})
+	}
+}
