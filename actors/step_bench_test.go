@@ -47,8 +47,8 @@ func (p *stepBench) run(waiters int) {
 		p.acquire()
 	}
 	for p.Loop() {
-		if len(p.granted) == 0 {
-			p.Fatal("nobody holds the lock")
+		for len(p.granted) == 0 { // a turn is over, and the next begins after a gap
+			p.ring()
 		}
 		held := p.granted[0]
 		p.granted = append(p.granted[:0], p.granted[1:]...)
@@ -60,6 +60,15 @@ func (p *stepBench) run(waiters int) {
 
 func (p *stepBench) acquire() {
 	p.take(&Request{do: opAcquire, address: p.address, hold: &Hold{}})
+}
+
+// ring lets time pass until the alarm that the state has asked for.
+func (p *stepBench) ring() {
+	if p.state.alarmAt == never {
+		p.Fatal("nobody holds the lock, and nothing will change that")
+	}
+	p.now = max(p.now, p.state.alarmAt)
+	p.take(alarm{})
 }
 
 // take has the state take a message, and Redis answer what it asks for.
