@@ -21,21 +21,51 @@ func dependencies(t *testing.T, pkg string) []string {
 	return strings.Fields(string(out))
 }
 
-// root -> actors -> scripts -> protocol, actors -> timerwheel, and nothing else of the project.
+// mayImport says for each part of what is shipped, with the packages below it, which others it may import: root -> actors -> scripts ->
+// protocol, actors -> timerwheel, and nothing else of the project.
+var mayImport = map[string][]string{
+	"protocol":   {},
+	"timerwheel": {},
+	"embedded":   {},
+	"scripts":    {"protocol"},
+	"actors":     {"protocol", "scripts", "timerwheel"},
+	"":           {"actors", "protocol", "scripts", "timerwheel"},
+}
+
+// part is that of a package: the first folder on its path in the module, "" for the root.
+func part(pkg string) (folder string, ours bool) {
+	within, ours := strings.CutPrefix(pkg+"/", module+"/")
+	folder, _, _ = strings.Cut(within, "/")
+	return folder, ours
+}
+
+// shipped are the packages that users may import, by their parts.
+func shipped(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "./...").Output()
+	require.NoError(t, err)
+	packages := map[string][]string{}
+	for _, pkg := range strings.Fields(string(out)) {
+		folder, ours := part(pkg)
+		require.True(t, ours, pkg)
+		if folder != "internal" && folder != "examples" && folder != "interop" {
+			packages[folder] = append(packages[folder], pkg)
+		}
+	}
+	require.Len(t, packages, len(mayImport), "each part says here what it may import")
+	return packages
+}
+
 func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 	t.Parallel()
-	for pkg, allowed := range map[string][]string{
-		"protocol":   {},
-		"timerwheel": {},
-		"embedded":   {},
-		"scripts":    {"protocol"},
-		"actors":     {"protocol", "scripts", "timerwheel"},
-		"":           {"actors", "protocol", "scripts", "timerwheel"},
-	} {
-		self := strings.TrimSuffix(module+"/"+pkg, "/")
-		for _, dependency := range dependencies(t, self) {
-			if within, ours := strings.CutPrefix(dependency, module+"/"); ours && dependency != self {
-				assert.Contains(t, allowed, within, "%s must not import %s", self, dependency)
+	for folder, packages := range shipped(t) {
+		allowed, known := mayImport[folder]
+		require.True(t, known, "what may %s import?", folder)
+		for _, pkg := range packages {
+			for _, dependency := range dependencies(t, pkg) {
+				if from, ours := part(dependency); ours && from != folder {
+					assert.Contains(t, allowed, from, "%s must not import %s", pkg, dependency)
+				}
 			}
 		}
 	}
@@ -54,14 +84,19 @@ func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
 // and the server's time comes from the server.)
 func TestArchitecture_NoWallClockIsSent(t *testing.T) {
 	t.Parallel()
-	for _, folder := range []string{".", "actors", "scripts", "protocol", "timerwheel"} {
-		files, err := filepath.Glob(folder + "/*.go")
-		require.NoError(t, err)
-		for _, file := range files {
-			if !strings.HasSuffix(file, "_test.go") {
-				assert.NotRegexp(t, `\.(Unix|UnixMilli|UnixMicro|UnixNano)\(`, read(t, file), file)
+	for folder, packages := range shipped(t) {
+		looked := 0
+		for _, pkg := range packages {
+			files, err := filepath.Glob(filepath.Join(".", strings.TrimPrefix(pkg, module), "*.go"))
+			require.NoError(t, err)
+			for _, file := range files {
+				if !strings.HasSuffix(file, "_test.go") {
+					looked++
+					assert.NotRegexp(t, `\.(Unix|UnixMilli|UnixMicro|UnixNano)\(`, read(t, file), file)
+				}
 			}
 		}
+		assert.Positive(t, looked, "files of %s", folder)
 	}
 }
 

@@ -113,14 +113,23 @@ func TestReadme_NamesTestsThatExist(t *testing.T) {
 	}
 }
 
+// documents are all in a folder and below it.
+func documents(t *testing.T, folder string) (found []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			found = append(found, path)
+		}
+		return err
+	}))
+	require.NotEmpty(t, found, folder)
+	return found
+}
+
 // What the documents link to is there.
 func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	top, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	below, err := filepath.Glob("*/*.md")
-	require.NoError(t, err)
-	for _, document := range append(top, below...) {
+	for _, document := range documents(t, ".") {
 		for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(read(t, document), -1) {
 			if !strings.Contains(link[1], "://") {
 				_, err := os.Stat(filepath.Join(filepath.Dir(document), link[1]))
