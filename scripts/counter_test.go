@@ -1,7 +1,6 @@
 package scripts_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -409,7 +408,7 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	assert.Equal(t, "2", b.key())
 	_, err = full(scripts.SemaphoreAcquire, b.name, "u:7")
 	require.Error(t, err)
-	assert.True(t, strings.HasPrefix(err.Error(), "OOM"), "nothing new is taken: %v", err)
+	assert.ErrorContains(t, err, "OOM command not allowed", "nothing new is taken") // Redis 6.2 says where in the script before
 	for _, request := range []string{"u:8", "u:9"} {
 		_, err = full(scripts.LatchCountDown, latch.name, request)
 		require.NoError(t, err)
