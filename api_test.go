@@ -133,7 +133,7 @@ var (
 		Held: false, Holders: []holdfast.Holder{{ID: "", Holds: int(0)}}, Local: []string(nil), TTL: time.Duration(0), Mode: "",
 		Queue: []string(nil), Token: int64(0), Waiting: int(0),
 	}
-	_ = holdfast.BusyError{Name: "", Holder: "", TTL: time.Duration(0)}
+	_ = holdfast.BusyError{Name: "", Holder: "", TTL: time.Duration(0), Local: false}
 
 	_ = []holdfast.Event{
 		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.QueueLost{}, holdfast.ActorPanicked{},

@@ -25,5 +25,6 @@ var (
 	ErrInvalid = protocol.ErrInvalid
 )
 
-// BusyError tells by whom the lock was held when an acquire was refused. It matches ErrNotAcquired.
+// BusyError tells by whom the lock was held when an acquire was refused. It matches ErrNotAcquired. Local says that this very runtime
+// holds it: maybe the caller itself, which without a WithOwner, or the context that Do gives to its function, does not re-enter.
 type BusyError = protocol.BusyError

@@ -51,7 +51,7 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.Lock(rt), "another": p.Lock(other)} {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
-					asked := way != "cancelled" || who == "same runtime" && !p.Kind.Queued   // else Redis is not asked by whom
+					asked := way != "cancelled" || who == "same runtime"                     // else Redis is not asked by whom
 					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // on a busy machine Redis has not said it by then
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -68,12 +68,64 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 					if asked {
 						assert.Equal(t, lease.ID(), busy.Holder)
 					}
+					assert.Equal(t, who == "same runtime", busy.Local)
 					assert.Greater(t, busy.TTL, time.Second)
 					assert.LessOrEqual(t, busy.TTL, 30*time.Second)
 				})
 			}
 		}
 		locktest.Release(t, lease)
+	})
+}
+
+// A lock that is in the way of one of another kind, or of the other half of a read/write lock, is this runtime's own all the same.
+func TestBusyError_LocalWhateverTheKind(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		book := func(rt *holdfast.Runtime) *holdfast.RWLock { return rt.RWLock(p.Name) }
+		permits := rt.PermitSemaphore(p.Name + "-permits")
+		require.NoError(t, permits.SetPermits(t.Context(), 1))
+		type acquire = func(rt *holdfast.Runtime, try bool, wait time.Duration) (*holdfast.Lease, error)
+		by := func(lock func(rt *holdfast.Runtime) *holdfast.Lock) acquire {
+			return func(rt *holdfast.Runtime, try bool, wait time.Duration) (*holdfast.Lease, error) {
+				if try {
+					return lock(rt).TryAcquire(t.Context())
+				}
+				return lock(rt).Acquire(t.Context(), holdfast.WithWait(wait))
+			}
+		}
+		reader := by(func(rt *holdfast.Runtime) *holdfast.Lock { return book(rt).Read() })
+		writer := by(func(rt *holdfast.Runtime) *holdfast.Lock { return book(rt).Write() })
+		permit := func(rt *holdfast.Runtime, try bool, wait time.Duration) (*holdfast.Lease, error) {
+			if try {
+				return rt.PermitSemaphore(permits.Name()).TryAcquire(t.Context())
+			}
+			return rt.PermitSemaphore(permits.Name()).Acquire(t.Context(), holdfast.WithWait(wait))
+		}
+		for what, in := range map[string]struct{ the, way acquire }{
+			"lock, fair":   {by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.Lock(p.Name) }), by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.FairLock(p.Name) })},
+			"fenced, spin": {by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.FencedLock(p.Name) }), by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.SpinLock(p.Name) })},
+			"read, write":  {reader, writer}, "write, read": {writer, reader}, "permits": {permit, permit},
+		} {
+			for _, holder := range []*holdfast.Runtime{rt, other} {
+				lease, err := in.the(holder, true, 0)
+				require.NoError(t, err, what)
+				for _, try := range []bool{true, false} {
+					var busy *holdfast.BusyError
+					for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis has not said it by then
+						_, err := in.way(rt, try, wait)
+						require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
+						errors.As(err, &busy)
+					}
+					if assert.NotNil(t, busy, what) {
+						assert.Equal(t, holder == rt, busy.Local, "%s, try %v: %v", what, try, busy)
+						assert.Equal(t, holder == rt, strings.Contains(busy.Error(), "this very runtime"), busy.Error())
+					}
+				}
+				locktest.Release(t, lease)
+			}
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -112,8 +113,30 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 			if assert.ErrorAs(t, err, &busy) {
 				assert.Equal(t, m.places[i].Name, busy.Name)
 				assert.Equal(t, lease.ID(), busy.Holder)
+				assert.False(t, busy.Local)
 			}
 			assert.Equal(t, []int{i}, m.held(t), "nothing is left of the others when it returns")
+			locktest.Release(t, lease)
+
+			lease = locktest.Acquire(t, m.locks[i])
+			for _, acquire := range []func(wait time.Duration) (*holdfast.Lease, error){
+				func(time.Duration) (*holdfast.Lease, error) {
+					return holdfast.Multi(m.locks...).TryAcquire(t.Context())
+				},
+				func(wait time.Duration) (*holdfast.Lease, error) {
+					return holdfast.Multi(m.locks...).Acquire(t.Context(), holdfast.WithWait(wait))
+				},
+			} {
+				busy = nil
+				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis has not said it by then
+					_, err := acquire(wait)
+					require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+					errors.As(err, &busy)
+				}
+				require.NotNil(t, busy)
+				assert.Equal(t, lease.ID(), busy.Holder)
+				assert.True(t, busy.Local)
+			}
 			locktest.Release(t, lease)
 		}
 	})

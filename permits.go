@@ -26,12 +26,13 @@ func (rt *Runtime) PermitSemaphore(name string) *PermitSemaphore {
 }
 
 // Acquire waits for a permit until ctx ends. It is renewed by the watchdog until it is released; with WithLease it is fixed. Errors
-// are those of Lock.Acquire. Lease.ID is the permit's id, with which anybody may release it: see ReleaseID.
+// are those of Lock.Acquire; one that matches ErrNotAcquired says so when SetPermits was never called. Lease.ID is the permit's id, with which anybody may release it: see ReleaseID.
 func (s *PermitSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.Acquire(ctx, opts...)
 }
 
-// TryAcquire makes one attempt. When no permit is free, or others wait for one in this process, the error matches ErrNotAcquired.
+// TryAcquire makes one attempt. When no permit is free, or others wait for one in this process, the error matches ErrNotAcquired. It
+// says so when there is none because SetPermits was never called.
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.TryAcquire(ctx, opts...)
 }

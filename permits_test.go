@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,51 @@ func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 }
 
 // The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
+// Without permits that anybody has set, who does not wait for ever is told so, and who does gets what is set then.
+func TestPermitSemaphore_NeverSet(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		s := rt.PermitSemaphore(p.Name)
+		tried := func() error { _, err := s.TryAcquire(t.Context()); return err }
+		bounded := func() error {
+			_, err := s.Acquire(t.Context(), holdfast.WithWait(200*time.Millisecond))
+			return err
+		}
+		const never = "SetPermits was never called"
+		for range 2 {
+			assert.ErrorIs(t, tried(), holdfast.ErrNotAcquired)
+			assert.ErrorContains(t, tried(), never)
+			locktest.Await(t, "Redis to be asked in time", func() bool {
+				err := bounded()
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				return strings.Contains(err.Error(), never)
+			})
+			waiting := make(chan *holdfast.Lease, 1)
+			go func() {
+				lease, err := s.Acquire(t.Context())
+				assert.NoError(t, err)
+				waiting <- lease
+			}()
+			subscribers(t, p, semaphoreChannel(p), 1)
+			require.NoError(t, s.SetPermits(t.Context(), 1))
+			var lease *holdfast.Lease
+			select {
+			case lease = <-waiting:
+			case <-time.After(locktest.Patience):
+				require.Fail(t, "it waits on")
+			}
+			var busy *holdfast.BusyError
+			assert.ErrorAs(t, tried(), &busy)
+			assert.ErrorAs(t, bounded(), &busy)
+			locktest.Release(t, lease)
+			deleted, err := s.Delete(t.Context())
+			require.NoError(t, err)
+			require.True(t, deleted)
+		}
+	})
+}
+
 func TestPermitSemaphore_Numbers(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermitNumbers)

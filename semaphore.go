@@ -41,7 +41,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 }
 
 // TryAcquire takes n permits if they are there: one attempt. When there are too few, or others of this process wait for permits, the
-// error matches ErrNotAcquired.
+// error matches ErrNotAcquired. It says so when there are none because TrySetPermits was never called.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, true)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,43 @@ func TestSemaphore_WakesByMessage(t *testing.T) {
 			require.NoError(t, theirs.Release(t.Context(), 1))
 		}
 		assert.Less(t, waited, waits*time.Second/2)
+	})
+}
+
+// Without permits that anybody has set, who does not wait for ever is told so, and who does gets what is set then.
+func TestSemaphore_NeverSet(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		s := p.Runtime(t, holdfast.Options{}).Semaphore(p.Name)
+		tried := func() error { return s.TryAcquire(t.Context(), 1) }
+		bounded := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			return s.Acquire(ctx, 1)
+		}
+		const never = "SetPermits was never called"
+		for range 2 {
+			assert.ErrorIs(t, tried(), holdfast.ErrNotAcquired)
+			assert.ErrorContains(t, tried(), never)
+			locktest.Await(t, "Redis to be asked in time", func() bool {
+				err := bounded()
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				return strings.Contains(err.Error(), never)
+			})
+			waiting := later(t.Context(), s, 1)
+			subscribers(t, p, semaphoreChannel(p), 1)
+			assert.ErrorContains(t, tried(), never, "behind somebody who waits")
+			set, err := s.TrySetPermits(t.Context(), 1)
+			require.NoError(t, err)
+			require.True(t, set)
+			require.NoError(t, come(t, "the permit", waiting))
+			assert.ErrorContains(t, tried(), "available 0, wanted 1")
+			assert.NotContains(t, bounded().Error(), never)
+			deleted, err := s.Delete(t.Context())
+			require.NoError(t, err)
+			require.True(t, deleted)
+		}
 	})
 }
 

@@ -33,6 +33,7 @@ type countState struct {
 	attempt  attempt      // what Redis is asked for on their behalf
 	blocked  bool         // the oldest has been refused: who comes now is behind it
 	left     int64        // what Redis said last
+	notSet   bool         // there is nothing to be had before somebody sets it
 	owed     int64        // permits that were taken and belong to nobody yet
 	want     want
 

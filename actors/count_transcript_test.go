@@ -179,7 +179,7 @@ func (p *countPlayer) answer(verb string, a arguments) any {
 		if call.op.Way == scripts.Take && len(done.counted.Served) != len(call.terms.Numbers) {
 			p.fail("served is for %d", len(call.terms.Numbers))
 		}
-		done.counted.Reserved = a.has("reserved")
+		done.counted.Reserved, done.counted.NotSet = a.has("reserved"), a.has("not-set")
 	case "expired":
 		done.class, done.err, done.expired = scripts.Refused, errors.New("LATE 1"), true
 	default:
@@ -197,7 +197,7 @@ func (p *countPlayer) flying(a arguments) *countCall {
 	var found []*countCall
 	for _, call := range p.calls {
 		if !slices.ContainsFunc(a.words, func(word string) bool {
-			return word != "reserved" && word != call.terms.Request && word != wordOf(call.op)
+			return word != "reserved" && word != "not-set" && word != call.terms.Request && word != wordOf(call.op)
 		}) {
 			if len(found) == 1 && found[0].terms.Request == call.terms.Request && found[0].op == call.op {
 				found = nil // of a request that was repeated after a panic only the last call counts

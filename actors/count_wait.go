@@ -31,7 +31,7 @@ func (s *countState) onWait(now time.Duration, r *Request) {
 		return
 	}
 	if s.queue.len == 0 { // what earlier waiters went through does not bind this one
-		s.failures, s.retryAt = failures{}, now
+		s.failures, s.notSet, s.retryAt = failures{}, false, now
 	}
 	r.came = now
 	s.queue.push(r)
@@ -135,7 +135,7 @@ func (s *countState) onTaken(now time.Duration, m *countDone) {
 		s.forget(a.op, &a.copies, m.sent)
 	}
 	s.noteReservation(now, m)
-	s.failures, s.left, s.blocked = failures{}, m.counted.Number, false
+	s.failures, s.left, s.notSet, s.blocked = failures{}, m.counted.Number, m.counted.NotSet, false
 	for i, r := range a.served {
 		switch {
 		case r == nil:
@@ -239,16 +239,22 @@ func (s *countState) leave(r *Request) bool {
 
 // refusal is the answer of a try that was not served.
 func (s *countState) refusal(r *Request) error {
-	if s.left >= r.number {
+	switch {
+	case s.notSet:
+		return r.because(notSet(r))
+	case s.left >= r.number:
 		return r.because(fmt.Errorf("%w: others wait for permits", protocol.ErrNotAcquired))
+	default:
+		return r.because(fmt.Errorf("%w: available %d, wanted %d", protocol.ErrNotAcquired, s.left, r.number))
 	}
-	return r.because(fmt.Errorf("%w: available %d, wanted %d", protocol.ErrNotAcquired, s.left, r.number))
 }
 
 // waitError is the answer of a waiter whose waiting ended.
 func (s *countState) waitError(r *Request, cause error) error {
 	if last := s.failures.last; last != nil && s.failures.count > 0 {
 		cause = fmt.Errorf("%w: %w", cause, last)
+	} else if s.notSet {
+		cause = fmt.Errorf("%w: %w", notSet(r), cause)
 	}
 	if r.count.Way == scripts.Take && !errors.Is(cause, protocol.ErrNotAcquired) {
 		cause = fmt.Errorf("%w: %w", protocol.ErrNotAcquired, cause)

@@ -132,7 +132,7 @@ func Start(c Config) (*Engine, error) {
 	e.site = scripts.Site{
 		Runtime: c.ID, Publish: e.masters.publish(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
-	e.policy.NewID = e.newGrantID
+	e.policy.Runtime, e.policy.NewID = c.ID, e.newGrantID
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
 	e.policy.ServerTime = e.masters.time

@@ -49,6 +49,7 @@ type hall struct {
 // seat is one contender or grant.
 type seat struct {
 	lockState
+	hall       *hall
 	prev, next *seat
 	reserved   string // the id of the next grant, if it is not to be a new one
 	shared     bool   // by all of the watchdog's holders

@@ -194,7 +194,7 @@ func (h *hall) reentered(r *Request) *lockState {
 
 // newSeat is a seat for r, and for those who may share it.
 func (h *hall) newSeat(r *Request) *seat {
-	s := &seat{prev: h.last, shared: r.address.Kind.Shared && r.lease == 0}
+	s := &seat{hall: h, prev: h.last, shared: r.address.Kind.Shared && r.lease == 0}
 	s.init(h.policy, r.address)
 	s.queue.crowd = &h.crowd
 	h.arrivals++

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -199,7 +200,7 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 	}
 	s.failures = failures{}
 	ttl := m.acquired.TTL
-	s.busy = busy{known: true, holder: m.acquired.Holder, until: now + max(ttl, 0)}
+	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent; r = s.queue.front() {
 		s.queue.remove(r)
 		s.answer(r, s.busyError(now, r))
@@ -368,15 +369,32 @@ func (s *lockState) settleWatch(now time.Duration) {
 	}
 }
 
+// holder is the grant by which this process holds the lock, here or in another seat of the hall; nil: it does not.
+func (s *lockState) holder() *Grant {
+	if s.grant == nil && s.seat != nil && s.seat.hall.holding > 0 {
+		return s.seat.hall.known().grant
+	}
+	return s.grant
+}
+
 // busyError tells by whom the lock is held: by this process, or by whom Redis named last.
 func (s *lockState) busyError(now time.Duration, r *Request) error {
 	e := &protocol.BusyError{Name: r.address.Name}
-	if s.grant != nil {
-		e.Holder, e.TTL = s.grant.id, max(0, s.grant.left(now))
-	} else {
-		e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
+	if g := s.holder(); g != nil {
+		e.Holder, e.TTL, e.Local = g.id, max(0, g.left(now)), true
+		return e
 	}
+	if s.busy.unset {
+		return r.because(notSet(r))
+	}
+	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
+	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // by a lock of another kind
 	return e
+}
+
+// notSet is why nothing can be acquired of what somebody has to set first.
+func notSet(r *Request) error {
+	return fmt.Errorf("%w: %s", protocol.ErrNotAcquired, r.address.Kind.NotSet)
 }
 
 // waitError is the answer of a waiter whose waiting ended: by whom the lock was held, or why Redis could not say.

@@ -117,6 +117,7 @@ type failures struct {
 // busy is what is known about whoever held the lock when we were refused.
 type busy struct {
 	known  bool
+	unset  bool // nobody can hold it yet
 	holder string
 	until  time.Duration
 }

@@ -10,6 +10,7 @@ type Policy struct {
 	HandoffMax int           // holders per turn
 	HandoffFor time.Duration // length of a turn
 	MaxWaiters int
+	Runtime    string // what the ids of our grants begin with
 
 	Counts bool // there is one server, so whoever tells of a release learns of all who wait for it
 

@@ -33,17 +33,23 @@ type BusyError struct {
 	Name   string        // of the lock
 	Holder string        // owner field of one of the holders, "" if it could not be told
 	TTL    time.Duration // until the server would free it, 0 if it could not be told
+	Local  bool          // this runtime holds it: perhaps the caller itself, which then would wait for itself
 }
 
 // Error names the lock, the holder and the time left.
 func (e *BusyError) Error() string {
-	switch {
-	case e.Holder == "":
-		return fmt.Sprintf("holdfast: acquire %q: not acquired: taken", e.Name)
-	case e.TTL <= 0:
-		return fmt.Sprintf("holdfast: acquire %q: not acquired: held by %s", e.Name, e.Holder)
+	text := fmt.Sprintf("holdfast: acquire %q: not acquired: ", e.Name)
+	if e.Holder == "" {
+		return text + "taken"
 	}
-	return fmt.Sprintf("holdfast: acquire %q: not acquired: held by %s for another %v at most", e.Name, e.Holder, e.TTL.Round(time.Millisecond))
+	text += "held by " + e.Holder
+	if e.Local {
+		text += " (this very runtime)"
+	}
+	if e.TTL > 0 {
+		text += fmt.Sprintf(" for another %v at most", e.TTL.Round(time.Millisecond))
+	}
+	return text
 }
 
 // Is makes errors.Is(err, ErrNotAcquired) true.

@@ -52,6 +52,7 @@ func TestBusyError(t *testing.T) {
 	assert.ErrorIs(t, err, protocol.ErrNotAcquired)
 	assert.NotErrorIs(t, err, protocol.ErrNotHeld)
 	assert.Equal(t, `holdfast: acquire "orders": not acquired: held by u:7 for another 1.235s at most`, err.Error())
+	assert.Equal(t, `holdfast: acquire "orders": not acquired: held by u:7 (this very runtime)`, (&protocol.BusyError{Name: "orders", Holder: "u:7", Local: true}).Error())
 	assert.Equal(t, `holdfast: acquire "orders": not acquired: taken`, (&protocol.BusyError{Name: "orders"}).Error())
 }
 

@@ -64,6 +64,7 @@ type CountTerms struct {
 // Counted is the reply of a CountOp.
 type Counted struct {
 	Number   int64  // what is left, or what the operation is about
+	NotSet   bool   // of a Take: nothing is left because nothing was set, see Kind.NotSet
 	Served   []bool // of a Take: who got their share
 	Reserved bool   // of a Take: others are kept out
 }
@@ -151,10 +152,10 @@ func ReadCounted(reply any, op *CountOp, t *CountTerms) (Counted, error) {
 		return Counted{}, unexpected(op.Word, reply)
 	}
 	number, ok := list[at].(int64)
-	if !ok {
+	c := Counted{Number: number, NotSet: op.Way == Take && list[at] == ""}
+	if !ok && !c.NotSet {
 		return Counted{}, unexpected(op.Word, reply)
 	}
-	c := Counted{Number: number}
 	if op.Way != Take {
 		return c, nil
 	}

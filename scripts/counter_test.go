@@ -104,6 +104,10 @@ func TestSemaphoreAcquire_ServesInOrder(t *testing.T) {
 		served := func(request string, wanted ...int64) []bool {
 			return b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: request, Numbers: wanted}).Served
 		}
+		notSet := func(request string) bool {
+			return b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: request, Numbers: []int64{5}}).NotSet
+		}
+		assert.True(b, notSet("u:91"))
 		assert.Equal(b, []bool{false}, served("u:1", 1), "without a key there are none")
 		b.count(scripts.SemaphoreTrySet, "u:2", 6)
 		assert.Equal(b, []bool{true, true, false, false}, served("u:3", 2, 1, 4, 1), "nobody overtakes who waits")
@@ -112,6 +116,7 @@ func TestSemaphoreAcquire_ServesInOrder(t *testing.T) {
 		assert.Equal(b, "1", b.key())
 		assert.Equal(b, []bool{true}, served("u:5", -1))
 		assert.Equal(b, "0", b.key())
+		assert.False(b, notSet("u:92"), "there were some")
 		assert.Equal(b, []string{"6"}, published())
 		b.nearKeep("u:3")
 		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, "u:1")).Val(), "what took nothing needs no result")

@@ -47,8 +47,10 @@ type Kind struct {
 	// PassEndsTurn: a pass may end a turn, and let go of the lock if somebody else waits for it.
 	PassEndsTurn bool
 
-	// Counting: nobody holds anything, something is counted. Such a kind has a name, a family and a channel besides, no more.
+	// Counting: nobody holds anything, something is counted. Such a kind has a name, a family, NotSet and a channel besides, no more.
 	Counting *Counting
+
+	NotSet string // why nothing can be acquired before somebody has set how much there is; "": there is nothing to set
 
 	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
 

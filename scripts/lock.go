@@ -115,6 +115,7 @@ type Acquired struct {
 	Granted bool
 	TTL     time.Duration // of the holder; negative: the key has none
 	Holder  string        // one of the holders, if asked for
+	NotSet  bool          // there is nothing that could be held: see Kind.NotSet
 
 	Tokens   Tokens
 	Queued   bool   // it stands in Redis' queue now
@@ -128,8 +129,11 @@ type Acquired struct {
 func ReadAcquired(reply any, grant string) (Acquired, error) {
 	switch v := reply.(type) {
 	case string:
-		if v == grant {
+		switch v {
+		case grant:
 			return Acquired{Granted: true}, nil
+		case notSet:
+			return Acquired{NotSet: true, TTL: -time.Millisecond}, nil
 		}
 	case int64:
 		return Acquired{TTL: time.Duration(v) * time.Millisecond}, nil
@@ -143,6 +147,9 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 	}
 	return Acquired{}, unexpected("acquire", reply)
 }
+
+// notSet is a reply that is no grant's id.
+const notSet = "not set"
 
 // Tokens are the fencing tokens of a grant; zero: it has none.
 type Tokens struct{ First, Last int64 }

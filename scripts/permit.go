@@ -29,6 +29,7 @@ var Permit = &Kind{
 	Family:  Permits,
 	Beside:  true,
 	ID:      permitID,
+	NotSet:  "it has no permits: SetPermits was never called, or it was deleted since",
 	Channel: func(raw, _ string) string { return SemaphoreChannel(raw) },
 	Acquire: acquirePermit,
 	Release: releasePermit,

@@ -27,6 +27,7 @@ var (
 var Semaphore = &Kind{
 	Name:     protocol.KindSemaphore,
 	Family:   Counters,
+	NotSet:   "it has no permits: TrySetPermits was never called, or it was deleted since",
 	Channel:  func(raw, _ string) string { return SemaphoreChannel(raw) },
 	Counting: &Counting{Give: SemaphoreRelease, Check: checkSemaphore},
 }

@@ -8,7 +8,8 @@
 -- ARGV[3] not_after ms of server time; later, the attempt is refused
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 --
--- Returns id (granted) | {ms until the next one expires or -1, ''} (none is free) | error LATE ms | error FOREIGN text
+-- Returns id (granted) | {ms until the next one expires or -1, ''} (none is free) | 'not set' (there are no permits) | error LATE ms |
+-- error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, not_after, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
@@ -65,7 +66,8 @@ if score then
   return id
 end
 reap(permits, timeouts, channel, publish, now)
-if tonumber(redis.call('get', permits) or '0') > 0 then
+free = redis.call('get', permits)
+if tonumber(free or '0') > 0 then
   redis.call('decrby', permits, 1)
   redis.call('zadd', timeouts, till, permit)
   local life = redis.call('pttl', permits)
@@ -73,5 +75,6 @@ if tonumber(redis.call('get', permits) or '0') > 0 then
   return id
 end
 local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
+if not free and not first[1] then return 'not set' end
 if not first[2] or tonumber(first[2]) >= 922337203685477 then return {-1, ''} end
 return {math.max(tonumber(first[2]) - now, 0), ''}

@@ -20,7 +20,7 @@
 -- ARGV[n] wanted    permits that each waiter wants, oldest first; negative: does not wait, so nobody waits behind it
 --
 -- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is how many
--- permits there are now, reserved is 1 if we have reserved.
+-- permits there are now, '' if there is no semaphore, reserved is 1 if we have reserved.
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -57,8 +57,8 @@ end
 local late = in_time(not_after)
 if late then return late end
 local before = redis.call('get', attempt)
-local left, foreign = count_of(semaphore)
-left = left or 0
+local count, foreign = count_of(semaphore)
+local left = count or 0
 if before then
   forget(5)
   return {request, string.match(before, '^%S*'), left, 0}
@@ -99,4 +99,4 @@ elseif taken == 0 and reserve > 0 and (ours or not reserver) then
   reserved = 1
 end
 forget(5)
-return {request, served, left, reserved}
+return {request, served, count and left or '', reserved}
