@@ -101,6 +101,8 @@ var (
 	_ func(*holdfast.PermitSemaphore, context.Context) (bool, error)      = (*holdfast.PermitSemaphore).Delete
 	_ func(*holdfast.PermitSemaphore, context.Context, ...string) error   = (*holdfast.PermitSemaphore).ReleaseID
 
+	_ func(string) string = holdfast.EscapeName
+
 	_ protocol.Kind = holdfast.Kind("")
 	_               = []holdfast.Kind{
 		holdfast.KindLock, holdfast.KindFair, holdfast.KindFenced, holdfast.KindSpin, holdfast.KindRead, holdfast.KindWrite,

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"unicode"
@@ -32,4 +33,40 @@ func CheckName(name string) error {
 		return fmt.Errorf("%w name: braces are allowed only as one non-empty {tag}", ErrInvalid)
 	}
 	return nil
+}
+
+// escapedTail is how a name ends that had to be shortened: a mark that no escape begins with, and a SHA-256 in hexadecimal form.
+const escapedTail = len("%~") + 2*sha256.Size
+
+// EscapeName makes a legal name of any string, different ones of different strings. See holdfast.EscapeName.
+func EscapeName(s string) string {
+	if s == "" {
+		return "%"
+	}
+	var b strings.Builder
+	kept := 0 // what is kept if the whole gets too long
+	for at, r := range s {
+		_, size := utf8.DecodeRuneInString(s[at:])
+		if char := s[at : at+size]; isLegalAnywhere(r, size) {
+			b.WriteString(char)
+		} else {
+			for _, c := range []byte(char) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		}
+		if b.Len() <= MaxName-escapedTail {
+			kept = b.Len()
+		}
+	}
+	if b.Len() <= MaxName {
+		return b.String()
+	}
+	return fmt.Sprintf("%s%%~%x", b.String()[:kept], sha256.Sum256([]byte(s)))
+}
+
+// isLegalAnywhere reports whether a character stands for itself in an escaped name. Braces never do: one pair would be legal, but
+// "x" and "{x}" share keys in Redis.
+func isLegalAnywhere(r rune, size int) bool {
+	broken := r == utf8.RuneError && size == 1
+	return !broken && !unicode.IsControl(r) && !strings.ContainsRune("%{}", r)
 }
