@@ -181,6 +181,7 @@ func (h *hall) onChannelMessage(now time.Duration, m channelMessage) {
 		h.tell(now, l, m)
 	case h.holding > 0: // a release of ours may be on its way, and others of us contend beside it
 		h.turns.heard += m.releases
+		h.turns.echo = false
 		h.tell(now, l, woken{now})
 	default:
 		if at := h.turns.hear(h.policy, now, m.releases); at != never {

@@ -219,10 +219,7 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 			Grant: call.grant, Lease: call.lease, Alone: call.alone, WantHolder: call.holder, Try: call.try, Standing: call.standing, Room: &call.room,
 		})
 	case callPass:
-		terms := scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease, TurnEnds: call.ends}
-		if call.listens {
-			terms.Listeners = 1
-		}
+		terms := scripts.Terms{From: call.from, Grant: call.grant, Lease: call.lease, TurnEnds: call.ends, Idlers: call.idlers}
 		script = kind.Pass(site, raw, terms)
 	case callRelease, callGhost:
 		terms := scripts.Terms{Grant: call.grant, Room: &call.room}

@@ -199,6 +199,7 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 		s.forgetTrial(now, m.sent)
 	}
 	s.failures = failures{}
+	s.yield.attendance.taken = true
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent; r = s.queue.front() {
@@ -337,7 +338,8 @@ func (s *lockState) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held: // not ours: somebody freed it by force, which our renewals will notice
+	case held: // of our own turn, or somebody freed it by force, which our renewals will notice
+		s.yield.echo = false
 	case passing, releasing:
 		s.yield.heard += releases
 	default:

@@ -86,7 +86,7 @@ type lockCall struct {
 	grant    string
 	from     string        // of a pass: the grant that ends
 	ends     bool          // of a pass: it ends a turn, and others go first
-	listens  bool          // and we hear of it ourselves
+	idlers   int           // and so many of those who are told of that want nothing
 	lease    time.Duration // of acquire, pass and extend
 	alone    string        // of an acquire: the grant by which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy

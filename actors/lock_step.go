@@ -249,8 +249,13 @@ func (s *lockState) settle(now time.Duration) {
 		s.attemptAgain(now)
 	}
 	s.settleGhosts(now) // before an attempt, which would find them in its way
-	if s.due(now, free) && s.queue.len > 0 {
+	switch {
+	case s.phase != free || s.queue.len == 0:
+	case s.due(now, free):
 		s.attempt(now)
+	case s.yield.waits(now):
+		s.yield.attendance.waited = true
+		s.listen() // to know who has a turn
 	}
 	s.settleWatch(now)
 	s.settleEnd()

@@ -153,7 +153,7 @@ func (s *lockState) pass(now time.Duration, head *Request) {
 func (s *lockState) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.id, s.trial.id, s.trial.lease
-	c.ends, c.listens = s.turn.ending, s.listens()
+	c.ends, c.idlers = s.turn.ending, s.idlers()
 	c.deadline = now + Window(min(s.trial.lease, s.grant.left(now))) // so that there is time for another
 }
 

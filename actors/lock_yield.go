@@ -9,6 +9,9 @@ import "time"
 // a release, and every other one later by a slot for each that is ahead of it. Nothing depends on the count but the order: who
 // is ahead may have gone, and then a slot passes in vain.
 //
+// Those who listen and never come are found out, see attendance. They keep their places in the line, because others may not have found
+// out yet; but as soon as nobody else is ahead, there is nothing to wait for.
+//
 // Spinners, pollers and reconnecting waiters cannot be counted. For them there are gaps, see gaps.
 type yield struct {
 	until time.Duration // no attempt before, but for a try; 0: a try has ended it
@@ -17,48 +20,74 @@ type yield struct {
 	slot  time.Duration // what each of them is given to take it
 	gapTo time.Duration // until then we stay out for those who are not counted
 	heard int           // messages that came while a release was on its way: one is ours
-	wins  uint8         // how often we won although somebody was ahead, less how often nobody was: then slots are too short
-	echo  bool          // the message of our own release has still to come
+	wins  uint8         // how often we won although somebody was ahead: then slots are too short
+	good  uint8         // how often nobody was, since then
+	echo  bool          // the next message is that of our own release
 
 	listened bool // another contender of this process is subscribed
 
-	gaps gaps
+	attendance attendance
+	gaps       gaps
 }
 
-// slotMax bounds a slot: it passes in vain when somebody only looks as if he waited.
-const slotMax = 5 * time.Millisecond
+const (
+	slotMax = 5 * time.Millisecond // bounds a slot: it passes in vain when somebody only looks as if he waited
+	winsMax = 10
+	goodMax = 8 // after as many turns in which everybody made it, slots get shorter again
+)
 
 // yieldAfter decides how long to stay out after a confirmed release.
 func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
-	if !s.address.Kind.TakesTurns() {
-		return
-	}
 	y, others := s.yield, m.receivers
 	y.echo = false
+	if !s.address.Kind.TakesTurns() || m.receivers < 0 { // others share it still
+		return
+	}
 	if s.listens() {
 		others-- // our own subscription
-		y.echo = y.heard == 0
+		y.echo = m.receivers > 0 && y.heard == 0
 	}
-	stay := time.Duration(0)
-	if y.ahead = max(others, 0); y.ahead > 0 {
-		y.slot = min((now-m.sent)<<y.wins, s.policy.YieldMax)
-		y.fresh = now + 2*time.Duration(y.ahead)*max(now-s.turn.start, s.policy.HandoffFor)
-		stay = min(time.Duration(y.ahead)*y.slot, s.policy.YieldMax) + s.policy.Jitter(y.slot)
-	} else {
-		y.nobody()
-	}
-	if y.gaps.released(s.policy, now, m.sent, y.ahead > 0) {
+	y.ahead = max(others, 0)
+	y.attendance.released(y.ahead)
+	y.slot = min((now-m.sent)<<y.wins, s.policy.YieldMax)
+	stay := y.wait(s.policy, y.slot)
+	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-s.turn.start, s.policy.HandoffFor)
+	if y.gaps.released(s.policy, now, m.sent, stay > 0, y.ahead > 0) {
 		y.gapTo = now + s.policy.Gap
 		stay += s.policy.Gap
 	}
 	y.until = now + stay
+	if y.ahead == 0 {
+		y.nobody()
+	}
 }
 
 // listens reports whether this process hears of its own releases.
 func (s *lockState) listens() bool { return s.watch == subscribed || s.yield.listened }
 
-// nobody says that nobody else waits.
-func (y *yield) nobody() { y.ahead, y.wins = 0, 0 }
+// idlers are how many of those who are told of a release of ours want nothing, ourselves included.
+func (s *lockState) idlers() int {
+	idlers := s.yield.attendance.mere
+	if s.listens() {
+		idlers++
+	}
+	return idlers
+}
+
+// nobody says that there is nobody to wait for.
+func (y *yield) nobody() { y.ahead, y.wins, y.good = 0, 0, 0 }
+
+// wait is how long to leave the lock to those who are ahead.
+func (y *yield) wait(p *Policy, slot time.Duration) time.Duration {
+	if y.ahead <= y.attendance.mere {
+		return 0
+	}
+	slot = min(slot, p.YieldMax/time.Duration(y.attendance.notified)) // all in line have one of their own, however many they are
+	return time.Duration(y.ahead)*slot + p.Jitter(slot)
+}
+
+// waits reports whether it is the others' time now, of whom there are some.
+func (y *yield) waits(now time.Duration) bool { return now < y.until && y.attendance.notified > 0 }
 
 // rank is how many others are to have a turn before us.
 func (y *yield) rank(now time.Duration) int {
@@ -70,12 +99,15 @@ func (y *yield) rank(now time.Duration) int {
 
 // won says that we got the lock. When somebody is ahead who never makes it in his slot, slots get longer: he may be far away.
 func (y *yield) won(now time.Duration) {
-	switch {
-	case y.rank(now) > 0:
-		y.wins = min(y.wins+1, 10)
-	case y.wins > 0:
-		y.wins--
+	if y.until == 0 {
+		return // a try has waited for nobody
 	}
+	if y.rank(now) > y.attendance.mere {
+		y.wins, y.good = min(y.wins+1, winsMax), 0
+	} else if y.good++; y.good == goodMax {
+		y.wins, y.good = max(y.wins, 1)-1, 0
+	}
+	y.attendance.conclude()
 }
 
 // tries says that an attempt is made. One that does not wait ends the time in which this process stays out: from now on the next
@@ -88,32 +120,24 @@ func (y *yield) tries(now time.Duration) {
 
 // hear takes news of releases and says when to try again; never: when it was to be anyway.
 func (y *yield) hear(p *Policy, now time.Duration, releases int) time.Duration {
-	switch {
-	case now < y.gapTo: // who had the lock in a gap was in no line
-		y.echo = false
-		return never
-	case y.echo && now < y.until:
+	if y.echo {
 		y.echo = false
 		releases--
 	}
-	if releases <= 0 {
+	if releases == 0 {
+		return never
+	}
+	y.attendance.heard(releases)
+	if now < y.gapTo { // who had the lock in a gap was in no line
 		return never
 	}
 	y.ahead = max(y.rank(now)-releases, 0)
-	wait := time.Duration(0)
-	if y.ahead > 0 {
-		slot := min(y.slot, slotMax)
-		wait = min(time.Duration(y.ahead)*slot, p.YieldMax) + p.Jitter(slot)
-	}
-	switch {
-	case y.gaps.heard(p, now):
+	y.until = now + y.wait(p, min(y.slot, slotMax))
+	if y.gaps.heard(p, now) {
 		y.gapTo = now + p.Gap
-		y.until = y.gapTo + wait
-		return y.until
-	case y.ahead > 0 && now < y.until:
-		return never
+		y.until += p.Gap
 	}
-	return now + wait
+	return y.until
 }
 
 // gaps are the moments in which a lock that is wanted all the time is left free for those who only look now and then.
@@ -128,17 +152,18 @@ type gaps struct {
 	open  time.Duration // for how long in all the lock was free since the newest gap
 }
 
-// released is told of our own release and reports whether a gap is due.
-func (g *gaps) released(p *Policy, now, sent time.Duration, others bool) bool {
+// released is told of our own release and reports whether a gap is due. waited: somebody else is to have his turn now. listened:
+// somebody else was told.
+func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
-	if due := g.newPeriod(p, now); others {
+	if due := g.newPeriod(p, now); waited {
 		return due && g.begin(now)
 	}
 	if !g.due(p, now) {
 		return false
 	}
-	often := g.open >= (now-g.since)/8 // then whoever looks now and then finds it free
-	return g.begin(now) && !often
+	often := g.open >= (now-g.since)/8          // then whoever looks now and then finds it free
+	return g.begin(now) && (!often || listened) // who listens comes right after a release, or not at all
 }
 
 // due reports whether a process that is alone should make one.

@@ -125,12 +125,12 @@ func (k *readWriteKey) longest(w *world) (until time.Duration) {
 
 func (k *readWriteKey) released(w *world, reads bool) (receivers int) {
 	if reads && k.alone() {
-		return 0
+		return -1
 	}
 	if k.expires = k.longest(w); k.expires == 0 {
 		clear(k.holds)
 	} else if reads {
-		return 0
+		return -1
 	}
 	return w.publish()
 }

@@ -79,6 +79,7 @@ func (w *world) execute(c *lockCall) callDone {
 }
 
 func (w *world) publish() (receivers int) {
+	receivers = w.listeners
 	for _, p := range w.procs {
 		if p.subscribed {
 			receivers++
@@ -133,7 +134,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		}
 	case callPass:
 		if k.holder == c.from && c.ends {
-			if told := w.publish(); told > 1 || told == 1 && !c.listens {
+			if told := w.publish(); told > c.idlers {
 				k.holder, done.receivers = "", told
 				return
 			}

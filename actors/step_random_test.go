@@ -76,12 +76,13 @@ type world struct {
 	watch  func() // called after every event; nil: nobody looks
 	err    error
 
-	kinds   []*scripts.Kind // that users ask for
-	key     key
-	excused bool            // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
-	removed map[string]bool // grants whose key somebody deleted: nobody can know
-	procs   []*proc
-	owners  uint64
+	kinds     []*scripts.Kind // that users ask for
+	key       key
+	listeners int             // that are told of releases, and want nothing
+	excused   bool            // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
+	removed   map[string]bool // grants whose key somebody deleted: nobody can know
+	procs     []*proc
+	owners    uint64
 }
 
 type event struct {

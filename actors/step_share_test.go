@@ -34,12 +34,12 @@ func TestStep_SharesAreEven(t *testing.T) {
 		for _, every := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%dx%d section=%v look=%v", c.processes, c.users, c.section, every), func(t *testing.T) {
 				t.Parallel()
-				f := newFight(c.processes, c.users, c.section)
+				f := newFight(c.processes, c.users, c.section, false)
 				if every > 0 {
 					f.look(every)
 				}
 				f.run(t)
-				busy := float64(f.used) / float64(fightFor)
+				busy := float64(f.used) / float64(f.end)
 				t.Logf("served %v, busy %.0f %%; longest look in vain %v", f.served, 100*busy, f.vain)
 				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
 				assert.Less(t, f.vain, 1800*time.Millisecond, "there is a gap in time")
@@ -57,19 +57,22 @@ type fight struct {
 	key     *plainKey
 	section time.Duration
 
-	served []int
-	vain   time.Duration // for how long somebody looked in vain at most
-	used   time.Duration
+	served  []int
+	settled []int         // the same from settle on
+	settle  time.Duration
+	end     time.Duration
+	vain    time.Duration // for how long somebody looked in vain at most
+	used    time.Duration
 }
 
-func newFight(count, users int, section time.Duration) *fight {
+func newFight(count, users int, section time.Duration, counts bool) *fight {
 	k := &plainKey{}
 	w := &world{
 		random:  rand.New(rand.NewPCG(uint64(count), uint64(section))),
 		removed: map[string]bool{}, calm: true, way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
 	}
-	f := &fight{world: w, key: k, section: section, served: make([]int, count)}
-	policy := Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}
+	f := &fight{world: w, key: k, section: section, served: make([]int, count), settled: make([]int, count), end: fightFor}
+	policy := Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
 	for i := range count {
 		p := newProc(w, string(rune('A'+i)), policy)
 		p.lag = time.Duration(i) * 50 * time.Microsecond
@@ -84,7 +87,7 @@ func newFight(count, users int, section time.Duration) *fight {
 
 // next is what a user does all the time.
 func (f *fight) next(u *user, process int) {
-	if f.now >= fightFor {
+	if f.now >= f.end {
 		return
 	}
 	u.pid = nil
@@ -106,7 +109,7 @@ func (f *fight) look(every time.Duration) {
 	since := f.now
 	var again func()
 	again = func() {
-		if f.now >= fightFor {
+		if f.now >= f.end {
 			return
 		}
 		f.vain = max(f.vain, f.now-since)
@@ -127,12 +130,15 @@ func (f *fight) look(every time.Duration) {
 
 // use counts a section of a process, or of somebody else.
 func (f *fight) use(process int) {
-	if f.now >= fightFor {
+	if f.now >= f.end {
 		return // by those who still waited
 	}
 	f.used += f.section
 	if process >= 0 {
 		f.served[process]++
+		if f.now >= f.settle {
+			f.settled[process]++
+		}
 	}
 }
 

@@ -82,8 +82,8 @@ func (p *player) printCall(c *lockCall) {
 	if c.ends {
 		text += " ends"
 	}
-	if c.listens {
-		text += " listens"
+	if c.idlers > 0 {
+		text += fmt.Sprintf(" idlers=%d", c.idlers)
 	}
 	if c.lease != 0 {
 		text += fmt.Sprintf(" lease=%v", c.lease)

@@ -46,7 +46,7 @@ func acquireFenced(s *Site, raw string, t Terms) Call {
 func passFenced(s *Site, raw string, t Terms) Call {
 	c := newCall(fencedPass, 3, 8, 3)
 	c.Command = append(c.Command, raw, tokenKey(raw), LockChannel(raw),
-		t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.listeners(), s.Tokens)
+		t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.idlers(), s.Tokens)
 	return c.withFloor()
 }
 

@@ -9,14 +9,14 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after ms of server time; later, the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] listeners -1: the turn goes on | it ends, and so many of the channel's subscribers are the process' own
+-- ARGV[6] idlers    -1: the turn goes on | it ends, and so many of the channel's subscribers want nothing: ourselves, and mere listeners
 -- ARGV[7] tokens    how many
 -- ARGV[8] floor     us of server time that tokens follow at least; 0: this server's alone
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
-local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local tokens, floor = ARGV[7], ARGV[8]
 -- @include lib/in_time.lua
 -- @include lib/end_turn.lua
@@ -27,7 +27,7 @@ if late then return late end
 local passed = redis.call('hexists', lock, grant) == 1
 if not passed then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, listeners)
+  local told = end_turn(lock, channel, publish, idlers)
   if told then return told end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))

@@ -120,7 +120,7 @@ type Terms struct {
 	Grant      string        // owner field of the grant in question
 	From       string        // of a pass: the grant that ends
 	TurnEnds   bool          // of a pass: others go first
-	Listeners  int           // and so many of those who are told are our own
+	Idlers     int           // and so many of those who are told of that want nothing
 	Lease      time.Duration // of acquire and pass
 	Alone      string        // of an acquire: the grant by which the same owner holds the lock alone already
 	WantHolder bool          // of an acquire: name a holder if it is busy

@@ -68,16 +68,16 @@ func releaseLock(s *Site, raw string, t Terms) Call {
 
 func passLock(s *Site, raw string, t Terms) Call {
 	c := newCall(lockPass, 2, 6, 3)
-	c.Command = append(c.Command, raw, LockChannel(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.listeners())
+	c.Command = append(c.Command, raw, LockChannel(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.idlers())
 	return c
 }
 
-// listeners is that argument of a pass.
-func (t *Terms) listeners() int {
+// idlers is that argument of a pass.
+func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1
 	}
-	return t.Listeners
+	return t.Idlers
 }
 
 // renewLocks gives each lock a full lease again if its grant still holds it.
@@ -187,7 +187,7 @@ func readBusy(list []any) (a Acquired, ok bool) {
 // Released is the reply of a release.
 type Released struct {
 	Held      bool   // the grant held the lock
-	Receivers int    // subscribers that were told
+	Receivers int    // subscribers that were told; negative: others hold it still, so nobody was
 	Heir      string // the grant that has the lock now, if it was named as heir and was the next
 }
 

@@ -8,12 +8,12 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after ms of server time; later, the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] listeners -1: the turn goes on | it ends, and so many of the channel's subscribers are the process' own
+-- ARGV[6] idlers    -1: the turn goes on | it ends, and so many of the channel's subscribers want nothing: ourselves, and mere listeners
 --
 -- Returns grant (passed) | number of subscribers that were told (it is free, for them) | nil (neither grant holds the lock) |
 -- error LATE ms
 local lock, channel = KEYS[1], KEYS[2]
-local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
 -- @include lib/end_turn.lua
 
@@ -21,7 +21,7 @@ local late = in_time(not_after)
 if late then return late end
 if redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, listeners)
+  local told = end_turn(lock, channel, publish, idlers)
   if told then return told end
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)

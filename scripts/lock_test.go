@@ -219,7 +219,7 @@ func TestLockPass_AtTheEndOfATurn(t *testing.T) {
 		for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
 			b.name += "-" + string(kind.Name)
 			pass := func(from, grant string, own int) scripts.Passed {
-				reply, err := b.run(kind.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: time.Minute, TurnEnds: true, Listeners: own}))
+				reply, err := b.run(kind.Pass(site, b.name, scripts.Terms{From: from, Grant: grant, Lease: time.Minute, TurnEnds: true, Idlers: own}))
 				require.NoError(b, err)
 				passed, err := scripts.ReadPassed(reply, grant)
 				require.NoError(b, err)

@@ -39,7 +39,7 @@ var ScriptMutants = []Mutant{
 	script("writer beside readers", "a writer does not see readers", []kind{readWrite},
 		"if mode and redis.call('hexists', lock, grant) == 0 then", "if mode == 'write' and redis.call('hexists', lock, grant) == 0 then"),
 	script("first reader ends all", "the lock is free while others read", []kind{readWrite},
-		"if left > 0 then\n  redis.call('pexpire', lock, left)\n  return 0\nend", ""),
+		"if left > 0 then\n  redis.call('pexpire', lock, left)\n  return -1\nend", ""),
 	script("one permit too many", "one more holds a permit than there are", []kind{permits},
 		"if tonumber(redis.call('get', permits) or '0') > 0 then", "if tonumber(redis.call('get', permits) or '0') >= 0 then"),
 	needs("kill", script("permits of the dead", "a permit whose holder has died never comes back", []kind{permits},

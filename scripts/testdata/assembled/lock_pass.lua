@@ -8,12 +8,12 @@
 -- ARGV[3] lease     ms
 -- ARGV[4] not_after ms of server time; later, the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] listeners -1: the turn goes on | it ends, and so many of the channel's subscribers are the process' own
+-- ARGV[6] idlers    -1: the turn goes on | it ends, and so many of the channel's subscribers want nothing: ourselves, and mere listeners
 --
 -- Returns grant (passed) | number of subscribers that were told (it is free, for them) | nil (neither grant holds the lock) |
 -- error LATE ms
 local lock, channel = KEYS[1], KEYS[2]
-local from, grant, lease, not_after, publish, listeners = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
 local server_time
@@ -28,11 +28,11 @@ local function in_time(not_after)
   return nil
 end
 -- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
--- process' own, it is one: returns how many were told. Else the lock is still there, to be handed on. listeners '-1': it is no turn's end.
-local function end_turn(lock, channel, publish, listeners)
-  if listeners == '-1' then return nil end
+-- idlers, it is one: returns how many were told. Else the lock is still there, to be handed on. idlers '-1': it is no turn's end.
+local function end_turn(lock, channel, publish, idlers)
+  if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
-  if told <= tonumber(listeners) then return nil end
+  if told <= tonumber(idlers) then return nil end
   redis.call('del', lock)
   return told
 end
@@ -41,7 +41,7 @@ local late = in_time(not_after)
 if late then return late end
 if redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, listeners)
+  local told = end_turn(lock, channel, publish, idlers)
   if told then return told end
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)

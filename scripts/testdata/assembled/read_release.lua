@@ -7,7 +7,7 @@
 -- ARGV[2] publish PUBLISH or SPUBLISH
 -- ARGV[3] prefix  {name}, with which the other readers' timeout keys begin
 --
--- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+-- Returns the number of subscribers that were told | -1 (others hold it still: nobody was told) | nil (this grant does not hold the lock)
 local lock, channel, timeout = KEYS[1], KEYS[2], KEYS[3]
 local grant, publish, prefix = ARGV[1], ARGV[2], ARGV[3]
 -- longest: for how many ms at most one of the readers goes on, but for one of them. Each hold has a timeout key of its own, numbered
@@ -28,10 +28,10 @@ local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner goes
 local left = longest(lock, prefix, grant)
 redis.call('hdel', lock, grant)
 redis.call('del', timeout)
-if alone then return 0 end
+if alone then return -1 end
 if left > 0 then
   redis.call('pexpire', lock, left)
-  return 0
+  return -1
 end
 redis.call('del', lock)
 return redis.call(publish, channel, '0')
