@@ -56,6 +56,7 @@ var (
 	_ func(*holdfast.Lease) string                                                 = (*holdfast.Lease).ID
 	_ func(*holdfast.Lease) string                                                 = (*holdfast.Lease).Name
 	_ func(context.Context) *holdfast.Lease                                        = holdfast.LeaseFromContext
+	_ func(*holdfast.Lease) []*holdfast.Lease                                      = (*holdfast.Lease).Members
 	_ func(*holdfast.Pending) <-chan struct{}                                      = (*holdfast.Pending).Done
 	_ func(*holdfast.Pending) (*holdfast.Lease, error)                             = (*holdfast.Pending).Lease
 	_ func(*holdfast.Pending)                                                      = (*holdfast.Pending).Cancel
@@ -140,6 +141,7 @@ var (
 	_ = []holdfast.Event{
 		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.QueueLost{}, holdfast.ActorPanicked{},
 		holdfast.RequestDropped{}, holdfast.SubscribeRefused{}, holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},
+		holdfast.LeaseLeaked{Name: "", Kind: holdfast.KindLock, ID: "", Since: time.Time{}},
 	}
 	_ = []any{
 		protocol.Acquire{}, protocol.Cancel{}, protocol.Release{}, protocol.Renew{}, protocol.Inspect{},

@@ -9,6 +9,8 @@ type Event = protocol.Event
 type (
 	// LeaseLost: a lease ended without a release. Its holder has been told before.
 	LeaseLost = protocol.LeaseLost
+	// LeaseLeaked: a lease was dropped without a release; it has been released, unless it has a fixed length.
+	LeaseLeaked = protocol.LeaseLeaked
 	// RenewFailed: renewing failed; it is tried again until the lease's deadline.
 	RenewFailed = protocol.RenewFailed
 	// Unconfirmed: a release, a count-down or the undoing of an acquire was given up; permits or a count-down may be missing.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +78,7 @@ func fairWaiters() {
 				fmt.Println("granted")
 			}
 		}()
+		defer runtime.KeepAlive(pending)
 	}
 	fmt.Println("waiting")
 	bufio.NewScanner(os.Stdin).Scan()

@@ -42,8 +42,61 @@ func (g *group) memberEnded(member *Lease, err error) {
 		return // two at once
 	}
 	for _, member := range g.members {
-		member.engine.ReleaseAsync(&member.hold)
+		member.engine.ReleaseAsync(member.hold)
 	}
+}
+
+// Home is the engine of a member that has not ended; nil when the lease has.
+func (g *group) Home() *actors.Engine {
+	for _, member := range g.members {
+		if g.Err() == nil && member.Err() == nil {
+			return member.engine
+		}
+	}
+	return nil
+}
+
+// Notice reports the leak, and gives the members back unless they are fixed.
+func (g *group) Notice(e *actors.Engine) (done bool) {
+	awaited := g.Awaited()
+	for _, member := range g.members {
+		awaited = member.hold.Awaited() || awaited
+	}
+	if awaited && g.Err() == nil {
+		return false
+	}
+	fixed := g.members[0].hold.Fixed()
+	if g.Err() != nil || !fixed && !g.End(ErrNotHeld, "nobody had it any more") {
+		return true
+	}
+	e.Leaked(g.name, g.kind(), g.id(), g.since())
+	for _, member := range g.members {
+		if !fixed {
+			member.engine.ReleaseAsync(member.hold)
+		}
+	}
+	return true
+}
+
+// kind is that of all members; "": they are of several.
+func (g *group) kind() Kind {
+	kind := g.members[0].hold.Address().Kind.Name
+	for _, member := range g.members {
+		if member.hold.Address().Kind.Name != kind {
+			return ""
+		}
+	}
+	return kind
+}
+
+// since is when the last member was acquired.
+func (g *group) since() (last time.Time) {
+	for _, member := range g.members {
+		if since := member.hold.Since(member.engine); since.After(last) {
+			last = since
+		}
+	}
+	return last
 }
 
 func (g *group) release(ctx context.Context) error {

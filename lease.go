@@ -4,17 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors"
 )
 
 // Lease is what you hold: it exists only once a lock was acquired. Safe for concurrent use.
+//
+// Release every lease. One that was dropped instead is noticed when the garbage collector has found it: a LeaseLeaked event reports it,
+// and it is released, unless WithLease gave it a fixed length. A lease counts as dropped when nobody has it, nor
+// a channel from Done, nor a context from Context.
 type Lease struct {
 	engine *actors.Engine
 	name   string
-	hold   actors.Hold
-	group  *group // of a multi lock; the fields above but the name are unused then
+	hold   *actors.Hold
+	group  *group // of a multi lock; it has no engine and no hold then
+
+	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil: it need not, or the lease was released
+}
+
+// unguard ends the watch for a lease that is dropped: it is being released.
+func (l *Lease) unguard() {
+	if guard := l.guard.Swap(nil); guard != nil {
+		guard.Free()
+	}
 }
 
 // Release gives the lease back. It works when ctx has ended already: it then has 500 ms of its own. When Redis does not confirm for
@@ -23,18 +37,19 @@ type Lease struct {
 // A second Release is ErrNotHeld; the release of a lost lease is ErrLeaseLost; after Close it is nil. A multi lock's lease gives all
 // members back at the same time and joins their errors; a red lock's counts as given back when a majority confirms.
 func (l *Lease) Release(ctx context.Context) error {
+	l.unguard()
 	if l.group != nil {
 		return l.group.release(ctx)
 	}
-	return l.engine.Release(ctx, &l.hold)
+	return l.engine.Release(ctx, l.hold)
 }
 
 // startRelease is Release of a member's lease: begun here, waited for by what is returned.
-func (l *Lease) startRelease() func(ctx context.Context) error { return l.engine.StartRelease(&l.hold) }
+func (l *Lease) startRelease() func(ctx context.Context) error { return l.engine.StartRelease(l.hold) }
 
 // startExtend is Extend of a member's lease likewise.
 func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
-	return l.engine.StartExtend(&l.hold, d)
+	return l.engine.StartExtend(l.hold, d)
 }
 
 // Extend makes a lease that was acquired WithLease last from now to now + d, also when that is shorter. d is 50 ms to 24 h.
@@ -45,7 +60,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)
 	}
-	return l.engine.Extend(ctx, &l.hold, d)
+	return l.engine.Extend(ctx, l.hold, d)
 }
 
 // ending tells that the lease has ended.
@@ -86,17 +101,10 @@ func (l *Lease) ExpiresAt() time.Time {
 
 // Context returns a context that ends with the lease, or with parent. Its cause is then the lease's Err. Call cancel when done.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(parent)
-	forget := l.ending().OnEnd(func(err error) { cancel(err) })
-	stop := context.AfterFunc(parent, forget) // a lease may outlive many contexts
-	return ctx, func() {
-		cancel(context.Canceled)
-		forget()
-		stop()
-	}
+	return l.ending().Context(parent)
 }
 
-// Token is the fencing token of a fenced lock; 0 for other kinds and for a multi lock.
+// Token is the fencing token of a fenced lock; 0 for other kinds. A multi lock has none, its Members have.
 func (l *Lease) Token() int64 {
 	if l.group != nil {
 		return 0
@@ -112,12 +120,27 @@ func (l *Lease) ID() string {
 	return l.hold.ID()
 }
 
+// Members are the leases of a multi lock's members, in the order in which the locks were given to Multi; of a red lock those that were
+// acquired. Each has its own Token, ID and deadline. Releasing one of them ends the multi lock's lease when fewer than
+// it needs are left. Members is nil for the lease of a single lock.
+func (l *Lease) Members() []*Lease {
+	if l.group == nil {
+		return nil
+	}
+	members := make([]*Lease, len(l.group.members))
+	for i, m := range l.group.members {
+		members[i] = &Lease{engine: m.engine, name: m.name, hold: m.hold}
+		members[i].guard.Store(l.guard.Load()) // whoever has one has the whole
+	}
+	return members
+}
+
 // Name is the lock's name. Of a multi lock it is the members' names, each once, separated by commas.
 func (l *Lease) Name() string { return l.name }
 
 // during calls fn with a context that ends with the lease and has what inner has, and releases the lease when fn has ended.
 func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
-	inner, cancel := l.Context(context.WithValue(inner, leaseKey{}, l))
+	inner, cancel := l.ending().Bound(context.WithValue(inner, leaseKey{}, l))
 	defer func() {
 		closed := l.Err()
 		cancel()

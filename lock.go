@@ -58,15 +58,26 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
-	return l.take(ctx, spec)
-}
-
-func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
-	lease := &Lease{engine: l.rt.engine, name: l.address.Name}
-	if err := l.rt.engine.Acquire(ctx, l.address, spec, &lease.hold); err != nil {
+	hold := new(actors.Hold) // not with the lease in one: the runtime has it, too, and must not keep a lease that the user drops
+	if err := l.rt.engine.Acquire(ctx, l.address, spec, hold); err != nil {
 		return nil, err
 	}
+	lease := &Lease{engine: l.rt.engine, name: l.address.Name, hold: hold}
+	lease.guard.Store(l.rt.engine.Guard(hold))
 	return lease, nil
+}
+
+// take acquires a lease that this package releases: nobody can drop it.
+func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
+	var taken struct { // one allocation
+		lease Lease
+		hold  actors.Hold
+	}
+	if err := l.rt.engine.Acquire(ctx, l.address, spec, &taken.hold); err != nil {
+		return nil, err
+	}
+	taken.lease.engine, taken.lease.name, taken.lease.hold = l.rt.engine, l.address.Name, &taken.hold
+	return &taken.lease, nil
 }
 
 // spec checks everything that can be wrong with an acquire before it is sent.

@@ -16,9 +16,10 @@ import (
 // Lease, which has those of the members and ends as a whole. Safe for concurrent use.
 type MultiLock struct {
 	members []*Lock // in order of acquisition
+	given   []*Lock // as they were given
 	name    string
-	quorum  int // so many members make a lease
-	take    func(ctx context.Context, p *plan) ([]*Lease, error)
+	quorum  int                                                  // so many members make a lease
+	take    func(ctx context.Context, p *plan) ([]*Lease, error) // by member; nil: not acquired
 	bad     error
 }
 
@@ -45,7 +46,7 @@ func Multi(locks ...*Lock) *MultiLock {
 }
 
 func newMultiLock(locks []*Lock) *MultiLock {
-	m := &MultiLock{members: slices.Clone(locks)}
+	m := &MultiLock{members: slices.Clone(locks), given: slices.Clone(locks)}
 	if len(locks) == 0 {
 		m.bad = fmt.Errorf("%w: no locks", ErrInvalid)
 	}
@@ -116,7 +117,12 @@ func (m *MultiLock) acquire(ctx context.Context, opts []AcquireOption, try bool)
 	if err != nil {
 		return nil, err
 	}
-	return m.carryOut(ctx, p)
+	lease, err := m.carryOut(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	lease.guard.Store(actors.GuardWhole(lease.group))
+	return lease, nil
 }
 
 // plan is one acquire of a multi lock.
@@ -147,9 +153,15 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 }
 
 func (m *MultiLock) carryOut(ctx context.Context, p *plan) (*Lease, error) {
-	leases, err := m.take(ctx, p)
+	taken, err := m.take(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	var leases []*Lease
+	for _, lock := range m.given {
+		if lease := taken[slices.Index(m.members, lock)]; lease != nil {
+			leases = append(leases, lease)
+		}
 	}
 	return &Lease{name: m.name, group: newGroup(m.name, leases, m.quorum)}, nil
 }

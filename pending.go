@@ -25,13 +25,13 @@ type Pending struct {
 // The lease must be taken with Pending.Lease, or given up with Pending.Cancel.
 func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending {
 	p := &Pending{done: make(chan struct{}), stop: func() {}}
-	p.lease.engine, p.lease.name = l.rt.engine, l.address.Name
+	p.lease.engine, p.lease.name, p.lease.hold = l.rt.engine, l.address.Name, new(actors.Hold)
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {
 		p.finish(err)
 		return p
 	}
-	request, stop := l.rt.engine.AcquireAsync(ctx, l.address, spec, &p.lease.hold, p.finish)
+	request, stop := l.rt.engine.AcquireAsync(ctx, l.address, spec, p.lease.hold, p.finish)
 	p.mu.Lock()
 	p.request, p.stop = request, stop
 	answered := p.answered
@@ -49,12 +49,15 @@ func (p *Pending) finish(err error) {
 	if unwanted { // granted while the cancel was on its way
 		err = p.lease.notAcquired(context.Canceled)
 	}
+	if err == nil {
+		p.lease.guard.Store(p.lease.engine.Guard(p.lease.hold))
+	}
 	p.err, p.answered = err, true
 	stop := p.stop
 	p.mu.Unlock()
 	stop()
 	if unwanted {
-		p.lease.engine.ReleaseAsync(&p.lease.hold)
+		p.lease.engine.ReleaseAsync(p.lease.hold)
 	}
 	close(p.done)
 }
@@ -89,6 +92,7 @@ func (p *Pending) Cancel() {
 	case !answered && request != nil:
 		p.lease.engine.Cancel(request, context.Canceled)
 	case answered && granted && !taken:
-		p.lease.engine.ReleaseAsync(&p.lease.hold)
+		p.lease.unguard()
+		p.lease.engine.ReleaseAsync(p.lease.hold)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,9 +32,11 @@ func holdPermits() {
 		panic(err)
 	}
 	for range 2 {
-		if _, err := rt.PermitSemaphore(os.Getenv("LOCK")).Acquire(context.Background()); err != nil {
+		lease, err := rt.PermitSemaphore(os.Getenv("LOCK")).Acquire(context.Background())
+		if err != nil {
 			panic(err)
 		}
+		defer runtime.KeepAlive(lease)
 	}
 	fmt.Println("held")
 	bufio.NewScanner(os.Stdin).Scan()

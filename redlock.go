@@ -81,12 +81,11 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 	if succeeded(errs) < m.quorum {
 		return nil, m.refusal(errs)
 	}
-	leases = slices.DeleteFunc(slices.Clone(taken), func(l *Lease) bool { return l == nil })
-	valid := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return !l.Valid() })
+	valid := slices.DeleteFunc(slices.Clone(taken), func(l *Lease) bool { return l == nil || !l.Valid() })
 	if took := all[0].rt.engine.Now() - began; len(valid) < m.quorum || validity(lease, took) <= 0 {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w: no validity is left after %v", actors.Quoted(m.name), ErrNotAcquired, took)
 	}
-	return leases, nil
+	return taken, nil
 }
 
 // try asks for a member of a red lock, in bounded time.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -65,7 +66,9 @@ func holdUntilKilled() {
 	})
 	rt, err := holdfast.New(client, holdfast.Options{Lease: unusedLease})
 	if err == nil {
-		_, err = locktest.Kinds[0].Lock(rt, os.Getenv("LOCK")).Acquire(context.Background())
+		var lease *holdfast.Lease
+		lease, err = locktest.Kinds[0].Lock(rt, os.Getenv("LOCK")).Acquire(context.Background())
+		defer runtime.KeepAlive(lease)
 	}
 	fmt.Println("held:", err == nil)
 	bufio.NewScanner(os.Stdin).Scan() // until the parent is gone

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -30,9 +31,11 @@ func readUntilKilled() {
 		panic(err)
 	}
 	for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(lease)}} {
-		if _, err := rt.RWLock(os.Getenv("LOCK")).Read().Acquire(context.Background(), options...); err != nil {
+		lease, err := rt.RWLock(os.Getenv("LOCK")).Read().Acquire(context.Background(), options...)
+		if err != nil {
 			panic(err)
 		}
+		defer runtime.KeepAlive(lease)
 	}
 	fmt.Println("held")
 	bufio.NewScanner(os.Stdin).Scan()

@@ -130,6 +130,7 @@ func TestScale_HeldLocks(t *testing.T) {
 	first := last.ExpiresAt().Add(100 * time.Millisecond) // the same instant may be told as a slightly different one
 	locktest.Await(t, "a renewal", func() bool { return last.ExpiresAt().After(first) })
 	more, each := runtime.NumGoroutine()-goroutines, (heap()-before)/int64(locks)
+	runtime.KeepAlive(leases)
 	t.Logf("%d locks: %d goroutines more, %d bytes each", locks, more, each)
 	assert.Less(t, more, 100)
 	require.NoError(t, rt.Close(t.Context()))

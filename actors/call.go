@@ -193,9 +193,13 @@ func (e *Engine) awaitRelease(ctx context.Context, r *Request) error {
 // ReleaseAsync ends a hold that nobody took.
 func (e *Engine) ReleaseAsync(h *Hold) {
 	if r, _ := e.claim(h); r != nil {
-		r.answered, r.notify = nil, func(*Request) {}
-		e.root.Send(h.grant.lock, r)
+		e.releaseAsync(r)
 	}
+}
+
+func (e *Engine) releaseAsync(r *Request) {
+	r.answered, r.notify = nil, func(*Request) {}
+	e.root.Send(r.hold.grant.lock, r)
 }
 
 // claim ends the hold for its holder and makes the request that tells the lock actor. Without a request the error says

@@ -70,6 +70,7 @@ type Engine struct {
 	between    func(ctx context.Context)
 	causes     *causes
 	requests   requestPool
+	guards     sync.Pool // of *Guard
 
 	// set while starting
 	guardian   *actor.PID

@@ -106,7 +106,7 @@ func (e *events) log(event protocol.Event) {
 	defer func() { _ = recover() }() // a logger that panics has no place left to say so
 	level := slog.LevelWarn
 	switch event.(type) {
-	case protocol.ActorPanicked, protocol.CallbackPanicked:
+	case protocol.ActorPanicked, protocol.CallbackPanicked, protocol.LeaseLeaked:
 		level = slog.LevelError
 	case protocol.Reconnected:
 		level = slog.LevelInfo

@@ -18,6 +18,7 @@ type Hold struct {
 	grant     *Grant
 	serial    uint64
 	token     int64 // fencing token; 0: none
+	since     time.Duration
 	owner     protocol.Owner
 	requester *actor.PID // of the actor message API; nil for a goroutine
 

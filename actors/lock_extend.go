@@ -60,7 +60,7 @@ func (s *lockState) settleExtension(now time.Duration) {
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
 		if r := e.waiting[0]; r.do == opAcquire && r.lease <= s.grant.left(now) {
-			s.hand(r) // an earlier one has done it
+			s.hand(now, r) // an earlier one has done it
 			s.leaveExtension(r)
 		} else {
 			s.sendExtend(now, r.lease)
@@ -112,7 +112,7 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 		s.grant.deadline.Store(int64(deadlineOf(m.sent, m.call.lease)))
 		s.emit(effect{do: doDrop, grant: s.grant})
 		s.emit(effect{do: doKeep, grant: s.grant})
-		s.extended(e.waiting[0])
+		s.extended(now, e.waiting[0])
 	case m.class == scripts.Rejected:
 		r := e.waiting[0]
 		s.leaveExtension(r)
@@ -137,9 +137,9 @@ func unprolonged(r *Request, cause error) error {
 	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
-func (s *lockState) extended(r *Request) {
+func (s *lockState) extended(now time.Duration, r *Request) {
 	if r.do == opAcquire {
-		s.hand(r)
+		s.hand(now, r)
 	} else {
 		r.until = s.grant.until()
 		s.answer(r, nil)

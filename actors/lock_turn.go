@@ -58,11 +58,11 @@ func (s *lockState) give(now time.Duration, r *Request) {
 		s.grant.token = s.grant.tokens.First
 		s.grant.tokens.First++
 	}
-	s.hand(r) // before it leaves the queue: a panic must not make it forgotten
+	s.hand(now, r) // before it leaves the queue: a panic must not make it forgotten
 	s.queue.remove(r)
 	for q := s.queue.front(); q != nil && s.joins(q); q = s.queue.front() {
 		s.turn.served++
-		s.hand(q)
+		s.hand(now, q)
 		s.queue.remove(q)
 	}
 	if s.queue.owners[r.owner] == 0 {
@@ -79,9 +79,9 @@ func (s *lockState) give(now time.Duration, r *Request) {
 }
 
 // hand delivers one lease on the current grant.
-func (s *lockState) hand(r *Request) {
+func (s *lockState) hand(now time.Duration, r *Request) {
 	h := r.hold
-	h.grant, h.serial, h.owner, h.requester, h.token = s.grant, s.policy.Serial(), r.owner, r.requester, s.grant.token
+	h.grant, h.serial, h.owner, h.requester, h.token, h.since = s.grant, s.policy.Serial(), r.owner, r.requester, s.grant.token, now
 	s.holds = append(s.holds, h)
 	if r.requester != nil {
 		s.grant.tended.Store(true)
@@ -109,7 +109,7 @@ func (s *lockState) reenter(now time.Duration, r *Request) {
 	if s.joins(r) {
 		s.turn.served++
 	}
-	s.hand(r)
+	s.hand(now, r)
 }
 
 func (s *lockState) onRelease(now time.Duration, r *Request) {

@@ -25,6 +25,8 @@ type watchdog struct {
 	wheel  *timerwheel.Wheel[*Grant]
 	self   *actor.PID
 
+	leaks leaks // leases that nobody has any more
+
 	// owned by the actor
 	failed map[*timerwheel.Timer[*Grant]]struct{} // grants whose last renewal failed; some have ended since
 	flying int                                    // renewals without an answer
@@ -102,6 +104,11 @@ func (w *watchdog) nudgeLater() {
 // onNudge goes on nudging while there is anything to lose. Who keeps a grant meanwhile sees that nobody nudges, or is seen here.
 func (w *watchdog) onNudge() {
 	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*Grant], _ struct{}) bool { return !t.Value.kept.Load() })
+	for _, leak := range w.leaks.take() {
+		if !leak.Notice(w.engine) {
+			w.leaks.add(leak)
+		}
+	}
 	w.nudging.Store(false)
 	if w.wheel.Len() > 0 {
 		w.nudgeLater()

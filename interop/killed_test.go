@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -26,7 +27,9 @@ func hold() {
 	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
 	rt, err := holdfast.New(client, holdfast.Options{Lease: killedLease})
 	if err == nil {
-		_, err = kindOf(os.Getenv("KIND")).ours(rt, os.Getenv("NAME")).Acquire(context.Background())
+		var lease *holdfast.Lease
+		lease, err = kindOf(os.Getenv("KIND")).ours(rt, os.Getenv("NAME")).Acquire(context.Background())
+		defer runtime.KeepAlive(lease)
 	}
 	fmt.Println(err)
 	select {}

@@ -16,6 +16,15 @@ type LeaseLost struct {
 	Reason string // "expired", "gone from Redis", "force-released"
 }
 
+// LeaseLeaked says that a lease was dropped: it was never released, and nobody has it any more, nor a channel or a context by which its
+// end would be noticed. It has been released, unless it has a fixed length: then it ends by itself.
+type LeaseLeaked struct {
+	Name  string
+	Kind  Kind      // of a multi lock: its members', "" if they are of several
+	ID    string    // owner field in Redis
+	Since time.Time // when it was acquired
+}
+
 // RenewFailed says that renewing a lease failed; it is tried again until the lease's deadline.
 type RenewFailed struct {
 	Name string
@@ -82,6 +91,9 @@ type EventsDropped struct{ Count int }
 func (e LeaseLost) Lock() string { return e.Name }
 
 // Lock is the name of the lock concerned.
+func (e LeaseLeaked) Lock() string { return e.Name }
+
+// Lock is the name of the lock concerned.
 func (e RenewFailed) Lock() string { return e.Name }
 
 // Lock is the name concerned.
@@ -113,6 +125,10 @@ func (e EventsDropped) Lock() string { return "" }
 
 func (e LeaseLost) String() string {
 	return fmt.Sprintf("lock %q: lease %s lost: %s", e.Name, e.ID, e.Reason)
+}
+
+func (e LeaseLeaked) String() string {
+	return fmt.Sprintf("lock %q: lease %s was dropped without a release, it was acquired at %s", e.Name, e.ID, e.Since.Format(time.RFC3339))
 }
 
 func (e RenewFailed) String() string {

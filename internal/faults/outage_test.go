@@ -61,7 +61,8 @@ type rush struct {
 	events        locktest.Recorder
 	held, waiters int
 	leases        []*holdfast.Lease
-	begun         time.Time // the leases
+	others        []*holdfast.Lease // of the other runtime
+	begun         time.Time         // the leases
 
 	healed       time.Time
 	tried, after int // connections during the outage and after it
@@ -80,7 +81,7 @@ func newRush(t *testing.T, p *locktest.Place) *rush {
 	s := &rush{place: p, held: locktest.Scaled(1_000, 200), waiters: locktest.Scaled(2_000, 400)}
 	s.rt, s.proxy = p.Proxied(t, holdfast.Options{Lease: outageLease, OnEvent: s.events.Record})
 	other := p.Runtime(t, holdfast.Options{Lease: time.Minute})
-	s.acquireAll(t, other, "other", s.waiters)
+	s.others = s.acquireAll(t, other, "other", s.waiters)
 	s.begun = time.Now()
 	s.leases = s.acquireAll(t, s.rt, "own", s.held)
 	ctx, stop := context.WithCancel(context.Background())

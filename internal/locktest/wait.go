@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,14 +11,35 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Acquire takes a lock that must come free in time.
+// Acquire takes a lock that must come free in time. The test has the lease until it ends, even if it does nothing with it.
 func Acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	lease, err := lock.Acquire(ctx, options...)
 	require.NoError(t, err)
+	keep(t, lease)
 	return lease
+}
+
+// kept are the leases of the tests that run.
+var kept = struct {
+	sync.Mutex
+	leases map[*testing.T][]*holdfast.Lease
+}{leases: map[*testing.T][]*holdfast.Lease{}}
+
+// keep has a test have a lease until it ends: else the runtime would give back what the test does not mention any more.
+func keep(t *testing.T, lease *holdfast.Lease) {
+	kept.Lock()
+	defer kept.Unlock()
+	if kept.leases[t] == nil {
+		t.Cleanup(func() {
+			kept.Lock()
+			defer kept.Unlock()
+			delete(kept.leases, t)
+		})
+	}
+	kept.leases[t] = append(kept.leases[t], lease)
 }
 
 // Release gives a lease back that must be held.
@@ -81,12 +103,13 @@ func Moved(deadline func() time.Time) func() bool {
 	return func() bool { return deadline().Sub(first) > 50*time.Millisecond }
 }
 
-// AcquirePermit takes a permit that must come free in time.
+// AcquirePermit takes a permit likewise.
 func AcquirePermit(t *testing.T, s *holdfast.PermitSemaphore, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	lease, err := s.Acquire(ctx, options...)
 	require.NoError(t, err)
+	keep(t, lease)
 	return lease
 }

@@ -65,7 +65,8 @@ func (h *hold) id() string {
 	if h.member == 0 {
 		return h.lease.ID()
 	}
-	return strings.Split(h.lease.ID(), ",")[h.member-1]
+	ids := strings.Split(h.lease.ID(), ",")
+	return ids[len(ids)-h.member] // see place.of
 }
 
 // forgetting is the server's loss of what somebody relies on, at some instant from begin to end.

@@ -141,6 +141,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	}
 	if got != nil {
 		h.lease = got
+		u.w.keep(got)
 	}
 	if err == nil {
 		what += fmt.Sprintf(" token=%d", h.lease.Token())
@@ -200,6 +201,7 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 	ctx, cancel := u.waiting()
 	defer cancel()
 	lease, err := h.place.of(u.p.rt, h.reads).Acquire(context.WithValue(ctx, userKey{}, u), options...)
+	u.w.keep(lease)
 	u.told("re-enter", h.place, err)
 	if err != nil || u.p.isDead() {
 		return

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // world is one run of a plan, in a bubble.
@@ -38,6 +40,7 @@ type world struct {
 	trouble []trouble
 	silent  bool
 	later   []string          // violations that were found while the server was at work
+	kept    []*holdfast.Lease // also those of the dead
 	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
 	frugal  map[string]bool   // scripts that need no memory, by sha
 }
@@ -175,6 +178,13 @@ func (w *world) sweep(over chan struct{}) {
 	}
 }
 
+// keep keeps a lease until the world ends. When the collector finds one that was dropped does not follow from the seed.
+func (w *world) keep(lease *holdfast.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, lease)
+}
+
 // unique is an instant at which nothing else happens: this one, or the next that is free. The scheduler has nothing to choose then.
 func (w *world) unique(at time.Time) time.Time {
 	w.mu.Lock()
@@ -250,6 +260,7 @@ func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration 
 	}
 	began := time.Now()
 	lease, err := at.of(p.rt, false).Acquire(ctx)
+	w.keep(lease)
 	if err != nil {
 		w.oracle.wrong("A6: %s does not get %s: %v", p.name, at.name, err)
 		return time.Since(began)

@@ -1,0 +1,36 @@
+package actors
+
+import (
+	"unsafe"
+	"weak"
+)
+
+// signal is a channel that is closed once. It can be left to the collector: then it is still closed if anybody has it.
+type signal struct {
+	strong chan struct{}
+	weak   weak.Pointer[byte]
+}
+
+// make makes the channel.
+func (s *signal) make() chan struct{} {
+	s.strong = make(chan struct{})
+	return s.strong
+}
+
+// channel is the channel; nil: there is none, or nobody has it.
+func (s *signal) channel() chan struct{} {
+	if s.strong != nil {
+		return s.strong
+	}
+	p := s.weak.Value()
+	return *(*chan struct{})(unsafe.Pointer(&p)) // a channel is a pointer
+}
+
+// weaken leaves the channel to the collector; false when there is none, or the collector has taken it.
+func (s *signal) weaken() bool {
+	if s.strong != nil {
+		s.weak, s.strong = weak.Make(*(**byte)(unsafe.Pointer(&s.strong))), nil
+		return true
+	}
+	return s.weak.Value() != nil
+}
