@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +107,7 @@ func demoted(parcels []parcel) bool {
 // bound says by the server's clock when the call must not be executed any more, and what tokens follow.
 func (e *Engine) bound(c *scriptCall, server *serverClock) {
 	if c.Bounded() {
-		c.SetNotAfter(server.at(cmp.Or(c.notAfter, c.deadline)))
+		c.SetNotAfter(server.at(c.notAfter))
 	}
 	if c.TakesTokens() {
 		c.SetFloor(e.peaks.time(e.masters.part(c.Key()), server, e.clock.Now()).Microseconds())
@@ -228,6 +227,7 @@ func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Err
 
 // post answers one call, unless the gateway has given it up.
 func (e *Engine) post(b *batch, i int, r result) {
+	b.reached = b.reached || scripts.Reached(r.err)
 	r.err = b.node.causes.advise(r.err)
 	b.node.causes.note(r.err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {

@@ -22,13 +22,16 @@ type causes struct {
 	redis   string // "Redis at host:port"
 	cluster bool   // whose servers may send a call elsewhere
 	secrets secrets
-	last    atomic.Pointer[error] // why the latest batch failed on its way; nil: it did not
+	last    atomic.Pointer[error] // why the latest batch did not reach Redis; nil: it did
 }
 
 var (
 	errNoAnswer = timeout("no answer")
 	errNotSent  = timeout("not sent")
-	errFlushed  = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
+
+	errNoAnswerYet = fmt.Errorf("%w from Redis yet", errNoAnswer)
+
+	errFlushed = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
 )
 
 // timeout is the error of what was not done in time, a net.Error.
@@ -140,10 +143,10 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// note remembers why a batch failed on its way, until one does not.
+// note remembers why a batch did not reach Redis, until one does.
 func (c *causes) note(err error) {
 	switch {
-	case err == nil || err == redis.Nil || isReply(err): //nolint:errorlint // as above
+	case scripts.Reached(err):
 		if c.last.Load() != nil {
 			c.last.Store(nil)
 		}

@@ -167,7 +167,7 @@ func (c *cluster) decide(ctx context.Context, client *redis.Client) error {
 		if err := c.each(ctx, func(*node) error { masters.Add(1); return nil }); err != nil {
 			return err
 		}
-		switch clustered, err := isCluster(ctx, client); {
+		switch clustered, err := isCluster(ctx, bounded(client)); {
 		case err != nil && !isNever(err):
 			return err
 		case masters.Load() == 1 && err == nil && !clustered:
@@ -175,7 +175,7 @@ func (c *cluster) decide(ctx context.Context, client *redis.Client) error {
 			return nil
 		}
 	}
-	return c.tells.decide(ctx, client)
+	return c.tells.decide(ctx, bounded(client))
 }
 
 func (c *cluster) publish() any { return c.tells }

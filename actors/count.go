@@ -127,8 +127,8 @@ func (a *countActor) stopTimer() {
 const limitMargin = 3 * time.Second
 
 func (a *countActor) call(c actor.Context, call *countCall) {
-	script := a.engine.countScript(a.slot.address.Raw, call)
-	c.Send(a.lane.gateway, &scriptCall{Call: script, deadline: call.deadline, from: c.Self(), tag: call})
+	call.Call, call.from, call.tag = a.engine.countScript(a.slot.address.Raw, call), c.Self(), call
+	c.Send(a.lane.gateway, &call.scriptCall)
 }
 
 // countScript is the script of a call. Redis keeps the result of a request for a while, by its own clock: no copy of the request may

@@ -70,8 +70,8 @@ func (c *countChecker) effect(now time.Duration, e *countEffect) error {
 	case doCall:
 		c.flying[e.call] = true
 		switch {
-		case e.call.deadline < now:
-			return fmt.Errorf("a call whose deadline %v has passed", e.call.deadline)
+		case checkTiming(now, &e.call.timing) != nil:
+			return checkTiming(now, &e.call.timing)
 		case e.call.terms.Request == "":
 			return fmt.Errorf("a call without an id")
 		}

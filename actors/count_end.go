@@ -42,6 +42,7 @@ func (s *countState) cancelErrand(e *errand, r *Request, cause error) {
 		s.fail(r, goesOn(cause))
 		return
 	}
+	e.disregard()
 	s.fail(r, e.uncertain(cause))
 	s.undo(e.op, &e.copies)
 	s.dropErrand(e)
@@ -60,6 +61,7 @@ func (s *countState) onClose(to stage) {
 		return
 	}
 	for _, e := range s.errands {
+		e.disregard()
 		for _, r := range e.requests {
 			s.fail(r, e.uncertain(protocol.ErrClosed))
 		}
@@ -77,7 +79,7 @@ func (s *countState) distrust(now time.Duration) []countEffect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.backoff(3)
 	again := func(c *copies) {
-		c.call, c.stale = nil, max(c.stale, now+Window(s.policy.Lease))
+		c.disregard()
 	}
 	if s.attempt.request != "" {
 		again(&s.attempt.copies)

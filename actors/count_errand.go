@@ -62,7 +62,7 @@ const undoKeep = 10 * time.Second
 
 // undo takes back what a request may have done when nobody wants it any more. A copy of it that comes later does nothing.
 func (s *countState) undo(op *scripts.CountOp, c *copies) {
-	if op.Undo == nil || c.stale == 0 && c.call == nil {
+	if c.disregard(); op.Undo == nil || c.stale == 0 {
 		return
 	}
 	e := &errand{op: op.Undo, copies: copies{request: c.request}, patience: s.policy.GiveFor}
@@ -91,9 +91,9 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	case m.expired:
 		s.giveUp(e, errLostTrack)
 	default:
-		e.failures.add(now, m.err)
+		e.failures.add(now, &m.call.scriptCall, m.err)
 		switch {
-		case now-e.failures.first >= e.patience, s.stage >= closing && e.op.Way == scripts.Ask:
+		case e.failures.silent(now) >= e.patience, s.stage >= closing && e.op.Way == scripts.Ask:
 			s.giveUp(e, e.failures.last)
 		case late && e.failures.count <= lateMax:
 			e.retryAt = now
@@ -119,7 +119,7 @@ func (s *countState) giveUp(e *errand, err error) {
 // uncertain adds to the cause of a failure what became of the request: a copy of it may have run all the same.
 func (e *errand) uncertain(cause error) error {
 	switch {
-	case !e.op.Changes || e.stale == 0 && e.call == nil:
+	case !e.op.Changes || e.stale == 0:
 		return cause
 	case e.op.Undo != nil:
 		return fmt.Errorf("not confirmed, it will be undone: %w", cause)

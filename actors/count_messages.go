@@ -21,11 +21,12 @@ type countDone struct {
 
 // countCall is a script call that the step asks for.
 type countCall struct {
-	op       *scripts.CountOp
-	terms    scripts.CountTerms
-	deadline time.Duration // without an answer by then the outcome is unknown; what changes something does not run later
-	copies   *copies       // of the same request
-	errand   *errand       // nil: it is for those who wait
+	op     *scripts.CountOp
+	terms  scripts.CountTerms
+	copies *copies // of the same request
+	errand *errand // nil: it is for those who wait
+
+	scriptCall // itself, on its way: the step sets its timing, the shell the rest
 }
 
 // copies is what is known about the calls of one request. Redis keeps the request's result for its repeats, so running several has
@@ -37,6 +38,22 @@ type copies struct {
 	sent     time.Duration // the first one; 0: none yet
 	stale    time.Duration // until then one without an answer may still run
 	limit    int64         // server time, ms, after which the first one's result may be gone; 0: not known yet. The shell's
+}
+
+// recall takes back the call if it has not been sent. It reports that none is on its way.
+func (c *copies) recall() bool {
+	if c.call != nil && c.call.withdraw() {
+		c.call = nil
+	}
+	return c.call == nil
+}
+
+// disregard forgets the call, whatever comes of it.
+func (c *copies) disregard() {
+	if !c.recall() {
+		c.stale = max(c.stale, c.call.deadline)
+		c.call = nil
+	}
 }
 
 // countEffect is one thing that the shell has to do.

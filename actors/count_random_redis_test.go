@@ -7,7 +7,28 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// send sends a call and answers exactly once, at its deadline at the latest, as the gateway does.
+// call sends a script, at once or when it has waited in line for a while because Redis does not answer. It answers the script unless it
+// was withdrawn, as the gateway does.
+func (w *countWorld) call(c *countCall, answer func(countDone)) {
+	if w.calm || !w.chance(w.faults/3) {
+		if c.leave(w.now, 0) {
+			w.send(c, answer)
+		}
+		return
+	}
+	w.at(min(w.now+w.upTo(2*modelUse), c.expires(0)), func() {
+		switch {
+		case w.now < c.expires(0):
+			if c.leave(w.now, 0) {
+				w.send(c, answer)
+			}
+		case c.expire(0):
+			answer(countDone{call: c, class: scripts.Refused, err: errNotSent})
+		}
+	})
+}
+
+// send sends a script and answers exactly once, at its deadline at the latest.
 func (w *countWorld) send(c *countCall, answer func(countDone)) {
 	sent := w.now + w.upTo(100*time.Microsecond)
 	answered := false
@@ -56,7 +77,7 @@ func (w *countWorld) send(c *countCall, answer func(countDone)) {
 // execute is what the scripts do.
 func (w *countWorld) execute(c *countCall) countDone {
 	id, t := c.terms.Request, c.terms
-	if c.op.Changes && w.now > c.deadline {
+	if c.op.Changes && w.now > c.notAfter {
 		return countDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
 	done := countDone{class: scripts.Done}

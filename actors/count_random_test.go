@@ -260,8 +260,8 @@ func (p *countProc) carryOut(e *countEffect) {
 	w := p.w
 	switch e.do {
 	case doCall:
-		w.logf("%s  call %s %+v deadline=%v", p.name, e.call.op.Word, e.call.terms, e.call.deadline)
-		w.send(e.call, func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+		w.logf("%s  call %s %+v %+v", p.name, e.call.op.Word, e.call.terms, e.call.timing)
+		w.call(e.call, func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
 	case doAnswer:
 		w.logf("%s  answer %s %p: %v", p.name, e.request.what(), e.request, e.request.err)
 		p.answer(e.request, e.request.err)

@@ -209,8 +209,23 @@ func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.
 	if terms.Keep == 0 {
 		terms.Keep = s.policy.Keep
 	}
-	c.call = &countCall{op: op, terms: terms, deadline: now + Window(s.policy.Lease), copies: c, errand: e}
+	c.call = &countCall{op: op, terms: terms, copies: c, errand: e}
+	c.call.timing = s.timing(now, op, e)
 	s.emit(countEffect{do: doCall, call: c.call})
+}
+
+// timing is that of a call for an errand, or for those who wait.
+func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) timing {
+	window := Window(s.policy.Lease)
+	switch {
+	case e == nil:
+		return s.failures.waiting(s.policy, now, window, s.queue.front())
+	case e.once:
+		return hasty(now, window)
+	}
+	t := e.failures.patient(now, window, e.patience, e.failures.silent(now))
+	t.first = t.first || op.Way == scripts.Give
+	return t
 }
 
 // forget notes that Redis need not keep the result of a request whose answer was sent for at this instant, unless a copy of the

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -230,6 +232,7 @@ func (p *countPlayer) print(e *countEffect) {
 	case doCall:
 		p.calls = append(p.calls, e.call)
 		p.sent[e.call] = p.now
+		require.True(p.t, e.call.leave(p.now, 0))
 		p.printCall(e.call)
 	case doAnswer:
 		p.printAnswer(e.request)

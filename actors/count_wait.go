@@ -57,7 +57,7 @@ func (s *countState) wake(at time.Duration) {
 func (s *countState) settleAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
-	if a.request != "" && a.call == nil && !a.wanted() {
+	if a.request != "" && !a.wanted() && a.recall() {
 		s.undo(a.op, &a.copies)
 		*a = attempt{}
 	}
@@ -196,10 +196,10 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 		s.attempt = attempt{}
 		s.retryAt = now
 	case late && s.failures.count < lateMax:
-		s.failures.add(now, m.err)
+		s.failures.add(now, &m.call.scriptCall, m.err)
 		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
 	default:
-		s.failed(now, m.err)
+		s.failed(now, m)
 	}
 	if a.stale == 0 || !m.call.op.Changes {
 		s.attempt = attempt{} // nothing ran, or nothing that matters: a new one is as good
@@ -207,8 +207,8 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 }
 
 // failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
-func (s *countState) failed(now time.Duration, err error) {
-	s.failures.add(now, err)
+func (s *countState) failed(now time.Duration, m *countDone) {
+	s.failures.add(now, &m.call.scriptCall, m.err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
 	for r := s.queue.front(); r != nil; {
 		next := r.next

@@ -137,6 +137,7 @@ func Start(c Config) (*Engine, error) {
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
 	e.policy.ServerTime = e.masters.time
+	e.policy.Why = e.why
 	e.spinning = e.policy
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
@@ -255,6 +256,14 @@ func (e *Engine) teller(channel string) (n *node, known bool) {
 		return nil, true
 	}
 	return n, n != nil
+}
+
+// why says why nobody has heard from Redis about a name yet.
+func (e *Engine) why(raw string) error {
+	if n := e.masters.of(raw); n != nil {
+		return n.causes.since(errNoAnswerYet)
+	}
+	return e.causes.since(errNoAnswerYet)
 }
 
 // Number is a number that this runtime has not used yet.

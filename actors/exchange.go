@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,8 +23,11 @@ type exchange struct {
 
 	// owned by the actor
 	gateways map[*node]*opened
-	waiting  []*scriptCall // until it is known where to
+	waiting  line // until it is known where to
 	learning bool
+	asking   chan error // brings the answer of the servers; nil: they are not being asked
+	failures int        // in a row, to learn it
+	pause    Timer      // before the next time
 	numbered int
 	stopped  bool
 	group    sync.WaitGroup // of those who ask the servers, and of gateways that stop
@@ -35,8 +39,17 @@ type opened struct {
 	used time.Duration
 }
 
-// learned says that the masters are known, or why not.
-type learned struct{ err error }
+type (
+	// learned says that the masters are known, or why not.
+	learned struct {
+		err  error
+		over bool // the question has been answered, whatever the answer is
+	}
+	// learnAgain says that it is time to ask for them again.
+	learnAgain struct{}
+)
+
+var errNoMaster = errors.New("none is said to serve a key")
 
 const (
 	learnWait  = 2 * time.Second // for the masters to tell who they are
@@ -54,7 +67,10 @@ func (x *exchange) Receive(c actor.Context) {
 	case *scriptCall:
 		x.forward(c, m)
 	case learned:
-		x.onLearned(c, m.err)
+		x.onLearned(c, m)
+	case learnAgain:
+		x.learning = false
+		x.learn(c)
 	case stopGateway:
 		x.stop(c, m.done)
 	}
@@ -67,7 +83,7 @@ func (x *exchange) forward(c actor.Context, call *scriptCall) {
 	}
 	n := x.cluster.of(call.Key())
 	if n == nil {
-		x.waiting = append(x.waiting, call)
+		x.waiting.push(call)
 		x.learn(c)
 		return
 	}
@@ -88,7 +104,9 @@ func (x *exchange) open(c actor.Context, n *node) (*opened, error) {
 	x.closeUnused(c)
 	n = x.cluster.keep(n)
 	x.numbered++
-	props := x.engine.props(func() actor.Actor { return newGateway(x.engine, n, x.outlet) })
+	g := newGateway(x.engine, n, x.outlet)
+	g.home = c.Self()
+	props := x.engine.props(func() actor.Actor { return g })
 	pid, err := c.SpawnNamed(props, fmt.Sprintf("node-%d", x.numbered))
 	if err != nil {
 		x.cluster.forget(n)
@@ -116,47 +134,61 @@ func (x *exchange) closeUnused(c actor.Context) {
 	}
 }
 
-// learn asks who the masters are.
+// learn asks who the masters are. One question at a time is on its way: go-redis has timeouts of its own, or none.
 func (x *exchange) learn(c actor.Context) {
-	if x.learning {
+	if x.learning || x.stopped || x.waiting.len() == 0 {
 		return
 	}
 	x.learning = true
-	self := c.Self()
+	ctx, cancel := context.WithTimeout(x.engine.ctx, learnWait)
+	if x.asking == nil {
+		asking := make(chan error, 1)
+		x.asking = asking
+		x.group.Go(func() { asking <- x.cluster.learn(ctx) })
+	}
+	self, asking := c.Self(), x.asking
 	x.group.Go(func() {
-		ctx, cancel := context.WithTimeout(x.engine.ctx, learnWait)
 		defer cancel()
-		asked := make(chan error, 1)
-		x.group.Go(func() { asked <- x.cluster.learn(ctx) })
 		select {
-		case err := <-asked:
-			x.engine.root.Send(self, learned{err})
-		case <-ctx.Done(): // go-redis has timeouts of its own
-			x.engine.root.Send(self, learned{ctx.Err()})
+		case err := <-asking:
+			x.engine.root.Send(self, learned{err: err, over: true})
+		case <-ctx.Done():
+			x.engine.root.Send(self, learned{err: ctx.Err()})
 		}
 	})
 }
 
-// onLearned sends what has waited, or says why that cannot be done: who wants it will come again.
-func (x *exchange) onLearned(c actor.Context, err error) {
-	x.learning = false
-	waiting := x.waiting
-	x.waiting = nil
-	for _, call := range waiting {
-		if err == nil && !x.stopped {
+// onLearned sends what has waited, or says why that cannot be done to those whose time to wait is over.
+func (x *exchange) onLearned(c actor.Context, m learned) {
+	if m.over {
+		x.asking = nil
+	}
+	err := m.err
+	if err == nil {
+		for _, call := range x.waiting.all() {
 			x.forward(c, call)
-			continue
 		}
+		c.Send(x.engine.subscriber, learned{})
+		err = errNoMaster // of those that are still there
+	}
+	for _, call := range x.waiting.sweep(x.engine.clock.Now(), 0) {
 		call.answerTo(c, result{class: scripts.Refused, err: x.engine.causes.explain(fmt.Errorf("the cluster's masters are not known: %w", err))})
 	}
-	if err == nil {
-		c.Send(x.engine.subscriber, learned{})
+	if x.waiting.len() == 0 {
+		x.learning, x.failures = false, 0
+		return
 	}
+	x.failures++
+	root, self := x.engine.root, c.Self()
+	x.pause = x.engine.clock.AfterFunc(min(x.engine.policy.backoff(x.failures), x.engine.policy.ProbeMax), func() { root.Send(self, learnAgain{}) })
 }
 
 // stop ends every gateway; done is closed when the last worker has returned from Redis.
 func (x *exchange) stop(c actor.Context, done chan struct{}) {
 	x.stopped = true
+	if x.pause != nil {
+		x.pause.Stop()
+	}
 	for _, out := range x.gateways {
 		ended := make(chan struct{})
 		c.Send(out.pid, stopGateway{ended})

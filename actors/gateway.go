@@ -17,7 +17,8 @@ import (
 // next one fills. Its worker does the blocking, and posts results straight to the actors that asked.
 //
 // It keeps its own deadlines, because go-redis does not: a call without an answer at its deadline is answered as unknown, and a
-// worker that hangs with it is replaced, up to a bound. It does not interpret results.
+// worker that hangs with it is replaced, up to a bound. It does not interpret results, but for whether Redis serves at all. While it does
+// not, calls stay in line and only a probe is sent now and then, so an outage costs the same however many wait (gateway_outage.go).
 //
 // go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But it sends call by call, which
 // end when a goroutine that waits for them says so, it has no deadlines of its own, and nobody can tell the instant just before a call
@@ -26,38 +27,41 @@ type gateway struct {
 	// fixed at construction
 	engine *Engine
 	node   *node
+	home   *actor.PID // of a cluster: who knows the way when the node is not the right one any more; nil: there is no other node
 	outlet
 	jobs  chan *batch
 	group sync.WaitGroup // of the workers
 
 	// owned by the actor
-	waiting []*scriptCall
+	waiting line
 	flying  []*batch // oldest first
 	free    int      // workers with nothing to do
 	hanging int      // workers that hang with a batch that was given up
 	checkAt time.Duration
 	timer   Timer
 	stopped bool
-	away    bool          // what was sent last did not get through to Redis and back
-	heldTo  time.Duration // nothing is sent until then, or until the renewals have been; 0: it is
+	outage  outage
 }
 
 const (
 	batchMax   = 256 // calls in one pipeline
 	hangingMax = 4   // workers that may hang before nothing more is sent
-
-	silence = 500 * time.Millisecond // after which an answer counts as the end of an outage
 )
 
-// scriptCall is one call on its way through the gateway. The sender must not touch it after sending.
+// scriptCall is one call on its way through the gateway. The sender must not touch it after sending, but may withdraw it.
 type scriptCall struct {
 	scripts.Call
-	deadline time.Duration // without an answer by then its outcome is unknown
-	notAfter time.Duration // when it must not be executed any more; 0: at the deadline
-	from     *actor.PID    // gets a *result
-	tag      any           // whatever the sender needs to know it again
+	timing
+	from *actor.PID // gets a *result
+	tag  any        // whatever the sender needs to know it again
 
-	answer result // what it is answered with; whoever has claimed it writes it
+	// set by whoever claims it, which the gateway does when it leaves the line, or the sender to withdraw it
+	claimed  atomic.Bool
+	since    time.Duration // from when on Redis has not answered it; before that, it answered others that were in front
+	notAfter time.Duration // when it must not be executed any more; 0: it was not sent
+	deadline time.Duration // without an answer by then its outcome is unknown; likewise
+
+	answer result // what it is answered with; whoever has claimed it in its batch writes it
 }
 
 // result answers a scriptCall, exactly once.
@@ -80,13 +84,19 @@ type batch struct {
 	cancel context.CancelFunc
 	calls  []*scriptCall
 	claims []claim // by call
-	given  bool    // all calls were given up; owned by the gateway
+
+	// owned by the gateway
+	begun time.Duration // when it left the line
+	due   time.Duration // the earliest deadline that matters
+	vain  bool          // it counts as one that did not reach Redis
+	given bool          // all calls were given up
 
 	// owned by the worker
 	*workspace
 	sent    time.Duration
 	apart   bool              // no bundles any more
 	lost    bool              // no answer came back from Redis, or nobody knows whose
+	reached bool              // an answer shows that Redis serves
 	missing []*scripts.Script // the server did not know them
 }
 
@@ -99,10 +109,7 @@ type claim struct {
 type (
 	batchDone    struct{ batch *batch }
 	checkBatches struct{}
-	// redisBack tells the watchdog that calls get through again; who asks for it is told goOn when the renewals have been answered.
-	redisBack   struct{ from *actor.PID }
-	goOn        struct{}
-	stopGateway struct{ done chan struct{} }
+	stopGateway  struct{ done chan struct{} }
 )
 
 func newGateway(e *Engine, n *node, o outlet) *gateway {
@@ -116,13 +123,13 @@ func (g *gateway) Receive(c actor.Context) {
 	defer g.engine.recoverIn("gateway")
 	switch m := c.Message().(type) {
 	case *scriptCall:
-		g.waiting = append(g.waiting, m)
+		g.waiting.push(m)
 		g.send(c)
 	case batchDone:
 		g.onDone(c, m.batch)
 		g.send(c)
 	case goOn:
-		g.heldTo = 0
+		g.outage.heldTo = 0
 		g.send(c)
 	case checkBatches:
 		g.checkAt = never
@@ -157,44 +164,44 @@ func (g *gateway) hire(self *actor.PID) {
 
 // send fills batches while workers are free.
 func (g *gateway) send(c actor.Context) {
-	for g.free > 0 && len(g.waiting) > 0 && !g.held() {
-		n := min(len(g.waiting), batchMax)
-		b := &batch{node: g.node, acked: g.acked, calls: append([]*scriptCall(nil), g.waiting[:n]...), claims: make([]claim, n)}
-		for i, call := range b.calls {
-			b.claims[i].deadline = call.deadline
+	for g.free > 0 && g.waiting.len() > 0 {
+		now := g.engine.clock.Now()
+		g.returnStrays(c)
+		calls := g.waiting.pop(g.room(now), now, g.outage.heard)
+		if len(calls) == 0 {
+			break
 		}
-		b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
-		rest := copy(g.waiting, g.waiting[n:])
-		clear(g.waiting[rest:])
-		g.waiting = g.waiting[:rest]
-		g.flying = append(g.flying, b)
+		g.flying = append(g.flying, g.newBatch(now, calls))
 		g.free--
-		g.jobs <- b
+		g.jobs <- g.flying[len(g.flying)-1]
 	}
 	g.arm(c)
 }
 
-// held reports whether the renewals have to go first, which are not waited for without end.
-func (g *gateway) held() bool { return g.heldTo != 0 && g.engine.clock.Now() < g.heldTo }
-
-// arm sets the timer for the earliest deadline. It is not moved later when calls are answered in time, so that a busy gateway
-// sets it once per window instead of once per batch.
-func (g *gateway) arm(c actor.Context) {
-	if g.checkAt != never || (len(g.flying) == 0 && len(g.waiting) == 0) {
-		return
+func (g *gateway) newBatch(now time.Duration, calls []*scriptCall) *batch {
+	b := &batch{node: g.node, acked: g.acked, calls: calls, claims: make([]claim, len(calls)), begun: now, due: never}
+	for i, call := range calls {
+		b.claims[i].deadline = call.deadline
+		b.due = min(b.due, call.deadline)
 	}
+	b.ctx, b.cancel = context.WithCancel(g.engine.ctx)
+	return b
+}
+
+// arm sets the timer for what is due next. It is not moved later when calls are answered in time, so that a busy gateway sets it once per
+// window instead of once per batch.
+func (g *gateway) arm(c actor.Context) {
 	at := never
 	for _, b := range g.flying {
-		for i := range b.claims {
-			if !b.claims[i].taken.Load() {
-				at = min(at, b.claims[i].deadline)
-			}
+		at = min(at, b.due)
+	}
+	if g.waiting.len() > 0 {
+		at = min(at, g.waiting.sweepAt)
+		if g.free > 0 { // it is too early to send
+			at = min(at, g.outage.opensAt())
 		}
 	}
-	for _, call := range g.waiting {
-		at = min(at, call.deadline)
-	}
-	if at == never {
+	if at >= g.checkAt {
 		return
 	}
 	g.checkAt = at
@@ -207,44 +214,53 @@ func (g *gateway) arm(c actor.Context) {
 	g.timer = g.engine.clock.AfterFunc(delay, func() { root.Send(self, checkBatches{}) })
 }
 
-// check answers the calls whose deadline has passed, and replaces workers that hang.
+// check answers the calls whose deadline has passed, or who have waited for long enough, and replaces workers that hang.
 func (g *gateway) check(c actor.Context) {
 	if g.stopped {
 		return // the timer had fired already; who asked has gone
 	}
 	now := g.engine.clock.Now()
 	for _, b := range slices.Clone(g.flying) {
-		open := false
-		for i := range b.claims {
-			if b.claims[i].deadline > now {
-				open = open || !b.claims[i].taken.Load()
-				continue
-			}
-			if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has it still
-				g.away = true
-				b.calls[i].answerTo(c, result{class: scripts.Unknown, err: g.node.causes.noAnswer()})
-			}
-		}
-		if !open {
-			b.cancel() // it may wait for a connection, or retry a handshake
-		}
-		if !open && g.hanging < hangingMax {
-			g.land(b)
-			b.given = true
-			g.hanging++
-			g.hire(c.Self())
+		if b.due <= now {
+			g.giveUp(c, b, now)
 		}
 	}
-	kept := g.waiting[:0]
-	for _, call := range g.waiting {
-		if call.deadline > now {
-			kept = append(kept, call)
-			continue
-		}
+	if now < g.waiting.sweepAt {
+		return
+	}
+	for _, call := range g.waiting.sweep(now, g.outage.heard) {
 		call.answerTo(c, result{class: scripts.Refused, err: g.node.causes.notSent()})
 	}
-	clear(g.waiting[len(kept):])
-	g.waiting = kept
+}
+
+// giveUp answers the calls of a batch whose deadline has passed. When they all are, somebody else does the work of its worker.
+func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
+	b.due = never
+	for i := range b.claims {
+		if b.claims[i].taken.Load() {
+			continue
+		}
+		if b.claims[i].deadline > now {
+			b.due = min(b.due, b.claims[i].deadline)
+			continue
+		}
+		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has it still
+			g.inVain(b, now, true)
+			b.calls[i].answerTo(c, result{class: scripts.Unknown, err: g.node.causes.noAnswer()})
+		}
+	}
+	if b.due != never {
+		return
+	}
+	b.cancel() // it may wait for a connection, or retry a handshake
+	if g.hanging == hangingMax {
+		b.due = now + silence // one of those that hang may come back
+		return
+	}
+	g.land(b)
+	b.given = true
+	g.hanging++
+	g.hire(c.Self())
 }
 
 func (g *gateway) onDone(c actor.Context, b *batch) {
@@ -264,22 +280,6 @@ func (g *gateway) onDone(c actor.Context, b *batch) {
 
 func (g *gateway) land(b *batch) {
 	g.flying = slices.DeleteFunc(g.flying, func(other *batch) bool { return other == b })
-}
-
-// notice looks whether Redis can be reached. When it can be again, everybody who waits for a lock will ask for it at about the same
-// time; but leases that could not be renewed meanwhile are running out.
-func (g *gateway) notice(c actor.Context, b *batch) {
-	now := g.engine.clock.Now()
-	back := !b.lost && (g.away || now-b.sent >= silence)
-	if g.away = b.lost; !back {
-		return
-	}
-	message := redisBack{}
-	if g.polite {
-		message.from = c.Self()
-		g.heldTo = now + Window(g.engine.policy.Lease)
-	}
-	c.Send(g.engine.watchdog.self, message)
 }
 
 // stop ends the workers; done is closed when the last one has returned from Redis.

@@ -10,7 +10,7 @@ import (
 func TestGateway_StoppedChecksNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(&Engine{clock: NewSystemClock()}, &node{}, outlet{})
-	b := &batch{calls: []*scriptCall{{deadline: 1}}, claims: make([]claim, 1)}
+	b := &batch{calls: []*scriptCall{{}}, claims: make([]claim, 1)}
 	b.claims[0].taken.Store(true) // its outcome is unknown: it hangs
 	g.flying = append(g.flying, b)
 	done := make(chan struct{})

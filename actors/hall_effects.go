@@ -313,7 +313,7 @@ func (h *hall) hear(now time.Duration, done *callDone) {
 		h.failures = failures{}
 		return
 	}
-	h.failures.add(now, done.err)
+	h.failures.add(now, &done.call.scriptCall, done.err)
 	for r := h.queue.front(); r != nil && h.failures.outlast(now, r, h.policy.Patience); r = h.queue.front() {
 		h.leave(r)
 		h.answer(r, r.because(h.failures.last))

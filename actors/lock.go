@@ -238,8 +238,8 @@ func (l *lockActor) call(c actor.Context, call *lockCall) {
 	if call.do == callAcquire {
 		outlet = l.lane.acquires
 	}
-	call.sent = scriptCall{Call: script, deadline: call.deadline, notAfter: call.notAfter, from: c.Self(), tag: call}
-	c.Send(outlet, &call.sent)
+	call.Call, call.scriptCall.from, call.tag = script, c.Self(), call
+	c.Send(outlet, &call.scriptCall)
 }
 
 // read turns a raw result into what the step understands.

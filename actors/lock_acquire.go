@@ -83,14 +83,13 @@ func (s *lockState) trialFor(r *Request) trial {
 func (s *lockState) sendAcquire(now time.Duration) {
 	s.wokenFor = never
 	s.yield.tries(now)
-	head := s.queue.front()
-	s.trial.asked = now + Window(s.trial.lease)
 	c := s.call(callAcquire)
 	c.grant, c.lease, c.standing = s.trial.id, s.trial.lease, s.trial.standing
-	c.deadline, c.notAfter = s.policy.bounds(s.trial.asked)
+	head := s.queue.front()
 	if head != nil {
 		c.holder, c.try = head.try || head.bounded, head.try
 	}
+	c.timing = s.failures.acquiring(s.policy, now, c.lease, head)
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
@@ -116,10 +115,7 @@ func (s *lockState) onInherited(now time.Duration, m inherited) {
 	if s.trial.id != m.id || s.phase != free && s.phase != acquiring {
 		return // given up meanwhile: it is released in the background
 	}
-	if s.inflight != 0 {
-		s.inflight = 0
-		s.trial.stale = max(s.trial.stale, s.trial.asked)
-	}
+	s.disregard()
 	s.trial.standing = false
 	s.onGranted(now, &callDone{call: &lockCall{lease: s.trial.lease}, sent: m.sent})
 }
@@ -165,7 +161,7 @@ func (s *lockState) onGranted(now time.Duration, m *callDone) {
 	if deadline <= now {
 		s.trial.stale = max(s.trial.stale, now)
 		s.abandonTrial(now)
-		s.failed(now, tooLate(now-m.sent))
+		s.failed(now, m, tooLate(now-m.sent))
 		return
 	}
 	s.turn = turn{start: now}
@@ -265,10 +261,10 @@ func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 	case m.class == scripts.Rejected:
 		s.refuseAll(scripts.Explain(m.err))
 	case late && s.failures.count < lateMax:
-		s.failures.add(now, m.err)
+		s.failures.add(now, &m.call.scriptCall, m.err)
 		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
 	default:
-		s.failed(now, m.err)
+		s.failed(now, m, m.err)
 	}
 	switch {
 	case s.trial.standing:
@@ -281,29 +277,16 @@ func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 // lateMax is how often in a row an attempt that came too late is repeated at once.
 const lateMax = 3
 
-func (f *failures) add(now time.Duration, err error) {
-	if f.count == 0 {
-		f.first = now
-	}
-	f.count++
-	f.last = scripts.Explain(err)
-}
-
-// outlast reports whether Redis has not answered for so long while r waited.
-func (f *failures) outlast(now time.Duration, r *Request, patience time.Duration) bool {
-	return now-max(f.first, r.came) >= patience
-}
-
 // failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
 // who asked for it.
-func (s *lockState) failed(now time.Duration, err error) {
-	s.failures.add(now, err)
+func (s *lockState) failed(now time.Duration, m *callDone, err error) {
+	s.failures.add(now, &m.call.scriptCall, err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
 	for r := s.queue.front(); r != nil && (r.try || s.failures.outlast(now, r, s.policy.Patience)); r = s.queue.front() {
 		s.queue.remove(r)
 		s.fail(r, s.failures.last)
 	}
-	if now-s.failures.first >= s.policy.Patience {
+	if s.failures.silent(now) >= s.policy.Patience {
 		s.tellReleasers(unconfirmed(s.failures.last))
 	}
 }
@@ -406,7 +389,7 @@ func (s *lockState) waitError(now time.Duration, r *Request, cause error) error 
 	case s.failures.count > 0:
 		err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.last))
 	case s.grant == nil && !s.busy.known:
-		err = r.because(fmt.Errorf("%w: %w from Redis yet", protocol.ErrNotAcquired, errNoAnswer))
+		err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
 	}
 	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
 		return err

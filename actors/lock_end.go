@@ -47,7 +47,10 @@ func (s *lockState) settleGhosts(now time.Duration) {
 			continue
 		}
 		g.inflight = true
-		s.emit(effect{do: doCall, call: &lockCall{do: callGhost, address: s.address, grant: g.id, deadline: now + Window(s.policy.Lease)}})
+		c := &lockCall{do: callGhost, address: s.address, grant: g.id}
+		c.timing = patient(now, Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
+		c.first = true
+		s.emit(effect{do: doCall, call: c})
 	}
 }
 
@@ -130,7 +133,7 @@ func (s *lockState) onClose(now time.Duration, to stage) {
 	if to >= closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
-	if s.inflight == 0 {
+	if s.inflight == nil {
 		s.retryAt = now
 	}
 	if to < aborting {
@@ -146,7 +149,7 @@ func (s *lockState) onClose(now time.Duration, to stage) {
 		s.emit(effect{do: doDrop, grant: s.grant})
 		s.endGrant(now, now)
 	}
-	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, 0, 0
+	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0
 }
 
 var errPanicked = errors.New("the lock's actor panicked")
@@ -165,12 +168,13 @@ func (s *lockState) distrust(now time.Duration) []effect {
 		s.ghosts[i].inflight = false
 	}
 	if s.phase == acquiring || s.phase == passing || s.trial.standing {
-		s.haunt(now, s.trial.id, max(now+Window(s.trial.lease), s.trial.stale), s.trial.lease)
+		s.disregard()
+		s.haunt(now, s.trial.id, max(now, s.trial.stale), s.trial.lease)
 	}
 	if s.grant != nil {
 		s.lose(now, "an actor panicked", true)
 	}
-	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, 0, now+s.policy.backoff(3)
+	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, nil, now+s.policy.backoff(3)
 	s.alarmAt = s.retryAt // the next step settles what this one could not
 	s.emit(effect{do: doAlarm, at: s.alarmAt})
 	return s.takeEffects()

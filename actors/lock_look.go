@@ -67,7 +67,8 @@ func (s *lockState) lookAt() time.Duration {
 
 func (s *lockState) look(now time.Duration) {
 	if l := s.lookingOf(); l.call == nil && s.forgettable() {
-		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.id, target: s.grant, deadline: now + Window(s.policy.Lease)}
+		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.id, target: s.grant}
+		l.call.timing = hasty(now, Window(s.policy.Lease))
 		s.emit(effect{do: doCall, call: l.call})
 	}
 }

@@ -82,7 +82,6 @@ type lockCall struct {
 	do       callKind
 	address  *Address
 	home     *lockState // the part of a hall that asked
-	seq      uint64
 	grant    string
 	from     string        // of a pass: the grant that ends
 	ends     bool          // of a pass: it ends a turn, and others go first
@@ -93,14 +92,13 @@ type lockCall struct {
 	try      bool          // of an acquire: do not stand in Redis' queue
 	standing bool          // of an acquire: it should stand there already
 	heir     *trial        // of a release: our first contender in Redis' queue
-	deadline time.Duration // without an answer by then the outcome is unknown; scripts with not_after do not run later
-	notAfter time.Duration // they do not run later than this, if it is earlier; 0: it is not
 	request  *Request      // of a side call: who asked
 	target   *Grant        // of a force-release or a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 
+	scriptCall // itself, on its way: the step sets its timing, the shell the rest
+
 	// the shell's
-	sent scriptCall // itself, on its way
 	room scripts.Room
 	done callDone // its answer
 }

@@ -12,11 +12,12 @@ import (
 
 // onSide is an inspect or a force-release.
 func (s *lockState) onSide(now time.Duration, r *Request) {
-	c := &lockCall{do: callInspect, address: r.address, deadline: now + Window(s.policy.Lease), request: r}
+	c := &lockCall{do: callInspect, address: r.address, request: r}
+	c.timing = hasty(now, Window(s.policy.Lease))
 	if r.do == opForceRelease {
 		c.do, c.target = callForceRelease, s.grant
-		if r.deadline > 0 { // who gave it up does not expect it to hit the next holder
-			c.notAfter = min(c.deadline, r.deadline)
+		if r.deadline > 0 && r.deadline < c.until { // who gave it up does not expect it to hit the next holder
+			c.until, c.grace = r.deadline, c.until-r.deadline
 		}
 	}
 	s.sideCall(c)
@@ -37,9 +38,9 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {
 	case late && !m.call.again && now < m.call.deadline: // it was not executed, and the server's clock is known better now
-		again := *m.call
-		again.again = true
-		s.sideCall(&again)
+		again := &lockCall{do: m.call.do, address: m.call.address, request: r, target: m.call.target, again: true}
+		again.timing = m.call.timing
+		s.sideCall(again)
 	case m.class == scripts.Unknown && m.call.do == callForceRelease:
 		s.fail(r, fmt.Errorf("outcome unknown, the lock may be free or not: %w", m.err))
 	case m.class != scripts.Done:

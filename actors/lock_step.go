@@ -41,9 +41,8 @@ type lockState struct {
 	holds []*Hold // the local holder's leases on it; one owner's
 	turn  turn
 
-	trial    trial // phases acquiring and passing: the grant that is being asked for
-	inflight uint64
-	callSeq  uint64
+	trial    trial     // phases acquiring and passing: the grant that is being asked for
+	inflight *lockCall // the main call on its way; nil: none
 	failures failures
 
 	retryAt time.Duration // no attempt before this instant
@@ -102,16 +101,8 @@ type trial struct {
 	id       string // the owner field made of that
 	lease    time.Duration
 	watched  bool
-	asked    time.Duration // until then a copy of the last attempt may run, if it is not answered
 	stale    time.Duration // until then an earlier copy of the attempt may still run
 	standing bool          // it stands in Redis' own queue, and has to be taken out of it when it is given up
-}
-
-// failures counts attempts without an answer, in a row.
-type failures struct {
-	count int
-	first time.Duration
-	last  error
 }
 
 // busy is what is known about whoever held the lock when we were refused.
@@ -214,10 +205,10 @@ func (s *lockState) onCallDone(now time.Duration, m *callDone) {
 		s.onLookDone(now, m)
 		return
 	}
-	if m.call.seq != s.inflight {
+	if m.call != s.inflight {
 		return // given up meanwhile; what it left behind is a ghost
 	}
-	s.inflight = 0
+	s.inflight = nil
 	switch m.call.do {
 	case callAcquire:
 		s.onAcquireDone(now, m)
@@ -245,7 +236,7 @@ func (s *lockState) settle(now time.Duration) {
 	if s.phase == free && s.trial.standing && s.queue.len == 0 {
 		s.abandonTrial(now)
 	}
-	if s.due(now, acquiring) || s.phase == acquiring && s.inflight == 0 && s.queue.len == 0 {
+	if s.due(now, acquiring) || s.phase == acquiring && s.queue.len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
 	s.settleGhosts(now) // before an attempt, which would find them in its way
@@ -263,7 +254,7 @@ func (s *lockState) settle(now time.Duration) {
 
 // due reports that it is time for the next call of a phase; a phase that ends by it leads to a later one in settle.
 func (s *lockState) due(now time.Duration, p phase) bool {
-	return s.phase == p && s.inflight == 0 && now >= s.retryAt
+	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
 
 // settleGuard stops watching the clock when the grant has been renewed.
@@ -294,7 +285,7 @@ func (s *lockState) idle() bool {
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
 func (s *lockState) setAlarm() {
 	at := never
-	if s.inflight == 0 && (s.phase != free || s.queue.len > 0) && s.phase != held {
+	if s.inflight == nil && (s.phase != free || s.queue.len > 0) && s.phase != held {
 		at = min(at, s.retryAt)
 	}
 	if s.phase == held && s.guarded {
@@ -323,11 +314,26 @@ func (s *lockState) emit(e effect) { s.effects = append(s.effects, e) }
 // call asks the shell for a main call, whose terms are to be filled in. Its answer counts only while it is the one in flight.
 func (s *lockState) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
-	s.callSeq++
-	c.do, c.seq, c.address = do, s.callSeq, s.address
-	s.inflight = c.seq
+	c.do, c.address = do, s.address
+	s.inflight = c
 	s.emit(effect{do: doCall, call: c})
 	return c
+}
+
+// recall takes back the main call if it has not been sent. It reports that none is on its way.
+func (s *lockState) recall() bool {
+	if s.inflight != nil && s.inflight.withdraw() {
+		s.inflight = nil
+	}
+	return s.inflight == nil
+}
+
+// disregard forgets the call for the trial's grant, whatever comes of it.
+func (s *lockState) disregard() {
+	if !s.recall() {
+		s.trial.stale = max(s.trial.stale, s.inflight.deadline)
+		s.inflight = nil
+	}
 }
 
 // fail answers that a request's operation failed, or with nil that it did not.

@@ -154,7 +154,7 @@ func (s *lockState) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.id, s.trial.id, s.trial.lease
 	c.ends, c.idlers = s.turn.ending, s.idlers()
-	c.deadline = now + Window(min(s.trial.lease, s.grant.left(now))) // so that there is time for another
+	c.timing = hasty(now, Window(min(s.trial.lease, s.grant.left(now)))) // so that there is time for another
 }
 
 // passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
@@ -186,7 +186,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 		}
 	case m.class == scripts.Done && m.held:
 		s.trial.stale = max(s.trial.stale, now)
-		s.failed(now, tooLate(now-m.sent))
+		s.failed(now, m, tooLate(now-m.sent))
 	case m.class == scripts.Done && (m.receivers > 0 || s.unsure):
 		s.yieldAfter(now, m)
 		s.endPass(now, m.sent, nil)
@@ -204,7 +204,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 			s.trial.stale = max(s.trial.stale, m.call.deadline)
 			s.unsure = s.unsure || m.call.ends
 		}
-		s.failed(now, m.err)
+		s.failed(now, m, m.err)
 	}
 }
 
@@ -225,7 +225,10 @@ func (s *lockState) release(now time.Duration) {
 
 func (s *lockState) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
-	c.grant, c.deadline = s.grant.id, now+Window(s.grant.lease)
+	c.grant = s.grant.id
+	c.timing = s.failures.patient(now, Window(s.grant.lease), s.policy.Patience, s.failures.silent(now))
+	c.patience = min(c.patience, s.grant.left(now)+margin(s.grant.longest))
+	c.first = true
 }
 
 // releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way
@@ -251,7 +254,7 @@ func (s *lockState) onReleaseDone(now time.Duration, m *callDone) {
 		s.onReleaseRejected(now, m)
 	default:
 		s.unsure = s.unsure || m.class == scripts.Unknown
-		s.failed(now, m.err)
+		s.failed(now, m, m.err)
 	}
 }
 

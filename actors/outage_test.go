@@ -32,36 +32,6 @@ func newOutage(t *testing.T) (*Engine, *notes) {
 	return e, &notes{}
 }
 
-// After an outage, told by calls without an answer or by one that took long, nothing is sent until the watchdog says so.
-func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
-	t.Parallel()
-	e, n := newOutage(t)
-	now := e.clock.Now()
-	for name, outage := range map[string][]*batch{
-		"no answer":         {{lost: true, sent: now}, {sent: now}},
-		"an answer in time": {{sent: now}},
-		"a slow one":        {{sent: now - time.Second}},
-	} {
-		g := newGateway(e, &node{}, outlet{polite: true})
-		for _, b := range outage {
-			g.onDone(n, b)
-		}
-		g.waiting = append(g.waiting, &scriptCall{deadline: never})
-		g.send(n)
-		if name == "an answer in time" {
-			assert.Len(t, g.jobs, 1, name)
-			assert.Empty(t, n.sent, name)
-			continue
-		}
-		assert.Empty(t, g.jobs, name)
-		assert.Equal(t, []any{redisBack{n.Self()}}, n.sent, name)
-		g.heldTo = 0
-		g.send(n)
-		assert.Len(t, g.jobs, 1, name)
-		n.sent = nil
-	}
-}
-
 // When Redis is back, what could not be renewed is renewed at once; whoever waits for that hears when the last answer is there.
 func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	t.Parallel()

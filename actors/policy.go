@@ -18,6 +18,7 @@ type Policy struct {
 	AckTimeout  time.Duration // how long they are waited for
 
 	Patience   time.Duration // waiters are refused with the cause when no attempt has been answered for this long
+	ProbeMax   time.Duration // longest pause between two attempts to reach Redis
 	PollCap    time.Duration // longest wait between two attempts while the lock is taken
 	Linger     time.Duration // a channel is kept this long after its last waiter
 	Gap        time.Duration // a lock that is wanted all the time is left free this long, for those who only poll
@@ -35,11 +36,13 @@ type Policy struct {
 	Serial     func() uint64                     // of a lease; never the same twice
 	Jitter     func(time.Duration) time.Duration // random, from 0 to below its argument
 	ServerTime func(time.Duration) time.Duration // the server's clock at an instant of ours
+	Why        func(raw string) error            // why there is no answer about a name yet
 }
 
 // withTimes fills in the fixed times, which follow from the lease.
 func (p Policy) withTimes() Policy {
 	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
+	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
 	p.PollCap = time.Second
 	p.Linger = 20 * time.Millisecond
 	p.Gap = 25 * time.Millisecond
@@ -47,6 +50,7 @@ func (p Policy) withTimes() Policy {
 	p.GapShared = 3 * time.Second / 2
 	p.ClockError = 1500 * time.Microsecond
 	p.YieldMax = 50 * time.Millisecond
+	p.Why = func(string) error { return errNoAnswerYet }
 	p.GiveFor = 30 * time.Second
 	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
 	p.Want = 100 * time.Millisecond
@@ -56,15 +60,6 @@ func (p Policy) withTimes() Policy {
 
 // Window is how long one attempt for this lease may take before its outcome counts as unknown.
 func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
-
-// bounds are when an attempt that ends its window at this instant counts as unknown, and when it must not be executed any more; 0:
-// the same.
-func (p *Policy) bounds(window time.Duration) (deadline, notAfter time.Duration) {
-	if p.AckReplicas > 0 {
-		return window + p.AckTimeout, window
-	}
-	return window, 0
-}
 
 // backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
 // (M. Brooker, "Exponential Backoff And Jitter", 2015) so that an outage does not end in a storm.

@@ -120,7 +120,7 @@ func (c *seatCheck) checkProgress() error {
 	for call := range c.flying {
 		switch call.do {
 		case callAcquire, callPass, callRelease:
-			if call.seq == s.inflight {
+			if call == s.inflight {
 				main++
 			}
 		case callGhost:
@@ -138,8 +138,8 @@ func (c *seatCheck) checkProgress() error {
 		}
 	}
 	switch {
-	case (s.inflight != 0) != (main == 1):
-		return fmt.Errorf("in flight: %d, calls: %d", s.inflight, main)
+	case (s.inflight != nil) != (main == 1):
+		return fmt.Errorf("in flight: %p, calls: %d", s.inflight, main)
 	case s.phase != held && (s.phase != free || s.queue.len > 0) && !moving(main == 1):
 		return fmt.Errorf("stuck in phase %d", s.phase)
 	case len(extensionOf(s).waiting) > 0 && !moving(extends == 1):

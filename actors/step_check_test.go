@@ -113,8 +113,8 @@ func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error 
 	switch e.do {
 	case doCall:
 		c.flying[e.call] = true
-		if e.call.deadline < now {
-			return fmt.Errorf("a call whose deadline %v has passed", e.call.deadline)
+		if err := checkTiming(now, &e.call.timing); err != nil {
+			return err
 		}
 	case doAnswer:
 		return c.answer(now, e.request, panicked)
@@ -197,6 +197,14 @@ func (c *stepChecker) checkOpen(places map[*Request]int) error {
 		if places[r] == 0 {
 			return fmt.Errorf("%v is forgotten: nothing will answer it", r.do)
 		}
+	}
+	return nil
+}
+
+// checkTiming: there is time to send a call and to wait for its answer.
+func checkTiming(now time.Duration, t *timing) error {
+	if notAfter, _ := t.sentAt(now); t.asked > now || notAfter <= now || t.expires(0) <= now {
+		return fmt.Errorf("a call without time: %+v", *t)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (p *proc) carryOut(e *effect) {
 	w := p.w
 	switch e.do {
 	case doCall:
-		w.logf("%s  call %s %s lease=%v deadline=%v", p.name, e.call.do.word(), e.call.grant, e.call.lease, e.call.deadline)
+		w.logf("%s  call %s %s lease=%v %+v", p.name, e.call.do.word(), e.call.grant, e.call.lease, e.call.timing)
 		p.call(e.call, func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
 	case doAnswer:
 		w.logf("%s  answer %v %p: %v", p.name, e.request.do, e.request, e.request.err)
@@ -236,7 +236,8 @@ func (p *proc) due(g *Grant) {
 	case !g.watched || deadline <= now:
 		p.post(0, grantDue{g})
 	default:
-		renewal := &lockCall{do: callExtend, address: g.address, grant: g.id, lease: g.lease, deadline: min(deadline, now+Window(g.lease))}
+		renewal := &lockCall{do: callExtend, address: g.address, grant: g.id, lease: g.lease}
+		renewal.timing = hasty(now, min(deadline-now, Window(g.lease)))
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
 }

@@ -8,8 +8,30 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// call sends a script and answers exactly once, at its deadline at the latest, as the gateway does.
+// call sends a script, at once or when it has waited in line for a while because Redis does not answer. It answers the script unless it
+// was withdrawn, as the gateway does.
 func (p *proc) call(c *lockCall, answer func(callDone)) {
+	w := p.w
+	if w.calm || !w.chance(w.faults/3) {
+		if c.leave(w.now, 0) {
+			p.send(c, answer)
+		}
+		return
+	}
+	w.at(min(w.now+w.upTo(2*modelUse), c.expires(0)), func() {
+		switch {
+		case w.now < c.expires(0):
+			if c.leave(w.now, 0) {
+				p.send(c, answer)
+			}
+		case c.expire(0):
+			answer(callDone{call: c, class: scripts.Refused, err: errNotSent})
+		}
+	})
+}
+
+// send sends a script and answers exactly once, at its deadline at the latest.
+func (p *proc) send(c *lockCall, answer func(callDone)) {
 	w := p.w
 	sent := w.now + w.upTo(100*time.Microsecond)
 	answered := false
@@ -67,7 +89,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 // execute is what the scripts do.
 func (w *world) execute(c *lockCall) callDone {
 	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect && c.do != callLook
-	if bounded && w.now > c.deadline {
+	if bounded && w.now > c.notAfter {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
 	done := callDone{class: scripts.Done}

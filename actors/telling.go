@@ -45,7 +45,7 @@ func (t *telling) settle(sharded bool) {
 
 // decide asks a master whether it can, until one has answered. What it refuses for the moment is no answer. A user who may not ask has
 // plain messages, as with Redisson; Check names the missing right.
-func (t *telling) decide(ctx context.Context, client *redis.Client) error {
+func (t *telling) decide(ctx context.Context, client redis.UniversalClient) error {
 	if !t.auto {
 		return nil
 	}

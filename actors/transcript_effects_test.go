@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -25,6 +27,7 @@ func (p *player) print(e *effect) {
 	case doCall:
 		p.calls = append(p.calls, e.call)
 		p.sent[e.call] = p.now
+		require.True(p.t, e.call.leave(p.now, 0))
 		p.printCall(e.call)
 	case doAnswer:
 		p.printAnswer(e.request)
@@ -94,7 +97,7 @@ func (p *player) printCall(c *lockCall) {
 	if c.alone != "" {
 		text += " alone=" + c.alone
 	}
-	if c.notAfter != 0 {
+	if c.notAfter != c.deadline {
 		text += fmt.Sprintf(" not-after=%v", c.notAfter)
 	}
 	p.writef("%s deadline=%v", text, c.deadline)

@@ -176,7 +176,7 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant])
 	now := w.engine.clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
-	flush := func(r *renewal) { w.renew(c, r, min(r.bound, now+Window(w.engine.policy.Lease))) }
+	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+Window(w.engine.policy.Lease))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -217,7 +217,7 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant])
 }
 
 // renew sends one script. It runs no later than the earliest of the old deadlines: after that the grant counts as lost.
-func (w *watchdog) renew(c actor.Context, r *renewal, deadline time.Duration) {
+func (w *watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duration) {
 	raws := make([]string, len(r.timers))
 	r.grants = make([]string, len(r.timers))
 	for i, t := range r.timers {
@@ -226,7 +226,7 @@ func (w *watchdog) renew(c actor.Context, r *renewal, deadline time.Duration) {
 	}
 	w.flying++
 	c.Send(w.engine.renewals, &scriptCall{
-		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), deadline: deadline, from: c.Self(), tag: r,
+		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), timing: hasty(now, deadline-now), from: c.Self(), tag: r,
 	})
 }
 

@@ -1,0 +1,189 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+const (
+	backlogVar   = "HOLDFAST_BACKLOG"
+	backlogAsk   = 5 * time.Second // in which all must have been asked for
+	backlogWatch = 3 * time.Second // for how long the process is watched then; both are less than anybody waits for Redis
+	backlogEach  = 8 << 10         // bytes of heap
+)
+
+var backlogPending = flag.Int("faults.pending", 20_000, "acquires that wait in an outage, in TestFault_BacklogOfAnOutage")
+
+func init() { childproc.Register("backlogged", func() { fail(waitInOutage()) }) }
+
+// backlogOrder is for the child that asks for as many locks as that while Redis stands still.
+type backlogOrder struct {
+	Addr    string
+	Pending int
+}
+
+// backlogReport is what the child has to tell.
+type backlogReport struct {
+	Asked   time.Duration // for how long it asked
+	Core    float64       // what it took of a core while all waited
+	Each    int           // bytes of heap for each that waits
+	Refused int
+	First   time.Duration // from the end of the outage to the first grant
+	Last    time.Duration // and to the last
+	Strays  int           // that were served much earlier or later than in their turn
+	Error   string        // of one that was refused
+}
+
+// TestFault_BacklogOfAnOutage has a process ask for many locks, each of another name, while Redis stands still. They cost next to nothing
+// while they wait, and when Redis is back all of them are served, soon, in the order in which they were asked for, and none is
+// refused: Redis was silent for less than a third of the lease.
+//
+// In full, on a machine that does nothing else: go test ./internal/faults -run TestFault_BacklogOfAnOutage -v -faults.pending 300000
+func TestFault_BacklogOfAnOutage(t *testing.T) {
+	pending := locktest.Scaled(*backlogPending, *backlogPending/20)
+	report := showBacklog(t, pending)
+	for report.Asked > backlogAsk { // the machine is busy: with the time to watch, the outage has taken longer than anybody waits
+		pending /= 4
+		require.Greater(t, pending, 100, "this machine is too busy to show it")
+		report = showBacklog(t, pending)
+	}
+	t.Logf("%d pending, asked for in %v: %.3f of a core while they wait, %d bytes each; served %v to %v after the end, %d refused (%s), %d out of order",
+		pending, report.Asked, report.Core, report.Each, report.First, report.Last, report.Refused, report.Error, report.Strays)
+	assert.Less(t, report.Core, 0.1, "of a core")
+	assert.Less(t, report.Each, backlogEach, "bytes of heap for each")
+	assert.Zero(t, report.Refused, report.Error)
+	assert.Less(t, report.Last, locktest.Patience)
+	assert.Zero(t, report.Strays)
+}
+
+func showBacklog(t *testing.T, pending int) (report backlogReport) {
+	server := redistest.Start(t)
+	text, err := json.Marshal(backlogOrder{Addr: server.Addr(), Pending: pending})
+	require.NoError(t, err)
+	child := childproc.Run(t, "backlogged", backlogVar+"="+string(text))
+	require.Equal(t, "ready", child.Line())
+	server.Pause()
+	child.Send("ask")
+	line, err := child.ReadLine(2 * time.Minute) // many are asked for, and each costs something
+	require.NoError(t, err)
+	require.Equal(t, "watched", line)
+	server.Resume()
+	child.Send("back")
+	line, err = child.ReadLine(2 * time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal([]byte(line), &report))
+	require.NoError(t, child.Wait())
+	return report
+}
+
+// What follows is the child.
+
+// waitInOutage asks for all locks when it is told to, watches itself for a while, and reports when all have been answered.
+func waitInOutage() error {
+	var order backlogOrder
+	if err := json.Unmarshal([]byte(os.Getenv(backlogVar)), &order); err != nil {
+		return err
+	}
+	return withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
+		lease, err := rt.Lock("before").Acquire(context.Background())
+		if err != nil {
+			return err
+		}
+		if err := lease.Release(context.Background()); err != nil {
+			return err
+		}
+		b := &backlog{pending: make([]*holdfast.Pending, order.Pending), granted: make([]time.Time, order.Pending)}
+		if err := hear("ready"); err != nil {
+			return err
+		}
+		before := liveHeap()
+		start := time.Now()
+		b.ask(rt)
+		b.report.Asked = time.Since(start)
+		b.report.Each = (liveHeap() - before) / order.Pending
+		began, used := time.Now(), cpuTime()
+		<-time.After(backlogWatch)
+		b.report.Core = (cpuTime() - used).Seconds() / time.Since(began).Seconds()
+		if err := hear("watched"); err != nil {
+			return err
+		}
+		b.await(time.Now())
+		return json.NewEncoder(os.Stdout).Encode(b.report)
+	})
+}
+
+// hear says something, and waits for an answer.
+func hear(say string) error {
+	fmt.Println(say)
+	var word string
+	_, err := fmt.Scanln(&word)
+	return err
+}
+
+func liveHeap() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// backlog is what waits, in the order in which it was asked for.
+type backlog struct {
+	pending []*holdfast.Pending
+	granted []time.Time
+	report  backlogReport
+}
+
+func (b *backlog) ask(rt *holdfast.Runtime) {
+	for i := range b.pending {
+		b.pending[i] = rt.FencedLock(fmt.Sprintf("name-%d", i)).AcquireAsync(context.Background())
+	}
+}
+
+// await waits for all. Tokens are the server's time, so they tell the order in which it has served them.
+func (b *backlog) await(back time.Time) {
+	var first atomic.Int64
+	tokens := make([]int64, 0, len(b.pending))
+	for _, p := range b.pending {
+		lease, err := p.Lease()
+		first.CompareAndSwap(0, int64(time.Since(back)))
+		if err != nil {
+			b.report.Refused++
+			b.report.Error = err.Error()
+			continue
+		}
+		tokens = append(tokens, lease.Token())
+	}
+	b.report.First, b.report.Last = time.Duration(first.Load()), time.Since(back)
+	sorted := slices.Sorted(slices.Values(tokens))
+	for i, token := range tokens {
+		rank, _ := slices.BinarySearch(sorted, token)
+		if away := rank - i; away > 5000 || away < -5000 {
+			b.report.Strays++
+		}
+	}
+}
