@@ -182,7 +182,7 @@ func (e *errorTexts) badOptions() {
 func (e *errorTexts) foreign() {
 	ctx, client := e.t.Context(), e.server.Client(e.t)
 	require.NoError(e.t, client.Set(ctx, "text", "x", 0).Err())
-	require.NoError(e.t, client.HSet(ctx, "rw", "mode", "read", "a:1", 1).Err())
+	require.NoError(e.t, client.HSet(ctx, "rw", "mode", "read", locktest.Stranger(1), 1).Err())
 	_, err := e.rt.Lock("text").TryAcquire(ctx)
 	e.add("acquire: the key is a string", err)
 	_, err = e.rt.Lock("rw").TryAcquire(ctx)

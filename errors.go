@@ -19,7 +19,8 @@ var (
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key holds something else: another type, or a lock of another family.
+	// ErrForeignKey: the key holds something else: another type, a value that is no lock, or a lock of another
+	// family. It is left as it is.
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a bad name, option or argument.
 	ErrInvalid = protocol.ErrInvalid

@@ -220,11 +220,20 @@ func TestErrForeignKey_ForWhatIsNoSuchLock(t *testing.T) {
 		"string": func(p *locktest.Place) error { return p.Redis.Set(context.Background(), p.Name, "x", 0).Err() },
 		"list":   func(p *locktest.Place) error { return p.Redis.LPush(context.Background(), p.Name, "x").Err() },
 		"lock of another kind": func(p *locktest.Place) error {
-			fields := []any{"mode", "read", "a:1", 1}
+			fields := []any{"mode", "read", locktest.Stranger(1), 1}
 			if p.Kind.Name == "write lock" {
 				fields = fields[2:]
 			}
 			return p.Redis.HSet(context.Background(), p.Name, fields...).Err()
+		},
+		"hash of numbers": func(p *locktest.Place) error {
+			return p.Redis.HSet(context.Background(), p.Name, "views", 10, "clicks", 3).Err()
+		},
+		"hash with a mode": func(p *locktest.Place) error {
+			return p.Redis.HSet(context.Background(), p.Name, "mode", "read", "path", "/srv/data", "user", "bob").Err()
+		},
+		"hash with the mode write": func(p *locktest.Place) error {
+			return p.Redis.HSet(context.Background(), p.Name, "mode", "write", "files", 7).Err()
 		},
 	}
 	for what, set := range keys {
@@ -235,17 +244,19 @@ func TestErrForeignKey_ForWhatIsNoSuchLock(t *testing.T) {
 				defer cancel()
 				require.NoError(t, set(p))
 				lock := p.Lock(p.Runtime(t, holdfast.Options{}))
-				before := p.Redis.Type(ctx, p.Name).Val()
+				before := p.Redis.Dump(ctx, p.Name).Val()
 				_, err := lock.TryAcquire(ctx)
 				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
 				assert.ErrorContains(t, err, p.Name)
 				_, err = lock.Acquire(ctx) // waiting would not help
 				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
 				_, err = lock.ForceRelease(ctx)
-				if what == "lock of another kind" {
+				assert.ErrorIs(t, err, holdfast.ErrForeignKey)
+				if _, err = lock.Inspect(ctx); what != "lock of another kind" {
 					assert.ErrorIs(t, err, holdfast.ErrForeignKey)
 				}
-				assert.Equal(t, before, p.Redis.Type(ctx, p.Name).Val(), "it is left alone")
+				assert.Equal(t, before, p.Redis.Dump(ctx, p.Name).Val(), "it is left alone")
+				assert.Negative(t, p.Redis.PTTL(ctx, p.Name).Val(), "and has no end")
 			})
 		})
 	}

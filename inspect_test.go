@@ -63,11 +63,11 @@ func TestLock_InspectTellsWhoHoldsAndWaits(t *testing.T) {
 func TestLock_InspectSeesWhatHasNoTTL(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
-		require.NoError(t, p.Redis.HSet(t.Context(), p.Name, "somebody:1", 3).Err())
+		require.NoError(t, p.Redis.HSet(t.Context(), p.Name, locktest.Stranger(1), 3).Err())
 		state, err := p.Lock(p.Runtime(t, holdfast.Options{})).Inspect(t.Context())
 		require.NoError(t, err)
 		assert.True(t, state.Held)
-		assert.Equal(t, []holdfast.Holder{{ID: "somebody:1", Holds: 3}}, state.Holders)
+		assert.Equal(t, []holdfast.Holder{{ID: locktest.Stranger(1), Holds: 3}}, state.Holders)
 		assert.LessOrEqual(t, state.TTL, time.Duration(0))
 	})
 }

@@ -197,7 +197,7 @@ func TestPromise_DeletionIsToldWithinAThirdOfTheLease(t *testing.T) {
 		"deleted": func(t *testing.T, p *locktest.Place) { require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err()) },
 		"taken over": func(t *testing.T, p *locktest.Place) {
 			require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
-			require.NoError(t, p.Redis.HSet(t.Context(), p.Name, "somebody:1", 1).Err())
+			require.NoError(t, p.Redis.HSet(t.Context(), p.Name, locktest.Stranger(1), 1).Err())
 		},
 		"replaced": func(t *testing.T, p *locktest.Place) {
 			require.NoError(t, p.Redis.Set(t.Context(), p.Name, "text", 0).Err())

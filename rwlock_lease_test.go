@@ -152,8 +152,9 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		kept := locktest.Acquire(t, rt.RWLock(p.Name).Read())
-		require.NoError(t, p.Redis.HSet(t.Context(), p.Name, "peer:1", 2).Err())
-		foreign := []string{timeoutKey(p, "peer:1"), "{" + p.Name + "}:peer:1:rwlock_timeout:2"}
+		peer := locktest.Stranger(1)
+		require.NoError(t, p.Redis.HSet(t.Context(), p.Name, peer, 2).Err())
+		foreign := []string{timeoutKey(p, peer), "{" + p.Name + "}:" + peer + ":rwlock_timeout:2"}
 		for _, key := range foreign {
 			require.NoError(t, p.Redis.Set(t.Context(), key, 1, 2*lease).Err())
 		}
@@ -167,7 +168,7 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 			return kept.Valid() && p.Exists(t)
 		})
 		assert.Len(t, readKeys(t, p), 1)
-		assert.Equal(t, map[string]string{kept.ID(): "1", "peer:1": "2"}, p.Fields(t))
+		assert.Equal(t, map[string]string{kept.ID(): "1", peer: "2"}, p.Fields(t))
 		locktest.Release(t, kept)
 		assert.False(t, p.Exists(t))
 	})

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -274,6 +275,9 @@ func read(call *lockCall, m *result) callDone {
 	}
 	if err != nil {
 		done.class, done.err = scripts.Unknown, err
+		if errors.Is(err, protocol.ErrForeignKey) { // the answer is good, but not about a lock
+			done.class = scripts.Rejected
+		}
 	}
 	return done
 }

@@ -22,7 +22,8 @@ var (
 	ErrNotReplicated = errors.New("not replicated")
 	// ErrUpgrade is returned when the owner of a read lock asks for the write lock: that can never succeed.
 	ErrUpgrade = errors.New("read lock cannot be upgraded")
-	// ErrForeignKey is returned when the key holds something else: another type, or a lock of another family.
+	// ErrForeignKey is returned when the key holds something else: another type, a value that is no lock, or a lock of another
+	// family. It is left as it is.
 	ErrForeignKey = errors.New("key holds something else")
 	// ErrInvalid is returned for a bad name, option or argument.
 	ErrInvalid = errors.New("invalid")

@@ -15,8 +15,8 @@ import (
 var states = map[string]func(b bed, raw string) error{
 	"free":    func(bed, string) error { return nil },
 	"late":    func(bed, string) error { return nil },
-	"held":    func(b bed, raw string) error { return b.HSet(b.Context(), raw, "u:9", 1).Err() },
-	"ours":    func(b bed, raw string) error { return b.HSet(b.Context(), raw, "u:1", 1).Err() },
+	"held":    func(b bed, raw string) error { return b.HSet(b.Context(), raw, us+":9", 1).Err() },
+	"ours":    func(b bed, raw string) error { return b.HSet(b.Context(), raw, us+":1", 1).Err() },
 	"foreign": func(b bed, raw string) error { return b.HSet(b.Context(), raw, "mode", "read").Err() },
 	"typed":   func(b bed, raw string) error { return b.Set(b.Context(), raw, "text", 0).Err() },
 }
@@ -33,7 +33,7 @@ func TestBundle_DoesWhatItsCallsDo(t *testing.T) {
 					names = append(names, state)
 					for _, raw := range []string{b.name + ":alone:" + state, b.name + ":together:" + state} {
 						require.NoError(b, prepare(b, raw))
-						c := op(site, raw, scripts.Terms{Grant: "u:1", Lease: time.Minute, WantHolder: true})
+						c := op(site, raw, scripts.Terms{Grant: us + ":1", Lease: time.Minute, WantHolder: true})
 						if c.Bounded() {
 							c.SetNotAfter(map[bool]int64{true: 1, false: 1 << 50}[state == "late"])
 						}

@@ -69,23 +69,23 @@ func (b bed) nearKeep(request string) {
 func TestSemaphore_OnTheWire(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.SemaphoreChannel(b.name))
-		assert.Equal(b, int64(0), b.count(scripts.SemaphoreRead, "u:1"))
-		assert.Equal(b, int64(1), b.count(scripts.SemaphoreTrySet, "u:2", 5))
-		assert.Equal(b, int64(0), b.count(scripts.SemaphoreTrySet, "u:3", 7))
+		assert.Equal(b, int64(0), b.count(scripts.SemaphoreRead, us+":1"))
+		assert.Equal(b, int64(1), b.count(scripts.SemaphoreTrySet, us+":2", 5))
+		assert.Equal(b, int64(0), b.count(scripts.SemaphoreTrySet, us+":3", 7))
 		assert.Equal(b, "5", b.key())
 		assert.Equal(b, time.Duration(-1), b.PTTL(b.Context(), b.name).Val(), "no TTL")
-		assert.Equal(b, int64(8), b.count(scripts.SemaphoreAdd, "u:4", 3))
-		assert.Equal(b, int64(-2), b.count(scripts.SemaphoreAdd, "u:5", -10))
-		assert.Equal(b, int64(-1), b.count(scripts.SemaphoreRelease, "u:6", 1))
-		assert.Equal(b, int64(0), b.count(scripts.SemaphoreRelease, "u:7", 1))
-		assert.Equal(b, int64(4), b.count(scripts.SemaphoreRelease, "u:8", 4))
-		assert.Equal(b, int64(4), b.count(scripts.SemaphoreRead, "u:9"))
-		assert.Equal(b, int64(4), b.count(scripts.SemaphoreDrain, "u:10"))
+		assert.Equal(b, int64(8), b.count(scripts.SemaphoreAdd, us+":4", 3))
+		assert.Equal(b, int64(-2), b.count(scripts.SemaphoreAdd, us+":5", -10))
+		assert.Equal(b, int64(-1), b.count(scripts.SemaphoreRelease, us+":6", 1))
+		assert.Equal(b, int64(0), b.count(scripts.SemaphoreRelease, us+":7", 1))
+		assert.Equal(b, int64(4), b.count(scripts.SemaphoreRelease, us+":8", 4))
+		assert.Equal(b, int64(4), b.count(scripts.SemaphoreRead, us+":9"))
+		assert.Equal(b, int64(4), b.count(scripts.SemaphoreDrain, us+":10"))
 		assert.Equal(b, "0", b.key())
-		assert.Equal(b, int64(1), b.count(scripts.SemaphoreDelete, "u:11"))
-		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDelete, "u:12"))
+		assert.Equal(b, int64(1), b.count(scripts.SemaphoreDelete, us+":11"))
+		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDelete, us+":12"))
 		assert.Empty(b, b.key())
-		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDrain, "u:13"))
+		assert.Equal(b, int64(0), b.count(scripts.SemaphoreDrain, us+":13"))
 		assert.Empty(b, b.key(), "as Redisson's: it may still be set")
 		assert.Equal(b, []string{"5", "8", "0", "4"}, published(), "Redisson tells negative numbers too, and its listener throws")
 	})
@@ -93,7 +93,7 @@ func TestSemaphore_OnTheWire(t *testing.T) {
 
 func TestSemaphoreRelease_CreatesIt(t *testing.T) {
 	on(t, func(b bed) {
-		assert.Equal(b, int64(2), b.count(scripts.SemaphoreRelease, "u:1", 2))
+		assert.Equal(b, int64(2), b.count(scripts.SemaphoreRelease, us+":1", 2))
 		assert.Equal(b, "2", b.key())
 	})
 }
@@ -107,19 +107,19 @@ func TestSemaphoreAcquire_ServesInOrder(t *testing.T) {
 		notSet := func(request string) bool {
 			return b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: request, Numbers: []int64{5}}).NotSet
 		}
-		assert.True(b, notSet("u:91"))
-		assert.Equal(b, []bool{false}, served("u:1", 1), "without a key there are none")
-		b.count(scripts.SemaphoreTrySet, "u:2", 6)
-		assert.Equal(b, []bool{true, true, false, false}, served("u:3", 2, 1, 4, 1), "nobody overtakes who waits")
+		assert.True(b, notSet(us+":91"))
+		assert.Equal(b, []bool{false}, served(us+":1", 1), "without a key there are none")
+		b.count(scripts.SemaphoreTrySet, us+":2", 6)
+		assert.Equal(b, []bool{true, true, false, false}, served(us+":3", 2, 1, 4, 1), "nobody overtakes who waits")
 		assert.Equal(b, "3", b.key())
-		assert.Equal(b, []bool{false, true, false}, served("u:4", -4, 2, 4), "who does not wait keeps nobody waiting")
+		assert.Equal(b, []bool{false, true, false}, served(us+":4", -4, 2, 4), "who does not wait keeps nobody waiting")
 		assert.Equal(b, "1", b.key())
-		assert.Equal(b, []bool{true}, served("u:5", -1))
+		assert.Equal(b, []bool{true}, served(us+":5", -1))
 		assert.Equal(b, "0", b.key())
-		assert.False(b, notSet("u:92"), "there were some")
+		assert.False(b, notSet(us+":92"), "there were some")
 		assert.Equal(b, []string{"6"}, published())
-		b.nearKeep("u:3")
-		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, "u:1")).Val(), "what took nothing needs no result")
+		b.nearKeep(us + ":3")
+		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, us+":1")).Val(), "what took nothing needs no result")
 	})
 }
 
@@ -140,7 +140,7 @@ func TestCounts_ARepeatChangesNothing(t *testing.T) {
 			{scripts.SemaphoreDelete, nil, 1, ""},
 			{scripts.SemaphoreTrySet, []int64{9}, 1, "9"},
 		} {
-			request := "u:" + string(rune('a'+i))
+			request := us + ":" + string(rune('a'+i))
 			for range 3 {
 				counted := b.counted(step.op, scripts.CountTerms{Request: request, Numbers: step.numbers})
 				assert.Equal(b, step.returns, counted.Number, step.op.Word)
@@ -152,22 +152,22 @@ func TestCounts_ARepeatChangesNothing(t *testing.T) {
 			b.nearKeep(request)
 		}
 		assert.Equal(b, []string{"9", "9", "8", "9"}, published())
-		b.count(scripts.SemaphoreDelete, "u:1")
-		assert.Equal(b, int64(1), b.count(scripts.SemaphoreTrySet, "u:2", 3))
-		assert.Equal(b, int64(1), b.count(scripts.SemaphoreDelete, "u:1"), "a late repeat does not delete what was set since")
+		b.count(scripts.SemaphoreDelete, us+":1")
+		assert.Equal(b, int64(1), b.count(scripts.SemaphoreTrySet, us+":2", 3))
+		assert.Equal(b, int64(1), b.count(scripts.SemaphoreDelete, us+":1"), "a late repeat does not delete what was set since")
 		assert.Equal(b, "3", b.key())
 	})
 }
 
 func TestCounts_TooLateChangesNothing(t *testing.T) {
 	on(t, func(b bed) {
-		b.count(scripts.SemaphoreTrySet, "u:1", 5)
+		b.count(scripts.SemaphoreTrySet, us+":1", 5)
 		late := b.Time(b.Context()).Val().Add(-time.Second).UnixMilli()
 		for _, op := range []*scripts.CountOp{
 			scripts.SemaphoreAcquire, scripts.SemaphoreRelease, scripts.SemaphoreAdd, scripts.SemaphoreDrain, scripts.SemaphoreTrySet,
 			scripts.SemaphoreDelete, scripts.LatchCountDown, scripts.LatchTrySet, scripts.LatchDelete,
 		} {
-			call := op.Call(site, b.name, scripts.CountTerms{Request: "u:2", Numbers: []int64{1}, Keep: time.Second})
+			call := op.Call(site, b.name, scripts.CountTerms{Request: us + ":2", Numbers: []int64{1}, Keep: time.Second})
 			require.True(b, call.Bounded(), op.Word)
 			call.SetNotAfter(late)
 			_, err := b.send(call)
@@ -175,13 +175,13 @@ func TestCounts_TooLateChangesNothing(t *testing.T) {
 			assert.True(b, isLate, "%s: %v", op.Word, err)
 			assert.Equal(b, "5", b.key())
 		}
-		call := scripts.SemaphoreDrain.Call(site, b.name, scripts.CountTerms{Request: "u:3", Keep: time.Second})
+		call := scripts.SemaphoreDrain.Call(site, b.name, scripts.CountTerms{Request: us + ":3", Keep: time.Second})
 		call.Limit = late
 		call.SetNotAfter(late + 5000)
 		_, err := b.send(call)
 		_, isLate := scripts.LateBy(err)
 		assert.True(b, isLate, "not later than the limit either")
-		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, "u:2"), scripts.AttemptKey(b.name, "u:3")).Val())
+		assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, us+":2"), scripts.AttemptKey(b.name, us+":3")).Val())
 	})
 }
 
@@ -193,21 +193,21 @@ func TestCounts_AnsweredResultsAreDeleted(t *testing.T) {
 			}
 			return n
 		}
-		b.count(scripts.SemaphoreTrySet, "u:0", 5)
-		last := "u:0"
+		b.count(scripts.SemaphoreTrySet, us+":0", 5)
+		last := us + ":0"
 		for i, op := range []*scripts.CountOp{
 			scripts.SemaphoreAcquire, scripts.SemaphoreRelease, scripts.SemaphoreAdd, scripts.SemaphoreDrain, scripts.SemaphoreTrySet,
 			scripts.SemaphoreDelete, scripts.LatchTrySet, scripts.LatchCountDown, scripts.LatchDelete,
 		} {
-			request := "u:" + string(rune('a'+i))
-			terms := scripts.CountTerms{Request: request, Numbers: []int64{2}, Answered: []string{last, "u:none"}}
+			request := us + ":" + string(rune('a'+i))
+			terms := scripts.CountTerms{Request: request, Numbers: []int64{2}, Answered: []string{last, us + ":none"}}
 			b.counted(op, terms)
 			assert.Zero(b, exist(last), op.Word)
 			assert.Equal(b, int64(1), exist(request), op.Word)
 			b.counted(op, terms) // a repeat deletes them too
 			last = request
 		}
-		b.counted(scripts.Forget, scripts.CountTerms{Request: "u:1", Answered: []string{last}})
+		b.counted(scripts.Forget, scripts.CountTerms{Request: us + ":1", Answered: []string{last}})
 		keys, err := b.Keys(b.Context(), "*"+b.name+"*").Result()
 		require.NoError(b, err)
 		assert.Empty(b, keys)
@@ -217,34 +217,34 @@ func TestCounts_AnsweredResultsAreDeleted(t *testing.T) {
 func TestSemaphoreUndo(t *testing.T) {
 	on(t, func(b bed) {
 		undo := func(request string) int64 { return b.count(scripts.SemaphoreAcquire.Undo, request) }
-		b.count(scripts.SemaphoreTrySet, "u:1", 5)
+		b.count(scripts.SemaphoreTrySet, us+":1", 5)
 		published := b.listening(scripts.SemaphoreChannel(b.name))
-		b.count(scripts.SemaphoreAcquire, "u:2", 2, 1, 7)
-		assert.Equal(b, int64(3), undo("u:2"), "what it has taken")
+		b.count(scripts.SemaphoreAcquire, us+":2", 2, 1, 7)
+		assert.Equal(b, int64(3), undo(us+":2"), "what it has taken")
 		assert.Equal(b, "5", b.key())
-		assert.Equal(b, int64(0), undo("u:2"), "once")
+		assert.Equal(b, int64(0), undo(us+":2"), "once")
 		assert.Equal(b, "5", b.key())
-		assert.Equal(b, []bool{false}, b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: "u:3", Numbers: []int64{9}}).Served)
-		assert.Equal(b, int64(0), undo("u:3"), "it has taken nothing")
-		assert.Equal(b, int64(0), undo("u:4"), "it has not run yet")
-		for _, request := range []string{"u:2", "u:4"} {
+		assert.Equal(b, []bool{false}, b.counted(scripts.SemaphoreAcquire, scripts.CountTerms{Request: us + ":3", Numbers: []int64{9}}).Served)
+		assert.Equal(b, int64(0), undo(us+":3"), "it has taken nothing")
+		assert.Equal(b, int64(0), undo(us+":4"), "it has not run yet")
+		for _, request := range []string{us + ":2", us + ":4"} {
 			_, err := b.run(scripts.SemaphoreAcquire.Call(site, b.name, scripts.CountTerms{Request: request, Numbers: []int64{1}, Keep: time.Second}))
 			require.NoError(b, err)
 			assert.Equal(b, "5", b.key(), "a copy that comes late takes nothing")
 		}
-		b.count(scripts.SemaphoreDrain, "u:5")
-		assert.Equal(b, int64(5), undo("u:5"))
+		b.count(scripts.SemaphoreDrain, us+":5")
+		assert.Equal(b, int64(5), undo(us+":5"))
 		assert.Equal(b, "5", b.key())
-		b.count(scripts.SemaphoreAdd, "u:6", -7)
-		assert.Equal(b, int64(-2), b.count(scripts.SemaphoreDrain, "u:7"))
-		assert.Equal(b, int64(-2), undo("u:7"))
+		b.count(scripts.SemaphoreAdd, us+":6", -7)
+		assert.Equal(b, int64(-2), b.count(scripts.SemaphoreDrain, us+":7"))
+		assert.Equal(b, int64(-2), undo(us+":7"))
 		assert.Equal(b, "-2", b.key())
 		assert.Equal(b, []string{"5", "5"}, published())
 
-		b.count(scripts.SemaphoreAdd, "u:8", 5)
-		b.count(scripts.SemaphoreAcquire, "u:9", 1)
-		b.count(scripts.SemaphoreDelete, "u:10")
-		assert.Equal(b, int64(0), undo("u:9"), "what was deleted meanwhile stays so")
+		b.count(scripts.SemaphoreAdd, us+":8", 5)
+		b.count(scripts.SemaphoreAcquire, us+":9", 1)
+		b.count(scripts.SemaphoreDelete, us+":10")
+		assert.Equal(b, int64(0), undo(us+":9"), "what was deleted meanwhile stays so")
 		assert.Empty(b, b.key())
 	})
 }
@@ -280,7 +280,7 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 
 		expect("1", false)(acquire(site, time.Minute, time.Minute, 1)) // served: nothing to reserve
 		expect("0", true)(acquire(site, time.Minute, time.Minute, 3))
-		assert.Equal(b, "u", want())
+		assert.Equal(b, us, want())
 		assert.InDelta(b, 60, b.PTTL(b.Context(), scripts.WantKey(b.name)).Val().Seconds(), 2)
 		expect("0", false)(acquire(&another, 0, 0, 1)) // kept out although there are two
 		expect("0", false)(acquire(&another, 0, 0, -1))
@@ -290,7 +290,7 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 
 		b.count(scripts.SemaphoreRelease, "x:2", 2)
 		expect("1", false)(acquire(site, time.Minute, time.Minute, 3))
-		assert.Equal(b, "rest u", want(), "served: nobody may reserve for a while")
+		assert.Equal(b, "rest "+us, want(), "served: nobody may reserve for a while")
 		assert.Equal(b, []string{"4", "1"}, published(), "who was kept out is told of what is left")
 		expect("0", false)(acquire(&another, time.Minute, time.Minute, 3))
 		expect("0", false)(acquire(site, time.Minute, time.Minute, 3))
@@ -301,9 +301,9 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 		b.count(scripts.SemaphoreRelease, "x:3", 1)
 		published()
 		expect("", false)(acquire(&another, -1, 0)) // another's cannot be ended
-		assert.Equal(b, "u", want())
+		assert.Equal(b, us, want())
 		expect("", false)(acquire(site, -1, time.Minute)) // an attempt for nobody ends it
-		assert.Equal(b, "rest u", want())
+		assert.Equal(b, "rest "+us, want())
 		assert.Equal(b, []string{"1"}, published())
 		expect("", false)(acquire(site, -1, 0))
 		assert.Empty(b, want(), "and the rest")
@@ -319,11 +319,11 @@ func TestCounts_ForeignKeys(t *testing.T) {
 		}
 		refused := func(what string) {
 			for _, op := range ops {
-				_, err := b.run(op.Call(site, b.name, scripts.CountTerms{Request: "u:1", Numbers: []int64{1}, Keep: time.Second}))
+				_, err := b.run(op.Call(site, b.name, scripts.CountTerms{Request: us + ":1", Numbers: []int64{1}, Keep: time.Second}))
 				assert.ErrorContains(b, scripts.Explain(err), "key holds something else", "%s on %s", op.Word, what)
 				assert.Equal(b, scripts.Rejected, scripts.Classify(err), "%s on %s", op.Word, what)
 			}
-			assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, "u:1")).Val(), what)
+			assert.Zero(b, b.Exists(b.Context(), scripts.AttemptKey(b.name, us+":1")).Val(), what)
 		}
 		for _, text := range []string{"text", "", "1.5", " 5", "5 ", "+5", "007", "-0", "1e3", "0x10", "12345678901234567", "nan"} {
 			require.NoError(b, b.Set(b.Context(), b.name, text, 0).Err())
@@ -331,7 +331,7 @@ func TestCounts_ForeignKeys(t *testing.T) {
 			assert.Equal(b, text, b.key())
 		}
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
-		require.NoError(b, b.HSet(b.Context(), b.name, "u:1", 1).Err())
+		require.NoError(b, b.HSet(b.Context(), b.name, us+":1", 1).Err())
 		refused("a lock")
 	})
 }
@@ -339,30 +339,30 @@ func TestCounts_ForeignKeys(t *testing.T) {
 func TestLatch_OnTheWire(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.LatchChannel(b.name))
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, "u:1", 1), "nothing to count")
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":1", 1), "nothing to count")
 		assert.Empty(b, b.key())
-		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, "u:2", 3))
-		assert.Equal(b, int64(0), b.count(scripts.LatchTrySet, "u:3", 3))
+		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":2", 3))
+		assert.Equal(b, int64(0), b.count(scripts.LatchTrySet, us+":3", 3))
 		assert.Equal(b, "3", b.key())
 		for range 3 {
-			assert.Equal(b, int64(2), b.count(scripts.LatchCountDown, "u:4", 1), "a repeat counts nothing")
+			assert.Equal(b, int64(2), b.count(scripts.LatchCountDown, us+":4", 1), "a repeat counts nothing")
 		}
-		assert.Equal(b, int64(2), b.count(scripts.LatchRead, "u:5"))
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, "u:6", 2))
+		assert.Equal(b, int64(2), b.count(scripts.LatchRead, us+":5"))
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":6", 2))
 		assert.Empty(b, b.key(), "the key goes at zero")
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, "u:6", 2))
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, "u:7", 1))
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":6", 2))
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":7", 1))
 		assert.Equal(b, []string{"1", "0"}, published())
 
-		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, "u:8", 2), "it can be used again")
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, "u:9", 5), "more than there are")
-		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, "u:10", 0))
+		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":8", 2), "it can be used again")
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":9", 5), "more than there are")
+		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":10", 0))
 		assert.Equal(b, "0", b.key(), "as Redisson's")
-		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, "u:11", 1))
+		assert.Equal(b, int64(0), b.count(scripts.LatchCountDown, us+":11", 1))
 		assert.Empty(b, b.key())
-		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, "u:12", 2))
-		assert.Equal(b, int64(1), b.count(scripts.LatchDelete, "u:13"))
-		assert.Equal(b, int64(0), b.count(scripts.LatchDelete, "u:14"))
+		assert.Equal(b, int64(1), b.count(scripts.LatchTrySet, us+":12", 2))
+		assert.Equal(b, int64(1), b.count(scripts.LatchDelete, us+":13"))
+		assert.Equal(b, int64(0), b.count(scripts.LatchDelete, us+":14"))
 		assert.Equal(b, []string{"1", "0", "1", "1", "1"}, published())
 	})
 }
@@ -371,10 +371,10 @@ func TestLatch_OnTheWire(t *testing.T) {
 func TestSemaphore_KeepsATTL(t *testing.T) {
 	on(t, func(b bed) {
 		require.NoError(b, b.Set(b.Context(), b.name, 5, time.Minute).Err())
-		b.count(scripts.SemaphoreAcquire, "u:1", 1)
-		b.count(scripts.SemaphoreRelease, "u:2", 1)
-		b.count(scripts.SemaphoreAdd, "u:3", 1)
-		b.count(scripts.SemaphoreDrain, "u:4")
+		b.count(scripts.SemaphoreAcquire, us+":1", 1)
+		b.count(scripts.SemaphoreRelease, us+":2", 1)
+		b.count(scripts.SemaphoreAdd, us+":3", 1)
+		b.count(scripts.SemaphoreDrain, us+":4")
 		assert.Equal(b, "0", b.key())
 		b.nearTTL(time.Minute)
 	})
@@ -385,12 +385,12 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	b := bed{client, t, redistest.Name(t)}
-	b.count(scripts.SemaphoreTrySet, "u:1", 2)
-	b.count(scripts.SemaphoreAcquire, "u:2", 1)
-	b.count(scripts.SemaphoreAcquire, "u:3", 1)
+	b.count(scripts.SemaphoreTrySet, us+":1", 2)
+	b.count(scripts.SemaphoreAcquire, us+":2", 1)
+	b.count(scripts.SemaphoreAcquire, us+":3", 1)
 	latch := b
 	latch.name += "-latch"
-	latch.count(scripts.LatchTrySet, "u:4", 2)
+	latch.count(scripts.LatchTrySet, us+":4", 2)
 	for _, op := range []*scripts.CountOp{
 		scripts.SemaphoreRelease, scripts.SemaphoreAcquire, scripts.SemaphoreAcquire.Undo, scripts.LatchCountDown, scripts.SemaphoreDelete,
 	} { // load them
@@ -404,32 +404,32 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 		}
 		return client.Do(t.Context(), call.Command...).Result()
 	}
-	_, err := full(scripts.SemaphoreAcquire, b.name, "u:5")
+	_, err := full(scripts.SemaphoreAcquire, b.name, us+":5")
 	require.NoError(t, err, "there are none, so nothing is written")
-	for request, op := range map[string]*scripts.CountOp{"u:6": scripts.SemaphoreRelease, "u:3": scripts.SemaphoreAcquire.Undo} {
+	for request, op := range map[string]*scripts.CountOp{us + ":6": scripts.SemaphoreRelease, us + ":3": scripts.SemaphoreAcquire.Undo} {
 		_, err := full(op, b.name, request)
 		require.NoError(t, err, op.Word)
 	}
 	assert.Equal(t, "2", b.key())
-	_, err = full(scripts.SemaphoreAcquire, b.name, "u:7")
+	_, err = full(scripts.SemaphoreAcquire, b.name, us+":7")
 	require.Error(t, err)
 	assert.ErrorContains(t, err, "OOM command not allowed", "nothing new is taken") // Redis 6.2 says where in the script before
-	for _, request := range []string{"u:8", "u:9"} {
+	for _, request := range []string{us + ":8", us + ":9"} {
 		_, err = full(scripts.LatchCountDown, latch.name, request)
 		require.NoError(t, err)
 	}
 	assert.Empty(t, latch.key())
-	_, err = full(scripts.SemaphoreDelete, b.name, "u:10")
+	_, err = full(scripts.SemaphoreDelete, b.name, us+":10")
 	require.NoError(t, err)
 	assert.Empty(t, b.key())
 }
 
 func TestReadCounted_UnexpectedReplies(t *testing.T) {
 	t.Parallel()
-	take := scripts.CountTerms{Request: "u:1", Numbers: []int64{1, 2}}
+	take := scripts.CountTerms{Request: us + ":1", Numbers: []int64{1, 2}}
 	for _, reply := range []any{
-		nil, "u:1", int64(1), []any{}, []any{"u:1"}, []any{"u:2", int64(1)}, []any{"u:1", "1"}, []any{"u:1", int64(1), int64(2)},
-		[]any{"u:2", "11", int64(1), int64(0)}, []any{"u:1", "1", int64(1), int64(0)}, []any{"u:1", int64(11), int64(1), int64(0)},
+		nil, us + ":1", int64(1), []any{}, []any{us + ":1"}, []any{us + ":2", int64(1)}, []any{us + ":1", "1"}, []any{us + ":1", int64(1), int64(2)},
+		[]any{us + ":2", "11", int64(1), int64(0)}, []any{us + ":1", "1", int64(1), int64(0)}, []any{us + ":1", int64(11), int64(1), int64(0)},
 	} {
 		_, err := scripts.ReadCounted(reply, scripts.SemaphoreRelease, &take)
 		assert.ErrorContains(t, err, "unexpected reply", "%v", reply)

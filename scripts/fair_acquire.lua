@@ -22,21 +22,24 @@ local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
+-- @include lib/owner.lua
+-- @include lib/exclusive.lua
 -- @include lib/fair_queue.lua
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('hexists', lock, 'mode') == 1 then
-  return redis.error_reply('FOREIGN the key holds a read/write lock')
-end
+local holder, foreign = holder_of(lock)
+if foreign then return foreign end
+local q, foreign = queue_of(queue, timeouts, waiting)
+if foreign then return foreign end
 local now = server_now()
-local head = drop_stale(queue, timeouts, waiting, now)
+local head = drop_stale(q, now)
 local ttl = redis.call('pttl', lock)
 if ttl == -2 and (not head or head == grant) then
-  take(lock, queue, timeouts, waiting, grant, lease, wait)
+  take(lock, q, grant, lease, wait)
   return grant
 end
-if redis.call('hexists', lock, grant) == 1 then
+if holder == grant then
   if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
   return grant
 end
@@ -56,6 +59,5 @@ if place ~= 'try' then
   local top = redis.call('zrange', timeouts, -1, -1, 'withscores')
   redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
 end
-local holder = want_holder == '1' and redis.call('hkeys', lock)[1]
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
-return {math.max(ttl, -1), holder or '', state, ours and head or ''}
+return {math.max(ttl, -1), want_holder == '1' and holder or '', state, ours and head or ''}

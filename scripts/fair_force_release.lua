@@ -13,19 +13,18 @@
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local publish, not_after = ARGV[1], ARGV[2]
 -- @include lib/in_time.lua
--- @include lib/foreign_hash.lua
+-- @include lib/owner.lua
+-- @include lib/exclusive.lua
 -- @include lib/begin_lease.lua
 -- @include lib/fair_queue.lua
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('exists', lock) == 0 then return 0 end
-if redis.call('hexists', lock, 'mode') == 1 then
-  return redis.error_reply('FOREIGN the key holds a read/write lock')
-end
-local foreign = foreign_hash(lock)
+local holder, foreign = holder_of(lock)
 if foreign then return foreign end
+if not holder then return 0 end
 redis.call('del', lock)
-local head = drop_stale(queue, timeouts, waiting, server_now())
+local q = queue_of(queue, timeouts, waiting)
+local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
 return 1

@@ -1,6 +1,6 @@
 -- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all, else wake the
 -- next. A grant that waits instead is taken out of the queue. A repeat changes nothing.
--- DEL comes first: it grows no memory, so unlocking works at maxmemory.
+-- HDEL comes first: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -17,6 +17,7 @@
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/begin_lease.lua
+-- @include lib/owner.lua
 -- @include lib/fair_queue.lua
 
 local function wake(head)
@@ -24,10 +25,11 @@ local function wake(head)
   return redis.call(publish, channel .. ':' .. head, '0')
 end
 
-local now = server_now()
-if redis.call('hexists', lock, grant) == 0 then
-  if redis.call('zscore', timeouts, grant) and leave(queue, timeouts, waiting, grant, wait) and redis.call('exists', lock) == 0 then
-    wake(drop_stale(queue, timeouts, waiting, now))
+local held = redis.call('hdel', lock, grant) == 1
+local q, now = queue_of(queue, timeouts, waiting), server_now()
+if not held then
+  if q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait) and redis.call('exists', lock) == 0 then
+    wake(drop_stale(q, now))
   end
   if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
     if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
@@ -35,10 +37,9 @@ if redis.call('hexists', lock, grant) == 0 then
   end
   return nil
 end
-redis.call('del', lock)
-local head = drop_stale(queue, timeouts, waiting, now)
+local head = q and drop_stale(q, now)
 if head and head == heir then
-  take(lock, queue, timeouts, waiting, heir, heir_lease, wait)
+  take(lock, q, heir, heir_lease, wait)
   return {1, heir}
 end
 return wake(head)

@@ -32,76 +32,76 @@ func (b bed) keep(grant string) time.Duration {
 
 func TestFairAcquire_QueuesInOrder(t *testing.T) {
 	on(t, func(b bed) {
-		first := scripts.Terms{Grant: "u:1", Lease: 30 * time.Second}
+		first := scripts.Terms{Grant: us + ":1", Lease: 30 * time.Second}
 		assert.True(b, b.take(scripts.FairLock, first).Granted)
 		assert.True(b, b.take(scripts.FairLock, first).Granted, "a repeat counts once")
-		assert.Equal(b, map[string]string{"u:1": "1"}, b.fields())
-		for _, grant := range []string{"u:2", "peer:1", "u:3", "u:2"} { // the last is a repeat
+		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields())
+		for _, grant := range []string{us + ":2", them + ":1", us + ":3", us + ":2"} { // the last is a repeat
 			busy := b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
-			assert.Equal(b, []any{false, true, "u:1"}, []any{busy.Granted, busy.Queued, busy.Holder})
+			assert.Equal(b, []any{false, true, us + ":1"}, []any{busy.Granted, busy.Queued, busy.Holder})
 		}
-		assert.False(b, b.take(scripts.FairLock, scripts.Terms{Grant: "u:4", Lease: time.Minute, Try: true}).Queued)
-		assert.Equal(b, []string{"u:2", "peer:1", "u:3"}, b.queue())
+		assert.False(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute, Try: true}).Queued)
+		assert.Equal(b, []string{us + ":2", them + ":1", us + ":3"}, b.queue())
 		for i, grant := range b.queue() {
 			assert.InDelta(b, (30*time.Second + time.Duration(i+1)*5*time.Minute).Seconds(), b.keep(grant).Seconds(), 3, "Redisson's arithmetic")
 		}
 
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
-		assert.False(b, b.take(scripts.FairLock, scripts.Terms{Grant: "u:3", Lease: time.Minute, Standing: true}).Granted, "not its turn")
-		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: "u:2", Lease: time.Minute, Standing: true}).Granted)
-		assert.Equal(b, []string{"peer:1", "u:3"}, b.queue())
-		assert.InDelta(b, 330, b.keep("peer:1").Seconds(), 3, "who is behind moves up")
+		assert.False(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute, Standing: true}).Granted, "not its turn")
+		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Granted)
+		assert.Equal(b, []string{them + ":1", us + ":3"}, b.queue())
+		assert.InDelta(b, 330, b.keep(them+":1").Seconds(), 3, "who is behind moves up")
 	})
 }
 
 func TestFairAcquire_DropsTheDead(t *testing.T) {
 	on(t, func(b bed) {
-		b.take(scripts.FairLock, scripts.Terms{Grant: "u:1", Lease: time.Minute})
-		for _, grant := range []string{"dead:1", "stale:1", "u:2"} {
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
+		for _, grant := range []string{dead + ":1", stale + ":1", us + ":2"} {
 			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 		}
 		now := b.Time(b.Context()).Val()
-		require.NoError(b, b.HSet(b.Context(), b.waiting(), "dead", now.Add(-time.Second).UnixMilli()).Err())
-		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-5 * time.Second).UnixMilli()), Member: "stale:1"}).Err())
-		b.take(scripts.FairLock, scripts.Terms{Grant: "u:2", Lease: time.Minute, Standing: true})
-		assert.Equal(b, []string{"stale:1", "u:2"}, b.queue(), "a clock may be wrong by ten seconds")
-		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-time.Minute).UnixMilli()), Member: "stale:1"}).Err())
-		busy := b.take(scripts.FairLock, scripts.Terms{Grant: "u:2", Lease: time.Minute, Standing: true})
+		require.NoError(b, b.HSet(b.Context(), b.waiting(), dead, now.Add(-time.Second).UnixMilli()).Err())
+		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-5 * time.Second).UnixMilli()), Member: stale + ":1"}).Err())
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true})
+		assert.Equal(b, []string{stale + ":1", us + ":2"}, b.queue(), "a clock may be wrong by ten seconds")
+		require.NoError(b, b.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(now.Add(-time.Minute).UnixMilli()), Member: stale + ":1"}).Err())
+		busy := b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true})
 		assert.False(b, busy.Requeued)
-		assert.Equal(b, []string{"u:2"}, b.queue())
+		assert.Equal(b, []string{us + ":2"}, b.queue())
 
 		require.NoError(b, b.LPop(b.Context(), "redisson_lock_queue:{"+b.name+"}").Err()) // a client with a wrong clock does so
-		require.NoError(b, b.ZRem(b.Context(), b.scores(), "u:2").Err())
-		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: "u:2", Lease: time.Minute, Standing: true}).Requeued, "it is told")
-		assert.Equal(b, []string{"u:2"}, b.queue())
+		require.NoError(b, b.ZRem(b.Context(), b.scores(), us+":2").Err())
+		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Requeued, "it is told")
+		assert.Equal(b, []string{us + ":2"}, b.queue())
 	})
 }
 
 func TestFairRelease(t *testing.T) {
 	on(t, func(b bed) {
-		published := b.listening(scripts.WaiterChannel(b.name, "u:3"))
-		for _, grant := range []string{"u:1", "u:2", "u:3"} {
+		published := b.listening(scripts.WaiterChannel(b.name, us+":3"))
+		for _, grant := range []string{us + ":1", us + ":2", us + ":3"} {
 			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 		}
-		released := b.give(scripts.FairLock, scripts.Terms{Grant: "u:1", Heir: "u:2", HeirLease: 10 * time.Second})
-		assert.Equal(b, []any{true, "u:2"}, []any{released.Held, released.Heir}, "our own first waiter has it in the same call")
-		assert.Equal(b, map[string]string{"u:2": "1"}, b.fields())
+		released := b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":2", HeirLease: 10 * time.Second})
+		assert.Equal(b, []any{true, us + ":2"}, []any{released.Held, released.Heir}, "our own first waiter has it in the same call")
+		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
-		released = b.give(scripts.FairLock, scripts.Terms{Grant: "u:1", Heir: "u:2", HeirLease: 20 * time.Second})
-		assert.Equal(b, []any{false, "u:2"}, []any{released.Held, released.Heir}, "a repeat says so, too")
+		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":2", HeirLease: 20 * time.Second})
+		assert.Equal(b, []any{false, us + ":2"}, []any{released.Held, released.Heir}, "a repeat says so, too")
 		b.nearTTL(20 * time.Second)
 		assert.Empty(b, published())
 
-		released = b.give(scripts.FairLock, scripts.Terms{Grant: "u:2", Heir: "u:9", HeirLease: time.Minute})
+		released = b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2", Heir: us + ":9", HeirLease: time.Minute})
 		assert.Equal(b, []any{true, ""}, []any{released.Held, released.Heir}, "another is before it")
 		assert.Empty(b, b.fields())
 		assert.Equal(b, []string{"0"}, published(), "and told so")
 
-		b.take(scripts.FairLock, scripts.Terms{Grant: "u:4", Lease: time.Minute})
-		b.give(scripts.FairLock, scripts.Terms{Grant: "u:4"}) // leaves, from behind
-		assert.Equal(b, []string{"u:3"}, b.queue())
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute})
+		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":4"}) // leaves, from behind
+		assert.Equal(b, []string{us + ":3"}, b.queue())
 		assert.Empty(b, published())
-		b.take(scripts.FairLock, scripts.Terms{Grant: "u:3", Lease: time.Minute, Standing: true})
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute, Standing: true})
 		assert.Zero(b, b.Exists(b.Context(), b.scores(), b.waiting()).Val(), "nothing is left when nobody waits")
 	})
 }
@@ -109,12 +109,12 @@ func TestFairRelease(t *testing.T) {
 // When the last who stand in the queue have gone, what is known of their runtimes goes with them.
 func TestFairRelease_LeavesNothingOfTheDead(t *testing.T) {
 	on(t, func(b bed) {
-		for _, grant := range []string{"u:1", "dead:1", "dead:2"} {
+		for _, grant := range []string{us + ":1", dead + ":1", dead + ":2"} {
 			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 		}
 		now := b.Time(b.Context()).Val()
-		require.NoError(b, b.HSet(b.Context(), b.waiting(), "dead", now.Add(-time.Second).UnixMilli()).Err())
-		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: "u:1"}).Held)
+		require.NoError(b, b.HSet(b.Context(), b.waiting(), dead, now.Add(-time.Second).UnixMilli()).Err())
+		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
 		assert.Empty(b, b.queue())
 		assert.Zero(b, b.Exists(b.Context(), b.scores(), b.waiting()).Val())
 	})
@@ -122,20 +122,20 @@ func TestFairRelease_LeavesNothingOfTheDead(t *testing.T) {
 
 func TestFairRelease_ALeavingHeadWakesTheNext(t *testing.T) {
 	on(t, func(b bed) {
-		published := b.listening(scripts.WaiterChannel(b.name, "peer:1"))
-		for _, grant := range []string{"u:1", "u:2", "peer:1"} {
+		published := b.listening(scripts.WaiterChannel(b.name, them+":1"))
+		for _, grant := range []string{us + ":1", us + ":2", them + ":1"} {
 			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 		}
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
-		assert.False(b, b.give(scripts.FairLock, scripts.Terms{Grant: "u:2"}).Held)
-		assert.Equal(b, []string{"peer:1"}, b.queue())
+		assert.False(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2"}).Held)
+		assert.Equal(b, []string{them + ":1"}, b.queue())
 		assert.Equal(b, []string{"0"}, published())
 	})
 }
 
 func TestFairForceReleaseAndInspect(t *testing.T) {
 	on(t, func(b bed) {
-		published := b.listening(scripts.WaiterChannel(b.name, "u:2"))
+		published := b.listening(scripts.WaiterChannel(b.name, us+":2"))
 		force := func() bool {
 			reply, err := b.run(scripts.FairLock.ForceRelease(site, b.name))
 			require.NoError(b, err)
@@ -144,17 +144,17 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 			return was
 		}
 		assert.False(b, force())
-		b.take(scripts.FairLock, scripts.Terms{Grant: "u:1", Lease: time.Minute})
-		b.take(scripts.FairLock, scripts.Terms{Grant: "u:2", Lease: time.Minute})
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute})
 		reply, err := b.run(scripts.FairLock.Inspect(b.name))
 		require.NoError(b, err)
 		state, err := scripts.ReadInspected(reply)
 		require.NoError(b, err)
-		assert.Equal(b, []string{"u:2"}, state.Queue)
-		assert.Equal(b, "u:1", state.Holders[0].ID)
+		assert.Equal(b, []string{us + ":2"}, state.Queue)
+		assert.Equal(b, us+":1", state.Holders[0].ID)
 		assert.True(b, force())
 		assert.Empty(b, b.fields())
-		assert.Equal(b, []string{"u:2"}, b.queue(), "places are kept")
+		assert.Equal(b, []string{us + ":2"}, b.queue(), "places are kept")
 		assert.Equal(b, []string{"0"}, published())
 	})
 }
@@ -164,15 +164,15 @@ func TestFairRelease_LeavesAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	b := bed{client, t, redistest.Name(t)}
-	for _, grant := range []string{"u:1", "u:2", "u:3", "u:4"} {
+	for _, grant := range []string{us + ":1", us + ":2", us + ":3", us + ":4"} {
 		b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 	}
-	b.give(scripts.FairLock, scripts.Terms{Grant: "u:4"}) // loads the script
+	b.give(scripts.FairLock, scripts.Terms{Grant: us + ":4"}) // loads the script
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	b.give(scripts.FairLock, scripts.Terms{Grant: "u:2"})
-	assert.Equal(t, []string{"u:3"}, b.queue())
-	assert.InDelta(t, 360, b.keep("u:3").Seconds(), 3, "who is behind moves up")
-	assert.True(t, b.give(scripts.FairLock, scripts.Terms{Grant: "u:1"}).Held)
-	b.give(scripts.FairLock, scripts.Terms{Grant: "u:3"})
+	b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2"})
+	assert.Equal(t, []string{us + ":3"}, b.queue())
+	assert.InDelta(t, 360, b.keep(us+":3").Seconds(), 3, "who is behind moves up")
+	assert.True(t, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
+	b.give(scripts.FairLock, scripts.Terms{Grant: us + ":3"})
 	assert.Zero(t, client.DBSize(t.Context()).Val(), "nothing is left")
 }

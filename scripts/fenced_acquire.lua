@@ -15,17 +15,20 @@ local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, want_holder, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
+-- @include lib/owner.lua
+-- @include lib/exclusive.lua
 -- @include lib/tokens.lua
 
 local late = in_time(not_after)
 if late then return late end
 local ttl = redis.call('pttl', lock) -- -2: there is no lock
-if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
-  if redis.call('hexists', lock, 'mode') == 1 then
-    return redis.error_reply('FOREIGN the key holds a read/write lock')
+if ttl ~= -2 then
+  local holder, foreign = holder_of(lock)
+  if foreign then return foreign end
+  if holder ~= grant then
+    if want_holder == '1' then return {ttl, holder} end
+    return ttl
   end
-  if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
-  return ttl
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end

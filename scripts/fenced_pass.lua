@@ -27,7 +27,7 @@ if late then return late end
 local passed = redis.call('hexists', lock, grant) == 1
 if not passed then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, idlers)
+  local told = end_turn(lock, from, channel, publish, idlers)
   if told then return told end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))

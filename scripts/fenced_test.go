@@ -21,7 +21,7 @@ func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 		many.Tokens = 10_000 // those of 10 ms
 		largest := int64(0)
 		for i := range 20 {
-			grant := "u:" + strconv.Itoa(i)
+			grant := us + ":" + strconv.Itoa(i)
 			reply, err := b.run(scripts.FencedLock.Acquire(&many, b.name, scripts.Terms{Grant: grant, Lease: time.Minute}))
 			require.NoError(b, err)
 			taken, err := scripts.ReadAcquired(reply, grant)
@@ -42,33 +42,33 @@ func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 	on(t, func(b bed) {
 		counter := "redisson_lock_token:{" + b.name + "}"
-		first := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:1", Lease: 10 * time.Second})
+		first := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":1", Lease: 10 * time.Second})
 		assert.True(b, first.Granted)
 		assert.InDelta(b, b.Time(b.Context()).Val().UnixMicro(), first.Tokens.Last, 5e6, "the server's clock")
 		assert.Equal(b, first.Tokens.Last, first.Tokens.First, "one: a counter that is not there may have been lost")
 		assert.Equal(b, strconv.FormatInt(first.Tokens.Last, 10), b.Get(b.Context(), counter).Val())
 		assert.Equal(b, time.Duration(-1), b.PTTL(b.Context(), counter).Val(), "no TTL")
-		again := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:1", Lease: time.Second})
+		again := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":1", Lease: time.Second})
 		assert.True(b, again.Granted)
 		assert.Greater(b, again.Tokens.First, first.Tokens.Last, "a repeat has new ones")
-		assert.Equal(b, map[string]string{"u:1": "1"}, b.fields())
+		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
-		busy := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:2", Lease: time.Second})
-		assert.Equal(b, []any{false, "u:1"}, []any{busy.Granted, busy.Holder})
+		busy := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
+		assert.Equal(b, []any{false, us + ":1"}, []any{busy.Granted, busy.Holder})
 
 		earlier := b.Time(b.Context()).Val().Add(-time.Second).UnixMicro()
 		require.NoError(b, b.Set(b.Context(), counter, earlier, 0).Err())
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
-		block := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:5", Lease: time.Second})
+		block := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":5", Lease: time.Second})
 		assert.Equal(b, int64(site.Tokens-1), block.Tokens.Last-block.Tokens.First, "a block")
 
 		far := b.Time(b.Context()).Val().Add(time.Hour).UnixMicro() // as after many INCRs, or a clock that was set back
 		require.NoError(b, b.Set(b.Context(), counter, far, 0).Err())
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
-		next := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:2", Lease: time.Second})
+		next := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
 		assert.Equal(b, far+1, next.Tokens.First, "never less than was given")
 		require.NoError(b, b.Del(b.Context(), b.name, counter).Err())
-		lost := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:3", Lease: time.Second})
+		lost := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":3", Lease: time.Second})
 		assert.Greater(b, lost.Tokens.Last, again.Tokens.Last, "also when the counter was lost")
 	})
 }
@@ -82,7 +82,7 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 			"9007199254740992", "9007199254740993", "9223372036854775807", "18446744073709551616", strconv.FormatInt(time.Now().UnixNano(), 10),
 			strings.Repeat("9", 400), "nan", "inf", "-inf", "abc", "", "0x10", "1.5", "1e3", "-5", "-0", "+5", "007", " 7", "7 ",
 		} {
-			b.take(scripts.Lock, scripts.Terms{Grant: "u:1", Lease: time.Minute}) // a lock that has been acquired before
+			b.take(scripts.Lock, scripts.Terms{Grant: us + ":1", Lease: time.Minute}) // a lock that has been acquired before
 			require.NoError(b, b.Set(b.Context(), counter, value, 0).Err())
 			refused := func(call scripts.Call) {
 				_, err := b.run(call)
@@ -91,10 +91,10 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 				assert.Equal(b, scripts.Rejected, scripts.Classify(err))
 				assert.Equal(b, value, b.Get(b.Context(), counter).Val(), "it is left alone")
 			}
-			refused(scripts.FencedLock.Pass(site, b.name, scripts.Terms{From: "u:1", Grant: "u:2", Lease: time.Minute}))
-			assert.Equal(b, map[string]string{"u:1": "1"}, b.fields(), "nothing is passed on")
-			b.give(scripts.Lock, scripts.Terms{Grant: "u:1"})
-			refused(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: "u:3", Lease: time.Minute}))
+			refused(scripts.FencedLock.Pass(site, b.name, scripts.Terms{From: us + ":1", Grant: us + ":2", Lease: time.Minute}))
+			assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields(), "nothing is passed on")
+			b.give(scripts.Lock, scripts.Terms{Grant: us + ":1"})
+			refused(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: us + ":3", Lease: time.Minute}))
 			assert.Empty(b, b.fields(), "nothing is acquired")
 		}
 	})
@@ -107,12 +107,12 @@ func TestFenced_LastTokens(t *testing.T) {
 		counter := "redisson_lock_token:{" + b.name + "}"
 		require.NoError(b, b.Set(b.Context(), counter, end-2, 0).Err())
 		for i, want := range []int64{end - 1, end} {
-			grant := "u:" + strconv.Itoa(i)
+			grant := us + ":" + strconv.Itoa(i)
 			taken := b.take(scripts.FencedLock, scripts.Terms{Grant: grant, Lease: time.Minute})
 			assert.Equal(b, scripts.Tokens{First: want, Last: want}, taken.Tokens)
 			b.give(scripts.FencedLock, scripts.Terms{Grant: grant})
 		}
-		_, err := b.run(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: "u:3", Lease: time.Minute}))
+		_, err := b.run(scripts.FencedLock.Acquire(site, b.name, scripts.Terms{Grant: us + ":3", Lease: time.Minute}))
 		require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey)
 		assert.ErrorContains(b, err, "no token is left")
 		assert.Empty(b, b.fields())
@@ -129,13 +129,13 @@ func TestFencedPassAndInspect(t *testing.T) {
 			require.NoError(b, err)
 			return passed.Held, passed.Tokens
 		}
-		passed, _ := pass("u:1", "u:2")
+		passed, _ := pass(us+":1", us+":2")
 		assert.False(b, passed)
-		first := b.take(scripts.FencedLock, scripts.Terms{Grant: "u:1", Lease: time.Second})
-		passed, tokens := pass("u:1", "u:2")
+		first := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":1", Lease: time.Second})
+		passed, tokens := pass(us+":1", us+":2")
 		assert.True(b, passed)
 		assert.Greater(b, tokens.First, first.Tokens.Last)
-		assert.Equal(b, map[string]string{"u:2": "1"}, b.fields())
+		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(time.Minute)
 		reply, err := b.run(scripts.FencedLock.Inspect(b.name))
 		require.NoError(b, err)
@@ -149,6 +149,6 @@ func TestFencedPassAndInspect(t *testing.T) {
 			_, err = scripts.ReadInspected(reply)
 			assert.ErrorIs(b, err, protocol.ErrForeignKey, "%q", value)
 		}
-		assert.True(b, b.give(scripts.FencedLock, scripts.Terms{Grant: "u:2"}).Held)
+		assert.True(b, b.give(scripts.FencedLock, scripts.Terms{Grant: us + ":2"}).Held)
 	})
 }

@@ -3,7 +3,9 @@ package scripts
 import (
 	_ "embed"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -274,35 +276,48 @@ func ReadInspected(reply any) (protocol.State, error) {
 			return readInspectedMore(list)
 		}
 	}
-	if len(list) > 0 && len(list)%2 == 0 {
-		return protocol.State{}, unexpected("inspect", reply)
-	}
 	if len(list) == 0 {
 		return protocol.State{}, nil
 	}
 	ttl, ok := list[0].(int64)
-	if !ok {
+	if !ok || len(list)%2 == 0 {
 		return protocol.State{}, unexpected("inspect", reply)
 	}
-	state := protocol.State{Held: true, Mode: "exclusive", TTL: time.Duration(ttl) * time.Millisecond}
-	for i := 1; i+1 < len(list); i += 2 {
-		field, ok := list[i].(string)
-		value, ok2 := list[i+1].(string)
-		if !ok || !ok2 {
-			return protocol.State{}, unexpected("inspect", reply)
-		}
-		if field == "mode" {
-			state.Mode = value
-			continue
-		}
-		holds, err := strconv.Atoi(value)
-		if err != nil {
-			return protocol.State{}, fmt.Errorf("%w: a hash whose field %s counts no holds", protocol.ErrForeignKey, shown(field))
-		}
-		state.Holders = append(state.Holders, protocol.Holder{ID: field, Holds: holds})
+	state := protocol.State{Held: true, TTL: time.Duration(ttl) * time.Millisecond}
+	var err error
+	if state.Mode, state.Holders, err = readLock(list[1:]); err != nil {
+		return protocol.State{}, err
 	}
 	return state, nil
 }
+
+// readLock reads the fields and values of a lock. As lib/lock_hash.lua it takes no other hash for one.
+func readLock(list []any) (mode string, holders []protocol.Holder, err error) {
+	mode = "exclusive"
+	for i := 0; i+1 < len(list); i += 2 {
+		field, ok := list[i].(string)
+		value, ok2 := list[i+1].(string)
+		if !ok || !ok2 {
+			return "", nil, unexpected("inspect", list)
+		}
+		holds, err := strconv.Atoi(value)
+		switch {
+		case field == "mode" && (value == "read" || value == "write"):
+			mode = value
+		case err == nil && holds > 0 && ownerField.MatchString(field):
+			holders = append(holders, protocol.Holder{ID: field, Holds: holds})
+		default:
+			return "", nil, fmt.Errorf("%w: a hash that is no lock, with the field %s", protocol.ErrForeignKey, shown(field))
+		}
+	}
+	if len(holders) == 0 || mode == "exclusive" && (len(holders) > 1 || strings.HasSuffix(holders[0].ID, ":write")) {
+		return "", nil, fmt.Errorf("%w: a hash that is no lock", protocol.ErrForeignKey)
+	}
+	return mode, holders, nil
+}
+
+// ownerField is how Redisson and we name a holder; the field of a writer ends in ":write".
+var ownerField = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:-?[0-9]+(:write)?$`)
 
 // readInspectedMore reads {what of the lock, the queue} and {what of the lock, the queue, the last token}.
 func readInspectedMore(reply []any) (protocol.State, error) {

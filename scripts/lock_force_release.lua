@@ -10,16 +10,14 @@
 local lock, channel = KEYS[1], KEYS[2]
 local publish, not_after = ARGV[1], ARGV[2]
 -- @include lib/in_time.lua
--- @include lib/foreign_hash.lua
+-- @include lib/owner.lua
+-- @include lib/exclusive.lua
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('exists', lock) == 0 then return 0 end
-if redis.call('hexists', lock, 'mode') == 1 then
-  return redis.error_reply('FOREIGN the key holds a read/write lock')
-end
-local foreign = foreign_hash(lock)
+local holder, foreign = holder_of(lock)
 if foreign then return foreign end
+if not holder then return 0 end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
 return 1

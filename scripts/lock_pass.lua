@@ -21,7 +21,7 @@ local late = in_time(not_after)
 if late then return late end
 if redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, idlers)
+  local told = end_turn(lock, from, channel, publish, idlers)
   if told then return told end
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)

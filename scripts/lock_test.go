@@ -15,6 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// The UUIDs of some runtimes.
+const (
+	us    = "0f8fad5b-d9cb-469f-a165-70867728950e"
+	them  = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+	dead  = "9a7b3301-0bdd-4e6a-8ca4-60b1b9a0e8f1"
+	stale = "e4eaaaf2-d142-11e1-b3e4-080027620cdd"
+)
+
 // bed is a server to try the scripts on, and a name of its own.
 type bed struct {
 	redis.UniversalClient
@@ -39,7 +47,7 @@ func on(t *testing.T, test func(b bed)) {
 }
 
 // run executes a call, in time unless it is told otherwise before.
-var site = &scripts.Site{Runtime: "u", Publish: "PUBLISH", Lease: 30 * time.Second, FairWait: 5 * time.Minute, Tokens: 100}
+var site = &scripts.Site{Runtime: us, Publish: "PUBLISH", Lease: 30 * time.Second, FairWait: 5 * time.Minute, Tokens: 100}
 
 func (b bed) run(call scripts.Call) (any, error) {
 	b.Helper()
@@ -91,29 +99,29 @@ func (b bed) nearTTL(want time.Duration) {
 
 func TestLockAcquire(t *testing.T) {
 	on(t, func(b bed) {
-		assert.True(b, b.acquire("u:1", 10*time.Second).Granted)
-		assert.Equal(b, map[string]string{"u:1": "1"}, b.fields())
+		assert.True(b, b.acquire(us+":1", 10*time.Second).Granted)
+		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
 
-		busy := b.acquire("u:2", time.Second)
+		busy := b.acquire(us+":2", time.Second)
 		assert.False(b, busy.Granted)
-		assert.Equal(b, "u:1", busy.Holder)
+		assert.Equal(b, us+":1", busy.Holder)
 		assert.InDelta(b, 10, busy.TTL.Seconds(), 1.5)
 
-		assert.True(b, b.acquire("u:1", 20*time.Second).Granted, "a repeat is granted again")
-		assert.Equal(b, map[string]string{"u:1": "1"}, b.fields(), "and counts once")
+		assert.True(b, b.acquire(us+":1", 20*time.Second).Granted, "a repeat is granted again")
+		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields(), "and counts once")
 		b.nearTTL(20 * time.Second)
-		assert.True(b, b.acquire("u:1", time.Second).Granted)
+		assert.True(b, b.acquire(us+":1", time.Second).Granted)
 		b.nearTTL(20 * time.Second) // a stale copy must not shorten what was renewed meanwhile
 
 		require.NoError(b, b.Persist(b.Context(), b.name).Err())
-		assert.Negative(b, b.acquire("u:2", time.Second).TTL, "a key without TTL")
+		assert.Negative(b, b.acquire(us+":2", time.Second).TTL, "a key without TTL")
 	})
 }
 
 func TestLockAcquire_TooLateChangesNothing(t *testing.T) {
 	on(t, func(b bed) {
-		call := scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second})
+		call := scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: us + ":1", Lease: time.Second})
 		now, err := b.Time(b.Context()).Result()
 		require.NoError(b, err)
 		call.SetNotAfter(now.Add(-time.Second).UnixMilli())
@@ -129,8 +137,8 @@ func TestLockAcquire_TooLateChangesNothing(t *testing.T) {
 
 func TestLockAcquire_ForeignKeys(t *testing.T) {
 	on(t, func(b bed) {
-		require.NoError(b, b.HSet(b.Context(), b.name, "mode", "read").Err())
-		_, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second}))
+		require.NoError(b, b.HSet(b.Context(), b.name, "mode", "read", them+":1", 1).Err())
+		_, err := b.run(scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: us + ":1", Lease: time.Second}))
 		assert.ErrorContains(b, scripts.Explain(err), "read/write lock")
 		assert.Equal(b, scripts.Rejected, scripts.Classify(err))
 
@@ -147,9 +155,9 @@ func TestLockAcquire_ForeignKeys(t *testing.T) {
 
 		require.NoError(b, b.Set(b.Context(), b.name, "text", 0).Err())
 		for _, call := range []scripts.Call{
-			scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second}),
-			scripts.Lock.Release(site, b.name, scripts.Terms{Grant: "u:1"}),
-			scripts.Lock.Pass(site, b.name, scripts.Terms{From: "u:1", Grant: "u:2", Lease: time.Second}),
+			scripts.Lock.Acquire(site, b.name, scripts.Terms{Grant: us + ":1", Lease: time.Second}),
+			scripts.Lock.Release(site, b.name, scripts.Terms{Grant: us + ":1"}),
+			scripts.Lock.Pass(site, b.name, scripts.Terms{From: us + ":1", Grant: us + ":2", Lease: time.Second}),
 			scripts.Lock.Inspect(b.name),
 			scripts.Lock.ForceRelease(site, b.name),
 		} {
@@ -168,10 +176,10 @@ func TestLockRelease(t *testing.T) {
 		_, err := pubsub.Receive(b.Context())
 		require.NoError(b, err)
 
-		b.acquire("u:1", time.Minute)
-		assert.Equal(b, []any{0, false}, b.release("u:2"), "another grant")
-		assert.Equal(b, []any{1, true}, b.release("u:1"))
-		assert.Equal(b, []any{0, false}, b.release("u:1"), "a repeat changes nothing")
+		b.acquire(us+":1", time.Minute)
+		assert.Equal(b, []any{0, false}, b.release(us+":2"), "another grant")
+		assert.Equal(b, []any{1, true}, b.release(us+":1"))
+		assert.Equal(b, []any{0, false}, b.release(us+":1"), "a repeat changes nothing")
 		assert.Empty(b, b.fields())
 
 		ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
@@ -200,17 +208,17 @@ func TestLockPass(t *testing.T) {
 			require.NoError(b, err)
 			return passed.Held
 		}
-		assert.False(b, pass("u:1", "u:2", time.Minute), "nothing to pass on, nothing is created")
+		assert.False(b, pass(us+":1", us+":2", time.Minute), "nothing to pass on, nothing is created")
 		assert.Empty(b, b.fields())
-		b.acquire("u:1", 10*time.Second)
-		assert.True(b, pass("u:1", "u:2", time.Minute))
-		assert.Equal(b, map[string]string{"u:2": "1"}, b.fields())
+		b.acquire(us+":1", 10*time.Second)
+		assert.True(b, pass(us+":1", us+":2", time.Minute))
+		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(time.Minute)
-		assert.True(b, pass("u:1", "u:2", 2*time.Minute), "a repeat finds it passed")
+		assert.True(b, pass(us+":1", us+":2", 2*time.Minute), "a repeat finds it passed")
 		b.nearTTL(2 * time.Minute) // the caller counts from the repeat
-		assert.True(b, pass("u:1", "u:2", time.Second))
+		assert.True(b, pass(us+":1", us+":2", time.Second))
 		b.nearTTL(2 * time.Minute) // but a late copy shortens nothing
-		assert.False(b, pass("u:1", "u:3", time.Minute))
+		assert.False(b, pass(us+":1", us+":3", time.Minute))
 	})
 }
 
@@ -225,21 +233,21 @@ func TestLockPass_AtTheEndOfATurn(t *testing.T) {
 				require.NoError(b, err)
 				return passed
 			}
-			b.take(kind, scripts.Terms{Grant: "u:1", Lease: time.Second})
-			assert.True(b, pass("u:1", "u:2", 0).Held, "nobody listens")
-			assert.Equal(b, map[string]string{"u:2": "1"}, b.fields())
+			b.take(kind, scripts.Terms{Grant: us + ":1", Lease: time.Second})
+			assert.True(b, pass(us+":1", us+":2", 0).Held, "nobody listens")
+			assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 			b.nearTTL(time.Minute)
 
 			pubsub := b.Subscribe(b.Context(), scripts.LockChannel(b.name))
 			_, err := pubsub.Receive(b.Context())
 			require.NoError(b, err)
-			assert.True(b, pass("u:1", "u:2", 0).Held, "a repeat finds it passed, and tells nobody again")
-			assert.True(b, pass("u:2", "u:3", 1).Held, "it is we who listen")
-			assert.Equal(b, scripts.Passed{}, pass("u:2", "u:4", 0), "another has it")
-			passed := pass("u:3", "u:4", 0)
+			assert.True(b, pass(us+":1", us+":2", 0).Held, "a repeat finds it passed, and tells nobody again")
+			assert.True(b, pass(us+":2", us+":3", 1).Held, "it is we who listen")
+			assert.Equal(b, scripts.Passed{}, pass(us+":2", us+":4", 0), "another has it")
+			passed := pass(us+":3", us+":4", 0)
 			assert.Equal(b, scripts.Passed{Receivers: 1}, passed, "somebody else listens")
 			assert.Empty(b, b.fields())
-			assert.Equal(b, scripts.Passed{}, pass("u:3", "u:4", 0), "a repeat finds it free")
+			assert.Equal(b, scripts.Passed{}, pass(us+":3", us+":4", 0), "a repeat finds it free")
 			assert.Empty(b, b.fields())
 
 			ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
@@ -258,13 +266,13 @@ func TestLockRenew(t *testing.T) {
 	on(t, func(b bed) {
 		names := []string{b.name + "-a", b.name + "-b", b.name + "-c", b.name + "-d"}
 		for i, name := range names[:3] {
-			reply, err := b.run(scripts.Lock.Acquire(site, name, scripts.Terms{Grant: []string{"u:0", "u:1", "other"}[i], Lease: 5 * time.Second}))
+			reply, err := b.run(scripts.Lock.Acquire(site, name, scripts.Terms{Grant: []string{us + ":0", us + ":1", "other"}[i], Lease: 5 * time.Second}))
 			require.NoError(b, err)
-			require.Equal(b, []string{"u:0", "u:1", "other"}[i], reply)
+			require.Equal(b, []string{us + ":0", us + ":1", "other"}[i], reply)
 		}
 		require.NoError(b, b.Set(b.Context(), b.name+"-e", "text", 0).Err())
 		names = append(names, b.name+"-e")
-		grants := []string{"u:0", "u:1", "u:2", "u:3", "u:4"}
+		grants := []string{us + ":0", us + ":1", us + ":2", us + ":3", us + ":4"}
 		reply, err := b.run(scripts.Lock.Renew(site, names, grants, time.Minute))
 		require.NoError(b, err)
 		gone, err := scripts.ReadRenewed(reply, grants)
@@ -300,7 +308,7 @@ func TestLockInspectAndForceRelease(t *testing.T) {
 		assert.False(b, held)
 		assert.Empty(b, mode)
 		assert.False(b, force())
-		b.acquire("u:1", time.Minute)
+		b.acquire(us+":1", time.Minute)
 		held, holders, mode := inspect()
 		assert.True(b, held)
 		assert.Equal(b, 1, holders)
@@ -313,15 +321,15 @@ func TestLockInspectAndForceRelease(t *testing.T) {
 func TestRead_UnexpectedReplies(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []any{"text", []any{"x"}, []any{int64(1), int64(2), int64(3)}, map[any]any{}, 1.5} {
-		_, err := scripts.ReadAcquired(reply, "u:1")
+		_, err := scripts.ReadAcquired(reply, us+":1")
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadReleased(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadFlag(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, err = scripts.ReadPassed(reply, "u:1")
+		_, err = scripts.ReadPassed(reply, us+":1")
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, err = scripts.ReadRenewed(reply, []string{"u:1", "u:2"})
+		_, err = scripts.ReadRenewed(reply, []string{us + ":1", us + ":2"})
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadInspected(reply)
 		assert.ErrorContains(t, err, "unexpected reply")

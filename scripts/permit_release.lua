@@ -7,14 +7,17 @@
 -- ARGV[1] id       hexadecimal form of the permit
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | nil (it was not out, or had expired)
+-- Returns the number of subscribers that were told | nil (it was not out, or had expired) | error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, publish = ARGV[1], ARGV[2]
+-- @include lib/count_of.lua
 -- @include lib/permits.lua
 
 local permit = bytes(id)
 local score = redis.call('zscore', timeouts, permit)
 if not score then return nil end
+local _, foreign = count_of(permits)
+if foreign then return foreign end
 redis.call('zrem', timeouts, permit)
 local free, told = redis.call('incrby', permits, 1), 0
 if free >= 0 then told = redis.call(publish, channel, free) end -- on a negative number Redisson's listener throws

@@ -9,6 +9,7 @@
 -- Returns {first, position, ...}: the positions (from 1) of those that are not out any more | error LATE ms
 local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
+-- @include lib/count_of.lua
 -- @include lib/permits.lua
 
 -- prolong sets when a permit expires. At maxmemory Redis refuses that, unless the script has freed some before.

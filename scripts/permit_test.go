@@ -37,7 +37,7 @@ func (b bed) put(id string, in time.Duration) {
 	require.NoError(b, b.ZAdd(b.Context(), b.out(), redis.Z{Score: float64(at), Member: string(raw)}).Err())
 }
 
-func permit(n int) string { return scripts.Permit.GrantID("u:" + strconv.Itoa(n)) }
+func permit(n int) string { return scripts.Permit.GrantID(us + ":" + strconv.Itoa(n)) }
 
 // Redisson's ids are random.
 const foreignPermit = "00112233445566778899aabbccddeeff"
@@ -46,7 +46,7 @@ func TestPermitAcquireAndRelease(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		assert.Equal(b, scripts.Acquired{NotSet: true, TTL: -time.Millisecond}, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}), "there are none")
-		require.Equal(b, int64(1), b.count(scripts.PermitsTrySet, "u:1", 2))
+		require.Equal(b, int64(1), b.count(scripts.PermitsTrySet, us+":1", 2))
 		for range 2 {
 			assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}).Granted, "a repeat counts once")
 			assert.Equal(b, "1", b.key())
@@ -68,7 +68,7 @@ func TestPermitAcquireAndRelease(t *testing.T) {
 
 func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
 	on(t, func(b bed) {
-		b.count(scripts.PermitsTrySet, "u:1", 0)
+		b.count(scripts.PermitsTrySet, us+":1", 0)
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		b.put(permit(1), time.Minute)
 		b.put(foreignPermit, -5*time.Second) // by a clock that may be wrong
@@ -76,9 +76,9 @@ func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
 		b.put(permit(2), -time.Second)
 		assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute}).Granted)
 		b.put(foreignPermit, -11*time.Second)
-		assert.Equal(b, int64(1), b.count(scripts.PermitsFree, "u:2"), "a look does so, too")
-		assert.Equal(b, int64(2), b.count(scripts.PermitsOut, "u:3"))
-		assert.Equal(b, int64(3), b.count(scripts.PermitsAll, "u:4"))
+		assert.Equal(b, int64(1), b.count(scripts.PermitsFree, us+":2"), "a look does so, too")
+		assert.Equal(b, int64(2), b.count(scripts.PermitsOut, us+":3"))
+		assert.Equal(b, int64(3), b.count(scripts.PermitsAll, us+":4"))
 		assert.Equal(b, []string{"1", "1"}, published())
 
 		b.put(permit(1), -time.Second)
@@ -89,7 +89,7 @@ func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
 
 func TestPermitRenew(t *testing.T) {
 	on(t, func(b bed) {
-		b.count(scripts.PermitsTrySet, "u:1", 2)
+		b.count(scripts.PermitsTrySet, us+":1", 2)
 		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Second})
 		assert.True(b, b.renew(scripts.Permit, permit(1), time.Minute))
 		assert.InDelta(b, 70, b.expiry(permit(1)).Seconds(), 2)
@@ -106,11 +106,11 @@ func TestPermitRenew(t *testing.T) {
 // Redisson's listener throws on a negative number, and nobody can take a permit anyway.
 func TestPermitRelease_TellsNoNegativeNumber(t *testing.T) {
 	on(t, func(b bed) {
-		b.count(scripts.PermitsTrySet, "u:1", 2)
+		b.count(scripts.PermitsTrySet, us+":1", 2)
 		for n := range 2 {
 			b.take(scripts.Permit, scripts.Terms{Grant: permit(n), Lease: time.Minute})
 		}
-		b.count(scripts.PermitsSet, "u:2", 0)
+		b.count(scripts.PermitsSet, us+":2", 0)
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		for n := range 2 {
 			assert.True(b, b.give(scripts.Permit, scripts.Terms{Grant: permit(n)}).Held)
@@ -123,11 +123,11 @@ func TestPermitRelease_TellsNoNegativeNumber(t *testing.T) {
 // A TTL that somebody has set for the semaphore is its permits', too, as Redisson does it, and nothing takes it away.
 func TestPermits_KeepATTL(t *testing.T) {
 	on(t, func(b bed) {
-		b.count(scripts.PermitsTrySet, "u:1", 2)
+		b.count(scripts.PermitsTrySet, us+":1", 2)
 		require.NoError(b, b.Expire(b.Context(), b.name, time.Minute).Err())
 		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Hour})
-		b.count(scripts.PermitsAdd, "u:2", 5)
-		b.count(scripts.PermitsSet, "u:3", 4)
+		b.count(scripts.PermitsAdd, us+":2", 5)
+		b.count(scripts.PermitsSet, us+":3", 4)
 		b.give(scripts.Permit, scripts.Terms{Grant: permit(2)})
 		b.nearTTL(time.Minute)
 		assert.InDelta(b, 60, b.PTTL(b.Context(), b.out()).Val().Seconds(), 1.5)
@@ -138,21 +138,21 @@ func TestPermits_NumbersAreRepeatable(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		for range 2 {
-			assert.Equal(b, int64(1), b.count(scripts.PermitsTrySet, "u:1", 3))
+			assert.Equal(b, int64(1), b.count(scripts.PermitsTrySet, us+":1", 3))
 		}
-		assert.Equal(b, int64(0), b.count(scripts.PermitsTrySet, "u:2", 9))
+		assert.Equal(b, int64(0), b.count(scripts.PermitsTrySet, us+":2", 9))
 		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute})
 		for range 2 {
-			assert.Equal(b, int64(4), b.count(scripts.PermitsAdd, "u:3", 2))
-			assert.Equal(b, int64(3), b.count(scripts.PermitsAdd, "u:4", -1))
-			assert.Equal(b, int64(-1), b.count(scripts.PermitsSet, "u:5", 0), "one is out")
-			assert.Equal(b, int64(0), b.count(scripts.PermitsRelease([]string{permit(1), foreignPermit}), "u:6"), "all or none")
-			assert.Equal(b, int64(1), b.count(scripts.PermitsRelease([]string{permit(1)}), "u:7"))
-			assert.Equal(b, int64(0), b.count(scripts.PermitsSet, "u:8", 0))
+			assert.Equal(b, int64(4), b.count(scripts.PermitsAdd, us+":3", 2))
+			assert.Equal(b, int64(3), b.count(scripts.PermitsAdd, us+":4", -1))
+			assert.Equal(b, int64(-1), b.count(scripts.PermitsSet, us+":5", 0), "one is out")
+			assert.Equal(b, int64(0), b.count(scripts.PermitsRelease([]string{permit(1), foreignPermit}), us+":6"), "all or none")
+			assert.Equal(b, int64(1), b.count(scripts.PermitsRelease([]string{permit(1)}), us+":7"))
+			assert.Equal(b, int64(0), b.count(scripts.PermitsSet, us+":8", 0))
 		}
 		assert.Equal(b, []string{"3", "2", "0", "1"}, published(), "deltas, totals and numbers of permits, as Redisson's")
 		for range 2 {
-			assert.Equal(b, int64(1), b.count(scripts.PermitsDeleteAll, "u:9"))
+			assert.Equal(b, int64(1), b.count(scripts.PermitsDeleteAll, us+":9"))
 		}
 		assert.Empty(b, b.key())
 	})

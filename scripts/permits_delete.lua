@@ -22,7 +22,7 @@ local late = in_time(not_after)
 if late then return late end
 local result = redis.call('get', attempt)
 if not result then
-  local free, foreign = count_of(permits)
+  local _, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
   result = tostring(redis.call('del', permits, timeouts) > 0 and 1 or 0)
   redis.call('set', attempt, result, 'px', keep)

@@ -13,10 +13,8 @@ local request, publish, which = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/count_of.lua
 -- @include lib/permits.lua
 
-local free, foreign = count_of(permits)
+local free, _, foreign = reap(permits, timeouts, channel, publish, server_now())
 if foreign then return foreign end
-reap(permits, timeouts, channel, publish, server_now())
-free = free and tonumber(redis.call('get', permits))
 local out = redis.call('zcard', timeouts)
 if which == 'out' then return {request, out} end
 if not free or which == 'free' then return {request, free or 0} end

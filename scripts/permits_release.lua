@@ -23,7 +23,7 @@ local late = in_time(not_after)
 if late then return late end
 local result = redis.call('get', attempt)
 if not result then
-  local free, foreign = count_of(permits)
+  local _, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
   local now, out = server_now(), {}
   for i = 5, #ARGV do

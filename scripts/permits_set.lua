@@ -23,7 +23,7 @@ local late = in_time(not_after)
 if late then return late end
 local result = redis.call('get', attempt)
 if not result then
-  local free, foreign = count_of(permits)
+  local free, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
   local all = (free or 0) + redis.call('zcard', timeouts)
   if not free or all ~= number then

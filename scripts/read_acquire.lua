@@ -14,14 +14,15 @@ local lock, timeout = KEYS[1], KEYS[2]
 local grant, lease, not_after, want_holder, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
+-- @include lib/owner.lua
 -- @include lib/read_write.lua
 
 local late = in_time(not_after)
 if late then return late end
-local mode = mode_of(lock)
-if mode == 'other' then return not_read_write() end
+local mode, holder, foreign = mode_of(lock)
+if foreign then return foreign end
 local held = redis.call('hexists', lock, grant) == 1 -- by a repeat, also if the owner has stopped writing since
-if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, want_holder) end
+if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)
 if not mode then

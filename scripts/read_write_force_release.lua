@@ -12,12 +12,13 @@
 local lock, channel = KEYS[1], KEYS[2]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
+-- @include lib/owner.lua
 -- @include lib/read_write.lua
 
 local late = in_time(not_after)
 if late then return late end
-local mode = mode_of(lock)
-if mode == 'other' then return not_read_write() end
+local mode, _, foreign = mode_of(lock)
+if foreign then return foreign end
 if mode ~= wanted then return 0 end
 redis.call('del', lock)
 redis.call(publish, channel, message)

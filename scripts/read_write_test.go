@@ -52,61 +52,61 @@ func (b bed) timeout(grant string) string { return "{" + b.name + "}:" + grant +
 
 func TestReadAcquire(t *testing.T) {
 	on(t, func(b bed) {
-		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: 10 * time.Second}).Granted)
-		assert.Equal(b, map[string]string{"mode": "read", "u:1": "1"}, b.fields())
+		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: 10 * time.Second}).Granted)
+		assert.Equal(b, map[string]string{"mode": "read", us + ":1": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
-		assert.Equal(b, "1", b.Get(b.Context(), b.timeout("u:1")).Val())
-		assert.InDelta(b, 10, b.timeoutTTL("u:1").Seconds(), 1.5)
+		assert.Equal(b, "1", b.Get(b.Context(), b.timeout(us+":1")).Val())
+		assert.InDelta(b, 10, b.timeoutTTL(us+":1").Seconds(), 1.5)
 
-		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:2", Lease: time.Second}).Granted)
+		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Second}).Granted)
 		b.nearTTL(10 * time.Second) // raised only
-		assert.LessOrEqual(b, b.timeoutTTL("u:2"), time.Second)
-		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:3", Lease: time.Minute}).Granted)
+		assert.LessOrEqual(b, b.timeoutTTL(us+":2"), time.Second)
+		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute}).Granted)
 		b.nearTTL(time.Minute)
 
-		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:3", Lease: time.Second}).Granted, "a repeat is granted again")
-		assert.Equal(b, map[string]string{"mode": "read", "u:1": "1", "u:2": "1", "u:3": "1"}, b.fields(), "and counts once")
-		assert.InDelta(b, 60, b.timeoutTTL("u:3").Seconds(), 1.5, "a late copy shortens nothing")
-		busy := b.take(scripts.WriteLock, scripts.Terms{Grant: "u:4:write", Lease: time.Second})
+		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Second}).Granted, "a repeat is granted again")
+		assert.Equal(b, map[string]string{"mode": "read", us + ":1": "1", us + ":2": "1", us + ":3": "1"}, b.fields(), "and counts once")
+		assert.InDelta(b, 60, b.timeoutTTL(us+":3").Seconds(), 1.5, "a late copy shortens nothing")
+		busy := b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":4:write", Lease: time.Second})
 		assert.False(b, busy.Granted)
-		assert.Contains(b, busy.Holder, "u:")
+		assert.Contains(b, busy.Holder, us+":")
 		assert.InDelta(b, 60, busy.TTL.Seconds(), 1.5)
 	})
 }
 
 func TestReadAcquire_BesideTheSameOwnersWriter(t *testing.T) {
 	on(t, func(b bed) {
-		b.take(scripts.WriteLock, scripts.Terms{Grant: "u:1:write", Lease: time.Minute})
-		busy := b.take(scripts.ReadLock, scripts.Terms{Grant: "u:2", Lease: time.Second})
-		assert.Equal(b, []any{false, "u:1:write"}, []any{busy.Granted, busy.Holder})
-		assert.False(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:2", Lease: time.Second, Alone: "u:3:write"}).Granted)
-		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: time.Second, Alone: "u:1:write"}).Granted)
-		assert.Equal(b, map[string]string{"mode": "write", "u:1:write": "1", "u:1": "1"}, b.fields())
+		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write", Lease: time.Minute})
+		busy := b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
+		assert.Equal(b, []any{false, us + ":1:write"}, []any{busy.Granted, busy.Holder})
+		assert.False(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Second, Alone: us + ":3:write"}).Granted)
+		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Second, Alone: us + ":1:write"}).Granted)
+		assert.Equal(b, map[string]string{"mode": "write", us + ":1:write": "1", us + ":1": "1"}, b.fields())
 		b.nearTTL(time.Minute)
 
-		b.give(scripts.WriteLock, scripts.Terms{Grant: "u:1:write"})
-		assert.Equal(b, map[string]string{"mode": "read", "u:1": "1"}, b.fields())
+		b.give(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write"})
+		assert.Equal(b, map[string]string{"mode": "read", us + ":1": "1"}, b.fields())
 		assert.LessOrEqual(b, b.ttl(), time.Second, "for as long as it reads")
-		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: time.Minute, Alone: "u:1:write"}).Granted, "a repeat, later")
+		assert.True(b, b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute, Alone: us + ":1:write"}).Granted, "a repeat, later")
 	})
 }
 
 func TestReadRelease(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.ReadWriteChannel(b.name))
-		for grant, lease := range map[string]time.Duration{"u:1": 10 * time.Second, "u:2": time.Minute, "u:3": 20 * time.Second} {
+		for grant, lease := range map[string]time.Duration{us + ":1": 10 * time.Second, us + ":2": time.Minute, us + ":3": 20 * time.Second} {
 			b.take(scripts.ReadLock, scripts.Terms{Grant: grant, Lease: lease})
 		}
-		assert.False(b, b.give(scripts.ReadLock, scripts.Terms{Grant: "u:9"}).Held, "another grant")
-		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: "u:2"}).Held)
-		assert.False(b, b.give(scripts.ReadLock, scripts.Terms{Grant: "u:2"}).Held, "a repeat changes nothing")
+		assert.False(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":9"}).Held, "another grant")
+		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":2"}).Held)
+		assert.False(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":2"}).Held, "a repeat changes nothing")
 		b.nearTTL(20 * time.Second) // of who holds longest now
-		assert.Zero(b, b.Exists(b.Context(), b.timeout("u:2")).Val())
-		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: "u:1"}).Held)
+		assert.Zero(b, b.Exists(b.Context(), b.timeout(us+":2")).Val())
+		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":1"}).Held)
 		assert.Empty(b, published(), "somebody reads")
 
-		require.NoError(b, b.HSet(b.Context(), b.name, "dead:1", 2).Err()) // its keys have ended
-		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: "u:3"}).Held)
+		require.NoError(b, b.HSet(b.Context(), b.name, dead+":1", 2).Err()) // its keys have ended
+		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":3"}).Held)
 		assert.Empty(b, b.fields(), "the last that lives takes the dead along")
 		assert.Equal(b, []string{"0"}, published())
 	})
@@ -115,14 +115,14 @@ func TestReadRelease(t *testing.T) {
 func TestReadRelease_LeavesTheSameOwnersWriter(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.ReadWriteChannel(b.name))
-		b.take(scripts.WriteLock, scripts.Terms{Grant: "u:1:write", Lease: time.Minute})
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: time.Second, Alone: "u:1:write"})
-		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: "u:1"}).Held)
-		assert.Equal(b, map[string]string{"mode": "write", "u:1:write": "1"}, b.fields())
+		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write", Lease: time.Minute})
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Second, Alone: us + ":1:write"})
+		assert.True(b, b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":1"}).Held)
+		assert.Equal(b, map[string]string{"mode": "write", us + ":1:write": "1"}, b.fields())
 		b.nearTTL(time.Minute)
 		assert.Empty(b, published())
-		assert.True(b, b.give(scripts.WriteLock, scripts.Terms{Grant: "u:1:write"}).Held)
-		assert.False(b, b.give(scripts.WriteLock, scripts.Terms{Grant: "u:1:write"}).Held)
+		assert.True(b, b.give(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write"}).Held)
+		assert.False(b, b.give(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write"}).Held)
 		assert.Empty(b, b.fields())
 		assert.Equal(b, []string{"1"}, published())
 	})
@@ -130,48 +130,48 @@ func TestReadRelease_LeavesTheSameOwnersWriter(t *testing.T) {
 
 func TestReadRenew(t *testing.T) {
 	on(t, func(b bed) {
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: 5 * time.Second})
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "peer:1", Lease: 5 * time.Second})
-		assert.True(b, b.renew(scripts.ReadLock, "u:1", time.Minute))
-		assert.InDelta(b, 60, b.timeoutTTL("u:1").Seconds(), 1.5)
-		assert.InDelta(b, 5, b.timeoutTTL("peer:1").Seconds(), 1.5, "its own alone")
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: 5 * time.Second})
+		b.take(scripts.ReadLock, scripts.Terms{Grant: them + ":1", Lease: 5 * time.Second})
+		assert.True(b, b.renew(scripts.ReadLock, us+":1", time.Minute))
+		assert.InDelta(b, 60, b.timeoutTTL(us+":1").Seconds(), 1.5)
+		assert.InDelta(b, 5, b.timeoutTTL(them+":1").Seconds(), 1.5, "its own alone")
 		b.nearTTL(time.Minute)
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "u:2", Lease: time.Hour})
-		assert.True(b, b.renew(scripts.ReadLock, "u:1", 10*time.Second))
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Hour})
+		assert.True(b, b.renew(scripts.ReadLock, us+":1", 10*time.Second))
 		b.nearTTL(time.Hour) // another holds for longer
-		assert.True(b, b.renew(scripts.ReadLock, "u:2", 20*time.Second))
+		assert.True(b, b.renew(scripts.ReadLock, us+":2", 20*time.Second))
 		b.nearTTL(20 * time.Second) // the longest has got shorter
 
-		assert.False(b, b.renew(scripts.ReadLock, "u:9", time.Minute))
-		require.NoError(b, b.Del(b.Context(), b.timeout("u:1")).Err())
-		assert.False(b, b.renew(scripts.ReadLock, "u:1", time.Minute), "whose key has ended counts as dead, for everybody")
-		assert.Zero(b, b.Exists(b.Context(), b.timeout("u:1"), b.timeout("u:9")).Val(), "nothing is created")
+		assert.False(b, b.renew(scripts.ReadLock, us+":9", time.Minute))
+		require.NoError(b, b.Del(b.Context(), b.timeout(us+":1")).Err())
+		assert.False(b, b.renew(scripts.ReadLock, us+":1", time.Minute), "whose key has ended counts as dead, for everybody")
+		assert.Zero(b, b.Exists(b.Context(), b.timeout(us+":1"), b.timeout(us+":9")).Val(), "nothing is created")
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
-		assert.False(b, b.renew(scripts.ReadLock, "u:2", time.Minute))
+		assert.False(b, b.renew(scripts.ReadLock, us+":2", time.Minute))
 		assert.Empty(b, b.fields())
 	})
 }
 
 func TestWriteAcquireAndRenew(t *testing.T) {
 	on(t, func(b bed) {
-		assert.True(b, b.take(scripts.WriteLock, scripts.Terms{Grant: "u:1:write", Lease: 10 * time.Second}).Granted)
-		assert.Equal(b, map[string]string{"mode": "write", "u:1:write": "1"}, b.fields())
+		assert.True(b, b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write", Lease: 10 * time.Second}).Granted)
+		assert.Equal(b, map[string]string{"mode": "write", us + ":1:write": "1"}, b.fields())
 		b.nearTTL(10 * time.Second)
-		busy := b.take(scripts.WriteLock, scripts.Terms{Grant: "u:2:write", Lease: time.Minute})
-		assert.Equal(b, []any{false, "u:1:write"}, []any{busy.Granted, busy.Holder})
-		assert.True(b, b.take(scripts.WriteLock, scripts.Terms{Grant: "u:1:write", Lease: 20 * time.Second}).Granted)
-		assert.Equal(b, map[string]string{"mode": "write", "u:1:write": "1"}, b.fields(), "a repeat counts once")
+		busy := b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":2:write", Lease: time.Minute})
+		assert.Equal(b, []any{false, us + ":1:write"}, []any{busy.Granted, busy.Holder})
+		assert.True(b, b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write", Lease: 20 * time.Second}).Granted)
+		assert.Equal(b, map[string]string{"mode": "write", us + ":1:write": "1"}, b.fields(), "a repeat counts once")
 		b.nearTTL(20 * time.Second) // leases are not added up
-		assert.True(b, b.take(scripts.WriteLock, scripts.Terms{Grant: "u:1:write", Lease: time.Second}).Granted)
+		assert.True(b, b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write", Lease: time.Second}).Granted)
 		b.nearTTL(20 * time.Second)
 
-		assert.True(b, b.renew(scripts.WriteLock, "u:1:write", time.Second))
+		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Second))
 		assert.LessOrEqual(b, b.ttl(), time.Second, "alone, it may shorten its lease")
-		assert.True(b, b.renew(scripts.WriteLock, "u:1:write", time.Minute))
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: time.Hour, Alone: "u:1:write"})
-		assert.True(b, b.renew(scripts.WriteLock, "u:1:write", time.Minute))
+		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Hour, Alone: us + ":1:write"})
+		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
 		b.nearTTL(time.Hour) // beside its own reader it may not
-		assert.False(b, b.renew(scripts.WriteLock, "u:2:write", time.Minute))
+		assert.False(b, b.renew(scripts.WriteLock, us+":2:write", time.Minute))
 	})
 }
 
@@ -184,16 +184,16 @@ func TestWritePass(t *testing.T) {
 			require.NoError(b, err)
 			return passed.Held
 		}
-		assert.False(b, pass("u:1:write", "u:2:write", time.Minute))
+		assert.False(b, pass(us+":1:write", us+":2:write", time.Minute))
 		assert.Empty(b, b.fields(), "nothing is created")
-		b.take(scripts.WriteLock, scripts.Terms{Grant: "u:1:write", Lease: 10 * time.Second})
-		assert.True(b, pass("u:1:write", "u:2:write", time.Minute))
-		assert.Equal(b, map[string]string{"mode": "write", "u:2:write": "1"}, b.fields())
+		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":1:write", Lease: 10 * time.Second})
+		assert.True(b, pass(us+":1:write", us+":2:write", time.Minute))
+		assert.Equal(b, map[string]string{"mode": "write", us + ":2:write": "1"}, b.fields())
 		b.nearTTL(time.Minute)
-		assert.True(b, pass("u:1:write", "u:2:write", time.Second), "a repeat")
+		assert.True(b, pass(us+":1:write", us+":2:write", time.Second), "a repeat")
 		b.nearTTL(time.Minute)
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "u:2", Lease: time.Minute, Alone: "u:2:write"})
-		assert.False(b, pass("u:2:write", "u:3:write", time.Minute), "its owner reads as well")
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Alone: us + ":2:write"})
+		assert.False(b, pass(us+":2:write", us+":3:write", time.Minute), "its owner reads as well")
 		assert.Len(b, b.fields(), 3)
 	})
 }
@@ -209,10 +209,10 @@ func TestReadWriteForceRelease(t *testing.T) {
 			return was
 		}
 		assert.False(b, force(scripts.ReadLock) || force(scripts.WriteLock), "free")
-		b.take(scripts.ReadLock, scripts.Terms{Grant: "u:1", Lease: time.Minute})
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
 		assert.False(b, force(scripts.WriteLock))
 		assert.True(b, force(scripts.ReadLock))
-		b.take(scripts.WriteLock, scripts.Terms{Grant: "u:2:write", Lease: time.Minute})
+		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":2:write", Lease: time.Minute})
 		assert.False(b, force(scripts.ReadLock))
 		assert.True(b, force(scripts.WriteLock))
 		assert.Empty(b, b.fields())
@@ -224,8 +224,8 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 	on(t, func(b bed) {
 		calls := func() []scripts.Call {
 			return []scripts.Call{
-				scripts.ReadLock.Acquire(site, b.name, scripts.Terms{Grant: "u:1", Lease: time.Second}),
-				scripts.WriteLock.Acquire(site, b.name, scripts.Terms{Grant: "u:1:write", Lease: time.Second}),
+				scripts.ReadLock.Acquire(site, b.name, scripts.Terms{Grant: us + ":1", Lease: time.Second}),
+				scripts.WriteLock.Acquire(site, b.name, scripts.Terms{Grant: us + ":1:write", Lease: time.Second}),
 				scripts.ReadLock.ForceRelease(site, b.name), scripts.WriteLock.ForceRelease(site, b.name),
 			}
 		}
@@ -238,7 +238,7 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 			assert.True(b, late, call.Script.Name)
 		}
 		for _, set := range []func() error{
-			func() error { return b.HSet(b.Context(), b.name, "u:9", 1).Err() },
+			func() error { return b.HSet(b.Context(), b.name, us+":9", 1).Err() },
 			func() error { return b.Set(b.Context(), b.name, "text", 0).Err() },
 		} {
 			require.NoError(b, b.Del(b.Context(), b.name).Err())
@@ -248,7 +248,7 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 				_, err := b.run(call)
 				assert.Equal(b, scripts.Rejected, scripts.Classify(err), call.Script.Name)
 			}
-			assert.False(b, b.renew(scripts.ReadLock, "u:1", time.Minute) || b.renew(scripts.WriteLock, "u:1:write", time.Minute))
+			assert.False(b, b.renew(scripts.ReadLock, us+":1", time.Minute) || b.renew(scripts.WriteLock, us+":1:write", time.Minute))
 			assert.Equal(b, before, b.Dump(b.Context(), b.name).Val(), "it is left alone")
 		}
 	})

@@ -28,6 +28,8 @@ local first = 8
 -- @include lib/in_time.lua
 -- @include lib/count_of.lua
 -- @include lib/forget.lua
+-- @include lib/owner.lua
+-- @include lib/reserver.lua
 
 local late = in_time(not_after)
 if late then return late end
@@ -39,8 +41,8 @@ if before then
   return {request, string.match(before, '^%S*'), left, 0}
 end
 if foreign then return foreign end
-
-local reserver = redis.call('get', want)
+local reserver, foreign = reserver_of(want)
+if foreign then return foreign end
 local ours, resting = reserver == runtime, reserver == 'rest ' .. runtime
 local blocked = reserver and not ours and string.sub(reserver, 1, 5) ~= 'rest '
 local served, taken = {}, 0

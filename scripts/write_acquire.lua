@@ -11,13 +11,14 @@ local lock = KEYS[1]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
+-- @include lib/owner.lua
 -- @include lib/read_write.lua
 
 local late = in_time(not_after)
 if late then return late end
-local mode = mode_of(lock)
-if mode == 'other' then return not_read_write() end
-if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, want_holder) end
+local mode, holder, foreign = mode_of(lock)
+if foreign then return foreign end
+if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, holder, want_holder) end
 if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
   redis.call('hset', lock, 'mode', 'write', grant, 1)
   begin_lease(lock, lease)

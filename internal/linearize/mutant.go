@@ -21,14 +21,14 @@ type Mutant struct {
 var Mutants = []Mutant{
 	{
 		"release without owner check", "lock",
-		"if redis.call('hexists', lock, grant) == 0 then return nil end\nredis.call('del', lock)", "redis.call('del', lock)",
+		"if redis.call('hdel', lock, grant) == 0 then return nil end", "redis.call('del', lock)",
 	},
 	{"acquire forgets the TTL", "lock", "if type(redis.pcall('pexpire', lock, lease)) == 'table' then", "if false then"},
 	{"lease half as long", "lock", "redis.pcall('pexpire', lock, lease)", "redis.pcall('pexpire', lock, math.floor(lease / 2))"},
 	{
 		"a held lock is overwritten now and then", "lock",
-		"if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then",
-		"if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 and redis.call('time')[2] % 25 > 0 then",
+		"if ttl ~= -2 then\n  local holder",
+		"if ttl ~= -2 and redis.call('time')[2] % 25 == 0 then\n  redis.call('del', lock)\n  ttl = -2\nend\nif ttl ~= -2 then\n  local holder",
 	},
 	{"renew without owner check", "lock", "local held = redis.pcall('hexists', lock, ARGV[i + 2])", "local held = 1"},
 	{
@@ -47,7 +47,7 @@ var Mutants = []Mutant{
 	},
 	{
 		"one permit too many", "permit semaphore",
-		"if tonumber(redis.call('get', permits) or '0') > 0 then", "if tonumber(redis.call('get', permits) or '0') >= 0 then",
+		"if (free or 0) > 0 then", "if (free or 0) >= 0 then",
 	},
 }
 

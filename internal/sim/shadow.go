@@ -11,6 +11,7 @@ import (
 type shadow struct {
 	freed    time.Time // since when it is free by a release; zero: it is not, or nobody was told
 	reserved time.Time // until then somebody keeps a semaphore for himself
+	holder   string    // who took it last
 	queue    []string  // of a fair lock
 	popped   string    // who was the head before
 	left     int       // permits
@@ -48,10 +49,10 @@ func (w *world) watchPlace(p *place, command string, args []string) {
 	case key != p.name:
 	case p.kind == semaphore || p.kind == permits:
 		s.count(command, args, map[bool]int{true: permitCount, false: 1}[p.kind == semaphore]) // somebody may want them all
-	case command == "DEL":
+	case command == "DEL", command == "HDEL" && args[1] == s.holder && p.kind != readWrite:
 		s.freed = time.Now()
 	case command == "HSET":
-		s.freed = time.Time{}
+		s.freed, s.holder = time.Time{}, args[1]
 		if p.kind == fairLock {
 			w.inOrder(p, args[1])
 		}

@@ -1,20 +1,26 @@
--- read_write: the mode of a read/write lock: nil (free), 'read', 'write', or 'other' (the key holds something else).
-local function mode_of(lock)
-  local mode = redis.call('hget', lock, 'mode')
-  if mode == 'read' or mode == 'write' then return mode end
-  return redis.call('exists', lock) == 1 and 'other' or nil
-end
-
-local function not_read_write()
-  return redis.error_reply('FOREIGN the key holds an exclusive lock or another hash')
-end
-
-local function busy(lock, want_holder)
-  local holder = ''
-  if want_holder == '1' then
-    for _, field in ipairs(redis.call('hkeys', lock)) do
-      if field ~= 'mode' then holder = field end
+-- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson and
+-- we write the mode, and for each holder one field with how often it holds; that of the writer ends in ":write". No other hash is a
+-- lock, and none is for us to change. Some of the fields tell, so that many readers cost nothing.
+local function holder_among(fields)
+  local holder
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' then
+      holder = fields[i]
+      if not string.find(fields[i + 1], '^[1-9]%d*$') then return nil end
+      if not is_owner(holder) and not (string.sub(holder, -6) == ':write' and is_owner(string.sub(holder, 1, -7))) then return nil end
     end
   end
-  return {redis.call('pttl', lock), holder}
+  return holder
+end
+
+local function mode_of(lock)
+  local mode, some = redis.call('hget', lock, 'mode'), redis.call('hrandfield', lock, 4, 'withvalues')
+  if #some == 0 then return nil end
+  local holder = (mode == 'read' or mode == 'write') and holder_among(some)
+  if holder then return mode, holder end
+  return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
+end
+
+local function busy(lock, holder, want_holder)
+  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end

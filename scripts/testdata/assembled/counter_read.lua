@@ -12,7 +12,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil

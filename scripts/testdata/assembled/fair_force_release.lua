@@ -25,13 +25,21 @@ local function in_time(not_after)
   end
   return nil
 end
--- foreign_hash: the error of a hash that is no lock: every field of a lock counts holds. Nobody's data is deleted for a lock.
-local function foreign_hash(lock)
-  local fields = redis.call('hgetall', lock)
-  for i = 2, #fields, 2 do
-    if not tonumber(fields[i]) then return redis.error_reply('FOREIGN the key holds a hash that is no lock') end
+-- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
+-- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+local function holder_of(lock)
+  local fields = redis.call('hlen', lock)
+  if fields == 0 then return nil end
+  if fields == 1 then
+    local hold = redis.call('hgetall', lock)
+    if is_owner(hold[1]) and string.find(hold[2], '^[1-9]%d*$') then return hold[1] end
   end
-  return nil
+  local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
+  return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
 -- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
 -- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
@@ -41,79 +49,91 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
--- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped;
--- ours is a hash that says until when a runtime with waiters is known to live. Times are the server's.
+-- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped; ours
+-- is a hash that says until when a runtime with waiters is known to live. Times are the server's.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- queue_of returns the keys of a queue, its head, and until when runtimes are known to live; or nil and the error FOREIGN.
+local function queue_of(list, timeouts, waiting)
+  local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
+  local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
+  if q.head and not is_owner(q.head) or last and not is_owner(last) then return nil, foreign end
+  for i = 1, #runtimes, 2 do
+    local till = tonumber(runtimes[i + 1])
+    if not till or not is_runtime(runtimes[i]) then return nil, foreign end
+    q.till[runtimes[i]] = till
+  end
+  return q
+end
+
 -- lives: nobody knows of runtimes that say nothing of themselves, which are Redisson's.
-local function lives(owner, waiting, now)
-  local runtime = string.match(owner, '^(.*):')
-  local till = runtime and redis.call('hget', waiting, runtime)
-  return not till or tonumber(till) > now
+local function lives(q, owner, now)
+  local till = q.till[string.match(owner, '^(.*):')]
+  return not till or till > now
 end
 
 -- tidy leaves nothing of ours behind when nobody waits.
-local function tidy(queue, waiting)
-  if redis.call('exists', queue) == 0 then redis.call('del', waiting) end
+local function tidy(q)
+  if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
 -- drop_stale takes away waiters at the head that have gone, and returns the head that is left. A score may come from a clock that
 -- is wrong by some seconds.
-local function drop_stale(queue, timeouts, waiting, now)
+local function drop_stale(q, now)
   for _ = 1, 1000 do
-    local head = redis.call('lindex', queue, 0)
-    if not head then return nil end
-    local score = redis.call('zscore', timeouts, head)
-    if lives(head, waiting, now) and not (score and tonumber(score) + 10000 <= now) then return head end
-    redis.call('lpop', queue)
-    redis.call('zrem', timeouts, head)
-    tidy(queue, waiting)
+    if not q.head then return nil end
+    local score = redis.call('zscore', q.timeouts, q.head)
+    if lives(q, q.head, now) and not (score and tonumber(score) + 10000 <= now) then break end
+    redis.call('lpop', q.list)
+    redis.call('zrem', q.timeouts, q.head)
+    tidy(q)
+    q.head = redis.call('lindex', q.list, 0)
   end
-  return redis.call('lindex', queue, 0)
+  return q.head
 end
 
 -- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does.
-local function move_up(timeouts, owners, wait)
+local function move_up(q, owners, wait)
   for _, owner in ipairs(owners) do
-    if redis.call('zscore', timeouts, owner) then redis.call('zincrby', timeouts, -tonumber(wait), owner) end
+    if redis.call('zscore', q.timeouts, owner) then redis.call('zincrby', q.timeouts, -tonumber(wait), owner) end
   end
 end
 
 -- take gives the lock to a grant that is the head, or to whom nobody is before.
-local function take(lock, queue, timeouts, waiting, grant, lease, wait)
-  if redis.call('lindex', queue, 0) == grant then redis.call('lpop', queue) end
-  redis.call('zrem', timeouts, grant)
-  move_up(timeouts, redis.call('zrange', timeouts, 0, -1), wait)
+local function take(lock, q, grant, lease, wait)
+  if q.head == grant then redis.call('lpop', q.list) end
+  redis.call('zrem', q.timeouts, grant)
+  move_up(q, redis.call('zrange', q.timeouts, 0, -1), wait)
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
-  tidy(queue, waiting)
+  tidy(q)
 end
 
 -- leave takes a waiter out of the queue; true if it was the head.
-local function leave(queue, timeouts, waiting, grant, wait)
-  local place = redis.call('lpos', queue, grant, 'rank', -1) -- mostly those leave who came last
+local function leave(q, grant, wait)
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
   if place then
-    local behind = redis.call('lrange', queue, place + 1, -1)
-    redis.call('lrem', queue, -1, grant) -- first, for maxmemory: it frees some
-    move_up(timeouts, behind, wait)
+    local behind = redis.call('lrange', q.list, place + 1, -1)
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
+    move_up(q, behind, wait)
+    if place == 0 then q.head = behind[1] end
   end
-  redis.call('zrem', timeouts, grant)
-  tidy(queue, waiting)
+  redis.call('zrem', q.timeouts, grant)
+  tidy(q)
   return place == 0
 end
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('exists', lock) == 0 then return 0 end
-if redis.call('hexists', lock, 'mode') == 1 then
-  return redis.error_reply('FOREIGN the key holds a read/write lock')
-end
-local foreign = foreign_hash(lock)
+local holder, foreign = holder_of(lock)
 if foreign then return foreign end
+if not holder then return 0 end
 redis.call('del', lock)
-local head = drop_stale(queue, timeouts, waiting, server_now())
+local q = queue_of(queue, timeouts, waiting)
+local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
 return 1

@@ -34,6 +34,22 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
+-- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
+-- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+local function holder_of(lock)
+  local fields = redis.call('hlen', lock)
+  if fields == 0 then return nil end
+  if fields == 1 then
+    local hold = redis.call('hgetall', lock)
+    if is_owner(hold[1]) and string.find(hold[2], '^[1-9]%d*$') then return hold[1] end
+  end
+  local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
+  return nil, redis.error_reply('FOREIGN the key holds ' .. what)
+end
 -- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
 -- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
 -- what Redisson's INCR has left. After a failover to a server whose clock is behind they follow its predecessor's for a while: floor is
@@ -61,12 +77,13 @@ end
 local late = in_time(not_after)
 if late then return late end
 local ttl = redis.call('pttl', lock) -- -2: there is no lock
-if ttl ~= -2 and redis.call('hexists', lock, grant) == 0 then
-  if redis.call('hexists', lock, 'mode') == 1 then
-    return redis.error_reply('FOREIGN the key holds a read/write lock')
+if ttl ~= -2 then
+  local holder, foreign = holder_of(lock)
+  if foreign then return foreign end
+  if holder ~= grant then
+    if want_holder == '1' then return {ttl, holder} end
+    return ttl
   end
-  if want_holder == '1' then return {ttl, redis.call('hkeys', lock)[1]} end
-  return ttl
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end

@@ -33,11 +33,11 @@ local function in_time(not_after)
 end
 -- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
 -- idlers, it is one: returns how many were told. Else the lock is still there, to be handed on. idlers '-1': it is no turn's end.
-local function end_turn(lock, channel, publish, idlers)
+local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
   if told <= tonumber(idlers) then return nil end
-  redis.call('del', lock)
+  redis.call('hdel', lock, grant)
   return told
 end
 -- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
@@ -69,7 +69,7 @@ if late then return late end
 local passed = redis.call('hexists', lock, grant) == 1
 if not passed then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, idlers)
+  local told = end_turn(lock, from, channel, publish, idlers)
   if told then return told end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))

@@ -22,23 +22,28 @@ local function in_time(not_after)
   end
   return nil
 end
--- foreign_hash: the error of a hash that is no lock: every field of a lock counts holds. Nobody's data is deleted for a lock.
-local function foreign_hash(lock)
-  local fields = redis.call('hgetall', lock)
-  for i = 2, #fields, 2 do
-    if not tonumber(fields[i]) then return redis.error_reply('FOREIGN the key holds a hash that is no lock') end
+-- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
+-- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+local function holder_of(lock)
+  local fields = redis.call('hlen', lock)
+  if fields == 0 then return nil end
+  if fields == 1 then
+    local hold = redis.call('hgetall', lock)
+    if is_owner(hold[1]) and string.find(hold[2], '^[1-9]%d*$') then return hold[1] end
   end
-  return nil
+  local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
+  return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
 
 local late = in_time(not_after)
 if late then return late end
-if redis.call('exists', lock) == 0 then return 0 end
-if redis.call('hexists', lock, 'mode') == 1 then
-  return redis.error_reply('FOREIGN the key holds a read/write lock')
-end
-local foreign = foreign_hash(lock)
+local holder, foreign = holder_of(lock)
 if foreign then return foreign end
+if not holder then return 0 end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
 return 1

@@ -29,11 +29,11 @@ local function in_time(not_after)
 end
 -- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
 -- idlers, it is one: returns how many were told. Else the lock is still there, to be handed on. idlers '-1': it is no turn's end.
-local function end_turn(lock, channel, publish, idlers)
+local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
   if told <= tonumber(idlers) then return nil end
-  redis.call('del', lock)
+  redis.call('hdel', lock, grant)
   return told
 end
 
@@ -41,7 +41,7 @@ local late = in_time(not_after)
 if late then return late end
 if redis.call('hexists', lock, grant) == 0 then
   if redis.call('hexists', lock, from) == 0 then return nil end
-  local told = end_turn(lock, channel, publish, idlers)
+  local told = end_turn(lock, from, channel, publish, idlers)
   if told then return told end
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)

@@ -1,5 +1,5 @@
 -- lock_release: free the lock if this grant holds it, and wake the waiters. A repeat changes nothing.
--- DEL instead of HINCRBY: it grows no memory, so unlocking works at maxmemory.
+-- HDEL instead of HINCRBY: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
 --
 -- KEYS[1] lock    hash     {name}
 -- KEYS[2] channel channel  redisson_lock__channel:{name}
@@ -10,6 +10,5 @@
 local lock, channel = KEYS[1], KEYS[2]
 local grant, publish = ARGV[1], ARGV[2]
 
-if redis.call('hexists', lock, grant) == 0 then return nil end
-redis.call('del', lock)
+if redis.call('hdel', lock, grant) == 0 then return nil end
 return redis.call(publish, channel, '0')

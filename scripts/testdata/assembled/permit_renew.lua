@@ -21,6 +21,17 @@ local function in_time(not_after)
   end
   return nil
 end
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
 -- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
 -- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
 local function server_now()
@@ -38,16 +49,29 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- reap takes expired permits back and tells the waiters.
+-- permits_of returns how many permits are free, nil without the key, and when the first of those that are out expires, nil if none is;
+-- or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+local function permits_of(permits, timeouts)
+  local free, foreign = count_of(permits)
+  local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
+  if first[1] and #first[1] ~= 16 then foreign = redis.error_reply('FOREIGN ' .. timeouts .. ' holds something that is no permit') end
+  if foreign then return nil, nil, foreign end
+  return free, tonumber(first[2]), nil
+end
+
+-- reap takes expired permits back and tells the waiters. It returns what permits_of does.
 local function reap(permits, timeouts, channel, publish, now)
+  local free, first, foreign = permits_of(permits, timeouts)
+  if not first or first > now then return free, first, foreign end
   local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
   for i = 1, #list, 2 do
     if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
   end
-  if #gone == 0 then return end
+  if #gone == 0 then return free, first end
   redis.call('zrem', timeouts, unpack(gone))
-  local free = redis.call('incrby', permits, #gone)
+  free = redis.call('incrby', permits, #gone)
   if free > 0 then redis.call(publish, channel, free) end
+  return permits_of(permits, timeouts)
 end
 
 -- prolong sets when a permit expires. At maxmemory Redis refuses that, unless the script has freed some before.

@@ -33,7 +33,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -59,23 +59,36 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- reap takes expired permits back and tells the waiters.
+-- permits_of returns how many permits are free, nil without the key, and when the first of those that are out expires, nil if none is;
+-- or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+local function permits_of(permits, timeouts)
+  local free, foreign = count_of(permits)
+  local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
+  if first[1] and #first[1] ~= 16 then foreign = redis.error_reply('FOREIGN ' .. timeouts .. ' holds something that is no permit') end
+  if foreign then return nil, nil, foreign end
+  return free, tonumber(first[2]), nil
+end
+
+-- reap takes expired permits back and tells the waiters. It returns what permits_of does.
 local function reap(permits, timeouts, channel, publish, now)
+  local free, first, foreign = permits_of(permits, timeouts)
+  if not first or first > now then return free, first, foreign end
   local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
   for i = 1, #list, 2 do
     if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
   end
-  if #gone == 0 then return end
+  if #gone == 0 then return free, first end
   redis.call('zrem', timeouts, unpack(gone))
-  local free = redis.call('incrby', permits, #gone)
+  free = redis.call('incrby', permits, #gone)
   if free > 0 then redis.call(publish, channel, free) end
+  return permits_of(permits, timeouts)
 end
 
 local late = in_time(not_after)
 if late then return late end
 local result = redis.call('get', attempt)
 if not result then
-  local free, foreign = count_of(permits)
+  local free, _, foreign = permits_of(permits, timeouts)
   if foreign then return foreign end
   local all = (free or 0) + redis.call('zcard', timeouts)
   if not free or all ~= number then

@@ -33,33 +33,43 @@ local function begin_lease(lock, lease)
     redis.call('pexpire', lock, lease)
   end
 end
--- read_write: the mode of a read/write lock: nil (free), 'read', 'write', or 'other' (the key holds something else).
-local function mode_of(lock)
-  local mode = redis.call('hget', lock, 'mode')
-  if mode == 'read' or mode == 'write' then return mode end
-  return redis.call('exists', lock) == 1 and 'other' or nil
-end
-
-local function not_read_write()
-  return redis.error_reply('FOREIGN the key holds an exclusive lock or another hash')
-end
-
-local function busy(lock, want_holder)
-  local holder = ''
-  if want_holder == '1' then
-    for _, field in ipairs(redis.call('hkeys', lock)) do
-      if field ~= 'mode' then holder = field end
+-- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson and
+-- we write the mode, and for each holder one field with how often it holds; that of the writer ends in ":write". No other hash is a
+-- lock, and none is for us to change. Some of the fields tell, so that many readers cost nothing.
+local function holder_among(fields)
+  local holder
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' then
+      holder = fields[i]
+      if not string.find(fields[i + 1], '^[1-9]%d*$') then return nil end
+      if not is_owner(holder) and not (string.sub(holder, -6) == ':write' and is_owner(string.sub(holder, 1, -7))) then return nil end
     end
   end
-  return {redis.call('pttl', lock), holder}
+  return holder
+end
+
+local function mode_of(lock)
+  local mode, some = redis.call('hget', lock, 'mode'), redis.call('hrandfield', lock, 4, 'withvalues')
+  if #some == 0 then return nil end
+  local holder = (mode == 'read' or mode == 'write') and holder_among(some)
+  if holder then return mode, holder end
+  return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
+end
+
+local function busy(lock, holder, want_holder)
+  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end
 
 local late = in_time(not_after)
 if late then return late end
-local mode = mode_of(lock)
-if mode == 'other' then return not_read_write() end
+local mode, holder, foreign = mode_of(lock)
+if foreign then return foreign end
 local held = redis.call('hexists', lock, grant) == 1 -- by a repeat, also if the owner has stopped writing since
-if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, want_holder) end
+if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)
 if not mode then

@@ -44,7 +44,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or string.len(value) > 16 then -- 2^53 has 16 digits: beyond that, Lua's numbers are not exact
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -52,6 +52,18 @@ end
 -- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
+end
+-- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- reserver: the runtime that has reserved a semaphore, or "rest" and the runtime that did, or nil; besides, the error FOREIGN.
+local function reserver_of(want)
+  local reserver = redis.call('get', want)
+  if reserver and not is_runtime(string.gsub(reserver, '^rest ', '')) then
+    return nil, redis.error_reply('FOREIGN ' .. want .. ' holds something that is no reservation')
+  end
+  return reserver, nil
 end
 
 local late = in_time(not_after)
@@ -64,8 +76,8 @@ if before then
   return {request, string.match(before, '^%S*'), left, 0}
 end
 if foreign then return foreign end
-
-local reserver = redis.call('get', want)
+local reserver, foreign = reserver_of(want)
+if foreign then return foreign end
 local ours, resting = reserver == runtime, reserver == 'rest ' .. runtime
 local blocked = reserver and not ours and string.sub(reserver, 1, 5) ~= 'rest '
 local served, taken = {}, 0

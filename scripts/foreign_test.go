@@ -1,0 +1,210 @@
+package scripts_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// holder is an owner field as Redisson and we write it.
+func holder(number int) string { return fmt.Sprintf("%s:%d", them, number) }
+
+// hashes are what an application may keep in a hash. Some of it looks nearly like a lock.
+var hashes = map[string][]any{
+	"numbers":                   {"views", 10, "clicks", 3},
+	"a number":                  {"views", 10},
+	"texts":                     {"city", "Ulm", "id", 1},
+	"read mode":                 {"mode", "read", "path", "/srv/data", "user", "bob"},
+	"write mode":                {"mode", "write", "path", "/srv/data", "user", "bob"},
+	"numbers in read mode":      {"mode", "read", "files", 7},
+	"numbers in write mode":     {"mode", "write", "files", 7},
+	"mode alone":                {"mode", "read"},
+	"another mode":              {"mode", "dark", holder(1), 1},
+	"two holders":               {holder(1), 1, holder(2), 1},
+	"a holder and a note":       {holder(1), 1, "note", "x"},
+	"a reader and a note":       {"mode", "read", holder(1), 1, "note", "x"},
+	"a writer without a mode":   {holder(1) + ":write", 1},
+	"no hold":                   {holder(1), 0},
+	"no number of holds":        {holder(1), "x"},
+	"a holder without a number": {them, 1},
+	"no UUID":                   {"somebody:1", 1},
+	"something behind":          {holder(1) + ":x", 1},
+	"many holders":              manyReaders(),
+	"many in another mode":      append(manyReaders(), "mode", "dark"),
+	"many":                      manyFields(),
+	"many in read mode":         append(manyFields(), "mode", "read"),
+	"many in write mode":        append(manyFields(), "mode", "write"),
+}
+
+func manyFields() (fields []any) {
+	for i := range 700 {
+		fields = append(fields, fmt.Sprint("field", i), i)
+	}
+	return fields
+}
+
+// state is all that a key has, and whether it has an end.
+func (b bed) state(key string) string {
+	b.Helper()
+	ctx := b.Context()
+	what, err := b.Type(ctx, key).Result()
+	require.NoError(b, err)
+	var content any
+	switch what {
+	case "hash":
+		content = b.HGetAll(ctx, key).Val()
+	case "list":
+		content = b.LRange(ctx, key, 0, -1).Val()
+	case "zset":
+		content = b.ZRangeWithScores(ctx, key, 0, -1).Val()
+	case "string":
+		content = b.Get(ctx, key).Val()
+	}
+	return fmt.Sprintf("%s %v, it ends: %v", what, content, b.PTTL(ctx, key).Val() >= 0)
+}
+
+// everything runs all that a kind does with a name: each of its scripts, in every way. Nothing that it does may change a key.
+func (b bed) everything(kind *scripts.Kind, raw, key string, look func(call scripts.Call, err error)) {
+	b.Helper()
+	before, number := b.state(key), 100
+	for _, call := range kind.Check(site, raw, func() string { number++; return us + ":" + strconv.Itoa(number) }) {
+		if call.Bounded() {
+			call.SetNotAfter(1 << 53)
+		}
+		err := b.Do(b.Context(), call.Command...).Err()
+		if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+			_, err = b.send(call)
+		}
+		look(call, err)
+	}
+	require.True(b, before == b.state(key), "%s on %s changes what was there", kind.Name, raw)
+}
+
+// No operation of any kind touches a hash that is no lock, nor gives it an end, and none takes it for a lock.
+func TestForeign_HashesAreLeftAlone(t *testing.T) {
+	on(t, func(b bed) {
+		for what, fields := range hashes {
+			raw := b.name + ":" + what
+			require.NoError(b, b.HSet(b.Context(), raw, fields...).Err())
+			for _, kind := range allKinds {
+				b.everything(kind, raw, raw, func(call scripts.Call, err error) {
+					if name := call.Script.Name; strings.Contains(name, "acquire") || strings.Contains(name, "force_release") {
+						require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey, "%s: %s of %s", what, name, kind.Name)
+					}
+				})
+			}
+		}
+	})
+}
+
+// sides are keys beside a lock's own, with something in it that could be there.
+var sides = map[string]func(ctx context.Context, c redis.Cmdable, key string) error{
+	"redisson_lock_queue:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.RPush(ctx, key, "a", "b").Err() },
+	"redisson_lock_timeout:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error {
+		return c.ZAdd(ctx, key, redis.Z{Score: 5, Member: "a"}, redis.Z{Score: 7, Member: "b"}).Err()
+	},
+	"holdfast_waiting:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error {
+		return c.HSet(ctx, key, holder(1), 1).Err()
+	},
+	"{%s}:timeout": func(ctx context.Context, c redis.Cmdable, key string) error {
+		return c.ZAdd(ctx, key, redis.Z{Score: 5, Member: "a"}, redis.Z{Score: 7, Member: "b"}).Err()
+	},
+	"holdfast_want:{%s}":       func(ctx context.Context, c redis.Cmdable, key string) error { return c.Set(ctx, key, "x", 0).Err() },
+	"redisson_lock_token:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.Set(ctx, key, "x", 0).Err() },
+}
+
+// The same of what is in the place of a queue, of permits and so on, whether the lock is free or not.
+func TestForeign_KeysBesideTheLockAreLeftAlone(t *testing.T) {
+	on(t, func(b bed) {
+		for pattern, set := range sides {
+			for i, kind := range allKinds {
+				free := b.name + strings.ReplaceAll(pattern, "{%s}", "") + strconv.Itoa(i)
+				taken := free + "taken"
+				b.occupy(kind, taken)
+				for _, raw := range []string{free, taken} {
+					key, refused := fmt.Sprintf(pattern, raw), 0
+					require.NoError(b, set(b.Context(), b, key))
+					b.everything(kind, raw, key, func(call scripts.Call, err error) {
+						if err != nil && err != redis.Nil { //nolint:errorlint // the very value
+							refused++
+							require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey, "%s: %s of %s", pattern, call.Script.Name, kind.Name)
+						}
+					})
+					if raw == free {
+						assert.Equal(b, slices.Contains(keysOf(kind, raw), key), refused > 0, "%s of %s is refused %d times", pattern, kind.Name, refused)
+					}
+				}
+			}
+		}
+	})
+}
+
+// occupy has somebody else hold a lock of this kind, or sets its number.
+func (b bed) occupy(kind *scripts.Kind, raw string) {
+	b.Helper()
+	if kind.Counting != nil {
+		require.NoError(b, b.Set(b.Context(), raw, 5, 0).Err())
+		return
+	}
+	fields := map[*scripts.Kind][]any{
+		scripts.ReadLock: {"mode", "read", holder(1), 1}, scripts.WriteLock: {"mode", "write", holder(1) + ":write", 1},
+	}[kind]
+	if fields == nil {
+		fields = []any{holder(1), 1}
+	}
+	require.NoError(b, b.HSet(b.Context(), raw, fields...).Err())
+	require.NoError(b, b.PExpire(b.Context(), raw, time.Minute).Err())
+}
+
+// What Redisson writes is a lock, to every kind that it excludes: busy, until it is freed by force.
+func TestForeign_RedissonsLocksAreNone(t *testing.T) {
+	on(t, func(b bed) {
+		reader, writer := holder(-7), holder(9)+":write"
+		for i, c := range []struct {
+			kind   *scripts.Kind
+			fields []any
+		}{
+			{scripts.Lock, []any{reader, 3}},
+			{scripts.FairLock, []any{reader, 3}},
+			{scripts.FencedLock, []any{reader, 3}},
+			{scripts.SpinLock, []any{reader, 3}},
+			{scripts.WriteLock, []any{"mode", "write", writer, 2}},
+			{scripts.WriteLock, []any{"mode", "write", writer, 2, holder(9), 1}},
+			{scripts.ReadLock, []any{"mode", "read", holder(1), 12, holder(2), 1}},
+			{scripts.ReadLock, append(manyReaders(), "mode", "read")},
+		} {
+			raw := fmt.Sprint(b.name, i)
+			require.NoError(b, b.HSet(b.Context(), raw, c.fields...).Err())
+			if c.kind != scripts.ReadLock {
+				reply, err := b.run(c.kind.Acquire(site, raw, scripts.Terms{Grant: holder(50), Lease: time.Minute, WantHolder: true, Try: true}))
+				require.NoError(b, err, c.fields)
+				acquired, err := scripts.ReadAcquired(reply, holder(50))
+				require.NoError(b, err)
+				assert.False(b, acquired.Granted)
+				assert.Contains(b, c.fields, any(acquired.Holder))
+			}
+			reply, err := b.run(c.kind.ForceRelease(site, raw))
+			require.NoError(b, err, c.fields)
+			assert.Equal(b, int64(1), reply)
+			assert.Zero(b, b.Exists(b.Context(), raw).Val())
+		}
+	})
+}
+
+func manyReaders() (fields []any) {
+	for i := range 700 {
+		fields = append(fields, holder(i), 1)
+	}
+	return fields
+}

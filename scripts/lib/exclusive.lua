@@ -1,0 +1,12 @@
+-- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
+-- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+local function holder_of(lock)
+  local fields = redis.call('hlen', lock)
+  if fields == 0 then return nil end
+  if fields == 1 then
+    local hold = redis.call('hgetall', lock)
+    if is_owner(hold[1]) and string.find(hold[2], '^[1-9]%d*$') then return hold[1] end
+  end
+  local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
+  return nil, redis.error_reply('FOREIGN the key holds ' .. what)
+end
