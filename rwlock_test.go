@@ -354,7 +354,9 @@ func TestRWLock_InspectTellsOfBothHalves(t *testing.T) {
 func TestRWLock_ForeignKeysOfTheReadHalf(t *testing.T) {
 	for what, set := range map[string]func(p *locktest.Place, ctx context.Context) error{
 		"string": func(p *locktest.Place, ctx context.Context) error { return p.Redis.Set(ctx, p.Name, "x", 0).Err() },
-		"lock":   func(p *locktest.Place, ctx context.Context) error { return p.Redis.HSet(ctx, p.Name, locktest.Stranger(1), 1).Err() },
+		"lock": func(p *locktest.Place, ctx context.Context) error {
+			return p.Redis.HSet(ctx, p.Name, locktest.Stranger(1), 1).Err()
+		},
 		"hash": func(p *locktest.Place, ctx context.Context) error {
 			return p.Redis.HSet(ctx, p.Name, "mode", "dark").Err()
 		},

@@ -58,7 +58,7 @@ type fight struct {
 	section time.Duration
 
 	served  []int
-	settled []int         // the same from settle on
+	settled []int // the same from settle on
 	settle  time.Duration
 	end     time.Duration
 	vain    time.Duration // for how long somebody looked in vain at most

@@ -34,7 +34,9 @@ type Place struct {
 }
 
 // Stranger is the owner field of somebody who is none of ours, a thread of some Redisson client.
-func Stranger(thread int) string { return "7c9e6679-7425-40de-944b-e07fc1f90ae7:" + strconv.Itoa(thread) }
+func Stranger(thread int) string {
+	return "7c9e6679-7425-40de-944b-e07fc1f90ae7:" + strconv.Itoa(thread)
+}
 
 // Another is the same place with another lock name, for a subtest.
 func (p *Place) Another(t *testing.T) *Place {
