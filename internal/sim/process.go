@@ -52,7 +52,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.client = redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return p.dial() },
+		Dialer:                   func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
 		DialerRetries:            1,  // it pauses in between with a mutex locked, which stops the bubble's time
 		MaxRetries:               -1, // so it does between handshakes; the runtime's own commands are never repeated by go-redis
 		PoolSize:                 20,
@@ -121,10 +121,10 @@ func uuid(d dice) string {
 
 var errAway = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 
-func (p *process) dial() (net.Conn, error) {
+func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead || time.Now().Before(p.away) {
+	if ctx.Err() != nil || p.dead || time.Now().Before(p.away) {
 		return nil, errAway
 	}
 	pipe, err := p.world.server.Dial()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,28 +173,11 @@ func (w *wire) Write(b []byte) (int, error) {
 	}
 	at := w.strays(b, w.arrival(w.out, directionOut))
 	parcel := bytes.Clone(b)
-	sortChannels(parcel)
 	if err := w.out.put(parcel, at); err != nil {
 		return 0, err
 	}
 	w.show(">", parcel, at)
 	return len(b), nil
-}
-
-// sortChannels puts the channels in order that go-redis, which keeps them in a map, subscribes to again on a new connection.
-func sortChannels(b []byte) {
-	lines := bytes.Split(b, []byte("\r\n"))
-	if len(lines) < 6 || string(lines[2]) != "subscribe" {
-		return
-	}
-	var channels []string // "$length\r\nname"
-	rest := lines[3:]
-	for ; len(rest) >= 2 && len(rest[0]) > 0 && rest[0][0] == '$'; rest = rest[2:] {
-		channels = append(channels, string(rest[0])+"\r\n"+string(rest[1]))
-	}
-	slices.Sort(channels)
-	begin := len(bytes.Join(lines[:3], []byte("\r\n"))) + 2
-	copy(b[begin:], strings.Join(channels, "\r\n"))
 }
 
 func handshake(b []byte) bool {
