@@ -77,9 +77,12 @@ func readPermits(word, which string) *CountOp {
 	}}
 }
 
+// permitGrace is for how long Redis keeps a permit after its lease: see lib/permits.lua.
+const permitGrace = 10 * time.Second
+
 // checkPermits also tries what Permit does.
 func checkPermits(s *Site, raw string, newID func() string) []Call {
-	first, second, third := Permit.GrantID(newID()), Permit.GrantID(newID()), Permit.GrantID(newID())
+	first, second, third, expired := Permit.GrantID(newID()), Permit.GrantID(newID()), Permit.GrantID(newID()), Permit.GrantID(newID())
 	terms := func(id string, lease time.Duration) Terms { return Terms{Grant: id, Lease: lease} }
 	before := checkCounting(s, raw, newID, []countTry{
 		{PermitsTrySet, CountTerms{Numbers: []int64{1}}}, {PermitsAdd, CountTerms{Numbers: []int64{1}}},
@@ -88,7 +91,8 @@ func checkPermits(s *Site, raw string, newID func() string) []Call {
 		{PermitsAll, CountTerms{}}, {PermitsRelease([]string{second}), CountTerms{}},
 		{PermitsSet, CountTerms{Numbers: []int64{3}}}, {PermitsDeleteAll, CountTerms{}},
 	})
-	calls := append(before, acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
+	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // is taken back by the next
+		acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
 		acquirePermit(s, raw, terms(third, checkLease)), // none is free
 		renewPermits(s, []string{raw}, []string{first}, checkLease), releasePermit(s, raw, terms(first, 0)))
 	return append(calls, after...)
