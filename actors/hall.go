@@ -42,7 +42,7 @@ type hall struct {
 	holding   int           // seats with a grant
 	fixed     int           // of these, with a fixed lease that Redis may lose without anybody noticing
 	lookAt    time.Duration // the next look at those is due; 0: nobody wants the lock
-	wanted    bool          // a try has been refused since the last
+	wanted    bool          // something has happened since the last that asks for one
 	effects   []effect
 }
 
@@ -136,9 +136,6 @@ func (h *hall) onRequest(now time.Duration, r *Request) {
 		h.pass(now, r.home, r)
 	default:
 		r.home = &h.desk
-		if r.do == opForceRelease {
-			r.targets = h.grants()
-		}
 		h.pass(now, r.home, r)
 	}
 }

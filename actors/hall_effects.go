@@ -42,6 +42,10 @@ func (h *hall) take(now time.Duration, next again) {
 	}
 	switch {
 	case !answers:
+	case done.call.do == callForceRelease && done.class == scripts.Unknown:
+		h.wanted = h.fixed > 0
+	case len(done.freed) > 0:
+		h.each(func(s *lockState) { h.again = append(h.again, again{s, freed{done.freed}}) })
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":
@@ -192,10 +196,6 @@ func (h *hall) onAnswer(now time.Duration, s *lockState, r *Request) {
 	switch {
 	case r.do == opInspect && r.err == nil:
 		r.state.Waiting, r.state.Local = h.crowd, h.local()
-	case r.do == opForceRelease && r.held:
-		for _, g := range r.targets {
-			h.again = append(h.again, again{g.home, grantGone{grant: g, reason: "force-released"}})
-		}
 	case r.do == opAcquire && r.err == nil && r.address.Kind.Owned && s.heldBy(r.owner):
 		h.gather(s, r)
 	}
@@ -337,15 +337,6 @@ func (h *hall) local() (all []string) {
 	for s := h.first; s != nil; s = s.next {
 		for _, hold := range s.holds {
 			all = append(all, hold.who())
-		}
-	}
-	return all
-}
-
-func (h *hall) grants() (all []*Grant) {
-	for s := h.first; s != nil; s = s.next {
-		if s.phase == held {
-			all = append(all, s.grant)
 		}
 	}
 	return all

@@ -264,7 +264,8 @@ func read(call *lockCall, m *result) callDone {
 		passed, err = scripts.ReadPassed(m.reply, call.grant)
 		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
 	case callForceRelease:
-		done.held, err = scripts.ReadFlag(m.reply)
+		done.freed, err = scripts.ReadFreed(m.reply)
+		done.held = len(done.freed) > 0
 	case callExtend:
 		var gone []int
 		gone, err = scripts.ReadRenewed(m.reply, []string{call.grant})

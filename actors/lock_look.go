@@ -16,7 +16,7 @@ import (
 type looking struct {
 	call   *lockCall     // on its way; nil: none
 	at     time.Duration // the next is due; 0: nobody wants the lock
-	wanted bool          // a try has been refused since the last
+	wanted bool          // something has happened since the last that asks for one
 }
 
 // lookAround asks a seat to look: its hall knows who wants the lock.
@@ -27,7 +27,8 @@ func (s *lockState) forgettable() bool {
 	return s.phase == held && !s.grant.watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook notes that a try was refused because of what is held here: the next one is to know better.
+// wantLook has Redis asked although nobody waits: a try was refused because of what is held here, and the next one is to know better; or
+// a force-release may have ended it.
 func (s *lockState) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true

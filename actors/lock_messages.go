@@ -46,6 +46,8 @@ type (
 		grant  *Grant
 		reason string // "" when a renewal has found it
 	}
+	// freed says which grants a force-release of this process has ended in Redis.
+	freed struct{ grants []string }
 	// tryRetire asks an idle lock actor to stop.
 	tryRetire struct{}
 	// closeLock tells how far the runtime has come with its end.
@@ -71,6 +73,7 @@ type (
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir has the lock
 		held      bool
+		freed     []string // by a force-release: the grants that held the lock
 		state     protocol.State
 	}
 )
@@ -93,7 +96,7 @@ type lockCall struct {
 	standing bool          // of an acquire: it should stand there already
 	heir     *trial        // of a release: our first contender in Redis' queue
 	request  *Request      // of a side call: who asked
-	target   *Grant        // of a force-release or a look: the grant when it was asked
+	target   *Grant        // of a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 
 	scriptCall // itself, on its way: the step sets its timing, the shell the rest

@@ -15,7 +15,7 @@ func (s *lockState) onSide(now time.Duration, r *Request) {
 	c := &lockCall{do: callInspect, address: r.address, request: r}
 	c.timing = hasty(now, Window(s.policy.Lease))
 	if r.do == opForceRelease {
-		c.do, c.target = callForceRelease, s.grant
+		c.do = callForceRelease
 		if r.deadline > 0 && r.deadline < c.until { // who gave it up does not expect it to hit the next holder
 			c.until, c.grace = r.deadline, c.until-r.deadline
 		}
@@ -29,6 +29,7 @@ func (s *lockState) sideCall(c *lockCall) {
 }
 
 func (s *lockState) onSideDone(now time.Duration, m *callDone) {
+	s.onFreed(now, m.freed) // also when nobody waits for the answer any more
 	i := slices.Index(s.sides, m.call)
 	if i < 0 {
 		return // cancelled
@@ -38,18 +39,16 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {
 	case late && !m.call.again && now < m.call.deadline: // it was not executed, and the server's clock is known better now
-		again := &lockCall{do: m.call.do, address: m.call.address, request: r, target: m.call.target, again: true}
+		again := &lockCall{do: m.call.do, address: m.call.address, request: r, again: true}
 		again.timing = m.call.timing
 		s.sideCall(again)
 	case m.class == scripts.Unknown && m.call.do == callForceRelease:
+		s.wantLook()
 		s.fail(r, fmt.Errorf("outcome unknown, the lock may be free or not: %w", m.err))
 	case m.class != scripts.Done:
 		s.fail(r, scripts.Explain(m.err))
 	case m.call.do == callForceRelease:
 		r.held = m.held
-		if m.held && s.phase == held && m.call.target == s.grant {
-			s.lose(now, "force-released", false)
-		}
 		s.answer(r, nil)
 	default:
 		r.state = m.state
@@ -59,6 +58,24 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 		}
 		s.answer(r, nil)
 	}
+}
+
+// onFreed ends what a force-release has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
+// way, and says nothing any more then.
+func (s *lockState) onFreed(now time.Duration, grants []string) {
+	if s.phase == held && slices.Contains(grants, s.grant.id) {
+		s.lose(now, "force-released", false)
+	}
+	if !slices.Contains(grants, s.trial.id) {
+		return
+	}
+	if s.phase == passing { // the pass was executed
+		s.tellReleasers(nil)
+		s.endGrant(now, now)
+	}
+	s.disregard()
+	s.abandonTrial(now)
+	s.retryAt = now
 }
 
 // cancelSide answers a request beside the queue now; what it asked for may still happen.

@@ -163,6 +163,8 @@ func (s *lockState) receive(now time.Duration, message any) {
 		if m.grant == s.grant && s.phase == held {
 			s.lose(now, m.why(), false)
 		}
+	case freed:
+		s.onFreed(now, m.grants)
 	case lookAround:
 		s.look(now)
 	case requesterGone:

@@ -45,8 +45,7 @@ type Request struct {
 	until time.Duration // of an extend: the new deadline
 
 	// owned by the lock actor, in a hall
-	home    *lockState // the part that serves it
-	targets []*Grant   // of a force-release: what was held when it was asked
+	home *lockState // the part that serves it
 
 	// owned by the lock actor while it waits
 	queue      *requestQueue

@@ -81,6 +81,7 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 		done.held = there
 	case callForceRelease:
 		if done.held = len(k.holds) > 0 && k.alone() != reads; done.held {
+			done.freed = k.fieldList()
 			k.remove(w)
 			w.publish()
 		}

@@ -79,6 +79,13 @@ func (p *proc) step(message any) {
 		p.refuse(message)
 		return
 	}
+	if done, ok := message.(*callDone); ok {
+		for _, id := range done.freed {
+			if strings.HasPrefix(id, p.name+":") { // the process that asked knows of its own grants
+				delete(w.removed, id)
+			}
+		}
+	}
 	effects, panicked, err := p.checker.step(p.w.now, message)
 	if panicked != nil {
 		w.logf("%s  panic", p.name)

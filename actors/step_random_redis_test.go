@@ -172,6 +172,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		done.held = mine
 	case callForceRelease:
 		if done.held = k.holder != ""; done.held {
+			done.freed = []string{k.holder}
 			w.removed[k.holder] = true
 			k.holder = ""
 			done.receivers = w.publish()

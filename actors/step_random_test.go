@@ -71,6 +71,7 @@ type world struct {
 	faults int           // percent of calls that something happens to
 	panics int           // percent of leases whose giving panics
 	hasty  bool          // waiters lose patience with Redis soon
+	forced int           // percent of what users do that is a force-release
 	way    time.Duration // how long a message takes to Redis or back at most, when nothing happens to it
 	trace  func(string)
 	watch  func() // called after every event; nil: nobody looks
@@ -112,6 +113,7 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
 	w.panics = []int{0, 0, 0, 0, 5}[w.random.IntN(5)]
 	w.hasty = w.chance(50)
+	w.forced = []int{1, 1, 1, 10}[w.random.IntN(4)]
 	count := 2 + w.random.IntN(3)
 	policy := Policy{Lease: modelLease, HandoffMax: 1 + w.random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.chance(70)}
 	for i := range count {

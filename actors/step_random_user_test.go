@@ -59,7 +59,7 @@ func (u *user) next() {
 	case w.calm || u.gone() || u.p.stopped:
 	case w.chance(3):
 		u.send(u.request(opInspect, func(error) { u.think() }))
-	case w.now > modelUse/2 && w.chance(1):
+	case w.now > modelUse/2 && w.chance(w.forced):
 		u.send(u.request(opForceRelease, func(error) { u.think() }))
 	case w.chance(1):
 		u.p.post(0, tryRetire{})

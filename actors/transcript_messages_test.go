@@ -3,6 +3,7 @@ package actors
 // What goes into a transcript: messages from their lines.
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -177,6 +178,9 @@ func (p *player) answer(verb string, a arguments) any {
 		}
 	case "done": // a pass, release, extend or force-release did it, an inspect has been answered
 		done.held = true
+		if call.do == callForceRelease {
+			done.freed = strings.Split(cmp.Or(a.values["freed"], "peer"), ",")
+		}
 		if others := a.values["receivers"]; others != "" {
 			done.receivers = p.number(others)
 		}

@@ -9,7 +9,7 @@
 -- ARGV[1] publish   PUBLISH or SPUBLISH
 -- ARGV[2] not_after ms of server time; later, the attempt is refused
 --
--- Returns 1 (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
+-- Returns {holder} (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local publish, not_after = ARGV[1], ARGV[2]
 -- @include lib/in_time.lua
@@ -27,4 +27,4 @@ redis.call('del', lock)
 local q = queue_of(queue, timeouts, waiting)
 local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
-return 1
+return {holder}

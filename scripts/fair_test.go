@@ -136,14 +136,14 @@ func TestFairRelease_ALeavingHeadWakesTheNext(t *testing.T) {
 func TestFairForceReleaseAndInspect(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.WaiterChannel(b.name, us+":2"))
-		force := func() bool {
+		force := func() []string {
 			reply, err := b.run(scripts.FairLock.ForceRelease(site, b.name))
 			require.NoError(b, err)
-			was, err := scripts.ReadFlag(reply)
+			freed, err := scripts.ReadFreed(reply)
 			require.NoError(b, err)
-			return was
+			return freed
 		}
-		assert.False(b, force())
+		assert.Empty(b, force())
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute})
 		reply, err := b.run(scripts.FairLock.Inspect(b.name))
@@ -152,7 +152,7 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 		require.NoError(b, err)
 		assert.Equal(b, []string{us + ":2"}, state.Queue)
 		assert.Equal(b, us+":1", state.Holders[0].ID)
-		assert.True(b, force())
+		assert.Equal(b, []string{us + ":1"}, force())
 		assert.Empty(b, b.fields())
 		assert.Equal(b, []string{us + ":2"}, b.queue(), "places are kept")
 		assert.Equal(b, []string{"0"}, published())

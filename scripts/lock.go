@@ -212,12 +212,28 @@ func ReadReleased(reply any) (Released, error) {
 	return Released{}, unexpected("release", reply)
 }
 
-// ReadFlag reads the reply of a script that answers 1 or 0.
-func ReadFlag(reply any) (bool, error) {
-	if v, ok := reply.(int64); ok && (v == 0 || v == 1) {
-		return v == 1, nil
+// ReadFreed reads the reply of a force-release: the grants that held the lock. There are none when it was free.
+func ReadFreed(reply any) (grants []string, err error) {
+	switch v := reply.(type) {
+	case int64:
+		if v == 0 {
+			return nil, nil
+		}
+	case []any:
+		for _, one := range v {
+			field, ok := one.(string)
+			if !ok {
+				return nil, unexpected("force-release", reply)
+			}
+			if field != "mode" {
+				grants = append(grants, field)
+			}
+		}
+		if len(grants) > 0 {
+			return grants, nil
+		}
 	}
-	return false, unexpected("force-release", reply)
+	return nil, unexpected("force-release", reply)
 }
 
 // Passed is the reply of a pass.

@@ -297,23 +297,23 @@ func TestLockInspectAndForceRelease(t *testing.T) {
 			}
 			return state.Held, len(state.Holders), state.Mode
 		}
-		force := func() bool {
+		force := func() []string {
 			reply, err := b.run(scripts.Lock.ForceRelease(site, b.name))
 			require.NoError(b, err)
-			was, err := scripts.ReadFlag(reply)
+			freed, err := scripts.ReadFreed(reply)
 			require.NoError(b, err)
-			return was
+			return freed
 		}
 		held, _, mode := inspect()
 		assert.False(b, held)
 		assert.Empty(b, mode)
-		assert.False(b, force())
+		assert.Empty(b, force())
 		b.acquire(us+":1", time.Minute)
 		held, holders, mode := inspect()
 		assert.True(b, held)
 		assert.Equal(b, 1, holders)
 		assert.Equal(b, "exclusive", mode)
-		assert.True(b, force())
+		assert.Equal(b, []string{us + ":1"}, force())
 		assert.Empty(b, b.fields())
 	})
 }
@@ -325,13 +325,15 @@ func TestRead_UnexpectedReplies(t *testing.T) {
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadReleased(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
-		_, err = scripts.ReadFlag(reply)
-		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadPassed(reply, us+":1")
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadRenewed(reply, []string{us + ":1", us + ":2"})
 		assert.ErrorContains(t, err, "unexpected reply")
 		_, err = scripts.ReadInspected(reply)
+		assert.ErrorContains(t, err, "unexpected reply")
+	}
+	for _, reply := range []any{"text", int64(1), []any{}, []any{"mode"}, []any{"u:1", int64(2)}, 1.5} {
+		_, err := scripts.ReadFreed(reply)
 		assert.ErrorContains(t, err, "unexpected reply")
 	}
 }

@@ -8,7 +8,7 @@
 -- ARGV[3] wanted    read or write
 -- ARGV[4] message   0 (wake one) or 1 (wake all)
 --
--- Returns 1 (it was held so) | 0 (it was not) | error LATE ms | error FOREIGN text
+-- Returns {field, ...} (those who held it so) | 0 (it was not) | error LATE ms | error FOREIGN text
 local lock, channel = KEYS[1], KEYS[2]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
@@ -20,6 +20,7 @@ if late then return late end
 local mode, _, foreign = mode_of(lock)
 if foreign then return foreign end
 if mode ~= wanted then return 0 end
+local fields = redis.call('hkeys', lock)
 redis.call('del', lock)
 redis.call(publish, channel, message)
-return 1
+return fields

@@ -201,20 +201,21 @@ func TestWritePass(t *testing.T) {
 func TestReadWriteForceRelease(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.ReadWriteChannel(b.name))
-		force := func(kind *scripts.Kind) bool {
+		force := func(kind *scripts.Kind) []string {
 			reply, err := b.run(kind.ForceRelease(site, b.name))
 			require.NoError(b, err)
-			was, err := scripts.ReadFlag(reply)
+			freed, err := scripts.ReadFreed(reply)
 			require.NoError(b, err)
-			return was
+			return freed
 		}
-		assert.False(b, force(scripts.ReadLock) || force(scripts.WriteLock), "free")
+		assert.Empty(b, append(force(scripts.ReadLock), force(scripts.WriteLock)...), "free")
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
-		assert.False(b, force(scripts.WriteLock))
-		assert.True(b, force(scripts.ReadLock))
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute})
+		assert.Empty(b, force(scripts.WriteLock))
+		assert.ElementsMatch(b, []string{us + ":1", us + ":3"}, force(scripts.ReadLock))
 		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":2:write", Lease: time.Minute})
-		assert.False(b, force(scripts.ReadLock))
-		assert.True(b, force(scripts.WriteLock))
+		assert.Empty(b, force(scripts.ReadLock))
+		assert.Equal(b, []string{us + ":2:write"}, force(scripts.WriteLock))
 		assert.Empty(b, b.fields())
 		assert.Equal(b, []string{"0", "1"}, published(), "one may write, or all may read")
 	})

@@ -62,7 +62,7 @@ const grant = "5e0f:7" // that all replies are about
 var readers = map[string]func(reply any) (grants bool, err error){
 	"acquire": func(reply any) (bool, error) { a, err := scripts.ReadAcquired(reply, grant); return a.Granted, err },
 	"release": func(reply any) (bool, error) { _, err := scripts.ReadReleased(reply); return false, err },
-	"flag":    func(reply any) (bool, error) { _, err := scripts.ReadFlag(reply); return false, err },
+	"freed":   func(reply any) (bool, error) { _, err := scripts.ReadFreed(reply); return false, err },
 	"pass":    func(reply any) (bool, error) { p, err := scripts.ReadPassed(reply, grant); return p.Held, err },
 	"inspect": func(reply any) (bool, error) { _, err := scripts.ReadInspected(reply); return false, err },
 	"renew": func(reply any) (bool, error) {

@@ -6,7 +6,7 @@
 -- ARGV[1] publish   PUBLISH or SPUBLISH
 -- ARGV[2] not_after ms of server time; later, the attempt is refused
 --
--- Returns 1 (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
+-- Returns {holder} (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
 local lock, channel = KEYS[1], KEYS[2]
 local publish, not_after = ARGV[1], ARGV[2]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
@@ -46,4 +46,4 @@ if foreign then return foreign end
 if not holder then return 0 end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
-return 1
+return {holder}
