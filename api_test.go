@@ -20,6 +20,7 @@ import (
 var (
 	_ func(redis.UniversalClient, holdfast.Options) (*holdfast.Runtime, error)     = holdfast.New
 	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Check
+	_ func(*holdfast.Runtime, context.Context, ...holdfast.Kind) error             = (*holdfast.Runtime).CheckFor
 	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Close
 	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Shutdown
 	_ func(*holdfast.Runtime) string                                               = (*holdfast.Runtime).ID
@@ -137,6 +138,8 @@ var (
 		Queue: []string(nil), Token: int64(0), Waiting: int(0),
 	}
 	_ = holdfast.BusyError{Name: "", Holder: "", TTL: time.Duration(0), Local: false}
+
+	_ error = &holdfast.CheckError{Findings: []holdfast.Finding{{What: "", Why: "", Remedy: ""}}}
 
 	_ = []holdfast.Event{
 		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.QueueLost{}, holdfast.ActorPanicked{},

@@ -193,9 +193,13 @@ func (e *errorTexts) rights() {
 	rt := asUser(e.t, e.server, []string{"~none:*", "&none:*", "+@all"}, holdfast.Options{})
 	_, err := rt.Lock("orders").TryAcquire(e.t.Context())
 	e.add("acquire: no right to the key", err)
+	allowed := asUser(e.t, e.server, []string{"~*", "&*", "+@all", "-hset"}, holdfast.Options{})
+	e.add("check: a right is missing", allowed.CheckFor(e.t.Context(), holdfast.KindLock, holdfast.KindFair))
+	e.add("check: unknown kind", e.rt.CheckFor(e.t.Context(), "mutex"))
 	wrong := locktest.ClientWith(e.t, &redis.Options{Addr: e.server.Addr(), Username: "nobody", Password: "wrong"})
 	_, err = locktest.NewRuntime(e.t, wrong, holdfast.Options{}).Lock("orders").TryAcquire(e.t.Context())
 	e.add("acquire: wrong password", err)
+	e.add("check: wrong password", locktest.NewRuntime(e.t, wrong, holdfast.Options{}).Check(e.t.Context()))
 }
 
 func (e *errorTexts) sick() {
@@ -204,6 +208,7 @@ func (e *errorTexts) sick() {
 	require.NoError(e.t, admin.ReplicaOf(ctx, "127.0.0.1", "1").Err())
 	_, err := e.lock().TryAcquire(ctx)
 	e.add("acquire: a replica", err)
+	e.add("check: a replica", e.rt.Check(ctx))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	require.NoError(e.t, admin.ReplicaOf(ctx, "no", "one").Err())
@@ -211,6 +216,7 @@ func (e *errorTexts) sick() {
 	require.NoError(e.t, admin.ConfigSet(ctx, "maxmemory", "1").Err())
 	_, err = e.lock().TryAcquire(ctx)
 	e.add("acquire: out of memory", err)
+	e.add("check: out of memory", e.rt.CheckFor(ctx, holdfast.KindLatch))
 	require.NoError(e.t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
 	down := locktest.NewRuntime(e.t, locktest.ClientWith(e.t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 	_, err = down.Lock("orders").TryAcquire(ctx)

@@ -29,3 +29,10 @@ var (
 // BusyError tells by whom the lock was held when an acquire was refused. It matches ErrNotAcquired. Local says that this very runtime
 // holds it: maybe the caller itself, which without a WithOwner, or the context that Do gives to its function, does not re-enter.
 type BusyError = protocol.BusyError
+
+// CheckError is what Runtime.Check and Runtime.CheckFor return: Findings, the most important first. Its text has 25 lines at most, and
+// one rule with all the rights that are missing.
+type CheckError = protocol.CheckError
+
+// Finding is one thing that a check has found missing or wrong: What, Why it matters, and the Remedy.
+type Finding = protocol.Finding

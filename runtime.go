@@ -41,6 +41,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -118,12 +119,23 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Check asks the server whether this runtime can work: reachable, rights for every script and channel (on throw-away names, which
-// are gone afterwards), eviction policy, version. The error names everything that is missing. What the user may not read of the
-// server's INFO is not checked.
-func (rt *Runtime) Check(ctx context.Context) error {
-	return rt.engine.CheckServer(ctx, scripts.Lock, scripts.FairLock, scripts.FencedLock, scripts.SpinLock,
-		scripts.ReadLock, scripts.WriteLock, scripts.Semaphore, scripts.CountDownLatch, scripts.PermitSemaphore)
+// Check asks the server whether this runtime can work: reachable, version, role, rights for every script and channel (on throw-away
+// names, which are gone afterwards), eviction policy. Its error is a *CheckError that names everything that is missing, the most
+// important first; errors.Is and errors.As reach the errors of go-redis underneath. It takes 10 s at most. What the user may not read
+// of the server's INFO is not checked. Once the runtime closes, the error is ErrClosed.
+func (rt *Runtime) Check(ctx context.Context) error { return rt.CheckFor(ctx) }
+
+// CheckFor is Check for these kinds only: for a user who has the rights for no others. Without any it is for all. An unknown kind is
+// ErrInvalid.
+func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
+	all := scripts.Everything()
+	checked := slices.DeleteFunc(slices.Clone(all), func(k *scripts.Kind) bool { return len(kinds) > 0 && !slices.Contains(kinds, k.Name) })
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(all, func(k *scripts.Kind) bool { return k.Name == kind }) {
+			return fmt.Errorf("holdfast: check: %w: unknown kind %s", ErrInvalid, actors.Quoted(string(kind)))
+		}
+	}
+	return rt.engine.CheckServer(ctx, checked)
 }
 
 // Shutdown closes the runtime once nothing is held any more. From the call on new acquires are refused with ErrClosed, as are acquires

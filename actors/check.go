@@ -1,10 +1,10 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +22,9 @@ const (
 	noLimit   = 1 << 53          // ms of server time: the largest that Lua has exactly
 )
 
-// CheckServer tries everything that this engine will ask of the server, on throw-away names, and says what does not work.
-// go-redis may ignore ctx for as long as its own timeouts are; the answer does not wait for it.
-func (e *Engine) CheckServer(ctx context.Context, kinds ...*scripts.Kind) error {
+// CheckServer tries everything that this engine will ask of the server for these kinds, on throw-away names, and says what does not
+// work. go-redis may ignore ctx for as long as its own timeouts are; the answer does not wait for it.
+func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	e.door.RLock()
 	closing := e.closing.Load()
 	if !closing {
@@ -47,61 +47,119 @@ func (e *Engine) CheckServer(ctx context.Context, kinds ...*scripts.Kind) error 
 		return err
 	case <-asking.Done():
 	}
+	err := e.causes.noAnswer()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("holdfast: check: %w: %w", e.causes.noAnswer(), ctx.Err())
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	case e.ctx.Err() != nil:
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
 	}
-	return fmt.Errorf("holdfast: check: %w", e.causes.noAnswer())
+	return checkError([]finding{e.causes.unreachable(err)})
+}
+
+// finding is one thing that is missing or wrong. The smaller its rank, the more important it is.
+type finding struct {
+	protocol.Finding
+	rank  rank
+	cause error
+	at    []string // of a cluster's masters: where it was found
+}
+
+type rank int
+
+const (
+	rankReach rank = iota
+	rankVersion
+	rankRole
+	rankRight
+	rankScript
+	rankSetting
+)
+
+// checkError is the findings in the order of their importance, each once; nil without any.
+func checkError(findings []finding) error {
+	if len(findings) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(findings, func(a, b finding) int { return cmp.Compare(a.rank, b.rank) })
+	var each []finding
+	for _, f := range findings {
+		if i := slices.IndexFunc(each, func(other finding) bool { return other.What == f.What }); i >= 0 {
+			each[i].at = append(each[i].at, f.at...)
+		} else {
+			each = append(each, f)
+		}
+	}
+	result := &protocol.CheckError{}
+	for _, f := range each {
+		if len(f.at) > 0 {
+			f.Why += " (at " + strings.Join(f.at, ", ") + ")"
+		}
+		result.Findings = append(result.Findings, f.Finding)
+		if f.cause != nil {
+			result.Causes = append(result.Causes, f.cause)
+		}
+	}
+	return result
 }
 
 func (e *Engine) checkServer(ctx context.Context, kinds []*scripts.Kind) error {
 	if err := e.masters.learn(ctx); err != nil {
-		return fmt.Errorf("holdfast: check: the cluster cannot be used: %w", e.causes.explain(err))
+		return checkError([]finding{e.causes.unreachable(err)})
 	}
 	var mu sync.Mutex
-	var errs []error
+	var findings []finding
 	if err := e.masters.each(ctx, func(n *node) error { // a cluster's at once
 		found := e.checkNode(ctx, n, kinds)
+		if !n.alone {
+			for i := range found {
+				found[i].at = []string{n.causes.redis}
+			}
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		errs = append(errs, found...)
+		findings = append(findings, found...)
 		return nil
 	}); err != nil {
-		errs = append(errs, e.causes.explain(err))
+		findings = append(findings, e.causes.unreachable(err))
 	}
-	if err := Join(distinct(errs)...); err != nil {
-		return fmt.Errorf("holdfast: check: %w", err)
-	}
-	return nil
+	return checkError(findings)
 }
 
-func (e *Engine) checkNode(ctx context.Context, n *node, kinds []*scripts.Kind) (errs []error) {
-	c := &check{engine: e, node: n}
-	if _, err := c.ask(ctx, "ping"); err != nil {
-		return []error{fmt.Errorf("the server cannot be used: %w", n.causes.explain(err))}
+func (e *Engine) checkNode(ctx context.Context, n *node, kinds []*scripts.Kind) []finding {
+	c := &check{engine: e, node: n, user: userOf(n.client)}
+	if err := c.do(ctx, "ping"); err != nil && !isDenied(err) {
+		return []finding{n.causes.unreachable(err)}
 	}
-	if e.tells.asked.Load() {
-		if err := askSharded(ctx, n.client); isDenied(err) {
-			errs = append(errs, fmt.Errorf("asking whether messages can be sharded: %w", n.causes.explain(err)))
-		}
+	settings := c.server(ctx)
+	if slices.ContainsFunc(settings, func(f finding) bool { return f.rank < rankRight }) {
+		return settings // nothing works there, so nothing else says anything
 	}
-	for _, kind := range kinds {
-		errs = append(errs, c.kind(ctx, kind)...)
+	findings := c.rights(ctx, kinds)
+	if len(findings) == 0 {
+		findings = c.scripts(ctx, kinds)
 	}
-	if e.policy.AckReplicas > 0 {
-		if _, err := c.ask(ctx, "wait", 0, 1); err != nil {
-			errs = append(errs, fmt.Errorf("waiting for replicas: %w", n.causes.explain(err)))
-		}
-	}
-	return append(errs, c.info(ctx)...)
+	return append(findings, settings...)
 }
 
 // check tries one server.
 type check struct {
 	engine *Engine
 	node   *node
+	user   string // whose rights are looked at
+}
+
+// userOf is whom the server takes the client for.
+func userOf(client redis.UniversalClient) string {
+	c, ok := client.(*redis.Client)
+	if !ok {
+		return "<user>"
+	}
+	o := c.Options()
+	if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
+		return "<user>" // only they know
+	}
+	return cmp.Or(o.Username, "default")
 }
 
 // ask sends one command, once.
@@ -111,154 +169,97 @@ func (c *check) ask(ctx context.Context, args ...any) (any, error) {
 	return cmd.Result()
 }
 
-// throwAway is a lock name that this server decides about.
-func (c *check) throwAway(kind *scripts.Kind) (address *Address, err error) {
+func (c *check) do(ctx context.Context, args ...any) error {
+	_, err := c.ask(ctx, args...)
+	return err
+}
+
+// call sends one call of a script, which it loads if need be.
+func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
+	if call.Bounded() {
+		call.SetNotAfter(noLimit) // a check does not depend on clocks
+	}
+	reply, err := c.ask(ctx, call.Command...)
+	if isNoScript(err) {
+		if err := c.do(ctx, "script", "load", call.Script.Source); err != nil {
+			return nil, err
+		}
+		reply, err = c.ask(ctx, call.Command...)
+	}
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return reply, err
+}
+
+// throwAwayMark begins the names that a check uses.
+const throwAwayMark = "holdfast-check-"
+
+// throwAway is a lock name that this server decides about; nil: it has no slots.
+func (c *check) throwAway(kind *scripts.Kind) (*Address, error) {
 	for range 100_000 {
 		number := strconv.FormatUint(c.engine.Number(), 10)
-		found, err := c.engine.Address(kind, "holdfast-check-"+c.engine.id+"-"+number)
+		found, err := c.engine.Address(kind, throwAwayMark+c.engine.id+"-"+number)
 		if err != nil || c.engine.masters.of(found.Raw) == c.node {
 			return &found, err
 		}
 	}
-	return nil, nil // it has no slots
+	return nil, nil
 }
 
-// kind runs every script of a kind, and subscribes to its channel.
-func (c *check) kind(ctx context.Context, kind *scripts.Kind) (errs []error) {
-	e := c.engine
-	address, err := c.throwAway(kind)
-	if err != nil {
-		return []error{err}
-	}
-	if address == nil {
-		return nil
-	}
-	raw := address.Raw
-	if kind.Keeps != nil {
-		defer func() {
-			if _, err := c.ask(ctx, "del", kind.Keeps(raw)); err != nil {
-				errs = append(errs, err)
-			}
-		}()
-	}
-	for _, call := range kind.Check(&e.site, raw, e.policy.NewID) {
-		if call.Bounded() {
-			call.SetNotAfter(noLimit) // a check does not depend on clocks
+// scripts runs every script of these kinds, when nothing is known to be wrong.
+func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
+	failed := map[string][]string{} // scripts by what is wrong with them
+	causes := map[string]error{}
+	note := func(what string, err error) {
+		if err != nil {
+			err = scripts.Explain(c.node.causes.explain(err))
+			failed[err.Error()] = append(failed[err.Error()], what)
+			causes[err.Error()] = err
 		}
-		errs = append(errs, c.tryScript(ctx, call))
 	}
-	if kind.Channel == nil {
-		return errs
+	for _, kind := range kinds {
+		address, err := c.throwAway(kind)
+		if err != nil {
+			return append(findings, finding{Finding: protocol.Finding{
+				What: "a lock name cannot be mapped to a key", Why: err.Error(), Remedy: "mend Options.NameMapper",
+			}, rank: rankScript, cause: err})
+		}
+		if address == nil {
+			continue
+		}
+		for _, call := range kind.Check(&c.engine.site, address.Raw, c.engine.policy.NewID) {
+			_, err := c.call(ctx, call)
+			note("script "+call.Script.Name, err)
+		}
+		if kind.Keeps != nil {
+			key := kind.Keeps(address.Raw)
+			note("deleting "+strconv.Quote(key), c.do(ctx, "del", key))
+		}
 	}
-	channel := kind.Channel(raw, e.policy.NewID())
-	if err := c.trySubscribe(ctx, channel); err != nil {
-		errs = append(errs, fmt.Errorf("subscribing to %s: %w", channel, err))
+	for text, names := range failed {
+		slices.Sort(names)
+		findings = append(findings, finding{Finding: protocol.Finding{
+			What: "the server refuses what locks need: " + strings.Join(slices.Compact(names), ", "), Why: text, Remedy: remedyFor(causes[text]),
+		}, rank: rankScript, cause: causes[text]})
 	}
-	return errs
+	slices.SortFunc(findings, func(a, b finding) int { return cmp.Compare(a.What, b.What) })
+	return findings
 }
 
-func (c *check) tryScript(ctx context.Context, call scripts.Call) error {
-	_, err := c.ask(ctx, call.Command...)
-	if isNoScript(err) {
-		if _, err := c.ask(ctx, "script", "load", call.Script.Source); err != nil {
-			return fmt.Errorf("loading a script: %w", c.node.causes.explain(err))
-		}
-		_, err = c.ask(ctx, call.Command...)
+// remedyFor is what helps against a refusal that is none of rights.
+func remedyFor(err error) string {
+	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
+	case "OOM":
+		return "make room: raise maxmemory, or find out what fills the server (MEMORY STATS)"
+	case "READONLY":
+		return "connect to the master; with Sentinel use redis.NewFailoverClient"
+	case "MOVED", "ASK", "CLUSTERDOWN":
+		return "use redis.NewClusterClient, and see that the cluster is whole (CLUSTER INFO)"
+	case "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN":
+		return "wait until the server has finished, and check again"
+	case "MISCONF", "NOREPLICAS":
+		return "mend the server's persistence or replicas: it refuses writes until then"
 	}
-	if err == nil || errors.Is(err, redis.Nil) {
-		return nil
-	}
-	cause := scripts.Explain(c.node.causes.explain(err))
-	switch text := err.Error(); {
-	case strings.Contains(text, "can't run this command"):
-		return fmt.Errorf("running a script that calls %s: %w", c.commandsAt(call.Script, text), cause)
-	case strings.Contains(text, "of the keys"):
-		return fmt.Errorf("running a script on %q: %w", call.Keys(), cause)
-	}
-	return fmt.Errorf("running a script: %w", cause)
-}
-
-// distinct leaves out what has been said before: scripts often fail for one reason.
-func distinct(errs []error) []error {
-	said := map[string]bool{}
-	return slices.DeleteFunc(errs, func(err error) bool {
-		if err == nil || said[err.Error()] {
-			return true
-		}
-		said[err.Error()] = true
-		return false
-	})
-}
-
-var (
-	scriptLine    = regexp.MustCompile(`@user_script: ?(\d+)`)
-	scriptCommand = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
-)
-
-// commandsAt tells which command it was that a script may not call: the server tells the line at most.
-func (c *check) commandsAt(script *scripts.Script, refusal string) string {
-	text := script.Source
-	if found := scriptLine.FindStringSubmatch(refusal); found != nil {
-		number, _ := strconv.Atoi(found[1])
-		if lines := strings.Split(text, "\n"); number >= 1 && number <= len(lines) {
-			text = lines[number-1]
-		}
-	}
-	var commands []string
-	for _, call := range scriptCommand.FindAllStringSubmatch(text, -1) {
-		command := call[1]
-		if command == "publish" && c.engine.tells.sharded.Load() { // it is an argument
-			command = "spublish"
-		}
-		if !slices.Contains(commands, command) {
-			commands = append(commands, command)
-		}
-	}
-	return strings.Join(commands, " or ")
-}
-
-func (c *check) trySubscribe(ctx context.Context, channel string) error {
-	subscribe, unsubscribe := c.node.client.Subscribe, (*redis.PubSub).Unsubscribe
-	if c.engine.tells.sharded.Load() {
-		subscribe, unsubscribe = c.node.client.SSubscribe, (*redis.PubSub).SUnsubscribe
-	}
-	pubsub := subscribe(ctx, channel)
-	defer func() { _ = pubsub.Close() }()
-	_, err := pubsub.ReceiveTimeout(ctx, replyWait)
-	if err == nil && unsubscribe(pubsub, ctx, channel) == nil {
-		_, err = pubsub.ReceiveTimeout(ctx, replyWait)
-	}
-	return c.node.causes.explain(err)
-}
-
-// info looks at version and eviction policy, if the user may read them: a lock that can be evicted is no lock.
-func (c *check) info(ctx context.Context) (errs []error) {
-	reply, err := c.ask(ctx, "info")
-	if err != nil {
-		return nil // not allowed to look; nothing that the runtime needs
-	}
-	info, _ := reply.(string)
-	field := func(name string) string {
-		_, rest, found := strings.Cut(info, "\n"+name+":")
-		if !found {
-			return ""
-		}
-		value, _, _ := strings.Cut(rest, "\n")
-		return strings.TrimSpace(value)
-	}
-	if n, err := strconv.Atoi(field("connected_slaves")); err == nil && n < c.engine.policy.AckReplicas {
-		errs = append(errs, fmt.Errorf("AckReplicas is %d, the server has %d replicas", c.engine.policy.AckReplicas, n))
-	}
-	if policy := field("maxmemory_policy"); policy != "" && policy != "noeviction" {
-		errs = append(errs, fmt.Errorf("maxmemory-policy is %s, so locks may be evicted while they are held: set it to noeviction", policy))
-	}
-	if field("valkey_version") != "" {
-		return errs
-	}
-	var major, minor int
-	version := field("redis_version")
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
-		errs = append(errs, fmt.Errorf("the server's version is %s, 6.2 or later is needed", version))
-	}
-	return errs
+	return "Redis 6.2 or later, or Valkey, is needed: see whether this server is one, and its log"
 }

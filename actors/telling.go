@@ -74,6 +74,12 @@ func askSharded(ctx context.Context, client redis.UniversalClient) error {
 
 // isCluster asks a server whether it is part of a cluster. Every user may ask that.
 func isCluster(ctx context.Context, client redis.UniversalClient) (bool, error) {
+	fields, err := hello(ctx, client)
+	return fields["mode"] == "cluster", err
+}
+
+// hello is what a server tells of itself.
+func hello(ctx context.Context, client redis.UniversalClient) (map[any]any, error) {
 	command := newCommand("hello")
 	_ = client.Process(ctx, command)
 	reply, err := command.Result()
@@ -86,5 +92,5 @@ func isCluster(ctx context.Context, client redis.UniversalClient) (bool, error) 
 			fields[reply[i-1]] = reply[i]
 		}
 	}
-	return fields["mode"] == "cluster", err
+	return fields, err
 }

@@ -91,3 +91,39 @@ func TestEvents_AllHaveAText(t *testing.T) {
 	assert.Greater(t, len(methods["Lock"]), 9)
 	assert.ElementsMatch(t, methods["Lock"], methods["String"])
 }
+
+func TestCheckError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("the cause")
+	denied := protocol.Finding{What: `user "app" may not call GET`, Why: "needed for latch", Remedy: "ACL SETUSER app +get"}
+	policy := protocol.Finding{What: "maxmemory-policy is x", Why: "locks\nmay go", Remedy: "set it"}
+	one := &protocol.CheckError{Findings: []protocol.Finding{denied}, Causes: []error{cause}}
+	assert.EqualError(t, one, `holdfast: check: user "app" may not call GET: needed for latch; remedy: ACL SETUSER app +get`)
+	assert.ErrorIs(t, one, cause)
+	assert.EqualError(t, &protocol.CheckError{Findings: []protocol.Finding{policy}}, "holdfast: check: maxmemory-policy is x: locks may go; remedy: set it")
+	assert.EqualError(t, &protocol.CheckError{Findings: []protocol.Finding{denied, denied, policy}}, `holdfast: check: 3 findings
+- user "app" may not call GET: needed for latch
+- user "app" may not call GET: needed for latch
+- maxmemory-policy is x: locks may go; remedy: set it
+all missing rights at once: ACL SETUSER app +get +get`)
+	for n := range 60 {
+		many := &protocol.CheckError{}
+		for range n {
+			many.Findings = append(many.Findings, denied)
+		}
+		lines := strings.Split(many.Error(), "\n")
+		assert.LessOrEqual(t, len(lines), protocol.CheckLines)
+		if n < 2 {
+			continue
+		}
+		more := 0
+		_, _ = fmt.Sscanf(lines[len(lines)-2], "- and %d more", &more)
+		if more == 0 {
+			assert.Len(t, lines, n+2, "all are told")
+		} else {
+			assert.Len(t, lines, protocol.CheckLines)
+			assert.Equal(t, n, len(lines)-3+more, "or counted")
+		}
+		assert.Equal(t, n, strings.Count(lines[len(lines)-1], "+get"), "the rule has all")
+	}
+}

@@ -139,6 +139,11 @@ func init() {
 	}
 }
 
+// Everything is every kind that a check may be about; what a permit needs is checked with its semaphore.
+func Everything() []*Kind {
+	return []*Kind{Lock, FairLock, FencedLock, SpinLock, ReadLock, WriteLock, PermitSemaphore, Semaphore, CountDownLatch}
+}
+
 // KindOf finds a kind by its name in messages.
 func KindOf(name protocol.Kind) (*Kind, bool) {
 	k, ok := kinds[name]

@@ -81,7 +81,7 @@ func TestFault_NoSecretIsTold_HoweverCommon(t *testing.T) {
 		rt := locktest.NewRuntime(t, locktest.ClientWith(t, options), holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		_, err = rt.Lock("orders").TryAcquire(t.Context())
 		require.Error(t, err)
-		assert.Contains(t, rt.Check(t.Context()).Error(), errors.Unwrap(err).Error(), "Check says the same")
+		assert.ErrorContains(t, rt.Check(t.Context()), errors.Unwrap(err).Error(), "Check says the same")
 		return err
 	}
 	addrs := regexp.MustCompile(`127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`)

@@ -1,0 +1,104 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// unreachable is the finding that the server cannot be asked for anything.
+func (c *causes) unreachable(err error) finding {
+	err = c.explain(err)
+	f := finding{rank: rankReach, cause: err, Finding: protocol.Finding{
+		What: c.redis + " cannot be reached", Why: err.Error(),
+		Remedy: "see whether Redis runs there and lets this host in: address, port, firewall, TLS",
+	}}
+	var network *net.OpError
+	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); {
+	case isReply(err) && (code == "WRONGPASS" || code == "NOAUTH"):
+		f.What = c.redis + " refuses the login"
+		f.Remedy = "compare Username and Password of the client's options with the server: the user must exist, be on, and have that password (ACL GETUSER)"
+	case isDenied(err):
+		f.What, f.Remedy = c.redis+" does not let this user ask which master has which keys", "grant +cluster|slots and +asking on every node"
+	case isReply(err):
+		f.What, f.Remedy = c.redis+" refuses to work", remedyFor(err)
+	case errors.As(err, &network) && network.Op == "dial":
+	case isTimeout(err), errors.Is(err, io.EOF):
+		f.What = c.redis + " does not answer"
+		f.Remedy = "see whether it is overloaded or stopped (SLOWLOG GET, its log), and whether the client's connections have to be TLS"
+	}
+	return f
+}
+
+// about is what a server tells of itself; what it does not is "".
+type about struct {
+	version  string // of Redis; of others that only say which Redis they resemble it is ""
+	role     string
+	mode     string
+	policy   string
+	replicas string
+}
+
+// about asks by INFO, which the runtime does not need and a user may not be allowed, else by HELLO.
+func (c *check) about(ctx context.Context) (a about) {
+	if reply, err := c.ask(ctx, "info"); err == nil {
+		info, _ := reply.(string)
+		field := func(name string) string {
+			_, rest, found := strings.Cut("\n"+info, "\n"+name+":")
+			if !found {
+				return ""
+			}
+			value, _, _ := strings.Cut(rest, "\n")
+			return strings.TrimSpace(value)
+		}
+		a = about{field("redis_version"), field("role"), field("redis_mode"), field("maxmemory_policy"), field("connected_slaves")}
+		if field("valkey_version") != "" {
+			a.version = ""
+		}
+		return a
+	}
+	reply, err := hello(ctx, c.node.client)
+	if err != nil {
+		return a
+	}
+	text := func(name string) string { value, _ := reply[name].(string); return value }
+	a.role, a.mode = text("role"), text("mode")
+	if text("server") == "redis" {
+		a.version = text("version")
+	}
+	return a
+}
+
+// server looks at what has to be right whatever the rights are: a lock that can be evicted is no lock.
+func (c *check) server(ctx context.Context) (findings []finding) {
+	find := func(rank rank, what, why, remedy string) {
+		findings = append(findings, finding{Finding: protocol.Finding{What: what, Why: why, Remedy: remedy}, rank: rank})
+	}
+	a, where := c.about(ctx), c.node.causes.redis
+	var major, minor int
+	if n, _ := fmt.Sscanf(a.version, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
+		find(rankVersion, "the server's version is "+a.version+", 6.2 or later is needed", where+" lacks commands that the scripts call", "upgrade it")
+	}
+	switch {
+	case a.mode == "sentinel":
+		find(rankRole, where+" is a Sentinel", "it keeps no keys, so it can keep no locks", "use redis.NewFailoverClient with its address, or the address of the master")
+	case a.role == "slave" || a.role == "replica":
+		find(rankRole, where+" is a replica", "it accepts no writes, and locks are written", "connect to the master; with Sentinel use redis.NewFailoverClient")
+	}
+	if n, err := strconv.Atoi(a.replicas); err == nil && n < c.engine.policy.AckReplicas {
+		find(rankSetting, fmt.Sprintf("AckReplicas is %d, the server has %d replicas", c.engine.policy.AckReplicas, n),
+			"every acquire would fail with ErrNotReplicated", "connect more replicas, or lower Options.AckReplicas")
+	}
+	if a.policy != "" && a.policy != "noeviction" {
+		find(rankSetting, "maxmemory-policy is "+a.policy, "locks may be evicted while they are held, and then have two holders",
+			"CONFIG SET maxmemory-policy noeviction, and the same in redis.conf")
+	}
+	return findings
+}

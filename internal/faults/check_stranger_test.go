@@ -1,0 +1,119 @@
+package faults_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// checked is what Check finds with a client.
+func checked(t *testing.T, client redis.UniversalClient, options holdfast.Options, kinds ...holdfast.Kind) *holdfast.CheckError {
+	t.Helper()
+	options.Logger = locktest.Quiet()
+	err := locktest.NewRuntime(t, client, options).CheckFor(t.Context(), kinds...)
+	var found *holdfast.CheckError
+	require.ErrorAs(t, err, &found)
+	t.Log(err)
+	assert.LessOrEqual(t, strings.Count(err.Error(), "\n"), 24)
+	for _, f := range found.Findings {
+		assert.NotEmpty(t, f.What)
+		assert.NotEmpty(t, f.Why, f.What)
+		assert.NotEmpty(t, f.Remedy, f.What)
+	}
+	return found
+}
+
+// Whoever reads what Check says knows nothing of this library, and has to mend the set-up.
+func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
+	t.Parallel()
+	t.Run("one command denied", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		require.NoError(t, server.Client(t).ACLSetUser(t.Context(), "app", "reset", "on", ">right", "~*", "&*", "+@all", "-hset").Err())
+		client := locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: "app", Password: "right"})
+		found := checked(t, client, holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Equal(t, `user "app" may not call HSET`, found.Findings[0].What)
+		assert.Contains(t, found.Findings[0].Why, "needed for lock, fair lock, fenced lock, spin lock, read lock, write lock (")
+		assert.Equal(t, "ACL SETUSER app +hset", found.Findings[0].Remedy)
+		var reply redis.Error
+		assert.ErrorAs(t, found, &reply)
+	})
+	t.Run("wrong password", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t, "--requirepass", "right")
+		client := locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Password: "wrong-password-7"})
+		found := checked(t, client, holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Contains(t, found.Findings[0].What, "refuses the login")
+		assert.Contains(t, found.Findings[0].Why, "WRONGPASS")
+		assert.NotContains(t, found.Error(), "wrong-password-7")
+	})
+	t.Run("down", func(t *testing.T) {
+		t.Parallel()
+		client := locktest.ClientWith(t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+		found := checked(t, client, holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Equal(t, "Redis at 127.0.0.1:1 cannot be reached", found.Findings[0].What)
+		var network *net.OpError
+		assert.ErrorAs(t, found, &network)
+	})
+	t.Run("evicts", func(t *testing.T) {
+		t.Parallel()
+		found := checked(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(t), holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Equal(t, "maxmemory-policy is allkeys-lru", found.Findings[0].What)
+		assert.Contains(t, found.Findings[0].Remedy, "noeviction")
+	})
+	t.Run("replica", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		admin := server.Client(t)
+		require.NoError(t, admin.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+		found := checked(t, admin, holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Contains(t, found.Findings[0].What, "is a replica")
+		assert.Contains(t, found.Findings[0].Remedy, "connect to the master")
+		require.NoError(t, admin.ACLSetUser(t.Context(), "app", "reset", "on", ">right", "~*", "&*", "+@all", "-info").Err())
+		few := locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: "app", Password: "right"})
+		assert.Contains(t, checked(t, few, holdfast.Options{}).Findings[0].What, "is a replica", "also when INFO is denied")
+	})
+	t.Run("nothing allowed", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		require.NoError(t, server.Client(t).ACLSetUser(t.Context(), "app", "reset", "on", ">right", "+ping", "+time", "+evalsha", "+script|load").Err())
+		client := locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: "app", Password: "right"})
+		found := checked(t, client, holdfast.Options{NameMapper: appKey})
+		assert.Greater(t, len(found.Findings), 25)
+		said := map[string]bool{}
+		for _, f := range found.Findings {
+			assert.False(t, said[f.What], "twice: %s", f.What)
+			said[f.What] = true
+		}
+		lines := strings.Split(found.Error(), "\n")
+		rule, isRule := strings.CutPrefix(lines[len(lines)-1], "all missing rights at once: ACL SETUSER app ")
+		require.True(t, isRule, lines[len(lines)-1])
+		require.NoError(t, server.Client(t).ACLSetUser(t.Context(), "app", strings.Fields(rule)...).Err())
+		assert.NoError(t, locktest.NewRuntime(t, client, holdfast.Options{NameMapper: appKey}).Check(t.Context()), "one round is enough")
+	})
+}
+
+func TestFault_CheckForUnknownKinds(t *testing.T) {
+	t.Parallel()
+	rt := locktest.NewRuntime(t, redistest.Shared(t).Client(t), holdfast.Options{})
+	for _, kind := range []holdfast.Kind{"", "permit", "mutex"} {
+		err := rt.CheckFor(t.Context(), holdfast.KindLock, kind)
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.ErrorContains(t, err, `"`+string(kind)+`"`)
+	}
+	assert.NoError(t, rt.CheckFor(t.Context()))
+	assert.NoError(t, rt.CheckFor(t.Context(), holdfast.KindLatch, holdfast.KindLatch))
+}

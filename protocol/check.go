@@ -1,0 +1,81 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CheckError says what keeps a runtime from working as it should.
+type CheckError struct {
+	Findings []Finding // the most important first
+	Causes   []error   // those underneath, for errors.Is and errors.As
+}
+
+// Finding is one thing that is missing or wrong.
+type Finding struct {
+	What   string // is missing or wrong
+	Why    string // it matters, and how that showed
+	Remedy string // what to do; "" if that is not known
+}
+
+// Unwrap makes errors.Is and errors.As look at the causes.
+func (e *CheckError) Unwrap() []error { return e.Causes }
+
+// CheckLines is how many lines the text of a CheckError has at most.
+const CheckLines = 25
+
+// Error is a line for a single finding. For several it is a line for each, and one with all the rights that are missing; what would be
+// more than 25 lines is counted.
+func (e *CheckError) Error() string {
+	const title = "holdfast: check: "
+	if len(e.Findings) == 1 {
+		return title + e.Findings[0].text(true)
+	}
+	lines, rule := []string{fmt.Sprintf("%s%d findings", title, len(e.Findings))}, e.rule()
+	room := CheckLines - 1
+	if rule != "" {
+		room--
+	}
+	for i, f := range e.Findings {
+		if left := len(e.Findings) - i; left > 1 && i == room-1 {
+			lines = append(lines, fmt.Sprintf("- and %d more", left))
+			break
+		}
+		lines = append(lines, "- "+f.text(!strings.HasPrefix(f.Remedy, setUser)))
+	}
+	if rule != "" {
+		lines = append(lines, "all missing rights at once: "+rule)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// text is a finding in one line.
+func (f Finding) text(remedy bool) string {
+	text := f.What
+	if f.Why != "" {
+		text += ": " + f.Why
+	}
+	if remedy && f.Remedy != "" {
+		text += "; remedy: " + f.Remedy
+	}
+	return strings.ReplaceAll(text, "\n", " ")
+}
+
+const setUser = "ACL SETUSER "
+
+// rule is the remedy of all missing rights; "" if none is missing.
+func (e *CheckError) rule() string {
+	rule := ""
+	for _, f := range e.Findings {
+		rest, found := strings.CutPrefix(f.Remedy, setUser)
+		if !found {
+			continue
+		}
+		user, right, _ := strings.Cut(rest, " ")
+		if rule == "" {
+			rule = setUser + user
+		}
+		rule += " " + right
+	}
+	return rule
+}

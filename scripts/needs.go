@@ -1,0 +1,98 @@
+package scripts
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed check_commands.lua
+var checkCommandsLua string
+
+var checkCommands = load("check_commands", checkCommandsLua)
+
+// Needs are what the scripts of a kind use, for Runtime.Check.
+type Needs struct {
+	Commands []string // in lower case; publish is whichever the runtime tells by
+	Keys     []string // the channels among them: they are keys of scripts, too
+	Channels []string
+}
+
+var called = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
+
+// Needs are found in the calls that a check makes for this name: they run every script.
+func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
+	for _, call := range k.Check(s, raw, newID) {
+		for _, command := range called.FindAllStringSubmatch(call.Script.Source, -1) {
+			n.Commands = append(n.Commands, command[1])
+		}
+		for _, k := range call.Keys() {
+			key := k.(string)
+			n.Keys = append(n.Keys, key)
+			if isChannel(key) {
+				n.Channels = append(n.Channels, key)
+			}
+		}
+	}
+	for _, list := range []*[]string{&n.Commands, &n.Keys, &n.Channels} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return n
+}
+
+// isChannel reports whether a key of a script is a channel.
+func isChannel(key string) bool {
+	return slices.ContainsFunc([]string{
+		"redisson_lock__channel:", "redisson_rwlock:", "redisson_sc:", "redisson_countdownlatch__channel__",
+	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// CheckKey is a call that does nothing, but the server has to let a script have this key.
+func CheckKey(key string) Call {
+	c := newCall(checkCommands, 1, 0, -1)
+	c.Command = append(c.Command, key)
+	return c
+}
+
+// CheckCommands tries commands in a script that has no key; they are called for one that is not there. The reply has the error of each.
+func CheckCommands(commands [][]any) Call {
+	c := newCall(checkCommands, 0, 0, -1)
+	for _, words := range commands {
+		c.Command = append(append(c.Command, len(words)), words...)
+	}
+	return c
+}
+
+// Harmless is a way to call a command, for a key that is not there, after which there is still none: it reads, or takes away what is not
+// there, or is refused for its arguments. A channel is told something that means nothing.
+func Harmless(command, key, channel string) []any {
+	switch command {
+	case "time":
+		return []any{command}
+	case "publish", "spublish":
+		return []any{command, channel, ""}
+	case "del", "exists", "get", "hgetall", "hkeys", "hlen", "lpop", "pttl", "zcard":
+		return []any{command, key}
+	case "hdel", "hexists", "hget", "zrem", "zscore", "lpos":
+		return []any{command, key, "x"}
+	case "lindex":
+		return []any{command, key, 0}
+	case "pexpire":
+		return []any{command, key, 1}
+	case "lrange", "zrange", "zrangebyscore":
+		return []any{command, key, 0, 0}
+	case "lrem":
+		return []any{command, key, 0, "x"}
+	case "hset":
+		return []any{command, key, "field", "value", "a field without a value"}
+	case "incrby", "decrby":
+		return []any{command, key, "no number"}
+	case "set":
+		return []any{command, key, "x", "px", "no number"}
+	case "zadd", "zincrby":
+		return []any{command, key, "no number", "x"}
+	}
+	return nil
+}
