@@ -1,0 +1,13 @@
+-- check_commands: try commands one after the other, and say how each was refused. They are called with what changes nothing that stays.
+--
+-- ARGV[n] tried the number of words of a command, and the words; one or more
+--
+-- Returns {error or '', ...}, one for each command
+local try, refused, at = redis.pcall, {}, 1
+while at <= #ARGV do
+  local words = tonumber(ARGV[at])
+  local reply = try(unpack(ARGV, at + 1, at + words))
+  refused[#refused + 1] = type(reply) == 'table' and reply.err or ''
+  at = at + words + 1
+end
+return refused
