@@ -47,7 +47,10 @@ func TestFault_MasterBehindAName(t *testing.T) {
 	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
 	name.Store(next.Addr())
 
-	awaitSubscribed(t, next.Client(t), channels, 2)
+	look := next.Client(t)
+	require.Eventually(t, func() bool { // two looks of 5 s each, at the least
+		return look.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]] == 2
+	}, time.Minute, 20*time.Millisecond, "the subscriptions at the new master")
 	locktest.Release(t, lease)
 	for range pending {
 		select {
