@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // standstill is an actor that takes messages and does nothing about them.
@@ -33,7 +34,7 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for i := range flood {
-		l.take(messages[i%channels])
+		require.NoError(t, l.take(messages[i%channels]))
 	}
 	runtime.ReadMemStats(&after)
 
@@ -44,6 +45,6 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	for channel, n := range news {
 		assert.Equal(t, channelNews{messages: flood / channels}, n, channel)
 	}
-	l.take(messages[0])
+	require.NoError(t, l.take(messages[0]))
 	assert.Len(t, owner.messages, 2, "and the next one is told again")
 }
