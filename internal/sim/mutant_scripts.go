@@ -17,7 +17,7 @@ var ScriptMutants = []Mutant{
 	script("renewal that renews nothing", "a lease ends that its holder takes for renewed", exclusive,
 		"if held == 1 then\n    redis.call('pexpire', lock, lease)", "if held == 1 then\n    local nothing"),
 	script("token repeated", "two holders have the same token", []kind{fencedLock},
-		"local last = math.max(least, t[1] * 1000000 + t[2])", "local last = 1000000; least = 1"),
+		"local last = math.max(least, t[1] * 1000000 + t[2], floor)", "local last = 1000000; least = 1"),
 	script("held lock given away", "one acquire in 16 overwrites the holder", exclusive,
 		"if ttl ~= -2 then\n  local holder",
 		"if ttl >= 0 and ttl % 16 == 0 then\n  redis.call('del', lock)\n  ttl = -2\nend\nif ttl ~= -2 then\n  local holder"),
