@@ -71,6 +71,84 @@ func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 	}
 }
 
+// mayUse says for each package of the engine which of the others it may import. What a package may not import it need not be read with.
+var mayUse = map[string][]string{
+	"actors":           {"actors/clock", "actors/gateway", "actors/mailbox", "actors/outbox", "actors/preflight", "actors/pubsub", "actors/redisnode", "actors/turns", "actors/wait"},
+	"actors/clock":     {},
+	"actors/gateway":   {"actors/clock", "actors/outbox", "actors/redisnode"},
+	"actors/mailbox":   {},
+	"actors/outbox":    {"actors/clock"},
+	"actors/preflight": {"actors/redisnode"},
+	"actors/pubsub":    {"actors/clock", "actors/outbox", "actors/redisnode", "actors/wait"},
+	"actors/redisnode": {},
+	"actors/turns":     {"actors/clock"},
+	"actors/wait":      {},
+}
+
+func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {
+	t.Parallel()
+	packages := shipped(t)["actors"]
+	require.Len(t, packages, len(mayUse), "each package says here what it may import")
+	for _, pkg := range packages {
+		own := strings.TrimPrefix(pkg, module+"/")
+		allowed, known := mayUse[own]
+		require.True(t, known, "what may %s import?", own)
+		for _, dependency := range dependencies(t, pkg) {
+			if path, ours := strings.CutPrefix(dependency, module+"/"); ours && path != own && strings.HasPrefix(path, "actors") {
+				assert.Contains(t, allowed, path, "%s must not import %s", own, path)
+			}
+		}
+	}
+}
+
+// Machines decide by what they are told: no connection, no actor system, no clock of their own, and nothing that runs beside them.
+func TestArchitecture_MachinesArePure(t *testing.T) {
+	t.Parallel()
+	impure := regexp.MustCompile(`protoactor|go-redis|time\.Now\(|\tgo (func|\w+\()|\tselect \{|"sync`)
+	for _, folder := range []string{"actors/turns", "actors/wait"} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				assert.NotRegexp(t, impure, read(t, file), file)
+			}
+		}
+	}
+}
+
+// ARCHITECTURE.md has a row for each package, and names files and functions that are there.
+func TestArchitecture_DocumentIsTrue(t *testing.T) {
+	t.Parallel()
+	text := read(t, "ARCHITECTURE.md")
+	var source strings.Builder
+	files := map[string]bool{}
+	for _, packages := range shipped(t) {
+		for _, pkg := range packages {
+			folder := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+			if folder != "" {
+				assert.Contains(t, text, "\n| `"+folder+"` |")
+			}
+			paths, err := filepath.Glob(filepath.Join(".", folder, "*.go"))
+			require.NoError(t, err)
+			for _, path := range paths {
+				files[filepath.Base(path)] = true
+				source.WriteString(read(t, path))
+			}
+		}
+	}
+	named := regexp.MustCompile("`(?:[a-z]+/)*([a-z_]+\\.go)`").FindAllStringSubmatch(text, -1)
+	require.NotEmpty(t, named)
+	for _, file := range named {
+		assert.True(t, files[file[1]], "there is no %s", file[1])
+	}
+	functions := regexp.MustCompile("`(?:[a-z]+\\.)?((?:on|new|start)[A-Z]\\w+|settle|attempt|step|hear|give)`").FindAllStringSubmatch(text, -1)
+	require.NotEmpty(t, functions)
+	for _, function := range functions {
+		assert.Contains(t, source.String(), " "+function[1]+"(", "there is no %s", function[1])
+	}
+}
+
 // A user's binary has nothing in it that only tests need, and no embedded Redis unless it asks for one.
 func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"weak"
@@ -29,6 +30,38 @@ func TestLock_DoHoldsTheLockWhileFnRuns(t *testing.T) {
 		})
 		assert.NoError(t, err)
 		assert.False(t, p.Exists(t))
+	})
+}
+
+// The owner is in fn's context, so whoever acquires the same lock under it re-enters, on whatever goroutine: they do not exclude each
+// other. Work that must be exclusive takes an owner of its own.
+func TestLock_DoGoroutinesOfFnShareTheLock(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		err := p.Lock(rt).Do(t.Context(), func(ctx context.Context) error {
+			var group sync.WaitGroup
+			met := make(chan struct{})
+			for i := range 2 {
+				group.Go(func() {
+					assert.NoError(t, p.Lock(rt).Do(ctx, func(ctx context.Context) error {
+						if i == 0 {
+							<-met
+						} else {
+							close(met)
+						}
+						return nil
+					}))
+				})
+			}
+			group.Wait()
+			_, err := p.Lock(rt).TryAcquire(ctx, holdfast.WithOwner(rt.NewOwner()))
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "an owner of its own")
+			_, err = p.Lock(rt).TryAcquire(context.WithoutCancel(t.Context()))
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "no owner at all")
+			return nil
+		})
+		assert.NoError(t, err)
 	})
 }
 

@@ -83,7 +83,8 @@ func TestBusyError_LocalWhateverTheKind(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
-		book := func(rt *holdfast.Runtime) *holdfast.RWLock { return rt.RWLock(p.Name) }
+		name := "" // one for each: an attempt that was given up may hold the lock for a moment
+		book := func(rt *holdfast.Runtime) *holdfast.RWLock { return rt.RWLock(name) }
 		permits := rt.PermitSemaphore(p.Name + "-permits")
 		require.NoError(t, permits.SetPermits(t.Context(), 1))
 		type acquire = func(rt *holdfast.Runtime, try bool, wait time.Duration) (*holdfast.Lease, error)
@@ -104,10 +105,11 @@ func TestBusyError_LocalWhateverTheKind(t *testing.T) {
 			return rt.PermitSemaphore(permits.Name()).Acquire(t.Context(), holdfast.WithWait(wait))
 		}
 		for what, in := range map[string]struct{ the, way acquire }{
-			"lock, fair":   {by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.Lock(p.Name) }), by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.FairLock(p.Name) })},
-			"fenced, spin": {by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.FencedLock(p.Name) }), by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.SpinLock(p.Name) })},
+			"lock, fair":   {by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.Lock(name) }), by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.FairLock(name) })},
+			"fenced, spin": {by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.FencedLock(name) }), by(func(rt *holdfast.Runtime) *holdfast.Lock { return rt.SpinLock(name) })},
 			"read, write":  {reader, writer}, "write, read": {writer, reader}, "permits": {permit, permit},
 		} {
+			name = p.Name + "-" + strings.ReplaceAll(what, ", ", "-")
 			for _, holder := range []*holdfast.Runtime{rt, other} {
 				lease, err := in.the(holder, true, 0)
 				require.NoError(t, err, what)

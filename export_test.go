@@ -7,10 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
 // NewWithClock is New with a clock of the test's.
-func NewWithClock(client redis.UniversalClient, options Options, clock actors.Clock) (*Runtime, error) {
+func NewWithClock(client redis.UniversalClient, options Options, clock clock.Clock) (*Runtime, error) {
 	return newRuntime(client, options, actors.Seams{Clock: clock})
 }
 

@@ -125,6 +125,9 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 // the owner for this same lock only, so that a nested Do on it re-enters. LeaseFromContext finds the lease in it. The error is fn's,
 // joined with the release's: a lease that was lost while fn ran is ErrLeaseLost, one that Close ended is ErrClosed. If fn panics,
 // the lock is released and the panic propagates.
+//
+// The owner in fn's context is fn's whole work: two goroutines of fn that call Do on this lock with that context both re-enter it, and do
+// not exclude each other. Give each of them an owner of its own (WithOwner, ContextWithOwner) for a lock that they compete for.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {

@@ -74,14 +74,18 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 	return int(n), err
 }
 
-// Delete removes the semaphore with its permits; true if there was one. Holders learn of it at their next renewal.
+// Delete removes the semaphore with its permits; true if there was one. The leases of this runtime's holders are lost at once or, if the
+// watchdog renews them, at their next renewal. So are the renewed ones in other processes; those with WithLease are not told and stay
+// valid until they end, because nothing renews them.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.PermitsDeleteAll, 0, 0, false)
 	return deleted == 1, err
 }
 
 // ReleaseID gives permits back by their ids, from anywhere: all of them, or none, with an error that matches ErrNotHeld, when one of
-// them is not held. The lease that one of them belongs to, here or in another process, is lost at its next renewal.
+// them is not held. The lease that one of them belongs to is lost: at once if it is one of this runtime's,
+// in another process at its next renewal. A lease of another process with WithLease is not told and stays valid until it ends, because
+// nothing renews it.
 func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
 	op := scripts.PermitsRelease(ids)
 	if len(ids) == 0 {

@@ -24,16 +24,6 @@
 // # Errors
 //
 // Match them with errors.Is against the sentinels of this package; the cause, often an error of go-redis, is wrapped too.
-//
-// # The way of one acquire
-//
-//	lock.go                    rt.Lock("orders").Acquire(ctx)
-//	actors/router.go           finds or spawns the lock actor of the name
-//	actors/lock_step.go        decides, purely: state + message -> state + effects
-//	actors/gateway.go          packs the script call with everybody else's into one pipeline, and those of a kind into one call
-//	scripts/lock_acquire.lua   decides in Redis: granted, or busy with remaining time
-//	actors/lock_step.go        granted -> answer, tell the watchdog; busy -> watch the channel, arm a timer, try again on a wake-up
-//	lease.go                   the caller holds a Lease
 package holdfast
 
 import (
@@ -48,6 +38,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -60,7 +51,7 @@ type Runtime struct {
 
 // New starts a lock runtime on a client that the caller owns and closes after the runtime: a *redis.Client, also one of
 // redis.NewFailoverClient, or a *redis.ClusterClient (whose masters are asked directly: hooks that are to see that are added with
-// its OnNewNode). Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
+// its OnNewNode). Add hooks before New. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }
@@ -83,7 +74,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 		s.Jitter = func(d time.Duration) time.Duration { return mathrand.N(max(d, 1)) }
 	}
 	engine, err := actors.Start(actors.Config{
-		Client: client, ID: s.ID, System: o.System, PubSub: actors.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
+		Client: client, ID: s.ID, System: o.System, PubSub: redisnode.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
 		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
 			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout},
 		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter, Salt: s.Salt, Shard: s.Shard, Between: s.Between,
@@ -160,6 +151,11 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // it returns an error that matches ctx's: what could not be released, or what the server refuses to release, expires by its TTL.
 // Later calls wait for the same end.
 //
+// A ctx without end does not keep Close waiting for a Redis that is away. Once Redis has not answered for Options.Lease/3 (1 s to 10 s, and
+// half a second longer than one call may take), Close gives up what is not released yet, and returns an error that says so, at the latest
+// a second after Options.Lease, or after these times where they are longer. Permits of a Semaphore that were on their way back are
+// reported by an Unconfirmed event. Calls of the client that hang then end with its ReadTimeout.
+//
 // A call of Options.OnEvent or of the Logger that does not come back, or an actor that blocks who tells it of its loss, is waited
 // for only for 5 s: Close then returns an error that says so, with everything released.
 func (rt *Runtime) Close(ctx context.Context) error { return rt.engine.Close(ctx) }
@@ -179,9 +175,10 @@ func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.
 func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }
 
 // FairLock is the lock of this name that is granted in the order of queueing, across goroutines, processes and languages, Redisson's
-// getFairLock. Each waiter stands in Redis' queue, so a lock changes hands at the cost of Redis' round trips. A waiter whose process
-// has died keeps the others waiting for Options.Lease at most while another Holdfast process uses the lock; Redisson's own dead
-// waiters stay for fairLockWaitTimeout.
+// getFairLock. Each waiter stands in Redis' queue, so a lock changes hands at the cost of Redis' round trips. When a waiter gives up,
+// the next waiters of its process, sixteen at most, move up by one of their process's places each, and the process leaves the last one of
+// these. So no waiter of another process has more places before it than it had. A waiter whose process has died keeps the others waiting
+// for Options.Lease at most while another Holdfast process uses the lock; Redisson's own dead waiters stay for fairLockWaitTimeout.
 func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
 
 // FencedLock is the lock of this name whose leases carry a fencing token (Lease.Token): each holder's is larger than all before it,

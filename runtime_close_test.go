@@ -27,6 +27,7 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 		"link broken at that":     showCloseOverCut,
 		"while everything starts": showCloseInTheMiddle,
 		"context ended before":    showCloseWithEndedContext,
+		"server away for good":    showCloseOfNoServer,
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +37,11 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 }
 
 func showBusyClose(t *testing.T, p *locktest.Place) {
-	const held, waiters = 100, 10_000
+	const held = 100
+	waiters := 10_000
+	if p.Kind.Queued { // each stands in Redis' queue, and each call for a lock takes as long as its queue is
+		waiters = 500
+	}
 	client := p.Client(t)
 	require.NoError(t, client.Ping(t.Context()).Err())
 	taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{}))) // elsewhere: waiters subscribe
@@ -158,6 +163,32 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	assert.NoError(t, lease.Release(t.Context()))
 	p.Server.Resume()
 	assert.NoError(t, rt.Close(t.Context()), "a later call waits for the end")
+}
+
+// showCloseOfNoServer closes with a context that has no end while Redis stands still, and goes on doing so for longer than any lease.
+func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
+	const lease = 3 * time.Second
+	rt, err := holdfast.New(p.Client(t), holdfast.Options{Lease: lease, PubSub: p.PubSub, Logger: locktest.Quiet()})
+	require.NoError(t, err)
+	leases := []*holdfast.Lease{locktest.Acquire(t, p.Lock(rt)), locktest.Acquire(t, p.Another(t).Lock(rt), holdfast.WithLease(time.Hour))}
+	released := make(chan error, 1)
+	p.Server.Pause()
+	go func() { released <- rt.Semaphore(p.Name+"-permits").Release(context.Background(), 1) }()
+
+	start := time.Now()
+	err = rt.Close(context.Background())
+	took := time.Since(start)
+
+	t.Logf("closed in %v: %v", took, err)
+	assert.ErrorContains(t, err, "no answer")
+	assert.Less(t, took, lease+2*time.Second+5*locktest.Slack())
+	for _, held := range leases {
+		assert.ErrorIs(t, held.Err(), holdfast.ErrClosed)
+		assert.NoError(t, held.Release(t.Context()), "a late release is no mistake")
+	}
+	assert.ErrorIs(t, <-released, holdfast.ErrClosed)
+	assert.Equal(t, err, rt.Close(t.Context()), "a second Close")
+	p.Server.Resume()
 }
 
 // showCloseOverOutage closes while the server refuses connections: what is held is released when it is back.

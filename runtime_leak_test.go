@@ -21,7 +21,7 @@ import (
 )
 
 // unusedLease is the lease of the locks that are left behind.
-var unusedLease = locktest.Unhurried(time.Second)
+func unusedLease() time.Duration { return locktest.Unhurried(time.Second) }
 
 func TestPromise_UnusedLockDisappears(t *testing.T) {
 	t.Parallel()
@@ -51,9 +51,9 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 					if p.Exists(t) {
 						seen = time.Now()
 					}
-					return time.Since(seen) > unusedLease/2
+					return time.Since(seen) > unusedLease()/2
 				})
-				assert.LessOrEqual(t, seen.Sub(start), unusedLease+stalls.Slack())
+				assert.LessOrEqual(t, seen.Sub(start), unusedLease()+stalls.Slack())
 			})
 		}
 	})
@@ -64,7 +64,7 @@ func holdUntilKilled() {
 	client := redis.NewClient(&redis.Options{
 		Addr: os.Getenv("ADDR"), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	rt, err := holdfast.New(client, holdfast.Options{Lease: unusedLease})
+	rt, err := holdfast.New(client, holdfast.Options{Lease: unusedLease()})
 	if err == nil {
 		var lease *holdfast.Lease
 		lease, err = locktest.Kinds[0].Lock(rt, os.Getenv("LOCK")).Acquire(context.Background())
@@ -77,19 +77,19 @@ func holdUntilKilled() {
 func killedHolder(t *testing.T, p *locktest.Place) {
 	child := childproc.Run(t, "holder", "ADDR="+p.Addr, "LOCK="+p.Name)
 	require.Equal(t, "held: true", child.Line())
-	locktest.Stays(t, "the child renews", unusedLease*3/2, func() bool { return p.Exists(t) })
+	locktest.Stays(t, "the child renews", unusedLease()*3/2, func() bool { return p.Exists(t) })
 	child.Kill()
 }
 
 func cutOffHolder(t *testing.T, p *locktest.Place) {
-	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 	locktest.Acquire(t, p.Lock(rt))
 	proxy.Blackhole(true)
 	proxy.Cut()
 }
 
 func cancelledWaiter(t *testing.T, p *locktest.Place) {
-	holder, waiter := p.Runtime(t, holdfast.Options{Lease: unusedLease}), p.Runtime(t, holdfast.Options{Lease: unusedLease})
+	holder, waiter := p.Runtime(t, holdfast.Options{Lease: unusedLease()}), p.Runtime(t, holdfast.Options{Lease: unusedLease()})
 	lease := locktest.Acquire(t, p.Lock(holder))
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan error, 1)
@@ -104,7 +104,7 @@ func cancelledWaiter(t *testing.T, p *locktest.Place) {
 }
 
 func cancelledPending(t *testing.T, p *locktest.Place) {
-	holder, waiter := p.Runtime(t, holdfast.Options{Lease: unusedLease}), p.Runtime(t, holdfast.Options{Lease: unusedLease})
+	holder, waiter := p.Runtime(t, holdfast.Options{Lease: unusedLease()}), p.Runtime(t, holdfast.Options{Lease: unusedLease()})
 	lease := locktest.Acquire(t, p.Lock(holder))
 	pending := p.Lock(waiter).AcquireAsync(t.Context())
 	p.WaitForWaiter(t, waiter)
@@ -116,7 +116,7 @@ func cancelledPending(t *testing.T, p *locktest.Place) {
 }
 
 func cancelledGrant(t *testing.T, p *locktest.Place) {
-	pending := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease})).AcquireAsync(t.Context())
+	pending := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease()})).AcquireAsync(t.Context())
 	locktest.Closed(t, "the grant", pending.Done())
 	assert.True(t, p.Exists(t))
 	pending.Cancel()
@@ -126,7 +126,7 @@ func cancelledGrant(t *testing.T, p *locktest.Place) {
 
 // endedPending ends the context at any point of the way to the grant: nobody has it, or the caller does.
 func endedPending(t *testing.T, p *locktest.Place) {
-	lock := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease}))
+	lock := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease()}))
 	for i := range 100 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*20*time.Microsecond)
 		lease, err := lock.AcquireAsync(ctx).Lease()
@@ -140,7 +140,7 @@ func endedPending(t *testing.T, p *locktest.Place) {
 }
 
 func lostGrant(t *testing.T, p *locktest.Place) {
-	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 	proxy.DropReplies(1000, faultproxy.Containing(p.Name))
 	ctx, cancel := context.WithCancel(t.Context())
 	pending := p.Lock(rt).AcquireAsync(ctx)
@@ -152,7 +152,7 @@ func lostGrant(t *testing.T, p *locktest.Place) {
 }
 
 func lateAcquire(t *testing.T, p *locktest.Place) {
-	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // so that the link is there
 	proxy.Blackhole(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -162,12 +162,12 @@ func lateAcquire(t *testing.T, p *locktest.Place) {
 	assert.False(t, p.Exists(t))
 	proxy.Blackhole(false)
 	start := time.Now() // for so long the acquire may still do something
-	locktest.Await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease/3 })
+	locktest.Await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease()/3 })
 }
 
 // lateGrant is granted when its lease is over already.
 func lateGrant(t *testing.T, p *locktest.Place) {
-	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt)))
 	proxy.Delay(faultproxy.ToClient, 100*time.Millisecond)
 	lease, err := p.Lock(rt).Acquire(t.Context(), holdfast.WithLease(60*time.Millisecond), holdfast.WithWait(300*time.Millisecond))
@@ -178,16 +178,16 @@ func lateGrant(t *testing.T, p *locktest.Place) {
 }
 
 func forgottenLease(t *testing.T, p *locktest.Place) {
-	locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})), holdfast.WithLease(unusedLease))
+	locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})), holdfast.WithLease(unusedLease()))
 }
 
 // cancelledPass gives the lock to a waiter that is leaving.
 func cancelledPass(t *testing.T, p *locktest.Place) {
-	rt := p.Runtime(t, holdfast.Options{Lease: unusedLease, Handoff: holdfast.Handoff{For: unusedLease / 3}})
+	rt := p.Runtime(t, holdfast.Options{Lease: unusedLease(), Handoff: holdfast.Handoff{For: unusedLease() / 3}})
 	for i := range 50 {
 		lease := locktest.Acquire(t, p.Lock(rt))
 		ctx, cancel := context.WithCancel(t.Context())
-		pending := p.Lock(rt).AcquireAsync(ctx, holdfast.WithLease(unusedLease))
+		pending := p.Lock(rt).AcquireAsync(ctx, holdfast.WithLease(unusedLease()))
 		if i%2 == 0 {
 			cancel()
 			locktest.Release(t, lease)
@@ -227,7 +227,7 @@ type lossy struct {
 
 func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy), options ...holdfast.AcquireOption) {
 	p = p.Another(t)
-	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease, Handoff: holdfast.Handoff{For: unusedLease / 3}})
+	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease(), Handoff: holdfast.Handoff{For: unusedLease() / 3}})
 	other := p.Runtime(t, holdfast.Options{})
 	require.NoError(t, other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
 	l := &lossy{Place: p, proxy: proxy, lock: p.Lock(rt), other: p.Lock(other), options: options}
@@ -296,7 +296,7 @@ func losePass(t *testing.T, l *lossy) {
 func loseRenewal(t *testing.T, l *lossy) {
 	lease := locktest.Acquire(t, l.lock)
 	l.loseNext()
-	locktest.Stays(t, "the lease is valid", 2*unusedLease, lease.Valid)
+	locktest.Stays(t, "the lease is valid", 2*unusedLease(), lease.Valid)
 	l.assertHeld(t, lease)
 }
 

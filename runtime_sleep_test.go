@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
 // sleepyClock is the clock of a machine that can be suspended: the instants count on, all timers stand still.
 type sleepyClock struct {
-	actors.SystemClock
+	clock.System
 	slept *atomic.Int64
 }
 
-func (c sleepyClock) Now() time.Duration { return c.SystemClock.Now() + time.Duration(c.slept.Load()) }
+func (c sleepyClock) Now() time.Duration { return c.System.Now() + time.Duration(c.slept.Load()) }
 
 // sleeper is a runtime on a machine that can be suspended.
 type sleeper struct {
@@ -32,7 +32,7 @@ type sleeper struct {
 }
 
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
-	s := &sleeper{clock: sleepyClock{actors.NewSystemClock(), new(atomic.Int64)}, answers: make(chan *heldAnswer, 1)}
+	s := &sleeper{clock: sleepyClock{clock.NewSystem(), new(atomic.Int64)}, answers: make(chan *heldAnswer, 1)}
 	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
 	client := p.Client(t)
 	switch c := client.(type) {

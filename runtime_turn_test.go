@@ -41,7 +41,7 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 			lock, missed := p.Kind.Peer(newPeer(t, p), p.Name, 1), 0
 			showTurnsEnd(t, p, func(ctx context.Context) error {
 				for {
-					err := lockInTime(ctx, lock)
+					err := lockInTime(ctx, p.Kind, lock)
 					if !errors.Is(err, context.DeadlineExceeded) {
 						return errors.Join(err, lock.Unlock(context.Background()))
 					}
@@ -54,8 +54,11 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 }
 
 // lockInTime waits for a lock, not for long: a message that is for all, as a writer's is, does not wake a thread of Redisson's that has
-// tried and does not wait yet. It would sleep until the lease ends.
-func lockInTime(ctx context.Context, lock redissonpeer.Lock) error {
+// tried and does not wait yet. It would sleep until the lease ends. A fair lock's message is for one, who keeps its place for it.
+func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
+	if kind.Queued {
+		return lock.Lock(ctx, 0)
+	}
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	return lock.Lock(ctx, 0)

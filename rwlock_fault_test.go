@@ -71,7 +71,7 @@ func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			p := locktest.OwnPlaceOf(t, "write lock")
-			rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease})
+			rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 			other := p.Runtime(t, holdfast.Options{})
 			require.NoError(t, other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
 			beside := locktest.Acquire(t, other.RWLock(p.Name).Read())
@@ -132,7 +132,7 @@ func loseReaderRelease(t *testing.T, l *lossy) {
 func loseReaderRenewal(t *testing.T, l *lossy) {
 	lease := locktest.Acquire(t, l.lock)
 	l.loseNext()
-	locktest.Stays(t, "the lease is valid", 2*unusedLease, lease.Valid)
+	locktest.Stays(t, "the lease is valid", 2*unusedLease(), lease.Valid)
 	locktest.Release(t, lease)
 }
 

@@ -20,6 +20,9 @@ import (
 //
 // Every operation counts once, whatever is lost on the way. Its error matches ErrForeignKey when the key holds something that is no
 // count, and ErrInvalid for a number out of range; it wraps the cause when Redis does not answer for Options.Lease/3 (1 s to 10 s).
+//
+// A failover of Redis may forget the last operations, because replication is asynchronous. Permits are then missing, or too many, until
+// somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.
 type Semaphore struct{ counter }
 
 // Semaphore is the semaphore of this name, Redisson's getSemaphore. Making a handle is cheap and does no I/O; a bad name is reported

@@ -68,6 +68,7 @@ func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, time.Since(deadline), 2*time.Second)
 		require.NoError(t, next.Release(t.Context()))
+		link.Heal() // so that Close is told that nothing is left
 	})
 }
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change goes in: gofmt, go vet, all tests with the race detector.
+# What must hold before a change goes in: gofmt, go vet, the tests.
 #
-#   ./test.sh           all of it
-#   ./test.sh -short    without the tests that take long
+#   ./test.sh           the tests in their short forms: some minutes on two cores
+#   ./test.sh -race     the same with the race detector, which needs a C compiler
+#   ./test.sh -full     the tests in full, with nothing beside them: half an hour; make check runs what else takes long
+#   ./test.sh ./actors  the tests of these packages alone
 #
-# The tests need Go, a C compiler (for the race detector) and redis-server; each test starts its own servers on ports of its
+# The tests need Go and redis-server; each test starts its own servers on ports of its
 # own. On Debian and Ubuntu what is missing is installed, where that needs no password. HOLDFAST_REDIS_SERVER names another
 # redis-server than the one in PATH. Exit code 1: something does not hold; 2: something is missing, or a bad flag.
 set -euo pipefail
@@ -60,27 +62,38 @@ check_format() {
   }
 }
 
-flags=()
+flags=(-short -timeout 30m)
+race=
+packages=()
 for argument in "$@"; do
   case $argument in
-    -short) flags+=(-short) ;;
-    *) missing "unknown argument $argument" 'usage: ./test.sh [-short]' ;;
+    -race) race=-race ;;
+    -full) flags=(-timeout 90m) ;;
+    . | ./*) packages+=("$argument") ;;
+    *) missing "unknown argument $argument" 'usage: ./test.sh [-race] [-full] [./package...]' ;;
   esac
 done
 
 need_go
-need_compiler
 need_redis
-export CGO_ENABLED=1
+if [ "$race" ]; then
+  need_compiler
+  export CGO_ENABLED=1
+fi
+
+# go_test ARGUMENTS...: go test, with everything that is built vetted.
+go_test() {
+  say "go test $*"
+  go test -vet=all "$@"
+}
 
 say gofmt
 check_format
-say go vet
-go vet ./...
-say go test -race ${flags[@]+"${flags[@]}"} ./...
-go test -race -timeout 15m ${flags[@]+"${flags[@]}"} ./...
-if [ -f bench/go.mod ]; then
-  say 'go vet and go test in bench/'
-  (cd bench && go vet ./... && go test -timeout 5m ${flags[@]+"${flags[@]}"} ./...)
+if [ ${#packages[@]} -gt 0 ]; then
+  go_test $race "${flags[@]}" "${packages[@]}"
+else
+  go_test $race "${flags[@]}" ./...
+  say 'in bench/:'
+  (cd bench && go_test "${flags[@]}" ./...)
 fi
 say 'everything holds'

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -9,7 +10,7 @@ func (e *Engine) answer(r *Request) {
 	switch {
 	case r.requester != nil:
 		r.stopTimer()
-		e.couriers.post(r.requester, letter{lock: r.address.Name, message: e.message(r)})
+		e.outbox.Post(r.requester, outbox.Message{Lock: r.address.Name, Content: e.message(r)})
 	case r.notify != nil:
 		r.notify(r)
 	default:

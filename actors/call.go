@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -80,7 +81,7 @@ func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 func (e *Engine) send(r *Request) { e.root.Send(e.Router(r.address), r) }
 
 // endAfter ends the waiting of a request that has been sent, d from now.
-func (e *Engine) endAfter(d time.Duration, r *Request) Timer {
+func (e *Engine) endAfter(d time.Duration, r *Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
@@ -97,12 +98,10 @@ func (e *Engine) await(ctx context.Context, r *Request, recycle bool) error {
 	if ctx.Err() != nil {
 		e.Cancel(r, ctx.Err())
 	}
-	select {
-	case <-r.answered:
+	if e.answered(context.Background(), r) {
 		return r.err
-	case <-e.done:
-		return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, protocol.ErrClosed)
 	}
+	return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, protocol.ErrClosed)
 }
 
 // answered waits for the answer to a request; false: ctx or the engine has ended before. An answer that is there goes first, however
@@ -182,12 +181,10 @@ func (e *Engine) awaitRelease(ctx context.Context, r *Request) error {
 		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
 		defer timer.Stop()
 	}
-	select {
-	case <-r.answered:
+	if e.answered(context.Background(), r) {
 		return r.err
-	case <-e.done:
-		return nil
 	}
+	return nil
 }
 
 // ReleaseAsync ends a hold that nobody took.

@@ -33,12 +33,10 @@ func (e *Engine) Count(ctx context.Context, a *Address, op *scripts.CountOp, num
 			e.Cancel(r, ctx.Err())
 		}
 	}
-	select {
-	case <-r.answered:
+	if e.answered(context.Background(), r) {
 		return r.number, r.err
-	case <-e.done:
-		return 0, r.because(protocol.ErrClosed)
 	}
+	return 0, r.because(protocol.ErrClosed)
 }
 
 func (e *Engine) mayCount(ctx context.Context, r *Request) error {

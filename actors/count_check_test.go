@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -21,31 +22,31 @@ type countChecker struct {
 }
 
 func newCountChecker(s *countState) *countChecker {
-	return &countChecker{state: s, open: map[*Request]bool{}, flying: map[*countCall]bool{}, alarmAt: never}
+	return &countChecker{state: s, open: map[*Request]bool{}, flying: map[*countCall]bool{}, alarmAt: clock.Never}
 }
 
-// step takes one step and checks it. When the step panics, it does what countActor does; the request at hand is answered then.
-func (c *countChecker) step(now time.Duration, message any) (effects []countEffect, panicked any, err error) {
+// step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
+func (c *countChecker) step(now time.Duration, message any) (effects []effect, panicked any, err error) {
 	switch m := message.(type) {
 	case *Request:
 		c.open[m] = true
 	case *countDone:
 		delete(c.flying, m.call)
 	case alarm:
-		c.alarmAt = never
+		c.alarmAt = clock.Never
 	}
 	effects, panicked = c.survive(now, message)
 	return effects, panicked, c.after(now, effects, panicked != nil)
 }
 
-func (c *countChecker) survive(now time.Duration, message any) (effects []countEffect, panicked any) {
+func (c *countChecker) survive(now time.Duration, message any) (effects []effect, panicked any) {
 	defer func() {
 		if panicked = recover(); panicked == nil {
 			return
 		}
 		if r, ok := message.(*Request); ok {
 			c.state.queue.remove(r)
-			r.err = fmt.Errorf("the counter's actor panicked: %v", panicked)
+			r.err = fmt.Errorf("the actor panicked: %v", panicked)
 			delete(c.open, r)
 		}
 		effects = c.state.distrust(now)
@@ -53,7 +54,7 @@ func (c *countChecker) survive(now time.Duration, message any) (effects []countE
 	return c.state.step(now, message), nil
 }
 
-func (c *countChecker) after(now time.Duration, effects []countEffect, panicked bool) error {
+func (c *countChecker) after(now time.Duration, effects []effect, panicked bool) error {
 	for i := range effects {
 		if err := c.effect(now, &effects[i]); err != nil {
 			return err
@@ -65,14 +66,14 @@ func (c *countChecker) after(now time.Duration, effects []countEffect, panicked 
 	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())
 }
 
-func (c *countChecker) effect(now time.Duration, e *countEffect) error {
+func (c *countChecker) effect(now time.Duration, e *effect) error {
 	switch e.do {
 	case doCall:
-		c.flying[e.call] = true
+		c.flying[e.call.(*countCall)] = true
 		switch {
-		case checkTiming(now, &e.call.timing) != nil:
-			return checkTiming(now, &e.call.timing)
-		case e.call.terms.Request == "":
+		case checkTiming(now, &e.call.(*countCall).Timing) != nil:
+			return checkTiming(now, &e.call.(*countCall).Timing)
+		case e.call.(*countCall).terms.Request == "":
 			return fmt.Errorf("a call without an id")
 		}
 	case doAnswer:
@@ -127,17 +128,17 @@ func (c *countChecker) checkOpen() error {
 // checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
 func (c *countChecker) checkProgress(now time.Duration) error {
 	s := c.state
-	moving := func(call *countCall) bool { return c.alarmAt != never || call != nil && c.flying[call] }
+	moving := func(call *countCall) bool { return c.alarmAt != clock.Never || call != nil && c.flying[call] }
 	switch {
 	case s.queue.len > 0 && !moving(s.attempt.call):
 		return fmt.Errorf("%d wait for ever", s.queue.len)
 	case s.pending.number > 0 && s.giving == nil:
 		return fmt.Errorf("something is not given back")
-	case s.watch != unwatched && s.queue.len == 0 && c.alarmAt == never:
+	case s.watch != unwatched && s.queue.len == 0 && c.alarmAt == clock.Never:
 		return fmt.Errorf("the channel is never let go")
 	case c.alarmAt <= now:
 		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
-	case c.alarmAt != never && s.idle():
+	case c.alarmAt != clock.Never && s.idle():
 		return fmt.Errorf("idle with an alarm")
 	case s.retiring:
 		return fmt.Errorf("a retire hand-shake without an answer")

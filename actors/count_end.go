@@ -65,6 +65,9 @@ func (s *countState) onClose(to stage) {
 		for _, r := range e.requests {
 			s.fail(r, e.uncertain(protocol.ErrClosed))
 		}
+		if e.op.Way == scripts.Give {
+			s.emit(effect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: protocol.ErrClosed}})
+		}
 	}
 	for _, r := range s.pending.requests {
 		s.fail(r, protocol.ErrClosed)
@@ -75,7 +78,7 @@ func (s *countState) onClose(to stage) {
 // distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
 // All of them are repeated, which does no harm. What was decided before the panic is carried out, but for the request at hand, which
 // the shell has answered.
-func (s *countState) distrust(now time.Duration) []countEffect {
+func (s *countState) distrust(now time.Duration) []effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.backoff(3)
 	again := func(c *copies) {
@@ -90,7 +93,7 @@ func (s *countState) distrust(now time.Duration) []countEffect {
 		e.retryAt = s.retryAt
 	}
 	s.alarmAt = s.retryAt // the next step settles what this one could not
-	s.emit(countEffect{do: doAlarm, at: s.alarmAt})
+	s.emit(effect{do: doAlarm, at: s.alarmAt})
 	return s.takeEffects()
 }
 
@@ -100,7 +103,7 @@ func (s *countState) disown(r *Request) {
 		return
 	}
 	same := func(other *Request) bool { return other == r }
-	s.effects = slices.DeleteFunc(s.effects, func(e countEffect) bool { return e.do == doAnswer && e.request == r })
+	s.effects = slices.DeleteFunc(s.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
 	s.leave(r)
 	s.pending.requests = slices.DeleteFunc(s.pending.requests, same)
 	for _, e := range slices.Clone(s.errands) {

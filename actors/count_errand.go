@@ -75,7 +75,7 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	case m.class == scripts.Done:
 		s.dropErrand(e)
 		if !e.once {
-			s.forget(e.op, &e.copies, m.sent)
+			s.forgetResult(e.op, &e.copies, m.sent)
 		}
 		for _, r := range e.requests {
 			r.number = m.counted.Number
@@ -91,7 +91,7 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	case m.expired:
 		s.giveUp(e, errLostTrack)
 	default:
-		e.failures.add(now, &m.call.scriptCall, m.err)
+		e.failures.add(now, &m.call.Call, m.err)
 		switch {
 		case e.failures.silent(now) >= e.patience, s.stage >= closing && e.op.Way == scripts.Ask:
 			s.giveUp(e, e.failures.last)
@@ -110,7 +110,7 @@ func (s *countState) giveUp(e *errand, err error) {
 		s.fail(r, e.uncertain(err))
 	}
 	if e.op.Way == scripts.Give {
-		s.emit(countEffect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
+		s.emit(effect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
 		return
 	}
 	s.undo(e.op, &e.copies)
@@ -132,6 +132,6 @@ var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its 
 // loseTrack reports a request whose outcome nobody can learn any more, unless no copy of it ran.
 func (s *countState) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.stale > 0 {
-		s.emit(countEffect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
+		s.emit(effect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
 	}
 }

@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -19,14 +19,29 @@ type countDone struct {
 	expired bool // refused, because Redis may have forgotten an earlier copy's result
 }
 
+// news is what the holders of permits learn of an operation that ends some; nil: nothing.
+func (m *countDone) news() any {
+	op := m.call.op
+	switch known := m.class == scripts.Done; {
+	case !op.Ends, !known && m.class != scripts.Unknown, known && m.counted.Number == 0:
+		return nil
+	case known && op.Grants != nil:
+		return freed{op.Grants, releasedByItsID}
+	}
+	return lookAround{}
+}
+
 // countCall is a script call that the step asks for.
 type countCall struct {
 	op     *scripts.CountOp
+	raw    string // the counter's key
 	terms  scripts.CountTerms
 	copies *copies // of the same request
 	errand *errand // nil: it is for those who wait
 
-	scriptCall // itself, on its way: the step sets its timing, the shell the rest
+	gateway.Call // itself, on its way: the step sets its timing, the shell the rest
+
+	done countDone // the shell's: its answer
 }
 
 // copies is what is known about the calls of one request. Redis keeps the request's result for its repeats, so running several has
@@ -42,7 +57,7 @@ type copies struct {
 
 // recall takes back the call if it has not been sent. It reports that none is on its way.
 func (c *copies) recall() bool {
-	if c.call != nil && c.call.withdraw() {
+	if c.call != nil && c.call.Withdraw() {
 		c.call = nil
 	}
 	return c.call == nil
@@ -51,16 +66,7 @@ func (c *copies) recall() bool {
 // disregard forgets the call, whatever comes of it.
 func (c *copies) disregard() {
 	if !c.recall() {
-		c.stale = max(c.stale, c.call.deadline)
+		c.stale = max(c.stale, c.call.Deadline)
 		c.call = nil
 	}
-}
-
-// countEffect is one thing that the shell has to do.
-type countEffect struct {
-	do      effectKind // doCall, doAnswer, doWatch, doUnwatch, doAlarm, doEmit, doStop, doStay
-	call    *countCall
-	request *Request
-	at      time.Duration
-	event   protocol.Event
 }

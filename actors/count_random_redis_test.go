@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -11,19 +13,19 @@ import (
 // was withdrawn, as the gateway does.
 func (w *countWorld) call(c *countCall, answer func(countDone)) {
 	if w.calm || !w.chance(w.faults/3) {
-		if c.leave(w.now, 0) {
+		if c.Leave(w.now, 0) {
 			w.send(c, answer)
 		}
 		return
 	}
-	w.at(min(w.now+w.upTo(2*modelUse), c.expires(0)), func() {
+	w.at(min(w.now+w.upTo(2*modelUse), c.Expires(0)), func() {
 		switch {
-		case w.now < c.expires(0):
-			if c.leave(w.now, 0) {
+		case w.now < c.Expires(0):
+			if c.Leave(w.now, 0) {
 				w.send(c, answer)
 			}
-		case c.expire(0):
-			answer(countDone{call: c, class: scripts.Refused, err: errNotSent})
+		case c.Expire(0):
+			answer(countDone{call: c, class: scripts.Refused, err: redisnode.ErrNotSent})
 		}
 	})
 }
@@ -46,7 +48,7 @@ func (w *countWorld) send(c *countCall, answer func(countDone)) {
 	failure := func(class scripts.Class) func() {
 		return func() { give(countDone{class: class, err: errors.New("the model says " + class.String())}) }
 	}
-	w.at(c.deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
+	w.at(c.Deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
 	way := func() time.Duration { return 50*time.Microsecond + w.upTo(time.Millisecond) }
 	run := func(reply time.Duration) func() {
 		return func() {
@@ -64,7 +66,7 @@ func (w *countWorld) send(c *countCall, answer func(countDone)) {
 		w.at(sent+way(), func() { w.execute(c) })
 	case 2: // the connection breaks; a copy may still run, even after its time
 		w.at(sent+way(), failure(scripts.Unknown))
-		w.at(sent+w.upTo(2*(c.deadline-w.now)+time.Millisecond), func() { w.execute(c) })
+		w.at(sent+w.upTo(2*(c.Deadline-w.now)+time.Millisecond), func() { w.execute(c) })
 	case 3:
 		w.at(sent+way(), failure(scripts.Refused))
 	case 4: // slow there
@@ -77,7 +79,7 @@ func (w *countWorld) send(c *countCall, answer func(countDone)) {
 // execute is what the scripts do.
 func (w *countWorld) execute(c *countCall) countDone {
 	id, t := c.terms.Request, c.terms
-	if c.op.Changes && w.now > c.notAfter {
+	if c.op.Changes && w.now > c.NotAfter {
 		return countDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
 	done := countDone{class: scripts.Done}
@@ -161,7 +163,7 @@ func (w *countWorld) take(t scripts.CountTerms, result *countResult, runtime str
 func (w *countWorld) publish() {
 	for _, p := range w.countProcs {
 		if p.subscribed && (w.calm || !w.chance(10)) {
-			p.post(w.upTo(2*time.Millisecond), channelMessage{})
+			p.post(w.upTo(2*time.Millisecond), wait.ChannelMessage{})
 		}
 	}
 }

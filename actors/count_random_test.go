@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -196,7 +198,7 @@ func newCountProc(w *countWorld, name string, policy Policy) *countProc {
 	policy.Jitter = w.upTo
 	p.policy = policy.withTimes()
 	p.state = &countState{
-		policy: &p.policy, address: &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: never,
+		policy: &p.policy, address: &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
 	}
 	p.checker = newCountChecker(p.state)
 	return p
@@ -256,12 +258,12 @@ func describeCount(message any) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", message), "actors.")
 }
 
-func (p *countProc) carryOut(e *countEffect) {
+func (p *countProc) carryOut(e *effect) {
 	w := p.w
 	switch e.do {
 	case doCall:
-		w.logf("%s  call %s %+v %+v", p.name, e.call.op.Word, e.call.terms, e.call.timing)
-		w.call(e.call, func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+		w.logf("%s  call %s %+v %+v", p.name, e.call.(*countCall).op.Word, e.call.(*countCall).terms, e.call.(*countCall).Timing)
+		w.call(e.call.(*countCall), func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
 	case doAnswer:
 		w.logf("%s  answer %s %p: %v", p.name, e.request.what(), e.request, e.request.err)
 		p.answer(e.request, e.request.err)
@@ -271,7 +273,7 @@ func (p *countProc) carryOut(e *countEffect) {
 		if !w.chance(5) { // else the timer was just firing, and its message is on its way
 			p.alarms++
 		}
-		if number := p.alarms; e.at != never {
+		if number := p.alarms; e.at != clock.Never {
 			w.at(e.at+w.upTo(time.Millisecond), func() {
 				if number == p.alarms {
 					p.take(alarm{})
@@ -307,7 +309,7 @@ func (p *countProc) watch(on bool) {
 	p.w.after(p.w.upTo(time.Millisecond), func() {
 		if number == p.watches {
 			if p.subscribed = on; on {
-				p.post(p.w.upTo(time.Millisecond), channelReady{among: p.w.random.IntN(3) * 1000})
+				p.post(p.w.upTo(time.Millisecond), wait.ChannelReady{Among: p.w.random.IntN(3) * 1000})
 			}
 		}
 	})

@@ -4,6 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -52,13 +57,30 @@ type countState struct {
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
 	request *Request      // the one at hand: after a panic the shell answers it
-	effects []countEffect
+	effects []effect
 }
 
 // answeredMax is how many results may wait to be deleted; those beyond it are left to their TTL.
 const answeredMax = 32
 
-func (s *countState) step(now time.Duration, message any) []countEffect {
+func newCountState(policy *Policy, address *Address) *countState {
+	return &countState{policy: policy, address: address, alarmAt: clock.Never}
+}
+
+// What the actor message API asks of a machine: its actors have nothing to do with counters.
+func (s *countState) start(*actor.PID)                      {}
+func (s *countState) waitingOf(*actor.PID, uint64) *Request { return nil }
+func (s *countState) requesters() []*actor.PID              { return nil }
+func (s *countState) leased() bool                          { return false }
+
+func (s *countState) room() *[]effect { return &s.effects }
+
+// forget takes out a request that was answered by somebody else.
+func (s *countState) forget(r *Request) { s.queue.remove(r) }
+
+func (s *countState) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
+
+func (s *countState) step(now time.Duration, message any) []effect {
 	s.request, _ = message.(*Request)
 	s.receive(now, message)
 	s.settle(now)
@@ -67,7 +89,7 @@ func (s *countState) step(now time.Duration, message any) []countEffect {
 }
 
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
-func (s *countState) takeEffects() []countEffect {
+func (s *countState) takeEffects() []effect {
 	effects := s.effects
 	s.effects = nil
 	return effects
@@ -81,15 +103,15 @@ func (s *countState) receive(now time.Duration, message any) {
 		s.onDone(now, m)
 	case cancelRequest:
 		s.onCancel(now, m)
-	case channelReady:
+	case wait.ChannelReady:
 		if s.watch != unwatched {
 			s.watch = subscribed
-			s.wake(now + s.policy.spread(m.among)) // after a reconnection every waiter of the process tries again
+			s.wake(now + s.policy.spread(m.Among)) // after a reconnection every waiter of the process tries again
 		}
-	case channelMessage:
+	case wait.ChannelMessage:
 		s.wake(now)
 	case alarm:
-		s.alarmAt = never
+		s.alarmAt = clock.Never
 	case tryRetire:
 		s.retiring = true
 	case closeLock:
@@ -119,7 +141,7 @@ func (s *countState) onDone(now time.Duration, m *countDone) {
 	}
 	c.call = nil
 	if m.class == scripts.Unknown {
-		c.stale = max(c.stale, m.call.deadline)
+		c.stale = max(c.stale, m.call.Deadline)
 		s.noteUnknown(now, m.call)
 	}
 	if m.call.errand != nil {
@@ -151,7 +173,7 @@ func (s *countState) settleWatch(now time.Duration) {
 		s.watchAt = now
 	case s.stage >= draining || s.retiring || now >= s.watchAt+s.policy.Linger:
 		s.watch = unwatched
-		s.emit(countEffect{do: doUnwatch})
+		s.emit(effect{do: doUnwatch, channel: s.channel()})
 	}
 }
 
@@ -165,9 +187,9 @@ func (s *countState) settleEnd(now time.Duration) {
 	}
 	switch {
 	case ending && s.idle():
-		s.emit(countEffect{do: doStop})
+		s.emit(effect{do: doStop})
 	case s.retiring:
-		s.emit(countEffect{do: doStay})
+		s.emit(effect{do: doStay})
 	}
 	s.retiring = false
 }
@@ -179,7 +201,7 @@ func (s *countState) idle() bool {
 
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
 func (s *countState) setAlarm() {
-	at := never
+	at := clock.Never
 	if s.queue.len > 0 && s.attempt.call == nil {
 		at = s.retryAt
 	}
@@ -193,7 +215,7 @@ func (s *countState) setAlarm() {
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at
-		s.emit(countEffect{do: doAlarm, at: at})
+		s.emit(effect{do: doAlarm, at: at})
 	}
 }
 
@@ -209,41 +231,41 @@ func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.
 	if terms.Keep == 0 {
 		terms.Keep = s.policy.Keep
 	}
-	c.call = &countCall{op: op, terms: terms, copies: c, errand: e}
-	c.call.timing = s.timing(now, op, e)
-	s.emit(countEffect{do: doCall, call: c.call})
+	c.call = &countCall{op: op, raw: s.address.Raw, terms: terms, copies: c, errand: e}
+	c.call.Timing = s.timing(now, op, e)
+	s.emit(effect{do: doCall, call: c.call})
 }
 
 // timing is that of a call for an errand, or for those who wait.
-func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) timing {
-	window := Window(s.policy.Lease)
+func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) gateway.Timing {
+	window := gateway.Window(s.policy.Lease)
 	switch {
 	case e == nil:
 		return s.failures.waiting(s.policy, now, window, s.queue.front())
 	case e.once:
-		return hasty(now, window)
+		return gateway.Hasty(now, window)
 	}
 	t := e.failures.patient(now, window, e.patience, e.failures.silent(now))
-	t.first = t.first || op.Way == scripts.Give
+	t.First = t.First || op.Way == scripts.Give
 	return t
 }
 
-// forget notes that Redis need not keep the result of a request whose answer was sent for at this instant, unless a copy of the
+// forgetResult notes that Redis need not keep the result of a request whose answer was sent for at this instant, unless a copy of the
 // request may still come.
-func (s *countState) forget(op *scripts.CountOp, c *copies, sent time.Duration) {
+func (s *countState) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
 	if op.Changes && c.stale <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)
 	}
 }
 
-func (s *countState) emit(e countEffect) { s.effects = append(s.effects, e) }
+func (s *countState) emit(e effect) { s.effects = append(s.effects, e) }
 
 // fail answers that a request failed.
 func (s *countState) fail(r *Request, cause error) { s.answer(r, r.because(cause)) }
 
 func (s *countState) answer(r *Request, err error) {
 	r.err = err
-	s.emit(countEffect{do: doAnswer, request: r})
+	s.emit(effect{do: doAnswer, request: r})
 }
 
 // dropErrand takes one off the list. What its call comes to does not count any more.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -58,7 +59,7 @@ func newCountPlayer(t *testing.T, title string) *countPlayer {
 	}
 	p.player.setPolicy(nil)
 	p.countPolicy()
-	p.state = &countState{policy: &p.policy, address: &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: never}
+	p.state = newCountState(&p.policy, &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
 	p.checker = newCountChecker(p.state)
 	return p
 }
@@ -125,7 +126,7 @@ func (p *countPlayer) message(verb string, a arguments) any {
 	case "ready":
 		return p.ready(a)
 	case "message":
-		return channelMessage{}
+		return wait.ChannelMessage{}
 	case "alarm":
 		return alarm{}
 	case "retire":
@@ -227,13 +228,13 @@ func (p *countPlayer) step(message any) {
 	}
 }
 
-func (p *countPlayer) print(e *countEffect) {
+func (p *countPlayer) print(e *effect) {
 	switch e.do {
 	case doCall:
-		p.calls = append(p.calls, e.call)
-		p.sent[e.call] = p.now
-		require.True(p.t, e.call.leave(p.now, 0))
-		p.printCall(e.call)
+		p.calls = append(p.calls, e.call.(*countCall))
+		p.sent[e.call.(*countCall)] = p.now
+		require.True(p.t, e.call.(*countCall).Leave(p.now, 0))
+		p.printCall(e.call.(*countCall))
 	case doAnswer:
 		p.printAnswer(e.request)
 	default:
@@ -255,7 +256,7 @@ func (p *countPlayer) printCall(c *countCall) {
 	if len(c.terms.Answered) > 0 {
 		text += " forget=" + strings.Join(c.terms.Answered, ",")
 	}
-	p.writef("%s deadline=%v", text, c.deadline)
+	p.writef("%s deadline=%v", text, c.Deadline)
 }
 
 func (p *countPlayer) printAnswer(r *Request) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -89,7 +90,7 @@ func (s *countState) ask(now time.Duration) {
 			s.invite()
 		}
 	}
-	s.wokenFor = never
+	s.wokenFor = clock.Never
 	terms := scripts.CountTerms{Numbers: a.number}
 	terms.Reserve, terms.Rest = s.reservation(now)
 	s.send(now, a.op, terms, &a.copies, nil)
@@ -132,7 +133,7 @@ func (s *countState) onTaken(now time.Duration, m *countDone) {
 		s.attempt = attempt{} // else a copy that comes late would take something: the same request goes on
 	}
 	if taken {
-		s.forget(a.op, &a.copies, m.sent)
+		s.forgetResult(a.op, &a.copies, m.sent)
 	}
 	s.noteReservation(now, m)
 	s.failures, s.left, s.notSet, s.blocked = failures{}, m.counted.Number, m.counted.NotSet, false
@@ -174,14 +175,14 @@ func (s *countState) waitOn(now time.Duration) {
 	case !s.blocked:
 		s.retryAt = now
 		return
-	case s.wokenFor != never:
+	case s.wokenFor != clock.Never:
 		s.retryAt = max(s.wokenFor, now)
 		return
 	}
 	s.retryAt = min(now+s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), s.reserveAt(now))
 	if s.watch == unwatched {
 		s.watch = subscribing
-		s.emit(countEffect{do: doWatch})
+		s.emit(effect{do: doWatch, channel: s.channel()})
 	}
 }
 
@@ -196,7 +197,7 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 		s.attempt = attempt{}
 		s.retryAt = now
 	case late && s.failures.count < lateMax:
-		s.failures.add(now, &m.call.scriptCall, m.err)
+		s.failures.add(now, &m.call.Call, m.err)
 		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
 	default:
 		s.failed(now, m)
@@ -208,7 +209,7 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 
 // failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
 func (s *countState) failed(now time.Duration, m *countDone) {
-	s.failures.add(now, &m.call.scriptCall, m.err)
+	s.failures.add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
 	for r := s.queue.front(); r != nil; {
 		next := r.next

@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -39,7 +40,7 @@ func (s *countState) noteHead(now time.Duration) {
 func (s *countState) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.front()
 	if head == nil || head.try || head.count.Way != scripts.Take || head.number <= 1 {
-		return false, never
+		return false, clock.Never
 	}
 	at = max(s.want.since+s.policy.Want, s.want.rest)
 	return now >= at, at
@@ -90,7 +91,7 @@ func (s *countState) reserveAt(now time.Duration) time.Duration {
 	if yes, at := s.deserves(now); !yes {
 		return at
 	}
-	return never // somebody else has reserved: the next poll is early enough
+	return clock.Never // somebody else has reserved: the next poll is early enough
 }
 
 // settleReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.

@@ -1,20 +1,33 @@
-// Package actors is the behaviour of the runtime: who does what, and who tells whom. It is part of the engine and makes no
-// promise of compatibility; users meet it through the handles of the root package and through the messages of protocol.
+// Package actors is the engine of a runtime: it builds and ends its actors, routes each request to the actor of its name, and carries out
+// what that actor's machine decides. It makes no promise of compatibility; users meet it through the handles of the root package and
+// through the messages of package protocol.
 //
 //	guardian holdfast-<uuid>       one per runtime, parent of everything; Close stops it and waits
-//	 |- router-00 ... router-15    by hash of the name: name -> lock actor; spawns and retires them            router.go
-//	 |    |- <family>:<name>       lock actor, one per name and family: the waiters, the grant, the turns      lock*.go
-//	 |    `- <family>:<name>       count actor of a semaphore or latch: nothing is held, something is counted  count*.go
-//	 |- gateway-0, gateway-1       script calls -> pipelines -> results; a lock always takes the same          gateway.go batch.go parcel.go
+//	 |- router-00 ... router-15    by hash of the name: name -> actor; spawns and retires them               router.go
+//	 |    `- <family>:<name>       one per name and family: the shell of a machine                          shell.go machine.go
+//	 |- gateway-0, gateway-1       script calls -> pipelines -> results; a lock always takes the same       gateway/
 //	 |- renewals                   the same for the watchdog, whose calls do not wait behind acquires
-//	 |    `- node-1 ...            on a cluster: one gateway for each master                                   exchange.go cluster.go
-//	 |- subscriber                 channel -> lock actors that wait                                            subscriber.go link.go
-//	 `- watchdog                   the timer wheel: which leases are due                                       watchdog.go
+//	 |    `- node-1 ...            on a cluster: one gateway for each master
+//	 |- subscriber                 channel -> actors that wait                                              pubsub/
+//	 `- watchdog                   the timer wheel: which leases are due                                    watchdog.go
 //
-// A lock actor thinks in steps (lock_step.go): state and message in, effects out, tested by the transcripts in testdata. The
-// shell around it (lock.go) is the only one that touches a clock or another actor. Whatever blocks runs on goroutines outside of
-// the actors: the workers of the gateways, and the two of the link.
+// A machine thinks in steps: state, message and time in, effects out. There are three of them: lockState (lock_step.go) for a lock with one
+// contender and one grant at a time, hall (hall.go) for several, countState (count_step.go) for semaphores and latches. They are tested by
+// the transcripts in testdata. Only the shell touches the clock and other actors. Whatever blocks runs on goroutines outside of the
+// actors: the gateways' workers, and those of the link.
 //
-// Who may send what directly: a release goes straight to its lock actor, because a lock actor does not retire while one of its
-// leases is out. Everything else goes through the router, the only one who knows whether the actor still lives.
+// A release goes straight to the actor of its name, because that does not retire while one of its leases is out. Everything else goes
+// through the router, the only one that knows whether the actor still lives.
+//
+// The packages below know nothing of each other but what a test in the root says (architecture_test.go):
+//
+//	clock      time and timers
+//	mailbox    how protoactor runs an actor
+//	outbox     messages to the user's actors, events
+//	redisnode  which server decides about a key, its clock, its errors in words
+//	gateway    calls to Redis
+//	pubsub     who waits on which channel
+//	turns      when a process that has just had a lock may try again
+//	wait       what machines have in common about waiting
+//	preflight  Runtime.Check
 package actors

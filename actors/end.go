@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/pubsub"
 )
 
 // stage is how far a runtime has come with its end. Each stage includes those before it.
@@ -120,7 +124,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		return e.left
 	case <-ctx.Done():
 	}
-	over, timer := elapse(e.clock, releaseGrace)
+	over, timer := clock.After(e.clock, releaseGrace)
 	defer timer.Stop()
 	select {
 	case <-e.done:
@@ -133,13 +137,15 @@ func (e *Engine) Close(ctx context.Context) error {
 
 func (e *Engine) shutDown() {
 	e.root.Send(e.guardian, closeRouter{closing})
-	select {
-	case <-e.end.drained[closing]:
-	case <-e.end.abort:
-		e.root.Send(e.guardian, closeRouter{aborting})
-		<-e.end.drained[closing]
-	}
+	begun := e.clock.Now()
+	unreleased := e.awaitReleases()
 	e.cancel()
+	var late chan struct{} // closed when what is still on its way to a silent Redis is not waited for any more; nil: never
+	if unreleased != nil {
+		over, timer := clock.After(e.clock, begun+e.policy.Lease+time.Second-e.clock.Now())
+		defer timer.Stop()
+		late = over
+	}
 	e.watchdog.stop()
 	e.checks.Wait()
 	outlets := []*actor.PID{e.renewals}
@@ -148,31 +154,69 @@ func (e *Engine) shutDown() {
 	}
 	for _, outlet := range outlets {
 		done := make(chan struct{})
-		e.root.Send(outlet, stopGateway{done})
-		<-done
+		e.root.Send(outlet, gateway.Stop{Done: done})
+		await(done, late)
 	}
 	done := make(chan struct{})
-	e.root.Send(e.subscriber, stopSubscriber{done})
-	<-done
-	e.masters.close()
+	e.root.Send(e.subscriber, pubsub.Stop{Done: done})
+	await(done, late)
+	e.masters.Close()
 	e.ending.Store(true)
 	e.root.Stop(e.guardian)
 	<-e.stopped
-	e.workers.stop()
+	e.workers.Stop()
 	if e.ownSystem {
 		e.system.Shutdown()
 	}
-	if err := errors.Join(e.couriers.finish(closeGrace), e.events.finish(e.clock, closeGrace)); err != nil {
+	if err := errors.Join(e.outbox.Finish(closeGrace), e.events.Finish(e.clock, closeGrace)); err != nil {
 		e.left = fmt.Errorf("holdfast: close: everything is released, but %w", err)
+	}
+	if unreleased != nil {
+		e.left = fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", unreleased)
 	}
 	close(e.done)
 }
 
+// silentLooks is how often in a row Close must find that Redis was not heard. A process that stands still for a while looks once.
+const silentLooks = 4
+
+// awaitReleases returns when everything is released, or when the release of the rest is given up: because Close's context has ended, or
+// because Redis has been silent for as long as anybody waits for it, of which the error tells.
+func (e *Engine) awaitReleases() (silent error) {
+	patience := max(e.policy.Patience, gateway.Window(e.policy.Lease)+500*time.Millisecond) // a ghost may be asked for once per window
+	heard := e.sender.Heard()
+	for looks := 0; looks < silentLooks; looks++ {
+		over, timer := clock.After(e.clock, patience/silentLooks)
+		select {
+		case <-e.end.drained[closing]:
+			timer.Stop()
+			return nil
+		case <-e.end.abort:
+			timer.Stop()
+			e.giveUp()
+			return nil
+		case <-over:
+		}
+		if now := e.sender.Heard(); now != heard {
+			heard, looks = now, -1
+		}
+	}
+	e.giveUp()
+	return e.why("")
+}
+
+func await(done, late chan struct{}) {
+	select {
+	case <-done:
+	case <-late:
+	}
+}
+
+// giveUp ends what still waits for Redis.
+func (e *Engine) giveUp() {
+	e.root.Send(e.guardian, closeRouter{aborting})
+	<-e.end.drained[closing]
+}
+
 // closeGrace is how long Close waits for code of the user that does not come back.
 const closeGrace = 5 * time.Second
-
-// elapse is closed when so much time has passed.
-func elapse(clock Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
-	elapsed = make(chan struct{})
-	return elapsed, clock.AfterFunc(d, func() { close(elapsed) })
-}

@@ -9,7 +9,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"math"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/mailbox"
+	"github.com/holdfast-go/holdfast/actors/outbox"
+	"github.com/holdfast-go/holdfast/actors/pubsub"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -28,7 +33,7 @@ type Config struct {
 	ID         string             // the runtime's UUID
 	System     *actor.ActorSystem // nil: an own one
 	Policy     Policy             // the user's part of it
-	PubSub     PubSub
+	PubSub     redisnode.PubSub
 	RenewBatch int
 	FairWait   time.Duration
 	NameMapper func(string) string
@@ -37,7 +42,7 @@ type Config struct {
 
 	FirstNumber uint64 // random: should two processes ever have one ID, their grants still differ
 
-	Clock  Clock                             // nil: the system's
+	Clock  clock.Clock                       // nil: the system's
 	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
 	Salt   func() uint64                     // of grants' numbers; nil: the operating system's chance
 	Shard  func(name string) uint64          // nil: by a hash that no other engine has
@@ -52,23 +57,22 @@ type Engine struct {
 	system     *actor.ActorSystem
 	ownSystem  bool
 	root       *actor.RootContext
-	masters    masters
-	peaks      peaks
-	tells      *telling
-	clock      Clock
+	masters    redisnode.Nodes
+	tells      *redisnode.PublishMode
+	clock      clock.Clock
 	policy     Policy
 	spinning   Policy // of kinds whose waiters only look now and then: they need more gaps
 	renewBatch int
 	nameMapper func(string) string
 	site       scripts.Site
 	sweepEvery time.Duration
-	events     *events
-	couriers   *couriers
-	workers    *workers
+	events     *outbox.Events
+	outbox     *outbox.Outbox
+	workers    *mailbox.Workers
 	salt       func() uint64
 	shard      func(name string) uint64
 	between    func(ctx context.Context)
-	causes     *causes
+	causes     *redisnode.Errors
 	requests   requestPool
 	guards     sync.Pool // of *Guard
 
@@ -76,12 +80,12 @@ type Engine struct {
 	guardian   *actor.PID
 	routers    [routerCount]*actor.PID
 	lanes      [laneCount]lane
+	sender     *gateway.Sender
 	renewals   *actor.PID
 	subscriber *actor.PID
 	watchdog   *watchdog
 
 	numbers atomic.Uint64 // of grants, owners and leases
-	marks   atomic.Uint64 // of pipelines
 
 	ctx    context.Context // of everything that asks Redis; ends when nothing has to be asked any more
 	cancel context.CancelFunc
@@ -107,14 +111,14 @@ const (
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
-		id: c.ID, tells: &telling{auto: c.PubSub == PubSubAuto}, clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
-		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: causesOf(c.Client), events: newEvents(c.Logger, c.OnEvent),
-		workers: startWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
+		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
+		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: redisnode.ErrorsOf(c.Client), events: outbox.NewEvents(c.Logger, c.OnEvent),
+		workers: mailbox.StartWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if e.clock == nil {
-		e.clock = NewSystemClock()
+		e.clock = clock.NewSystem()
 	}
 	if e.salt == nil {
 		e.salt = salt
@@ -123,29 +127,26 @@ func Start(c Config) (*Engine, error) {
 		seed := maphash.MakeSeed()
 		e.shard = func(name string) uint64 { return maphash.String(seed, name) }
 	}
-	e.tells.sharded.Store(c.PubSub == PubSubSharded)
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
-		e.masters = newCluster(many, e.tells)
+		e.masters = redisnode.NewCluster(many, e.tells, e.policy.replyWait())
 	} else {
-		e.masters, e.policy.Counts = newOnlyNode(c.Client), true
+		e.masters, e.policy.Counts = redisnode.NewSingle(c.Client, e.policy.replyWait()), true
 	}
-	e.couriers = newCouriers(e)
 	e.site = scripts.Site{
-		Runtime: c.ID, Publish: e.masters.publish(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
+		Runtime: c.ID, Publish: e.masters.PublishCommand(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
 	}
 	e.policy.Runtime, e.policy.NewID = c.ID, e.newGrantID
 	e.policy.Serial = e.Number
 	e.policy.Jitter = c.Jitter
-	e.policy.ServerTime = e.masters.time
+	e.policy.ServerTime = e.masters.Time
 	e.policy.Why = e.why
 	e.spinning = e.policy
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
-	e.marks.Store(c.FirstNumber)
 	e.end.init()
 	var err error
 	if e.watchdog, err = newWatchdog(e); err != nil {
-		e.workers.stop()
+		e.workers.Stop()
 		return nil, err
 	}
 	if e.system = c.System; e.system == nil {
@@ -155,9 +156,15 @@ func Start(c Config) (*Engine, error) {
 		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // each interval is a goroutine, which outlives Close by that
 	}
 	e.root = actor.NewRootContext(e.system, nil) // the system's own has the user's middleware and guardian
+	e.outbox = outbox.New(e.clock, e.root, e.events)
+	e.sender = gateway.NewSender(gateway.Config{
+		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
+		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.pause, Props: e.props,
+		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
+	})
 	if err := e.spawn(); err != nil {
 		e.watchdog.stop()
-		e.workers.stop()
+		e.workers.Stop()
 		return nil, err
 	}
 	return e, nil
@@ -177,7 +184,7 @@ func (e *Engine) spawn() error {
 // props are those of an actor of this engine: resident workers, and a supervisor that never stops or restarts a child.
 func (e *Engine) props(producer actor.Producer) *actor.Props {
 	resume := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
-	return actor.PropsFromProducer(producer, actor.WithMailbox(newMailbox), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
+	return actor.PropsFromProducer(producer, actor.WithMailbox(mailbox.New), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
 }
 
 // guardian is the parent of everything.
@@ -210,15 +217,16 @@ func (g *guardian) spawn(c actor.Context) error {
 	}
 	for i := range e.lanes {
 		l := &e.lanes[i]
-		l.gateway = child(fmt.Sprintf("gateway-%d", i), e.open(outlet{polite: true}))
+		l.gateway = child(fmt.Sprintf("gateway-%d", i), gateway.New(e.sender, gateway.Options{RenewalsFirst: true}))
 		l.acquires = l.gateway
 		if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
-			l.acquires = child(fmt.Sprintf("acquires-%d", i), e.open(outlet{polite: true, acked: true}))
+			l.acquires = child(fmt.Sprintf("acquires-%d", i), gateway.New(e.sender, gateway.Options{RenewalsFirst: true, ForReplicas: true}))
 		}
 	}
-	e.renewals = child("renewals", e.open(outlet{}))
-	e.subscriber = child("subscriber", &subscriber{engine: e, channels: map[string]*channelState{}, links: map[*node]*link{}})
+	e.renewals = child("renewals", gateway.New(e.sender, gateway.Options{}))
+	e.subscriber = child("subscriber", pubsub.New(e.pubSub()))
 	e.watchdog.self = child("watchdog", e.watchdog)
+	e.sender.Renewer = e.watchdog.self
 	for i := range e.routers {
 		r := newRouter(e, &e.lanes[i%laneCount])
 		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{router: r} })
@@ -233,37 +241,25 @@ type lane struct {
 	acquires *actor.PID // the same, but where acquires wait for replicas
 }
 
-// outlet is a way for calls to Redis, with connections and a queue of its own.
-type outlet struct {
-	polite bool // after an outage renewals go first
-	acked  bool // what is sent waits for replicas
-}
-
-// open is a gateway, or on a cluster one for each master.
-func (e *Engine) open(o outlet) actor.Actor {
-	switch m := e.masters.(type) {
-	case *cluster:
-		return newExchange(e, m, o)
-	default:
-		return newGateway(e, m.of(""), o)
+func (e *Engine) pubSub() pubsub.Config {
+	c := pubsub.Config{
+		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.backoff,
 	}
-}
-
-// teller is the node that alone tells the messages of a channel; nil: every server does. It may not be known yet.
-func (e *Engine) teller(channel string) (n *node, known bool) {
-	n = e.masters.of(channel)
-	if n != nil && !e.tells.sharded.Load() {
-		return nil, true
+	if e.policy.Counts {
+		c.Own = func() (string, error) { // a user may subscribe to the channels of locks
+			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
+			return scripts.LockChannel(address.Raw), err
+		}
 	}
-	return n, n != nil
+	return c
 }
 
 // why says why nobody has heard from Redis about a name yet.
 func (e *Engine) why(raw string) error {
-	if n := e.masters.of(raw); n != nil {
-		return n.causes.since(errNoAnswerYet)
+	if n := e.masters.ForKey(raw); n != nil {
+		return n.Errors.WithLast(redisnode.ErrNoAnswerYet)
 	}
-	return e.causes.since(errNoAnswerYet)
+	return e.causes.WithLast(redisnode.ErrNoAnswerYet)
 }
 
 // Number is a number that this runtime has not used yet.
@@ -315,7 +311,7 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (Address, error) {
 		}
 	}
 	if err == nil {
-		a.part = e.masters.part(a.Raw)
+		a.part = e.masters.Part(a.Raw)
 	}
 	return a, err
 }
@@ -330,6 +326,24 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 	return e.nameMapper(name), nil
 }
 
+// addressApart is Address for an actor. The name mapper runs on a goroutine of its own, because it may end the one that it runs on
+// (runtime.Goexit, as t.FailNow does), and the actor would never handle another message.
+func (e *Engine) addressApart(kind *scripts.Kind, name string) (Address, error) {
+	if e.nameMapper == nil {
+		return e.Address(kind, name)
+	}
+	a, err := Address{Kind: kind, Name: name, Raw: name}, errMapperExited
+	mapped := make(chan struct{})
+	go func() {
+		defer close(mapped)
+		a, err = e.Address(kind, name)
+	}()
+	<-mapped
+	return a, err
+}
+
+var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
+
 // Router is the PID to send messages about a lock to. It is good as long as the engine is.
 func (e *Engine) Router(a *Address) *actor.PID {
 	return e.routers[e.shard(a.Raw)%routerCount]
@@ -340,12 +354,5 @@ func (e *Engine) drop(lock, reason string) {
 	if len(lock) > protocol.MaxName {
 		lock = lock[:shownName] + "..."
 	}
-	e.events.emit(protocol.RequestDropped{Name: lock, Reason: reason})
-}
-
-// recoverIn is deferred in the actors that hold no lock: a panic is reported and they go on.
-func (e *Engine) recoverIn(who string) {
-	if value := recover(); value != nil {
-		e.events.emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", who, value), Stack: string(debug.Stack())})
-	}
+	e.events.Emit(protocol.RequestDropped{Name: lock, Reason: reason})
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -14,12 +15,12 @@ type failures struct {
 }
 
 // add counts a call. The time for which it waited in line while Redis answered others was no silence.
-func (f *failures) add(now time.Duration, c *scriptCall, err error) {
+func (f *failures) add(now time.Duration, c *gateway.Call, err error) {
 	switch {
 	case f.count > 0:
-		f.first += max(c.since-c.asked, 0)
-	case c.notAfter == 0: // it was not sent
-		f.first = c.since
+		f.first += max(c.Since-c.Asked, 0)
+	case c.NotAfter == 0: // it was not sent
+		f.first = c.Since
 	default:
 		f.first = now
 	}
@@ -42,19 +43,19 @@ func (f *failures) outlast(now time.Duration, r *Request, patience time.Duration
 
 // patient is the timing of the next call. It stands in line for what is left of the patience of its callers, or for as long again when
 // they have been answered. A repeat goes first.
-func (f *failures) patient(now, window, patience, silent time.Duration) timing {
+func (f *failures) patient(now, window, patience, silent time.Duration) gateway.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest
 	}
-	t := patient(now, window, patience)
-	t.first = f.count > 0
+	t := gateway.Patient(now, window, patience)
+	t.First = f.count > 0
 	return t
 }
 
 // waiting is the timing of the next call for those who wait, the first of whom is head: a hasty one for a try.
-func (f *failures) waiting(p *Policy, now, window time.Duration, head *Request) timing {
+func (f *failures) waiting(p *Policy, now, window time.Duration, head *Request) gateway.Timing {
 	if head != nil && head.try {
-		return hasty(now, window)
+		return gateway.Hasty(now, window)
 	}
 	silent := f.silent(now)
 	if head != nil {
@@ -64,10 +65,10 @@ func (f *failures) waiting(p *Policy, now, window time.Duration, head *Request) 
 }
 
 // acquiring is the timing of an attempt to acquire. Replicas have more time to acknowledge it.
-func (f *failures) acquiring(p *Policy, now, lease time.Duration, head *Request) timing {
-	t := f.waiting(p, now, Window(lease), head)
+func (f *failures) acquiring(p *Policy, now, lease time.Duration, head *Request) gateway.Timing {
+	t := f.waiting(p, now, gateway.Window(lease), head)
 	if p.AckReplicas > 0 {
-		t.grace = p.AckTimeout
+		t.Grace = p.AckTimeout
 	}
 	return t
 }

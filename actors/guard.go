@@ -133,5 +133,5 @@ func (h *Hold) Since(e *Engine) time.Time { return e.Time(h.since) }
 
 // Leaked reports a lease that nobody has any more.
 func (e *Engine) Leaked(name string, kind protocol.Kind, id string, since time.Time) {
-	e.events.emit(protocol.LeaseLeaked{Name: name, Kind: kind, ID: id, Since: since})
+	e.events.Emit(protocol.LeaseLeaked{Name: name, Kind: kind, ID: id, Since: since})
 }

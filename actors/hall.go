@@ -6,6 +6,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/turns"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -24,8 +27,8 @@ type hall struct {
 	first *seat        // the seats, oldest first
 	last  *seat
 	seats int
-	desk  lockState // inspects and force-releases, and answers releases of what nobody holds
-	turns yield     // the process stays out between turns as one
+	desk  lockState   // inspects and force-releases, and answers releases of what nobody holds
+	turns turns.Turns // the process stays out between turns as one
 
 	failures failures // calls of all seats without an answer, in a row
 
@@ -52,6 +55,8 @@ type seat struct {
 	hall       *hall
 	prev, next *seat
 	reserved   string // the id of the next grant, if it is not to be a new one
+	first      bool   // it was the first in Redis' queue when it asked last
+	others     string // the channel of other kinds of lock, which it listens to then; "": it does not
 	shared     bool   // by all of the watchdog's holders
 	counted    bool   // among hall.holding
 	fixed      bool   // among hall.fixed
@@ -71,7 +76,7 @@ type again struct {
 }
 
 func (h *hall) init(policy *Policy, address *Address) {
-	h.policy, h.address, h.alarmAt, h.told = policy, address, never, never
+	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
 	h.queue.crowd = &h.crowd
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
 	h.desk.init(policy, address)
@@ -82,6 +87,7 @@ func (h *hall) init(policy *Policy, address *Address) {
 func (h *hall) step(now time.Duration, message any) []effect {
 	h.follow(now) // what a panic has interrupted
 	h.receive(now, message)
+	h.settleStage(now)
 	h.settleLook(now)
 	h.seatWaiters(now)
 	h.promote(now)
@@ -112,18 +118,23 @@ func (h *hall) receive(now time.Duration, message any) {
 		h.pass(now, m.grant.home, m)
 	case grantGone:
 		h.pass(now, m.grant.home, m)
-	case channelReady:
+	case wait.ChannelReady:
 		h.onChannelReady(now, m)
-	case channelMessage:
+	case wait.ChannelMessage:
 		h.onChannelMessage(now, m)
 	case alarm:
 		h.onAlarm(now, m)
 	case requesterGone:
 		h.onRequesterGone(now, m)
+	case freed:
+		h.onFreed(m)
+		h.follow(now)
+	case lookAround:
+		h.each(func(s *lockState) { h.pass(now, s, m) })
 	case tryRetire:
 		h.retiring = true
 	case closeLock:
-		h.onClose(now, m)
+		h.onClose(m)
 	}
 }
 
@@ -158,30 +169,31 @@ func (h *hall) onCancel(now time.Duration, m cancelRequest) {
 	case h.leave(r):
 		h.answer(r, h.waitError(now, r, m.cause))
 	case r.home != nil:
+		h.moveUp(now, r)
 		h.pass(now, r.home, m)
 	}
 }
 
-func (h *hall) onChannelReady(now time.Duration, m channelReady) {
-	if l := h.listeners[m.channel]; l != nil {
-		l.ready, h.turns.listened = true, true
+func (h *hall) onChannelReady(now time.Duration, m wait.ChannelReady) {
+	if l := h.listeners[m.Channel]; l != nil {
+		l.ready = true
+		h.turns.SetOthersListen(true)
 		h.tell(now, l, m)
 	}
 }
 
 // onChannelMessage wakes who listens. Where processes take turns, the hall has its turns as one, so it hears a message once.
-func (h *hall) onChannelMessage(now time.Duration, m channelMessage) {
-	l := h.listeners[m.channel]
+func (h *hall) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
+	l := h.listeners[m.Channel]
 	switch {
 	case l == nil:
 	case !h.address.Kind.TakesTurns():
 		h.tell(now, l, m)
 	case h.holding > 0: // a release of ours may be on its way, and others of us contend beside it
-		h.turns.heard += m.releases
-		h.turns.echo = false
+		h.turns.Overheard(m.Releases)
 		h.tell(now, l, woken{now})
 	default:
-		if at := h.turns.hear(h.policy, now, m.releases); at != never {
+		if at := h.turns.Hear(&h.policy.Policy, now, m.Releases); at != clock.Never {
 			h.tell(now, l, woken{at})
 		}
 	}
@@ -194,7 +206,7 @@ func (h *hall) tell(now time.Duration, l *listeners, message any) {
 }
 
 func (h *hall) onAlarm(now time.Duration, m alarm) {
-	h.told, h.alarmAt = never, never
+	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // one that wants another at once has to wait for the next
 		s := h.alarms.take(now)
 		if s == nil {
@@ -221,17 +233,27 @@ func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
 	h.each(func(s *lockState) { h.pass(now, s, m) })
 }
 
-func (h *hall) onClose(now time.Duration, m closeLock) {
+func (h *hall) onClose(m closeLock) {
 	h.stage = max(h.stage, m.stage)
 	h.refuseWaiting(protocol.ErrClosed)
+}
+
+// settleStage tells the seats how far the runtime has come with its end. While it drains, a contender whose owner holds the lock alone
+// goes on. If that hold ends first, the contender is refused like any other.
+func (h *hall) settleStage(now time.Duration) {
+	if h.stage == running {
+		return
+	}
 	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
 		prev := s.prev
-		if m.stage > draining || !h.enters(s) {
-			h.pass(now, &s.lockState, m)
+		if s.stage < h.stage && (h.stage > draining || !h.enters(s)) {
+			h.pass(now, &s.lockState, closeLock{h.stage})
 		}
 		s = prev
 	}
-	h.pass(now, &h.desk, m)
+	if h.desk.stage < h.stage {
+		h.pass(now, &h.desk, closeLock{h.stage})
+	}
 }
 
 // each calls f for the desk and every seat; f may end the one at hand.
@@ -263,9 +285,9 @@ func (h *hall) idle() bool {
 
 // setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
 func (h *hall) setAlarm() {
-	if h.alarmAt < h.told || h.idle() && h.told != never {
+	if h.alarmAt < h.told || h.idle() && h.told != clock.Never {
 		if h.idle() {
-			h.alarmAt = never
+			h.alarmAt = clock.Never
 		}
 		h.told = h.alarmAt
 		h.effects = append(h.effects, effect{do: doAlarm, at: h.told})

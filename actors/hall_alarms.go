@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
 // alarms are the seats of a hall that want to be told of an instant, the earliest first: a hall may have very many, and few are due.
@@ -50,11 +52,11 @@ func (a *alarms) set(s *lockState, at time.Duration) {
 	there := s.ringing.index > 0
 	s.ringing.due = at
 	switch {
-	case there && at == never:
+	case there && at == clock.Never:
 		heap.Remove(a, s.ringing.index-1)
 	case there:
 		heap.Fix(a, s.ringing.index-1)
-	case at != never:
+	case at != clock.Never:
 		heap.Push(a, s)
 	}
 }
@@ -62,7 +64,7 @@ func (a *alarms) set(s *lockState, at time.Duration) {
 // next is the instant of the earliest.
 func (a *alarms) next() time.Duration {
 	if len(*a) == 0 {
-		return never
+		return clock.Never
 	}
 	return (*a)[0].ringing.due
 }
@@ -73,6 +75,6 @@ func (a *alarms) take(now time.Duration) *lockState {
 		return nil
 	}
 	s := (*a)[0]
-	a.set(s, never)
+	a.set(s, clock.Never)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -45,17 +46,34 @@ func (h *hall) take(now time.Duration, next again) {
 	case done.call.do == callForceRelease && done.class == scripts.Unknown:
 		h.wanted = h.fixed > 0
 	case len(done.freed) > 0:
-		h.each(func(s *lockState) { h.again = append(h.again, again{s, freed{done.freed}}) })
+		h.onFreed(freed{done.freed, forceReleased})
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":
 		h.call(now, done.acquired.Next)
+	case done.acquired.Holder != "" && h.tellHolder(done.acquired.Holder):
 	case done.acquired.Queued && s.standby && h.overtakes(s):
 		h.again = append(h.again, again{s, promoted{}})
 	}
 	if s.seat != nil && !s.seat.gone && s.idle() && !h.expects(s) {
 		h.leaveSeat(s.seat)
 	}
+}
+
+// onFreed tells the seats whose grants were ended. There may be very many of both.
+func (h *hall) onFreed(m freed) {
+	ended := make(map[string]bool, len(m.grants))
+	for _, grant := range m.grants {
+		ended[grant] = true
+	}
+	h.each(func(s *lockState) {
+		if ended[s.trial.id] {
+			h.again = append(h.again, again{s, freed{[]string{s.trial.id}, m.reason}})
+		}
+		if s.grant != nil && ended[s.grant.id] {
+			h.again = append(h.again, again{s, freed{[]string{s.grant.id}, m.reason}})
+		}
+	})
 }
 
 // expects reports whether something is on its way to a seat that has nothing now.
@@ -111,7 +129,7 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.do {
 		case doCall:
-			h.onCall(s, e.call)
+			h.onCall(s, e.call.(*lockCall))
 			h.effects = append(h.effects, *e)
 		case doAnswer:
 			h.onAnswer(now, s, e.request)
@@ -140,7 +158,7 @@ func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
 func (h *hall) onCall(s *lockState, call *lockCall) {
 	call.home = s
 	switch {
-	case call.do == callRelease && s.address.Kind.Queued && h.policy.AckReplicas == 0:
+	case (call.do == callRelease || call.do == callGhost) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
 		call.heir = h.heir(s)
 	case call.do == callAcquire && s.queue.len > 0:
 		if alone := h.above(s.queue.front()); alone != nil {
@@ -163,12 +181,19 @@ func (h *hall) heir(s *lockState) *trial {
 
 // inherit tells the heir that it holds the lock.
 func (h *hall) inherit(done *callDone) {
+	if s := h.contender(done.call.heir.id); s != nil {
+		h.again = append(h.again, again{s, inherited{done.call.heir.id, done.sent}})
+	}
+}
+
+// contender is the one that asks for this grant; nil: there is none.
+func (h *hall) contender(id string) *lockState {
 	for s := h.first; s != nil; s = s.next {
-		if s.trial.id == done.call.heir.id {
-			h.again = append(h.again, again{&s.lockState, inherited{done.call.heir.id, done.sent}})
-			return
+		if s.trial.id == id {
+			return &s.lockState
 		}
 	}
+	return nil
 }
 
 // call has a contender ask at once that may take the lock: it came to stand in Redis' queue before others of ours, who came here before
@@ -180,8 +205,8 @@ func (h *hall) call(now time.Duration, next string) {
 		case s.trial.id == next:
 			h.again = append(h.again, again{&s.lockState, promoted{}})
 			return
-		case s.haunts(next):
-			return // it is being left
+		case s.haunts(next), s.grant != nil && s.grant.id == next:
+			return // it is being left, or it has the lock since
 		}
 	}
 	if h.desk.haunts(next) {
@@ -189,6 +214,17 @@ func (h *hall) call(now time.Duration, next string) {
 	}
 	h.desk.haunt(now, next, now, h.policy.Lease)
 	h.again = append(h.again, again{&h.desk, nil})
+}
+
+// tellHolder has a contender ask at once that holds the lock in Redis and does not know: the release that made it the heir has lost its
+// reply, and its repeat named another one. It is a standby, perhaps, which would ask only after a third of its lease.
+func (h *hall) tellHolder(id string) bool {
+	s := h.contender(id)
+	if s == nil || s.phase != free {
+		return false
+	}
+	h.again = append(h.again, again{s, promoted{}})
+	return true
 }
 
 // onAnswer likewise.
@@ -292,7 +328,7 @@ func (h *hall) listen(s *lockState, channel string) {
 	}
 	l.seats = append(l.seats, s)
 	if l.ready {
-		h.again = append(h.again, again{s, channelReady{channel: channel}})
+		h.again = append(h.again, again{s, wait.ChannelReady{Channel: channel}})
 	}
 }
 
@@ -301,7 +337,7 @@ func (h *hall) unlisten(s *lockState, channel string) {
 	l.seats = slices.DeleteFunc(l.seats, func(other *lockState) bool { return other == s })
 	if len(l.seats) == 0 {
 		delete(h.listeners, channel)
-		h.turns.listened = len(h.listeners) > 0
+		h.turns.SetOthersListen(len(h.listeners) > 0)
 		h.effects = append(h.effects, effect{do: doUnwatch, channel: channel})
 	}
 }
@@ -313,7 +349,7 @@ func (h *hall) hear(now time.Duration, done *callDone) {
 		h.failures = failures{}
 		return
 	}
-	h.failures.add(now, &done.call.scriptCall, done.err)
+	h.failures.add(now, &done.call.Call, done.err)
 	for r := h.queue.front(); r != nil && h.failures.outlast(now, r, h.policy.Patience); r = h.queue.front() {
 		h.leave(r)
 		h.answer(r, r.because(h.failures.last))

@@ -4,13 +4,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // Who gets a seat, and when. Waiters are seated in order of arrival: nobody passes one that has to wait.
 
-// contendersMax is how many waiters of a process ask at a time for grants that may be held beside one another.
-const contendersMax = 16
+const (
+	// contendersMax is how many waiters of a process ask at a time for grants that may be held beside one another.
+	contendersMax = 16
+	// behindMax is how many seats behind a waiter that gives up are looked at for those who move up.
+	behindMax = 16
+)
 
 // admit takes a request, or takes one back that has been here before: that one counts among those who wait already.
 func (h *hall) admit(now time.Duration, r *Request, before bool) {
@@ -103,6 +108,43 @@ func (h *hall) find(now time.Duration, r *Request) (s *seat, ok bool) {
 	default:
 		return nil, h.mayContend(now, r)
 	}
+}
+
+// moveUp has the waiters behind one that gives up take the places before them in Redis' queue, which their process has waited for longest.
+// The last place that comes free is left. So impatient waiters get a fair lock, too, and nobody else has more places before him. There may
+// be very many waiters, so some move up and the others stay.
+func (h *hall) moveUp(now time.Duration, gone *Request) {
+	s := gone.home.seat
+	if s == nil || !s.address.Kind.Queued || gone.queue != &s.queue {
+		return
+	}
+	places, behind := []*seat{s}, 0
+	for other := s.next; other != nil && behind < behindMax; other = other.next {
+		behind++
+		if !other.contends() {
+			continue
+		}
+		if !places[len(places)-1].suits(other.queue.front()) {
+			break
+		}
+		places = append(places, other)
+	}
+	for i := len(places) - 1; i > 0; i-- { // the last one first: a place that nobody waits for would be left
+		from := places[i]
+		r := from.queue.front()
+		from.queue.remove(r)
+		from.unbindMoved(r)
+		h.seat(now, &places[i-1].lockState, r)
+	}
+	if len(places) > 1 {
+		h.pass(now, &places[len(places)-1].lockState, nil)
+	}
+}
+
+// suits reports whether the place in Redis' queue that this seat has, or has asked for, is good for r.
+func (s *seat) suits(r *Request) bool {
+	asked := s.trial.standing || s.inflight != nil && !s.inflight.try
+	return asked && r.wants(s.trial.lease, s.trial.watched)
 }
 
 // findAlone: those who hold alone wait until everybody else has gone, and share one seat, so that one may follow the other.
@@ -230,7 +272,7 @@ func (h *hall) leaveSeat(s *seat) {
 		s.next.prev = s.prev
 	}
 	s.gone = true
-	h.alarms.set(&s.lockState, never)
+	h.alarms.set(&s.lockState, clock.Never)
 	h.seats--
 }
 

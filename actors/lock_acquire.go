@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -52,7 +55,7 @@ func (s *lockState) startAt() time.Duration {
 	if head := s.queue.front(); head != nil && head.try {
 		return 0
 	}
-	return s.yield.until
+	return s.yield.OpensAt()
 }
 
 // attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
@@ -81,15 +84,15 @@ func (s *lockState) trialFor(r *Request) trial {
 }
 
 func (s *lockState) sendAcquire(now time.Duration) {
-	s.wokenFor = never
-	s.yield.tries(now)
+	s.wokenFor = clock.Never
+	s.yield.Tries(now)
 	c := s.call(callAcquire)
 	c.grant, c.lease, c.standing = s.trial.id, s.trial.lease, s.trial.standing
 	head := s.queue.front()
 	if head != nil {
-		c.holder, c.try = head.try || head.bounded, head.try
+		c.holder, c.try = head.try || head.bounded || s.address.Kind.Queued, head.try // see hall.tellHolder
 	}
-	c.timing = s.failures.acquiring(s.policy, now, c.lease, head)
+	c.Timing = s.failures.acquiring(s.policy, now, c.lease, head)
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
@@ -165,8 +168,7 @@ func (s *lockState) onGranted(now time.Duration, m *callDone) {
 		return
 	}
 	s.turn = turn{start: now}
-	s.yield.won(now)
-	s.yield.gaps.taken(s.policy, now, m.sent)
+	s.yield.Won(&s.policy.Policy, now, m.sent)
 	s.begin(deadline, m.acquired.Tokens)
 }
 
@@ -188,6 +190,7 @@ func (s *lockState) begin(deadline time.Duration, tokens scripts.Tokens) {
 func (s *lockState) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.trial.standing, s.phase = true, free
+		s.seat.first = m.acquired.First
 		if m.acquired.Requeued {
 			s.emit(effect{do: doEmit, event: protocol.QueueLost{Name: s.address.Name, ID: s.trial.id}})
 		}
@@ -195,21 +198,24 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 		s.forgetTrial(now, m.sent)
 	}
 	s.failures = failures{}
-	s.yield.attendance.taken = true
+	s.yield.Refused()
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
-	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent; r = s.queue.front() {
+	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent && !s.excuses(now, r); r = s.queue.front() {
 		s.queue.remove(r)
 		s.answer(r, s.busyError(now, r))
 	}
 	switch head := s.queue.front(); {
 	case head == nil:
 		return
+	case head.try && head.came <= m.sent:
+		s.retryAt = now + s.policy.backoff(0)
+		return
 	case head.try: // it came while somebody else's attempt was on its way: the lock may have come free since
 		s.retryAt = now
 		return
 	}
-	if s.wokenFor != never {
+	if s.wokenFor != clock.Never {
 		s.retryAt = max(s.wokenFor, now)
 		return
 	}
@@ -231,6 +237,16 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 	s.listen()
 }
 
+// excuses reports whether a try is repeated that was refused because of a grant which this process has given up. The release of that grant
+// is on its way, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
+func (s *lockState) excuses(now time.Duration, r *Request) bool {
+	ours := s.haunts(s.busy.holder)
+	if s.seat != nil {
+		s.seat.hall.each(func(other *lockState) { ours = ours || other.haunts(s.busy.holder) })
+	}
+	return ours && now < r.came+gateway.Window(s.policy.Lease)
+}
+
 // nextSpin is how long the first waiter of a lock that spins pauses.
 func (s *lockState) nextSpin() time.Duration {
 	b := s.queue.front().backoff
@@ -245,9 +261,16 @@ func (s *lockState) nextSpin() time.Duration {
 
 // listen subscribes to where the release will be told, if it will.
 func (s *lockState) listen() {
-	if s.watch == unwatched && !s.standby && s.address.Kind.Channel != nil {
+	if s.standby || s.address.Kind.Channel == nil {
+		return
+	}
+	if s.watch == unwatched {
 		s.watch, s.channel = subscribing, s.address.Kind.Channel(s.address.Raw, s.trial.id)
 		s.emit(effect{do: doWatch, channel: s.channel})
+	}
+	if s.seat != nil && s.seat.first && s.seat.others == "" {
+		s.seat.others = s.address.Kind.Others(s.address.Raw)
+		s.emit(effect{do: doWatch, channel: s.seat.others})
 	}
 }
 
@@ -255,13 +278,13 @@ func (s *lockState) listen() {
 // repeated until its fate is known. Either way waiters learn the cause when it lasts too long, and a try at once.
 func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
-		s.trial.stale = max(s.trial.stale, m.call.deadline)
+		s.trial.stale = max(s.trial.stale, m.call.Deadline)
 	}
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
 		s.refuseAll(scripts.Explain(m.err))
 	case late && s.failures.count < lateMax:
-		s.failures.add(now, &m.call.scriptCall, m.err)
+		s.failures.add(now, &m.call.Call, m.err)
 		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
 	default:
 		s.failed(now, m, m.err)
@@ -280,7 +303,7 @@ const lateMax = 3
 // failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
 // who asked for it.
 func (s *lockState) failed(now time.Duration, m *callDone, err error) {
-	s.failures.add(now, &m.call.scriptCall, err)
+	s.failures.add(now, &m.call.Call, err)
 	s.retryAt = now + s.policy.backoff(s.failures.count)
 	for r := s.queue.front(); r != nil && (r.try || s.failures.outlast(now, r, s.policy.Patience)); r = s.queue.front() {
 		s.queue.remove(r)
@@ -299,16 +322,16 @@ func (s *lockState) refuseAll(err error) {
 }
 
 // onChannelReady tries at once, or after a reconnection at some time soon: every waiter of the process does.
-func (s *lockState) onChannelReady(now time.Duration, m channelReady) {
+func (s *lockState) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == unwatched {
 		return
 	}
 	s.watch = subscribed
-	s.yield.echo = false
-	if now < s.yield.until {
+	s.yield.Joined()
+	if now < s.yield.OpensAt() {
 		return
 	}
-	at := now + s.policy.spread(m.among)
+	at := now + s.policy.spread(m.Among)
 	if s.phase == free {
 		at = min(at, max(s.retryAt, now))
 	}
@@ -321,12 +344,10 @@ func (s *lockState) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held: // of our own turn, or somebody freed it by force, which our renewals will notice
-		s.yield.echo = false
-	case passing, releasing:
-		s.yield.heard += releases
+	case held, passing, releasing: // of our own turns, or somebody freed it by force, which our renewals will notice
+		s.yield.Overheard(releases)
 	default:
-		if at := s.yield.hear(s.policy, now, releases); at != never {
+		if at := s.yield.Hear(&s.policy.Policy, now, releases); at != clock.Never {
 			s.wake(now, at)
 		}
 	}
@@ -351,6 +372,10 @@ func (s *lockState) settleWatch(now time.Duration) {
 	case s.stage >= draining || s.retiring || now >= s.watchAt+s.policy.Linger:
 		s.watch = unwatched
 		s.emit(effect{do: doUnwatch, channel: s.channel})
+		if s.seat != nil && s.seat.others != "" {
+			s.emit(effect{do: doUnwatch, channel: s.seat.others})
+			s.seat.others = ""
+		}
 	}
 }
 

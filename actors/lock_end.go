@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -48,8 +49,8 @@ func (s *lockState) settleGhosts(now time.Duration) {
 		}
 		g.inflight = true
 		c := &lockCall{do: callGhost, address: s.address, grant: g.id}
-		c.timing = patient(now, Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
-		c.first = true
+		c.Timing = gateway.Patient(now, gateway.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
+		c.First = true
 		s.emit(effect{do: doCall, call: c})
 	}
 }
@@ -152,7 +153,7 @@ func (s *lockState) onClose(now time.Duration, to stage) {
 	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0
 }
 
-var errPanicked = errors.New("the lock's actor panicked")
+var errPanicked = errors.New("the actor panicked")
 
 // distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
 // is asked anew. The waiters stay, and what was decided before the panic is carried out.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -88,7 +89,7 @@ func (s *lockState) endExtension(now time.Duration) {
 // sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
 func (s *lockState) sendExtend(now, lease time.Duration) {
 	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.id, lease: lease}
-	s.extension.call.timing = hasty(now, Window(min(lease, s.grant.left(now)))) // so that there is time for another
+	s.extension.call.Timing = gateway.Hasty(now, gateway.Window(min(lease, s.grant.left(now)))) // so that there is time for another
 	s.emit(effect{do: doCall, call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, lease)
 	if short := deadlineOf(now, lease); short < s.grant.until() {
@@ -117,9 +118,9 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 		s.fail(r, scripts.Explain(m.err))
 	default:
 		if m.class == scripts.Unknown {
-			e.stale = max(e.stale, m.call.deadline)
+			e.stale = max(e.stale, m.call.Deadline)
 		}
-		e.failures.add(now, &m.call.scriptCall, m.err)
+		e.failures.add(now, &m.call.Call, m.err)
 		e.retryAt = now + s.policy.backoff(e.failures.count)
 		if r, cause := e.waiting[0], e.failures.last; e.failures.silent(now) >= s.policy.Patience {
 			s.leaveExtension(r)
@@ -159,8 +160,8 @@ func (s *lockState) leaveExtension(r *Request) bool {
 	if i > 0 {
 		return true
 	}
-	if e.call != nil && !e.call.withdraw() {
-		e.stale = max(e.stale, e.call.deadline)
+	if e.call != nil && !e.call.Withdraw() {
+		e.stale = max(e.stale, e.call.Deadline)
 	}
 	e.call, e.failures, e.retryAt = nil, failures{}, e.stale
 	return true

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -19,10 +21,11 @@ type looking struct {
 	wanted bool          // something has happened since the last that asks for one
 }
 
-// lookAround asks a seat to look: its hall knows who wants the lock.
+// lookAround asks for a look: a hall knows who wants the lock, and a counter that it may have ended permits.
 type lookAround struct{}
 
-// forgettable reports whether a grant is held that Redis may lose without anybody noticing.
+// forgettable reports whether a grant is held that Redis may lose without anybody noticing, and for which others wait here: nobody waits for
+// one permit, but for any.
 func (s *lockState) forgettable() bool {
 	return s.phase == held && !s.grant.watched && s.address.Kind.Inspect != nil
 }
@@ -61,15 +64,15 @@ func (s *lockState) settleLook(now time.Duration) {
 // lookAt is when settleLook will look; never: not by itself.
 func (s *lockState) lookAt() time.Duration {
 	if s.looking == nil || s.looking.at == 0 || !s.forgettable() {
-		return never
+		return clock.Never
 	}
 	return s.looking.at
 }
 
 func (s *lockState) look(now time.Duration) {
-	if l := s.lookingOf(); l.call == nil && s.forgettable() {
+	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.watched {
 		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.id, target: s.grant}
-		l.call.timing = hasty(now, Window(s.policy.Lease))
+		l.call.Timing = gateway.Hasty(now, gateway.Window(s.policy.Lease))
 		s.emit(effect{do: doCall, call: l.call})
 	}
 }

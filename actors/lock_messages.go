@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -16,17 +17,6 @@ type (
 	cancelRequest struct {
 		request *Request
 		cause   error
-	}
-	// channelReady says that the subscription is in place: what was told before may have been missed. among is how many channels
-	// were subscribed to again together.
-	channelReady struct {
-		channel string
-		among   int
-	}
-	// channelMessage says that somebody released the lock, how often since the last one.
-	channelMessage struct {
-		channel  string
-		releases int
 	}
 	// woken says when to try again, after a release that the hall has heard of.
 	woken struct{ at time.Duration }
@@ -46,8 +36,11 @@ type (
 		grant  *Grant
 		reason string // "" when a renewal has found it
 	}
-	// freed says which grants a force-release of this process has ended in Redis.
-	freed struct{ grants []string }
+	// freed says which grants this process has ended in Redis, without asking their holders.
+	freed struct {
+		grants []string
+		reason string
+	}
 	// tryRetire asks an idle lock actor to stop.
 	tryRetire struct{}
 	// closeLock tells how far the runtime has come with its end.
@@ -78,6 +71,19 @@ type (
 	}
 )
 
+// news is what holders of the same name by other kinds learn of a force-release; nil: nothing.
+func (m *callDone) news() any {
+	switch {
+	case m.call.do != callForceRelease:
+		return nil
+	case m.class == scripts.Unknown:
+		return lookAround{}
+	case len(m.freed) > 0:
+		return freed{m.freed, forceReleased}
+	}
+	return nil
+}
+
 func (m grantGone) why() string { return cmp.Or(m.reason, goneReason) }
 
 // lockCall is a script call that the step asks for.
@@ -99,7 +105,7 @@ type lockCall struct {
 	target   *Grant        // of a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 
-	scriptCall // itself, on its way: the step sets its timing, the shell the rest
+	gateway.Call // itself, on its way: the step sets its timing, the shell the rest
 
 	// the shell's
 	room scripts.Room
@@ -119,13 +125,13 @@ const (
 	callExtend
 	callInspect
 	callForceRelease
-	callLook // an inspect for ourselves
+	callLook // whether Redis still has a grant
 )
 
 // effect is one thing that the shell has to do.
 type effect struct {
 	do      effectKind
-	call    *lockCall
+	call    call
 	request *Request
 	hold    *Hold
 	grant   *Grant

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -13,11 +14,11 @@ import (
 // onSide is an inspect or a force-release.
 func (s *lockState) onSide(now time.Duration, r *Request) {
 	c := &lockCall{do: callInspect, address: r.address, request: r}
-	c.timing = hasty(now, Window(s.policy.Lease))
+	c.Timing = gateway.Hasty(now, gateway.Window(s.policy.Lease))
 	if r.do == opForceRelease {
 		c.do = callForceRelease
-		if r.deadline > 0 && r.deadline < c.until { // who gave it up does not expect it to hit the next holder
-			c.until, c.grace = r.deadline, c.until-r.deadline
+		if r.deadline > 0 && r.deadline < c.Until { // who gave it up does not expect it to hit the next holder
+			c.Until, c.Grace = r.deadline, c.Until-r.deadline
 		}
 	}
 	s.sideCall(c)
@@ -29,7 +30,7 @@ func (s *lockState) sideCall(c *lockCall) {
 }
 
 func (s *lockState) onSideDone(now time.Duration, m *callDone) {
-	s.onFreed(now, m.freed) // also when nobody waits for the answer any more
+	s.onFreed(now, freed{m.freed, forceReleased}) // also when nobody waits for the answer any more
 	i := slices.Index(s.sides, m.call)
 	if i < 0 {
 		return // cancelled
@@ -38,9 +39,9 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	r := m.call.request
 	_, late := scripts.LateBy(m.err)
 	switch {
-	case late && !m.call.again && now < m.call.deadline: // it was not executed, and the server's clock is known better now
+	case late && !m.call.again && now < m.call.Deadline: // it was not executed, and the server's clock is known better now
 		again := &lockCall{do: m.call.do, address: m.call.address, request: r, again: true}
-		again.timing = m.call.timing
+		again.Timing = m.call.Timing
 		s.sideCall(again)
 	case m.class == scripts.Unknown && m.call.do == callForceRelease:
 		s.wantLook()
@@ -60,13 +61,18 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onFreed ends what a force-release has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
+const (
+	forceReleased   = "force-released"
+	releasedByItsID = "released by its ID"
+)
+
+// onFreed ends what this process has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
 // way, and says nothing any more then.
-func (s *lockState) onFreed(now time.Duration, grants []string) {
-	if s.phase == held && slices.Contains(grants, s.grant.id) {
-		s.lose(now, "force-released", false)
+func (s *lockState) onFreed(now time.Duration, m freed) {
+	if s.phase == held && slices.Contains(m.grants, s.grant.id) {
+		s.lose(now, m.reason, false)
 	}
-	if !slices.Contains(grants, s.trial.id) {
+	if !slices.Contains(m.grants, s.trial.id) {
 		return
 	}
 	if s.phase == passing { // the pass was executed

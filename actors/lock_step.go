@@ -1,12 +1,14 @@
 package actors
 
 import (
-	"math"
 	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/turns"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -48,9 +50,9 @@ type lockState struct {
 	retryAt time.Duration // no attempt before this instant
 	watchAt time.Duration // when the channel was last needed
 	busy    busy          // what the last attempt found
-	yield   *yield
-	turns   yield  // what yield points to, unless several contenders take their turns together
-	channel string // the one that is watched
+	yield   *turns.Turns
+	turns   turns.Turns // what yield points to, unless several contenders take their turns together
+	channel string      // the one that is watched
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
@@ -73,7 +75,7 @@ type lockState struct {
 
 // init makes it ready for its first step.
 func (s *lockState) init(policy *Policy, address *Address) {
-	s.policy, s.address, s.alarmAt, s.yield = policy, address, never, &s.turns
+	s.policy, s.address, s.alarmAt, s.yield = policy, address, clock.Never, &s.turns
 }
 
 // phase is where the one grant of this process stands.
@@ -113,8 +115,6 @@ type busy struct {
 	until  time.Duration
 }
 
-const never = time.Duration(math.MaxInt64)
-
 // step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
 func (s *lockState) step(now time.Duration, message any) []effect {
 	if s.phase == held && s.grant.left(now) <= 0 {
@@ -145,10 +145,10 @@ func (s *lockState) receive(now time.Duration, message any) {
 		s.onCallDone(now, m)
 	case cancelRequest:
 		s.onCancel(now, m)
-	case channelReady:
+	case wait.ChannelReady:
 		s.onChannelReady(now, m)
-	case channelMessage:
-		s.onChannelMessage(now, m.releases)
+	case wait.ChannelMessage:
+		s.onChannelMessage(now, m.Releases)
 	case woken:
 		s.wake(now, m.at)
 	case inherited:
@@ -156,7 +156,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 	case promoted:
 		s.onPromoted(now)
 	case alarm:
-		s.alarmAt = never
+		s.alarmAt = clock.Never
 	case grantDue:
 		s.guarded = s.guarded || m.grant == s.grant
 	case grantGone:
@@ -164,7 +164,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 			s.lose(now, m.why(), false)
 		}
 	case freed:
-		s.onFreed(now, m.grants)
+		s.onFreed(now, m)
 	case lookAround:
 		s.look(now)
 	case requesterGone:
@@ -246,8 +246,8 @@ func (s *lockState) settle(now time.Duration) {
 	case s.phase != free || s.queue.len == 0:
 	case s.due(now, free):
 		s.attempt(now)
-	case s.yield.waits(now):
-		s.yield.attendance.waited = true
+	case s.yield.Waits(now):
+		s.yield.Waited()
 		s.listen() // to know who has a turn
 	}
 	s.settleWatch(now)
@@ -286,7 +286,7 @@ func (s *lockState) idle() bool {
 
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
 func (s *lockState) setAlarm() {
-	at := never
+	at := clock.Never
 	if s.inflight == nil && (s.phase != free || s.queue.len > 0) && s.phase != held {
 		at = min(at, s.retryAt)
 	}
@@ -324,7 +324,7 @@ func (s *lockState) call(do callKind) *lockCall {
 
 // recall takes back the main call if it has not been sent. It reports that none is on its way.
 func (s *lockState) recall() bool {
-	if s.inflight != nil && s.inflight.withdraw() {
+	if s.inflight != nil && s.inflight.Withdraw() {
 		s.inflight = nil
 	}
 	return s.inflight == nil
@@ -333,7 +333,7 @@ func (s *lockState) recall() bool {
 // disregard forgets the call for the trial's grant, whatever comes of it.
 func (s *lockState) disregard() {
 	if !s.recall() {
-		s.trial.stale = max(s.trial.stale, s.inflight.deadline)
+		s.trial.stale = max(s.trial.stale, s.inflight.Deadline)
 		s.inflight = nil
 	}
 }

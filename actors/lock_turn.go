@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -38,7 +40,7 @@ func (s *lockState) turnOver(now time.Duration) bool {
 // endTurn lets others have the lock. If there are none it goes on to the next waiter at once, in one call instead of a release and an
 // acquire; but for the gaps, without which those who only look now and then would never find it free.
 func (s *lockState) endTurn(now time.Duration, head *Request) {
-	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.yield.gaps.due(s.policy, now) {
+	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.yield.GapDue(&s.policy.Policy, now) {
 		s.release(now)
 		return
 	}
@@ -146,7 +148,8 @@ func (s *lockState) unhold(h *Hold) {
 func (s *lockState) pass(now time.Duration, head *Request) {
 	s.emit(effect{do: doDrop, grant: s.grant})
 	s.trial = s.trialFor(head)
-	s.phase, s.yield.heard = passing, 0
+	s.phase = passing
+	s.yield.Leaves()
 	s.sendPass(now)
 }
 
@@ -154,7 +157,7 @@ func (s *lockState) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.id, s.trial.id, s.trial.lease
 	c.ends, c.idlers = s.turn.ending, s.idlers()
-	c.timing = hasty(now, Window(min(s.trial.lease, s.grant.left(now)))) // so that there is time for another
+	c.Timing = gateway.Hasty(now, gateway.Window(min(s.trial.lease, s.grant.left(now)))) // so that there is time for another
 }
 
 // passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
@@ -178,7 +181,10 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 		s.endGrant(now, m.sent)
 		if m.call.ends {
 			s.turn = turn{start: now}
-			s.yield.nobody()
+			s.yield.Nobody()
+			if s.listens() {
+				s.yield.ExpectEcho(&s.policy.Policy, now) // it was published for those who look now and then
+			}
 		}
 		s.begin(deadline, m.tokens)
 		if head := s.queue.front(); head != nil && head.wants(s.grant.lease, s.grant.watched) {
@@ -201,7 +207,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 		s.release(now)
 	default:
 		if m.class == scripts.Unknown {
-			s.trial.stale = max(s.trial.stale, m.call.deadline)
+			s.trial.stale = max(s.trial.stale, m.call.Deadline)
 			s.unsure = s.unsure || m.call.ends
 		}
 		s.failed(now, m, m.err)
@@ -219,16 +225,17 @@ func (s *lockState) endPass(now, sent time.Duration, err error) {
 // release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
 func (s *lockState) release(now time.Duration) {
 	s.emit(effect{do: doDrop, grant: s.grant})
-	s.phase, s.failures, s.yield.heard = releasing, failures{}, 0
+	s.phase, s.failures = releasing, failures{}
+	s.yield.Leaves()
 	s.sendRelease(now)
 }
 
 func (s *lockState) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.grant = s.grant.id
-	c.timing = s.failures.patient(now, Window(s.grant.lease), s.policy.Patience, s.failures.silent(now))
-	c.patience = min(c.patience, s.grant.left(now)+margin(s.grant.longest))
-	c.first = true
+	c.Timing = s.failures.patient(now, gateway.Window(s.grant.lease), s.policy.Patience, s.failures.silent(now))
+	c.Patience = min(c.Patience, s.grant.left(now)+margin(s.grant.longest))
+	c.First = true
 }
 
 // releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way
@@ -325,4 +332,25 @@ func (s *lockState) lateRelease() error {
 		return nil
 	}
 	return lostBy("it ended before its release came")
+}
+
+// yieldAfter decides how long to stay out after a confirmed release.
+func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else others of ours share it still
+		s.yield.After(&s.policy.Policy, now, turns.Ended{
+			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(),
+		})
+	}
+}
+
+// listens reports whether this process hears of its own releases.
+func (s *lockState) listens() bool { return s.watch == subscribed || s.yield.OthersListen() }
+
+// idlers are how many of those who are told of a release of ours want nothing, ourselves included.
+func (s *lockState) idlers() int {
+	idlers := s.yield.MereListeners()
+	if s.listens() {
+		idlers++
+	}
+	return idlers
 }

@@ -1,14 +1,20 @@
 package actors
 
 import (
+	"context"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
@@ -23,12 +29,12 @@ func (n *notes) Self() *actor.PID               { return nil }
 func (n *notes) Send(_ *actor.PID, message any) { n.sent = append(n.sent, message) }
 
 func newOutage(t *testing.T) (*Engine, *notes) {
-	e := &Engine{ctx: t.Context(), events: newEvents(slog.New(slog.DiscardHandler), nil), clock: NewSystemClock(), policy: Policy{Lease: 30 * time.Second}.withTimes(), renewBatch: 100}
+	e := &Engine{ctx: t.Context(), events: outbox.NewEvents(slog.New(slog.DiscardHandler), nil), clock: clock.NewSystem(), policy: Policy{Lease: 30 * time.Second}.withTimes(), renewBatch: 100}
 	e.policy.Jitter = func(time.Duration) time.Duration { return 0 }
 	var err error
 	e.watchdog, err = newWatchdog(e)
 	require.NoError(t, err)
-	t.Cleanup(func() { e.watchdog.stop(); _ = e.events.finish(e.clock, time.Second) })
+	t.Cleanup(func() { e.watchdog.stop(); _ = e.events.Finish(e.clock, time.Second) })
 	return e, &notes{}
 }
 
@@ -45,23 +51,87 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	}
 	failed, ended := grant("failed"), grant("ended")
 	grant("well")
-	w.renewAll(n, []*timerwheel.Timer[*Grant]{&failed.timer, &ended.timer})
-	first := n.sent[0].(*scriptCall)
+	w.renewAll(n, []*timerwheel.Timer[*Grant]{&failed.timer, &ended.timer}, e.renewBatch)
+	first := n.sent[0].(*gateway.Call)
 	w.onAnswer(n)
-	w.onFailed(n, first.tag.(*renewal), assert.AnError)
+	w.onFailed(n, first.Tag.(*renewal), assert.AnError)
 	w.drop(ended)
 	n.sent = nil
 
 	asker := actor.NewPID("here", "gateway")
-	w.onBack(n, redisBack{asker})
+	w.onBack(n, gateway.Recovered{From: asker})
 	require.Len(t, n.sent, 1)
-	again := n.sent[0].(*scriptCall)
-	assert.Equal(t, []string{"failed"}, again.tag.(*renewal).grants)
+	again := n.sent[0].(*gateway.Call)
+	assert.Equal(t, []string{"failed"}, again.Tag.(*renewal).grants)
 	assert.Equal(t, []*actor.PID{asker}, w.behind)
 	w.onAnswer(n)
-	assert.Equal(t, goOn{}, n.sent[1])
+	assert.Equal(t, gateway.Resume{}, n.sent[1])
 	assert.Empty(t, w.behind)
 
-	w.onBack(n, redisBack{asker})
-	assert.Equal(t, goOn{}, n.sent[2], "nothing failed")
+	w.onBack(n, gateway.Recovered{From: asker})
+	assert.Equal(t, gateway.Resume{}, n.sent[2], "nothing failed")
+}
+
+// delivery is an actor's context with a message.
+type delivery struct {
+	*notes
+	message any
+}
+
+func (d delivery) Message() any { return d.message }
+
+// Send notes only what goes to the renewals' gateway.
+func (d delivery) Send(pid *actor.PID, message any) {
+	if pid == theRenewals {
+		d.notes.Send(pid, message)
+	}
+}
+
+var theRenewals = actor.NewPID("here", "renewals")
+
+// Renewals wait behind nobody: no lane has their gateway.
+func TestEngine_RenewalsHaveAGatewayOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	e, err := Start(Config{
+		Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Policy: Policy{Lease: time.Minute, HandoffMax: 1, MaxWaiters: 1}, RenewBatch: 1,
+		Logger: slog.New(slog.DiscardHandler), Jitter: func(time.Duration) time.Duration { return 0 },
+	})
+	require.NoError(t, err)
+	for i := range e.lanes {
+		assert.False(t, e.renewals.Equal(e.lanes[i].gateway), "lane %d", i)
+		assert.False(t, e.renewals.Equal(e.lanes[i].acquires), "lane %d", i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	assert.NoError(t, e.Close(ctx))
+}
+
+// What is due at once is renewed by few scripts, none of them for more keys than Options.RenewBatch.
+func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
+	t.Parallel()
+	e, n := newOutage(t)
+	e.renewals = theRenewals
+	const grants = 250
+	var due []*timerwheel.Timer[*Grant]
+	for i := range grants {
+		id := strconv.Itoa(i)
+		home := &lockState{address: &Address{Kind: scripts.Lock, Name: id, Raw: id}}
+		g := newGrant(home, trial{id: id, lease: e.policy.Lease, watched: true}, e.clock.Now()+e.policy.Lease)
+		e.watchdog.keep(g)
+		due = append(due, &g.timer)
+	}
+	e.watchdog.Receive(delivery{n, grantsDue{due}})
+	var sizes []int
+	seen := map[string]bool{}
+	for _, m := range n.sent {
+		ids := m.(*gateway.Call).Tag.(*renewal).grants
+		sizes = append(sizes, len(ids))
+		for _, id := range ids {
+			seen[id] = true
+		}
+	}
+	assert.Equal(t, []int{100, 100, 50}, sizes, "RenewBatch is 100")
+	assert.Len(t, seen, grants)
 }

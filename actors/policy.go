@@ -2,6 +2,10 @@ package actors
 
 import (
 	"time"
+
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/turns"
 )
 
 // Policy is what a lock actor decides by: the user's options and the fixed times behind them.
@@ -17,26 +21,20 @@ type Policy struct {
 	AckReplicas int           // that must acknowledge a grant
 	AckTimeout  time.Duration // how long they are waited for
 
-	Patience   time.Duration // waiters are refused with the cause when no attempt has been answered for this long
-	ProbeMax   time.Duration // longest pause between two attempts to reach Redis
-	PollCap    time.Duration // longest wait between two attempts while the lock is taken
-	Linger     time.Duration // a channel is kept this long after its last waiter
-	Gap        time.Duration // a lock that is wanted all the time is left free this long, for those who only poll
-	GapEvery   time.Duration // how often by a process that is alone with them
-	GapShared  time.Duration // how often by several together: not one wait in a hundred where two alternate
-	ClockError time.Duration // by how much they may misjudge the server's time for that
-	YieldMax   time.Duration // longest stay-out after a turn
+	Patience time.Duration // waiters are refused with the cause when no attempt has been answered for this long
+	ProbeMax time.Duration // longest pause between two attempts to reach Redis
+	PollCap  time.Duration // longest wait between two attempts while the lock is taken
+	Linger   time.Duration // a channel is kept this long after its last waiter
+	turns.Policy
 
 	GiveFor time.Duration // what was given back is tried to be confirmed for this long
 	Keep    time.Duration // Redis keeps the results of requests without an owner for this long, for their repeats
 	Want    time.Duration // after this long a waiter for several permits reserves them, for twice as long each time
 	WantMax time.Duration // longest reservation
 
-	NewID      func() string                     // of a grant; never the same twice
-	Serial     func() uint64                     // of a lease; never the same twice
-	Jitter     func(time.Duration) time.Duration // random, from 0 to below its argument
-	ServerTime func(time.Duration) time.Duration // the server's clock at an instant of ours
-	Why        func(raw string) error            // why there is no answer about a name yet
+	NewID  func() string          // of a grant; never the same twice
+	Serial func() uint64          // of a lease; never the same twice
+	Why    func(raw string) error // why there is no answer about a name yet
 }
 
 // withTimes fills in the fixed times, which follow from the lease.
@@ -45,12 +43,8 @@ func (p Policy) withTimes() Policy {
 	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
 	p.PollCap = time.Second
 	p.Linger = 20 * time.Millisecond
-	p.Gap = 25 * time.Millisecond
-	p.GapEvery = time.Second
-	p.GapShared = 3 * time.Second / 2
-	p.ClockError = 1500 * time.Microsecond
-	p.YieldMax = 50 * time.Millisecond
-	p.Why = func(string) error { return errNoAnswerYet }
+	p.Policy = p.WithTimes()
+	p.Why = func(string) error { return redisnode.ErrNoAnswerYet }
 	p.GiveFor = 30 * time.Second
 	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
 	p.Want = 100 * time.Millisecond
@@ -58,15 +52,15 @@ func (p Policy) withTimes() Policy {
 	return p
 }
 
-// Window is how long one attempt for this lease may take before its outcome counts as unknown.
-func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }
-
 // backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
 // (M. Brooker, "Exponential Backoff And Jitter", 2015) so that an outage does not end in a storm.
 func (p *Policy) backoff(failures int) time.Duration {
 	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
 	return time.Millisecond + p.Jitter(step)
 }
+
+// pause is how long to wait before the next attempt to reach Redis.
+func (p *Policy) pause(failures int) time.Duration { return min(p.backoff(failures), p.ProbeMax) }
 
 // spread is when one of so many waiters that have reason to try again at the same instant does it: ten of them in a millisecond.
 func (p *Policy) spread(waiters int) time.Duration {
@@ -78,4 +72,14 @@ func (p *Policy) spread(waiters int) time.Duration {
 func (p *Policy) haunting(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)
+}
+
+// replyWait is how long at most a connection is read from, or written to, for one pipeline. A call is given up after its window, but its worker hangs until the connection is given up. So
+// that is done before more than hangingMax windows have passed: there always is a worker for the next attempt.
+func (p *Policy) replyWait() time.Duration {
+	wait := max(gateway.StuckMax*gateway.Window(p.Lease), gateway.Silence)
+	if p.AckReplicas > 0 {
+		wait += p.AckTimeout
+	}
+	return min(wait, redisnode.ReplyWait)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/mailbox"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -18,13 +19,13 @@ type porter struct {
 
 // porterMailbox is the mailbox of a router.
 type porterMailbox struct {
-	mailbox
+	mailbox.Mailbox
 	router *router
 }
 
 // RegisterHandlers is called once, before the first message.
 func (m *porterMailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.mailbox.RegisterHandlers(porter{invoker, m.router}, dispatcher)
+	m.Mailbox.RegisterHandlers(porter{invoker, m.router}, dispatcher)
 }
 
 // InvokeSystemMessage keeps out a Stop that is not the engine's own.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -51,7 +53,7 @@ type Request struct {
 	queue      *requestQueue
 	next, prev *Request
 	came       time.Duration // what happened to attempts before says nothing to it
-	wait       Timer         // ends a bounded acquire of an actor
+	wait       clock.Timer   // ends a bounded acquire of an actor
 }
 
 type operation uint8
@@ -73,7 +75,7 @@ func (o operation) String() string {
 // because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
 // says the requester's.
 func (r *Request) because(cause error) error {
-	if r.address.Raw != r.address.Name && (errors.Is(cause, protocol.ErrForeignKey) || isDenied(cause)) {
+	if r.address.Raw != r.address.Name && (errors.Is(cause, protocol.ErrForeignKey) || redisnode.IsDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.address.Raw)
 	}
 	return fmt.Errorf("holdfast: %s %s: %w", r.what(), Quoted(r.address.Name), cause)

@@ -7,17 +7,10 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
-
-// newChild makes the actor of a name: what it holds or counts is up to its kind.
-func (r *router) newChild(self *actor.PID, s *slot) actor.Actor {
-	if s.address.Kind.Counting != nil {
-		return newCountActor(r, self, s)
-	}
-	return newLockActor(r, self, s)
-}
 
 // router finds or spawns the lock actor of a name and forwards to it. It decides nothing about locks.
 //
@@ -39,7 +32,7 @@ type router struct {
 	slots    map[slotKey]*slot
 	byPID    map[string]*slot
 	idle     []*slot
-	sweeper  Timer // set while a sweep is due
+	sweeper  clock.Timer // set while a sweep is due
 	stage    stage
 	told     stage        // the engine knows that nothing is left that this stage waits for
 	awaited  int          // slots that a Shutdown waits for
@@ -68,7 +61,12 @@ type (
 	lockStays   struct{ slot *slot }
 	sweep       struct{}
 	closeRouter struct{ stage stage }
-	cancelByID  struct {
+	// news is what the actor of one kind has for those of the same name's other kinds.
+	news struct {
+		from    *slot
+		message any
+	}
+	cancelByID struct {
 		address   *Address
 		requester *actor.PID
 		id        uint64
@@ -81,7 +79,7 @@ func newRouter(e *Engine, l *lane) *router {
 
 // Receive is the actor's only entry.
 func (r *router) Receive(c actor.Context) {
-	defer r.engine.recoverIn("router")
+	defer r.engine.events.RecoverIn("router")
 	switch m := c.Message().(type) {
 	case *Request, cancelRequest:
 		r.route(c, m)
@@ -89,6 +87,8 @@ func (r *router) Receive(c actor.Context) {
 		r.onIdle(c, m.slot)
 	case lockStays:
 		r.onStays(c, m.slot)
+	case news:
+		r.onNews(c, m)
 	case sweep:
 		r.onSweep(c)
 	case *actor.Terminated:
@@ -140,7 +140,7 @@ func (r *router) refuse(m *Request) {
 func (r *router) spawn(c actor.Context, s *slot) {
 	if r.props == nil {
 		self := c.Self()
-		r.props = r.engine.props(func() actor.Actor { return r.newChild(self, r.spawning) })
+		r.props = r.engine.props(func() actor.Actor { return newShell(r, self, r.spawning) })
 	}
 	r.spawning = s
 	key := keyOf(s.address)
@@ -208,6 +208,15 @@ func (r *router) retire(c actor.Context, s *slot) {
 func (r *router) onStays(c actor.Context, s *slot) {
 	s.dying = false
 	r.routeKept(c, s)
+}
+
+// onNews tells the other actors of a name. One that is dying has nothing that it would need to know about.
+func (r *router) onNews(c actor.Context, m news) {
+	for family := scripts.Plain; family <= scripts.Latches; family++ {
+		if s := r.slots[slotKey{family: family, raw: m.from.address.Raw}]; s != nil && s != m.from && !s.dying {
+			c.Send(s.pid, m.message)
+		}
+	}
 }
 
 // routeKept takes the messages that were kept as if they came now.

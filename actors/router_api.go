@@ -115,7 +115,7 @@ func (e *Engine) resolve(q asked) error {
 		q.address = q.nowhere()
 		return fmt.Errorf("%w: unknown kind %s", protocol.ErrInvalid, Quoted(string(q.kind)))
 	}
-	address, err := e.Address(kind, q.lock)
+	address, err := e.addressApart(kind, q.lock)
 	if q.address = &address; err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -21,7 +22,7 @@ type routed struct {
 }
 
 func newRouted() *routed {
-	return &routed{router: newRouter(&Engine{sweepEvery: sweepEvery, clock: NewSystemClock()}, &lane{})}
+	return &routed{router: newRouter(&Engine{sweepEvery: sweepEvery, clock: clock.NewSystem()}, &lane{})}
 }
 
 func (c *routed) take(message any) {

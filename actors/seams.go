@@ -6,6 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/extensions"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
 // Seams are where a simulation puts its own chance and its own time into the runtimes that live in an actor system. Zero fields
@@ -13,7 +15,7 @@ import (
 type Seams struct {
 	ID     string
 	First  uint64 // the number that grants, owners and leases count from
-	Clock  Clock
+	Clock  clock.Clock
 	Jitter func(time.Duration) time.Duration
 	Salt   func() uint64            // the random part of a grant's number
 	Shard  func(name string) uint64 // says which router a name belongs to

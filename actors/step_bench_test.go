@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -64,7 +65,7 @@ func (p *stepBench) acquire() {
 
 // ring lets time pass until the alarm that the state has asked for.
 func (p *stepBench) ring() {
-	if p.state.alarmAt == never {
+	if p.state.alarmAt == clock.Never {
 		p.Fatal("nobody holds the lock, and nothing will change that")
 	}
 	p.now = max(p.now, p.state.alarmAt)
@@ -83,7 +84,7 @@ func (p *stepBench) take(message any) {
 		case e.do == doAnswer && e.request.do == opAcquire:
 			p.granted = append(p.granted, e.request)
 		case e.do == doCall:
-			p.take(&callDone{call: e.call, class: scripts.Done, sent: p.now, held: true, acquired: scripts.Acquired{Granted: true}})
+			p.take(&callDone{call: e.call.(*lockCall), class: scripts.Done, sent: p.now, held: true, acquired: scripts.Acquired{Granted: true}})
 		}
 	}
 	p.depth--

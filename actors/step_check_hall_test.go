@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
 // checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
@@ -35,7 +37,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 		if seats++; s.grant != nil {
 			holding++
 		}
-		if s.seat.gone || s.idle() && s.alarmAt == never {
+		if s.seat.gone || s.idle() && s.alarmAt == clock.Never {
 			errs = append(errs, fmt.Errorf("seat %d has nothing left, and stays", seats))
 		}
 	})
@@ -180,12 +182,12 @@ func (c *stepChecker) checkHallAlarm(h *hall) error {
 	if h.told != c.alarmAt {
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)
 	}
-	if h.idle() && h.told != never {
+	if h.idle() && h.told != clock.Never {
 		return fmt.Errorf("idle with an alarm")
 	}
 	var err error
 	h.each(func(s *lockState) {
-		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.alarmAt) || at.index == 0 && s.alarmAt != never {
+		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.alarmAt) || at.index == 0 && s.alarmAt != clock.Never {
 			err = fmt.Errorf("a seat wants an alarm at %v, it has one at %v", s.alarmAt, at.due)
 		}
 		if s.alarmAt < h.told {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -114,7 +115,7 @@ func extensionOf(s *lockState) extension {
 // checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
 func (c *seatCheck) checkProgress() error {
 	s := c.s
-	moving := func(inFlight bool) bool { return inFlight || c.alarmAt != never }
+	moving := func(inFlight bool) bool { return inFlight || c.alarmAt != clock.Never }
 	main, extends, looks := 0, 0, 0
 	ghosts, sides := map[string]bool{}, map[*lockCall]bool{}
 	for call := range c.flying {
@@ -168,7 +169,7 @@ func (c *seatCheck) checkAlarm(now time.Duration) error {
 	if c.alarmAt <= now {
 		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
 	}
-	if c.alarmAt != never && c.s.idle() {
+	if c.alarmAt != clock.Never && c.s.idle() {
 		return fmt.Errorf("idle with an alarm")
 	}
 	return nil

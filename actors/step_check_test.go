@@ -7,13 +7,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // stepChecker watches a lockState or a hall from outside, step by step, and says what must never be. Transcripts and the random
 // model tests use it.
 type stepChecker struct {
-	state stepper
+	state machine
 
 	open    map[*Request]bool // asked, not answered
 	came    map[*Request]time.Duration
@@ -27,14 +30,14 @@ type stepChecker struct {
 	inside  map[protocol.Owner]bool // who held before the step
 }
 
-func newStepChecker(s stepper) *stepChecker {
+func newStepChecker(s machine) *stepChecker {
 	return &stepChecker{
 		state: s, open: map[*Request]bool{}, came: map[*Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*Grant]bool{}, guarded: map[string]bool{},
-		watched: map[string]bool{}, alarmAt: never,
+		watched: map[string]bool{}, alarmAt: clock.Never,
 	}
 }
 
-// step takes one step and checks it. When the step panics, it does what lockActor does; the request at hand is answered then.
+// step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
 func (c *stepChecker) step(now time.Duration, message any) (effects []effect, panicked any, err error) {
 	c.before(now, message)
 	effects, panicked = c.survive(now, message)
@@ -48,7 +51,7 @@ func (c *stepChecker) survive(now time.Duration, message any) (effects []effect,
 		}
 		if r, ok := message.(*Request); ok {
 			c.state.forget(r)
-			r.err = fmt.Errorf("the lock's actor panicked: %v", panicked)
+			r.err = fmt.Errorf("the actor panicked: %v", panicked)
 			delete(c.open, r)
 		}
 		effects = c.state.distrust(now)
@@ -71,7 +74,7 @@ func (c *stepChecker) before(now time.Duration, message any) {
 	case *callDone:
 		delete(c.flying, m.call)
 	case alarm:
-		c.alarmAt = never
+		c.alarmAt = clock.Never
 	case requesterGone:
 		delete(c.guarded, m.pid.Id)
 		maps.DeleteFunc(c.open, func(r *Request, _ bool) bool {
@@ -112,8 +115,8 @@ func (c *stepChecker) after(now time.Duration, effects []effect, panicked bool) 
 func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error {
 	switch e.do {
 	case doCall:
-		c.flying[e.call] = true
-		if err := checkTiming(now, &e.call.timing); err != nil {
+		c.flying[e.call.(*lockCall)] = true
+		if err := checkTiming(now, &e.call.(*lockCall).Timing); err != nil {
 			return err
 		}
 	case doAnswer:
@@ -161,7 +164,7 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 	delete(c.open, r)
 	waited := now - c.came[r]
 	delete(c.came, r)
-	if r.do == opAcquire && !r.try && errors.Is(r.err, errNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
+	if r.do == opAcquire && !r.try && errors.Is(r.err, redisnode.ErrNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
 		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
 	}
 	if r.do != opAcquire || r.err != nil || panicked && r.hold.state.Load() == holdLost {
@@ -202,8 +205,8 @@ func (c *stepChecker) checkOpen(places map[*Request]int) error {
 }
 
 // checkTiming: there is time to send a call and to wait for its answer.
-func checkTiming(now time.Duration, t *timing) error {
-	if notAfter, _ := t.sentAt(now); t.asked > now || notAfter <= now || t.expires(0) <= now {
+func checkTiming(now time.Duration, t *gateway.Timing) error {
+	if notAfter, _ := t.SentAt(now); t.Asked > now || notAfter <= now || t.Expires(0) <= now {
 		return fmt.Errorf("a call without time: %+v", *t)
 	}
 	return nil

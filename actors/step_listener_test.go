@@ -16,28 +16,34 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 	alone, many := []int{1, 3, 20}, []int{1, 3}
 	for _, c := range []struct {
 		processes, users int
-		section          time.Duration
+		section, lag     time.Duration // lag: of messages, beyond that of replies
 		listeners        []int
 		settle, end      time.Duration
 		used             float64 // how much of what it is used without them
 	}{
-		{1, 1, 0, alone, time.Second, 3 * time.Second, 0.9},
-		{1, 1, 20 * time.Millisecond, alone, time.Second, 5 * time.Second, 0.9},
-		{1, 16, 100 * time.Microsecond, alone, time.Second, 2 * time.Second, 0.9},
-		{1, 16, time.Millisecond, alone, time.Second, 5 * time.Second, 0.9},
-		{2, 1, time.Millisecond, alone, time.Second, 5 * time.Second, 0.9},
-		{2, 8, time.Millisecond, alone, time.Second, 5 * time.Second, 0.9},
-		{8, 1, 20 * time.Millisecond, many, 5 * time.Second, 10 * time.Second, 0.8},
-		{8, 8, 500 * time.Microsecond, many, 5 * time.Second, 10 * time.Second, 0.8},
-		{8, 8, 20 * time.Millisecond, many, 5 * time.Second, 10 * time.Second, 0.8},
+		{1, 1, 0, 0, alone, time.Second, 3 * time.Second, 0.9},
+		{1, 1, 0, 2 * time.Millisecond, alone, time.Second, 3 * time.Second, 0.9},
+		{1, 16, 0, 2 * time.Millisecond, alone, time.Second, 3 * time.Second, 0.9},
+		{2, 8, time.Millisecond, 2 * time.Millisecond, many, time.Second, 5 * time.Second, 0.9},
+		{1, 1, 20 * time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
+		{1, 16, 100 * time.Microsecond, 0, alone, time.Second, 2 * time.Second, 0.9},
+		{1, 16, time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
+		{2, 1, time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
+		{2, 8, time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
+		{8, 1, 20 * time.Millisecond, 0, many, 5 * time.Second, 10 * time.Second, 0.8},
+		{8, 8, 500 * time.Microsecond, 0, many, 5 * time.Second, 10 * time.Second, 0.8},
+		{8, 8, 20 * time.Millisecond, 0, many, 5 * time.Second, 10 * time.Second, 0.8},
 	} {
 		for _, counts := range ways(c.processes) {
-			t.Run(fmt.Sprintf("%dx%d section=%v counts=%v", c.processes, c.users, c.section, counts), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%dx%d section=%v lag=%v counts=%v", c.processes, c.users, c.section, c.lag, counts), func(t *testing.T) {
 				t.Parallel()
 				had := 0
 				for _, listeners := range append([]int{0}, c.listeners...) {
 					f := newFight(c.processes, c.users, c.section, counts)
 					f.listeners, f.settle, f.end = listeners, c.settle, c.end
+					for _, p := range f.procs {
+						p.lag += c.lag
+					}
 					f.run(t)
 					has := sum(f.settled)
 					t.Logf("%d listeners: %d sections %v", listeners, has, f.settled)

@@ -22,7 +22,7 @@ func TestStep_PanicOfTheShell(t *testing.T) {
 		p.print(&effects[i])
 	}
 	p.play("@alarm")
-	assert.Equal(t, `answer inspect i "inspect 'orders': the lock's actor panicked"
+	assert.Equal(t, `answer inspect i "inspect 'orders': the actor panicked"
 drop g1
 event lock "orders": lease g1 lost: an actor panicked
 alarm 4ms

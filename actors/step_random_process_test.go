@@ -1,10 +1,15 @@
 package actors
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -13,7 +18,7 @@ import (
 type proc struct {
 	w       *world
 	name    string
-	state   stepper
+	state   machine
 	checker *stepChecker
 	policy  Policy
 
@@ -50,12 +55,12 @@ func newProc(w *world, name string, policy Policy) *proc {
 	if w.hasty {
 		p.policy.Patience = modelLease
 	}
-	p.state = newStepper(&p.policy, &Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
+	p.state = newMachine(&p.policy, &p.policy, &Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 	return p
 }
 
-// What follows is what lockActor does.
+// What follows is what the shell does.
 
 // post is a message to the lock actor; a paused process takes it later.
 func (p *proc) post(delay time.Duration, message any) {
@@ -112,8 +117,8 @@ func (p *proc) carryOut(e *effect) {
 	w := p.w
 	switch e.do {
 	case doCall:
-		w.logf("%s  call %s %s lease=%v %+v", p.name, e.call.do.word(), e.call.grant, e.call.lease, e.call.timing)
-		p.call(e.call, func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+		w.logf("%s  call %s %s lease=%v %+v", p.name, e.call.(*lockCall).do.word(), e.call.(*lockCall).grant, e.call.(*lockCall).lease, e.call.(*lockCall).Timing)
+		p.call(e.call.(*lockCall), func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
 	case doAnswer:
 		w.logf("%s  answer %v %p: %v", p.name, e.request.do, e.request, e.request.err)
 		p.answer(e.request, e.request.err)
@@ -141,6 +146,7 @@ func (p *proc) carryOut(e *effect) {
 func (p *proc) answer(r *Request, err error) {
 	then := p.waiting[r]
 	delete(p.waiting, r)
+	p.checkRefusal(r, err)
 	if r.do == opAcquire && err == nil {
 		p.holds = append(p.holds, r.hold)
 	}
@@ -149,12 +155,26 @@ func (p *proc) answer(r *Request, err error) {
 	}
 }
 
+// checkRefusal: no try is refused because of a grant that its own process is releasing, unless that takes long. One whose caller gives up
+// ends all the same.
+func (p *proc) checkRefusal(r *Request, err error) {
+	var busy *protocol.BusyError
+	if r.do != opAcquire || !r.try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.now >= r.came+gateway.Window(modelLease) {
+		return
+	}
+	p.checker.eachSeat(func(s *lockState) {
+		if s.haunts(busy.Holder) {
+			p.w.failf("%s: a try is refused because of %s, which its process is releasing", p.name, busy.Holder)
+		}
+	})
+}
+
 func (p *proc) setAlarm(at time.Duration) {
 	if !p.w.chance(5) { // else the timer was just firing, and its message is on its way
 		p.alarms++
 	}
 	number := p.alarms
-	if at != never {
+	if at != clock.Never {
 		p.w.at(at+p.w.upTo(time.Millisecond), func() {
 			if number == p.alarms {
 				p.take(alarm{})
@@ -172,7 +192,7 @@ func (p *proc) watch(on bool) {
 			p.subscribed = on
 		}
 		if on && number == p.watches {
-			p.post(p.w.upTo(time.Millisecond), channelReady{channel: p.channel})
+			p.post(p.w.upTo(time.Millisecond), wait.ChannelReady{Channel: p.channel})
 		}
 	})
 }
@@ -244,7 +264,7 @@ func (p *proc) due(g *Grant) {
 		p.post(0, grantDue{g})
 	default:
 		renewal := &lockCall{do: callExtend, address: g.address, grant: g.id, lease: g.lease}
-		renewal.timing = hasty(now, min(deadline-now, Window(g.lease)))
+		renewal.Timing = gateway.Hasty(now, min(deadline-now, gateway.Window(g.lease)))
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -13,19 +15,19 @@ import (
 func (p *proc) call(c *lockCall, answer func(callDone)) {
 	w := p.w
 	if w.calm || !w.chance(w.faults/3) {
-		if c.leave(w.now, 0) {
+		if c.Leave(w.now, 0) {
 			p.send(c, answer)
 		}
 		return
 	}
-	w.at(min(w.now+w.upTo(2*modelUse), c.expires(0)), func() {
+	w.at(min(w.now+w.upTo(2*modelUse), c.Expires(0)), func() {
 		switch {
-		case w.now < c.expires(0):
-			if c.leave(w.now, 0) {
+		case w.now < c.Expires(0):
+			if c.Leave(w.now, 0) {
 				p.send(c, answer)
 			}
-		case c.expire(0):
-			answer(callDone{call: c, class: scripts.Refused, err: errNotSent})
+		case c.Expire(0):
+			answer(callDone{call: c, class: scripts.Refused, err: redisnode.ErrNotSent})
 		}
 	})
 }
@@ -49,11 +51,11 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 	failure := func(class scripts.Class) func() {
 		err := errors.New("the model says " + class.String())
 		if class != scripts.Rejected {
-			err = fmt.Errorf("%w: %w", errNoAnswer, err)
+			err = fmt.Errorf("%w: %w", redisnode.ErrNoAnswer, err)
 		}
 		return func() { give(callDone{class: class, err: err}) }
 	}
-	w.at(c.deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
+	w.at(c.Deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
 	way := func() time.Duration { return 50*time.Microsecond + w.upTo(w.way) }
 	run := func(reply time.Duration) func() {
 		return func() {
@@ -71,7 +73,7 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 		w.at(sent+way(), func() { w.execute(c) })
 	case 2: // the connection breaks; a copy may still run, even after its time
 		w.at(sent+way(), failure(scripts.Unknown))
-		w.at(sent+w.upTo(2*(c.deadline-w.now)+time.Millisecond), func() { w.execute(c) })
+		w.at(sent+w.upTo(2*(c.Deadline-w.now)+time.Millisecond), func() { w.execute(c) })
 	case 3:
 		w.at(sent+way(), failure(scripts.Refused))
 	case 4:
@@ -89,7 +91,7 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 // execute is what the scripts do.
 func (w *world) execute(c *lockCall) callDone {
 	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect && c.do != callLook
-	if bounded && w.now > c.notAfter {
+	if bounded && w.now > c.NotAfter {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
 	done := callDone{class: scripts.Done}
@@ -106,7 +108,7 @@ func (w *world) publish() (receivers int) {
 		if p.subscribed {
 			receivers++
 			if w.calm || !w.chance(10) {
-				p.post(p.lag+w.upTo(2*w.way), channelMessage{p.channel, 1})
+				p.post(p.lag+w.upTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
 			}
 		}
 	}
@@ -153,6 +155,9 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			k.take(w, c)
 		} else {
 			done.acquired.TTL = k.expires - w.now
+			if c.holder {
+				done.acquired.Holder = k.holder
+			}
 		}
 	case callPass:
 		if k.holder == c.from && c.ends {

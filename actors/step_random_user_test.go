@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,7 +92,7 @@ func (u *user) take(granted func(h *Hold), refused func()) {
 	}
 	u.send(r)
 	if w.chance(30) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: context.Canceled})
 	}
 	if u.pid != nil && w.chance(3) {
 		w.after(w.upTo(50*time.Millisecond), u.die)
@@ -151,7 +152,7 @@ func (u *user) extend(h *Hold) {
 	}
 	u.send(r)
 	if w.chance(20) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: context.Canceled})
 	}
 }
 
@@ -198,7 +199,7 @@ func (u *user) release(h *Hold, then func()) {
 	}
 	u.send(r)
 	if w.chance(5) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: context.Canceled})
 	}
 }
 

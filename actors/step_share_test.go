@@ -42,7 +42,7 @@ func TestStep_SharesAreEven(t *testing.T) {
 				busy := float64(f.used) / float64(f.end)
 				t.Logf("served %v, busy %.0f %%; longest look in vain %v", f.served, 100*busy, f.vain)
 				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
-				assert.Less(t, f.vain, 1800*time.Millisecond, "there is a gap in time")
+				assert.Less(t, f.vain, vainMax, "there is a gap in time")
 				assert.Greater(t, busy, c.busy)
 			})
 		}
@@ -50,6 +50,10 @@ func TestStep_SharesAreEven(t *testing.T) {
 }
 
 const fightFor = 10 * time.Second
+
+// vainMax is for how long somebody who only looks may look in vain. Contenders leave the lock free for him after the first release in each
+// period of 1.5 s. That release may come a turn after the begin of the period, and he needs a look or two to find the gap: well below 300 ms.
+const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
 // fight is a world in which everybody wants the lock all the time.
 type fight struct {

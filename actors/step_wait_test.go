@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds, with sections of a moment or of more than a
-// second, and some of them try instead of waiting. Nothing goes wrong, and every message arrives. So nobody waits for a lock that is
-// free for longer than processes stay out for one another.
+// second, and some of them try instead of waiting. In half of the worlds the connections for messages break and are made anew again and
+// again; otherwise every message arrives. Nobody waits for a free lock for longer than processes stay out for one another.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	runSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
@@ -19,25 +20,37 @@ func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 // freeMax is for how long a lock may be free while somebody waits: the longest stay-out after a turn, and a gap on top.
 const freeMax = 160 * time.Millisecond
 
+// visitEvery is how often everybody comes at the same time.
+const visitEvery = 300 * time.Millisecond
+
 // visits is a world in which users come and go.
 type visits struct {
 	*world
 	key   *plainKey
 	since time.Duration // the key has been free since then; never: it is taken
+
+	together bool // users come at the same time
 }
 
 func newVisits(seed uint64) *visits {
 	k := &plainKey{}
 	v := &visits{key: k, world: &world{
 		random: rand.New(rand.NewPCG(seed, 1)), removed: map[string]bool{}, calm: true, way: 300 * time.Microsecond, key: k,
-		kinds: []*scripts.Kind{scripts.Lock},
 	}}
+	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.random.IntN(2)]}
 	v.watch = v.lookAround
 	policy := Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.chance(50)}
+	v.together = v.chance(50)
+	broken := v.chance(50) // the connections for messages
+	gaps := []time.Duration{1500, 100, 50}[v.random.IntN(3)] * time.Millisecond
 	for i := range 1 + v.random.IntN(3) {
 		p := newProc(v.world, string(rune('A'+i)), policy)
 		p.lag = v.upTo(300 * time.Microsecond)
+		p.policy.GapShared = gaps
 		v.procs = append(v.procs, p)
+		if broken {
+			v.after(v.upTo(50*time.Millisecond), func() { v.interrupt(p) })
+		}
 		for range 1 + v.random.IntN(2) {
 			v.after(v.upTo(20*time.Millisecond), func() { v.visit(newUser(p)) })
 		}
@@ -52,7 +65,7 @@ func (v *visits) visit(u *user) {
 	}
 	u.pid = nil
 	h := &Hold{}
-	again := func() { v.after(v.pause(), func() { v.visit(u) }) }
+	again := func() { v.after(v.leave(), func() { v.visit(u) }) }
 	r := u.request(opAcquire, func(err error) {
 		if err != nil {
 			again()
@@ -67,18 +80,42 @@ func (v *visits) visit(u *user) {
 	}
 }
 
-// pause is sometimes long enough for a gap, and mostly as short as one.
-func (v *visits) pause() time.Duration {
-	if v.chance(15) {
-		return time.Second + v.upTo(100*time.Millisecond)
+// interrupt breaks a process's connection for messages again and again. A moment later there is another one; messages in between are lost.
+func (v *visits) interrupt(p *proc) {
+	if v.now >= fightFor {
+		return
 	}
-	return v.upTo(15 * time.Millisecond)
+	if p.subscribed {
+		p.subscribed = false
+		p.watch(true)
+	}
+	v.after(v.upTo(50*time.Millisecond), func() { v.interrupt(p) })
+}
+
+// pause is sometimes long enough for a gap, or for a subscription to end, and mostly as short as a message takes. When users come
+// together, nobody else wakes a waiter whose wake-up was lost.
+func (v *visits) pause() time.Duration {
+	switch n := v.random.IntN(100); {
+	case !v.together && n < 15:
+		return time.Second + v.upTo(100*time.Millisecond)
+	case n < 60:
+		return v.upTo(20 * time.Millisecond)
+	}
+	return v.upTo(time.Millisecond)
+}
+
+// leave is how long a user stays away.
+func (v *visits) leave() time.Duration {
+	if v.together && v.chance(50) {
+		return visitEvery - v.now%visitEvery + v.upTo(time.Millisecond)
+	}
+	return v.pause()
 }
 
 // lookAround is called after every event.
 func (v *visits) lookAround() {
 	if !v.key.free(v.world) {
-		v.since = never
+		v.since = clock.Never
 		return
 	}
 	v.since = min(v.since, v.now)

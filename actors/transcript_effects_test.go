@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -25,10 +26,10 @@ func (p *player) writef(format string, args ...any) {
 func (p *player) print(e *effect) {
 	switch e.do {
 	case doCall:
-		p.calls = append(p.calls, e.call)
-		p.sent[e.call] = p.now
-		require.True(p.t, e.call.leave(p.now, 0))
-		p.printCall(e.call)
+		p.calls = append(p.calls, e.call.(*lockCall))
+		p.sent[e.call.(*lockCall)] = p.now
+		require.True(p.t, e.call.(*lockCall).Leave(p.now, 0))
+		p.printCall(e.call.(*lockCall))
 	case doAnswer:
 		p.printAnswer(e.request)
 	case doForget:
@@ -60,7 +61,7 @@ func lineOf(do effectKind, at time.Duration, event protocol.Event) string {
 	case doUnwatch:
 		return "unwatch"
 	case doAlarm:
-		if at == never {
+		if at == clock.Never {
 			return "alarm off"
 		}
 		return fmt.Sprintf("alarm %v", at)
@@ -97,10 +98,10 @@ func (p *player) printCall(c *lockCall) {
 	if c.alone != "" {
 		text += " alone=" + c.alone
 	}
-	if c.notAfter != c.deadline {
-		text += fmt.Sprintf(" not-after=%v", c.notAfter)
+	if c.NotAfter != c.Deadline {
+		text += fmt.Sprintf(" not-after=%v", c.NotAfter)
 	}
-	p.writef("%s deadline=%v", text, c.deadline)
+	p.writef("%s deadline=%v", text, c.Deadline)
 }
 
 func (p *player) printAnswer(r *Request) {

@@ -12,15 +12,16 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // ready says that the channel is subscribed to, after a reconnection among others.
-func (p *player) ready(a arguments) channelReady {
-	ready := channelReady{channel: p.channel}
+func (p *player) ready(a arguments) wait.ChannelReady {
+	ready := wait.ChannelReady{Channel: p.channel}
 	if n := a.values["among"]; n != "" {
-		ready.among = p.number(n)
+		ready.Among = p.number(n)
 	}
 	return ready
 }
@@ -43,7 +44,7 @@ func (p *player) message(verb string, a arguments) any {
 		if n := a.values["releases"]; n != "" {
 			releases = p.number(n)
 		}
-		return channelMessage{p.channel, releases}
+		return wait.ChannelMessage{Channel: p.channel, Releases: releases}
 	case "alarm":
 		return alarm{}
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
@@ -171,13 +172,14 @@ func (p *player) answer(verb string, a arguments) any {
 		}
 	case "busy":
 		done.acquired = scripts.Acquired{
-			TTL: -time.Millisecond, Holder: a.values["holder"], Queued: a.values["queued"] != "", Next: a.values["next"],
+			TTL: -time.Millisecond, Holder: a.values["holder"], Queued: a.values["queued"] != "", Next: a.values["next"], First: a.values["first"] != "",
 		}
 		if ttl := a.values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.duration(ttl)
 		}
-	case "done": // a pass, release, extend or force-release did it, an inspect has been answered
+	case "done": // a pass, release, extend or force-release did it, an inspect has been answered; inherits: and the heir has the lock
 		done.held = true
+		done.inherits = call.heir != nil && a.values["inherits"] == call.heir.id
 		if call.do == callForceRelease {
 			done.freed = strings.Split(cmp.Or(a.values["freed"], "peer"), ",")
 		}

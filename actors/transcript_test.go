@@ -138,7 +138,7 @@ type player struct {
 
 	policy  Policy
 	kind    *scripts.Kind
-	state   stepper
+	state   machine
 	checker *stepChecker
 	broken  bool // the next grant or lease makes the step panic
 
@@ -166,7 +166,7 @@ func newPlayer(t *testing.T, title string) *player {
 
 // start makes the actor of these options.
 func (p *player) start() {
-	p.state = newStepper(&p.policy, &Address{Kind: p.kind, Name: "orders", Raw: "orders"})
+	p.state = newMachine(&p.policy, &p.policy, &Address{Kind: p.kind, Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
@@ -35,7 +37,7 @@ type watchdog struct {
 	// The wheel sleeps on a timer, which stands still with the machine, up to the next grant that is due. So while it holds any it
 	// is nudged now and then: it looks at the clock, and hands over what is due after a suspension.
 	nudge   timerwheel.Timer[*Grant] // is due at once, and nobody's
-	nudger  Timer                    // arms nudge
+	nudger  clock.Timer              // arms nudge
 	nudging atomic.Bool              // nudger is set, or nudge is on its way
 }
 
@@ -123,22 +125,22 @@ func (w *watchdog) drop(g *Grant) {
 
 // Receive is the actor's only entry.
 func (w *watchdog) Receive(c actor.Context) {
-	defer w.engine.recoverIn("watchdog")
+	defer w.engine.events.RecoverIn("watchdog")
 	switch m := c.Message().(type) {
 	case grantsDue:
-		w.renewAll(c, m.timers)
+		w.renewAll(c, m.timers, w.engine.renewBatch)
 		w.wheel.Recycle(m.timers)
-	case *result:
+	case *gateway.Result:
 		w.onAnswer(c)
 		w.onRenewed(c, m)
-	case redisBack:
+	case gateway.Recovered:
 		w.onBack(c, m)
 	}
 }
 
 // onBack renews at once what could not be renewed, instead of when its time has come. Who has sent the news is told to go on when
 // every renewal has been answered.
-func (w *watchdog) onBack(c actor.Context, m redisBack) {
+func (w *watchdog) onBack(c actor.Context, m gateway.Recovered) {
 	var due []*timerwheel.Timer[*Grant]
 	for t := range w.failed {
 		if w.wheel.Cancel(t) { // else it is on its way already
@@ -149,13 +151,13 @@ func (w *watchdog) onBack(c actor.Context, m redisBack) {
 	slices.SortFunc(due, func(a, b *timerwheel.Timer[*Grant]) int { // who has least time left goes first
 		return cmp.Or(cmp.Compare(a.Value.until(), b.Value.until()), cmp.Compare(a.Value.id, b.Value.id))
 	})
-	w.renewAll(c, due)
+	w.renewAll(c, due, w.engine.renewBatch)
 	switch {
-	case m.from == nil:
+	case m.From == nil:
 	case w.flying > 0:
-		w.behind = append(w.behind, m.from)
+		w.behind = append(w.behind, m.From)
 	default:
-		c.Send(m.from, goOn{})
+		c.Send(m.From, gateway.Resume{})
 	}
 }
 
@@ -165,18 +167,18 @@ func (w *watchdog) onAnswer(c actor.Context) {
 		return
 	}
 	for _, pid := range w.behind {
-		c.Send(pid, goOn{})
+		c.Send(pid, gateway.Resume{})
 	}
 	w.behind = nil
 }
 
-// renewAll renews the watched ones among grants that are due. Those that end soon are left to their lock actors, which have exact
-// timers.
-func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant]) {
+// renewAll renews the watched ones among grants that are due, at most that many in one script. Those that end soon are left to their
+// lock actors, which have exact timers.
+func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant], most int) {
 	now := w.engine.clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
-	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+Window(w.engine.policy.Lease))) }
+	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+gateway.Window(w.engine.policy.Lease))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -203,7 +205,7 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant])
 		}
 		batch.timers = append(batch.timers, t)
 		batch.bound = min(batch.bound, deadline)
-		if len(batch.timers) == w.engine.renewBatch {
+		if len(batch.timers) == most {
 			flush(batch)
 			delete(batches, key)
 		}
@@ -225,19 +227,23 @@ func (w *watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 		delete(w.failed, t)
 	}
 	w.flying++
-	c.Send(w.engine.renewals, &scriptCall{
-		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), timing: hasty(now, deadline-now), from: c.Self(), tag: r,
+	c.Send(w.engine.renewals, &gateway.Call{
+		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), Timing: gateway.Hasty(now, deadline-now), From: c.Self(), Tag: r,
 	})
 }
 
-func (w *watchdog) onRenewed(c actor.Context, m *result) {
-	r := m.call.tag.(*renewal)
-	err := m.err
+func (w *watchdog) onRenewed(c actor.Context, m *gateway.Result) {
+	r := m.Call.Tag.(*renewal)
+	err := m.Err
 	var gone []int
-	if m.class == scripts.Done {
-		gone, err = scripts.ReadRenewed(m.reply, r.grants)
+	if m.Class == scripts.Done {
+		gone, err = scripts.ReadRenewed(m.Reply, r.grants)
 	}
-	if err != nil {
+	switch {
+	case scripts.Scattered(err) && len(r.timers) > 1: // for as long as their slot is on its way: that may be longer than a lease
+		w.renewAll(c, r.timers, 1)
+		return
+	case err != nil:
 		w.onFailed(c, r, scripts.Explain(err))
 		return
 	}
@@ -247,7 +253,7 @@ func (w *watchdog) onRenewed(c actor.Context, m *result) {
 		c.Send(g.lock, grantGone{grant: g})
 	}
 	now := w.engine.clock.Now()
-	deadline := deadlineOf(m.sent, w.engine.policy.Lease)
+	deadline := deadlineOf(m.Sent, w.engine.policy.Lease)
 	kept := r.timers[:0]
 	for _, t := range r.timers {
 		switch {
@@ -273,7 +279,7 @@ func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
 			continue
 		}
 		if !g.suspect.Swap(true) {
-			w.engine.events.emit(protocol.RenewFailed{Name: g.address.Name, ID: g.id, Left: left, Err: err})
+			w.engine.events.Emit(protocol.RenewFailed{Name: g.address.Name, ID: g.id, Left: left, Err: err})
 		}
 		c.Send(g.lock, grantDue{g})
 		if left > 0 {

@@ -45,6 +45,8 @@ type CountOp struct {
 	Way     Way
 	Changes bool     // keeps its result for repeats
 	Undo    *CountOp // takes back what it may have done when its caller has gone; nil: what is done is done
+	Ends    bool     // grants that somebody holds, unless its number is 0
+	Grants  []string // those that it ends; nil: all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
 

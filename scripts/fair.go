@@ -29,9 +29,11 @@ var FairLock = &Kind{
 	Queued:       true,
 	Owned:        true,
 	Channel:      WaiterChannel,
+	Others:       LockChannel,
 	Acquire:      acquireFair,
 	Release:      releaseFair,
 	Renew:        renewLocks,
+	Look:         lookLock,
 	Inspect:      inspectFair,
 	ForceRelease: forceReleaseFair,
 }

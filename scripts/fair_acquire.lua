@@ -14,8 +14,8 @@
 -- ARGV[7] runtime     our UUID
 -- ARGV[8] stay        ms that this runtime is known to live from now on
 --
--- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued anew; next is another
--- waiter of this runtime that may take the free lock, or '' | error LATE ms
+-- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued anew; next is the first in
+-- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
 -- | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -52,6 +52,7 @@ if place ~= 'try' then
     local ahead = last and redis.call('zscore', timeouts, last)
     score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
     redis.call('rpush', queue, grant)
+    head = head or grant
   end
   score = math.max(tonumber(score), now + stay + 10000)
   redis.call('zadd', timeouts, string.format('%.0f', score), grant)
@@ -60,4 +61,4 @@ if place ~= 'try' then
   redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
 end
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
-return {math.max(ttl, -1), want_holder == '1' and holder or '', state, ours and head or ''}
+return {math.max(ttl, -1), want_holder == '1' and holder or '', state, (ours or head == grant) and head or ''}

@@ -1,5 +1,5 @@
--- fair_force_release: free the lock whoever holds it, and wake the next in the queue. Not repeatable: a repeat could hit the next
--- holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+-- fair_force_release: free the lock whoever holds it, and wake the next in the queue and the waiters of other kinds of lock. Not repeatable:
+-- a repeat could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] queue     list     redisson_lock_queue:{name}
@@ -27,4 +27,5 @@ redis.call('del', lock)
 local q = queue_of(queue, timeouts, waiting)
 local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
+redis.call(publish, channel, '0')
 return {holder}

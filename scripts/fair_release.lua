@@ -1,5 +1,6 @@
--- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all, else wake the
--- next. A grant that waits instead is taken out of the queue. A repeat changes nothing.
+-- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all. Else wake the
+-- next, and the waiters of other kinds of lock. A grant that waits instead is taken out of the queue. If it was the first there, its
+-- successor gets the free lock in the same way, or is woken to learn that it is the first now. A repeat changes nothing.
 -- HDEL comes first: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
 --
 -- KEYS[1] lock       hash     {name}
@@ -27,19 +28,16 @@ end
 
 local held = redis.call('hdel', lock, grant) == 1
 local q, now = queue_of(queue, timeouts, waiting), server_now()
-if not held then
-  if q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait) and redis.call('exists', lock) == 0 then
-    wake(drop_stale(q, now))
-  end
-  if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
-    if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
-    return {0, heir}
-  end
-  return nil
-end
-local head = q and drop_stale(q, now)
-if head and head == heir then
+local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait)
+local head = q and (held or left) and drop_stale(q, now)
+if head and head == heir and (held or redis.call('exists', lock) == 0) then
   take(lock, q, heir, heir_lease, wait)
-  return {1, heir}
+  return {held and 1 or 0, heir}
 end
-return wake(head)
+local told = wake(head)
+if held then return told + redis.call(publish, channel, '0') end
+if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
+  if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
+  return {0, heir}
+end
+return nil

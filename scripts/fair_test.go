@@ -1,6 +1,7 @@
 package scripts_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -133,6 +134,41 @@ func TestFairRelease_ALeavingHeadWakesTheNext(t *testing.T) {
 	})
 }
 
+func TestFairRelease_TellsWaitersOfOtherKinds(t *testing.T) {
+	on(t, func(b bed) {
+		published := b.listening(scripts.LockChannel(b.name))
+		for _, grant := range []string{us + ":1", them + ":1"} {
+			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+		}
+		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
+		assert.Equal(b, []string{"0"}, published())
+		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"})
+		assert.Empty(b, published(), "a repeat tells nobody")
+	})
+}
+
+func TestFairRelease_ALeavingHeadMakesTheNextOneFirst(t *testing.T) {
+	on(t, func(b bed) {
+		published := b.listening(scripts.WaiterChannel(b.name, them+":1"))
+		terms := func(grant string) scripts.Terms { return scripts.Terms{Grant: grant, Lease: time.Minute} }
+		assert.True(b, b.take(scripts.FairLock, terms(us+":1")).Granted)
+		assert.True(b, b.take(scripts.FairLock, terms(us+":2")).First)
+		assert.False(b, b.take(scripts.FairLock, terms(them+":1")).First)
+		b.give(scripts.FairLock, terms(us+":2"))
+		assert.Equal(b, []string{"0"}, published(), "it is told, because it listens for releases of other kinds from now on")
+		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: them + ":1", Lease: time.Minute, Standing: true}).First)
+
+		b.take(scripts.FairLock, terms(us+":3"))
+		require.NoError(b, b.Del(b.Context(), b.name).Err())
+		heir := scripts.Terms{Grant: them + ":1", Heir: us + ":3", HeirLease: time.Minute}
+		for range 2 {
+			left := b.give(scripts.FairLock, heir)
+			assert.Equal(b, []any{false, us + ":3"}, []any{left.Held, left.Heir}, "the free lock goes to the heir, as by a release")
+		}
+		assert.Equal(b, map[string]string{us + ":3": "1"}, b.fields())
+	})
+}
+
 func TestFairForceReleaseAndInspect(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.WaiterChannel(b.name, us+":2"))
@@ -156,6 +192,37 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 		assert.Empty(b, b.fields())
 		assert.Equal(b, []string{us + ":2"}, b.queue(), "places are kept")
 		assert.Equal(b, []string{"0"}, published())
+	})
+}
+
+// Everybody who is behind moves up by one wait, also in a queue that is too long for one command.
+func TestFairRelease_MovesALongQueueUp(t *testing.T) {
+	on(t, func(b bed) {
+		const waiters = 1201
+		wait := site.FairWait.Milliseconds()
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":0", Lease: time.Minute})
+		base := b.Time(b.Context()).Val().UnixMilli() + 2*wait
+		pipe := b.Pipeline()
+		for i := range waiters {
+			grant := fmt.Sprint(us, ":", i+1)
+			pipe.RPush(b.Context(), "redisson_lock_queue:{"+b.name+"}", grant)
+			pipe.ZAdd(b.Context(), b.scores(), redis.Z{Score: float64(base + int64(i)*wait), Member: grant})
+		}
+		_, err := pipe.Exec(b.Context())
+		require.NoError(b, err)
+		moved := func(what string, by func(i int) int64) {
+			for _, z := range b.ZRangeWithScores(b.Context(), b.scores(), 0, -1).Val() {
+				var i int
+				_, err := fmt.Sscanf(z.Member.(string), us+":%d", &i)
+				require.NoError(b, err)
+				require.Equal(b, base+int64(i-1)*wait-by(i)*wait, int64(z.Score), "%s: waiter %d", what, i)
+			}
+		}
+		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":600"})
+		moved("600 has left", func(i int) int64 { return int64(min(i/600, 1)) })
+		b.give(scripts.FairLock, scripts.Terms{Grant: us + ":0", Heir: us + ":1", HeirLease: time.Minute})
+		moved("1 has the lock", func(i int) int64 { return 1 + int64(min(i/600, 1)) })
+		assert.Len(b, b.queue(), waiters-2)
 	})
 }
 

@@ -33,6 +33,7 @@ var FencedLock = &Kind{
 	Pass:         passFenced,
 	PassEndsTurn: true,
 	Renew:        renewLocks,
+	Look:         lookLock,
 	Inspect:      inspectFenced,
 	ForceRelease: forceReleaseLock,
 }

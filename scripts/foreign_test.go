@@ -37,6 +37,9 @@ var hashes = map[string][]any{
 	"a writer without a mode":   {holder(1) + ":write", 1},
 	"no hold":                   {holder(1), 0},
 	"no number of holds":        {holder(1), "x"},
+	"no hold of a reader":       {"mode", "read", holder(1), 0},
+	"no number of a reader's":   {"mode", "read", holder(1), "x"},
+	"no hold of a writer":       {"mode", "write", holder(1) + ":write", 0},
 	"a holder without a number": {them, 1},
 	"no UUID":                   {"somebody:1", 1},
 	"something behind":          {holder(1) + ":x", 1},
@@ -146,6 +149,44 @@ func TestForeign_KeysBesideTheLockAreLeftAlone(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// Something else comes in the place of a held fair lock's queue: the lock is released, and nothing is taken out of that.
+func TestForeign_QueueOfAHeldLock(t *testing.T) {
+	on(t, func(b bed) {
+		queue, timeouts := fmt.Sprintf("redisson_lock_queue:{%s}", b.name), fmt.Sprintf("redisson_lock_timeout:{%s}", b.name)
+		require.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute}).Granted)
+		for _, key := range []string{queue, timeouts} {
+			require.NoError(b, sides[strings.ReplaceAll(key, b.name, "%s")](b.Context(), b, key))
+		}
+		before := []string{b.state(queue), b.state(timeouts)}
+		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
+		assert.Empty(b, b.fields())
+		assert.Equal(b, before, []string{b.state(queue), b.state(timeouts)})
+	})
+}
+
+// The number of a semaphore's permits is replaced by something else while one is out: nothing is given back to that, and the permit is
+// still out.
+func TestForeign_NumberOfPermitsThatIsNone(t *testing.T) {
+	on(t, func(b bed) {
+		for _, text := range []string{"text", "1.5", "007", "12345678901234567"} {
+			b.count(scripts.PermitsTrySet, us+":"+text, 2)
+			require.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}).Granted)
+			require.NoError(b, b.Set(b.Context(), b.name, text, 0).Err())
+			before := b.state(b.out())
+			for _, call := range []scripts.Call{
+				scripts.Permit.Release(site, b.name, scripts.Terms{Grant: permit(1)}),
+				scripts.Permit.Acquire(site, b.name, scripts.Terms{Grant: permit(2), Lease: time.Minute}),
+			} {
+				_, err := b.run(call)
+				require.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey, "%s of %q", call.Script.Name, text)
+				assert.Equal(b, text, b.key())
+				assert.Equal(b, before, b.state(b.out()), "%s of %q", call.Script.Name, text)
+			}
+			require.NoError(b, b.Del(b.Context(), b.name, b.out()).Err())
 		}
 	})
 }

@@ -13,9 +13,12 @@ func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + o
 // ReadWriteChannel is where releases of a read/write lock are told.
 func ReadWriteChannel(raw string) string { return prefixed("redisson_rwlock", raw) }
 
+// readTimeouts is what the timeout keys of all readers begin with.
+func readTimeouts(raw string) string { return suffixed(raw) + ":" }
+
 // readTimeoutKey lives as long as a reader's lease. Ours count once, so it is the first.
 func readTimeoutKey(raw, grant string) string {
-	return suffixed(raw) + ":" + grant + ":rwlock_timeout:1"
+	return readTimeouts(raw) + grant + ":rwlock_timeout:1"
 }
 
 // SemaphoreChannel is where permits are told of that have come free.

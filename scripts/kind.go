@@ -53,6 +53,8 @@ type Kind struct {
 	NotSet string // why nothing can be acquired before somebody has set how much there is; "": there is nothing to set
 
 	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
+	// Others is where the first in Redis' queue is told of releases of other kinds of lock besides; nil: it is told of all in Channel.
+	Others func(raw string) string
 
 	Keeps func(raw string) string // a key that outlives the lock; nil: there is none
 
@@ -60,6 +62,7 @@ type Kind struct {
 	Release      func(s *Site, raw string, t Terms) Call
 	Pass         func(s *Site, raw string, t Terms) Call
 	Renew        func(s *Site, raws, grants []string, lease time.Duration) Call
+	Look         func(raw, grant string) Call // whether Redis has the grant
 	Inspect      func(raw string) Call
 	ForceRelease func(s *Site, raw string) Call
 }
@@ -93,6 +96,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 		k.Acquire(s, raw, terms(second)), // busy; the second and the third may have to stand in a queue
 		k.Acquire(s, raw, terms(third)),
 		k.Renew(s, []string{raw}, []string{first}, checkLease),
+		k.Look(raw, first),
 		k.Release(s, raw, terms(second)),
 	}
 	if k.Pass != nil {

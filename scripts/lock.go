@@ -22,6 +22,8 @@ var (
 	lockRenewLua string
 	//go:embed lock_inspect.lua
 	lockInspectLua string
+	//go:embed lock_look.lua
+	lockLookLua string
 	//go:embed lock_force_release.lua
 	lockForceReleaseLua string
 
@@ -30,6 +32,7 @@ var (
 	lockPass         = load("lock_pass", lockPassLua)
 	lockRenew        = load("lock_renew", lockRenewLua)
 	lockInspect      = load("lock_inspect", lockInspectLua)
+	lockLook         = load("lock_look", lockLookLua)
 	lockForceRelease = load("lock_force_release", lockForceReleaseLua)
 )
 
@@ -45,6 +48,7 @@ var Lock = &Kind{
 	Pass:         passLock,
 	PassEndsTurn: true,
 	Renew:        renewLocks,
+	Look:         lookLock,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseLock,
 }
@@ -106,6 +110,12 @@ func inspectLock(raw string) Call {
 	return c
 }
 
+func lookLock(raw, grant string) Call {
+	c := newCall(lockLook, 1, 1, -1)
+	c.Command = append(c.Command, raw, grant)
+	return c
+}
+
 func forceReleaseLock(s *Site, raw string) Call {
 	c := newCall(lockForceRelease, 2, 2, 1)
 	c.Command = append(c.Command, raw, LockChannel(raw), s.Publish, nil)
@@ -122,6 +132,7 @@ type Acquired struct {
 	Tokens   Tokens
 	Queued   bool   // it stands in Redis' queue now
 	Requeued bool   // it stood there before and was thrown out
+	First    bool   // it is the first in that queue
 	Next     string // another waiter of ours in that queue whose turn it is; empty: there is none
 }
 
@@ -144,6 +155,9 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 			return Acquired{Granted: true, Tokens: tokens}, nil
 		}
 		if a, ok := readBusy(v); ok {
+			if a.First = a.Next == grant; a.First {
+				a.Next = ""
+			}
 			return a, nil
 		}
 	}
@@ -169,7 +183,7 @@ func readTokens(list []any, grant string) (t Tokens, ok bool) {
 	return t, err == nil && err2 == nil && t.First <= t.Last
 }
 
-// readBusy reads {ttl, holder} and {ttl, holder, state in the queue, whose turn it is}.
+// readBusy reads {ttl, holder} and {ttl, holder, state in the queue, who is next}.
 func readBusy(list []any) (a Acquired, ok bool) {
 	if len(list) != 2 && len(list) != 4 {
 		return a, false
@@ -279,6 +293,14 @@ func ReadRenewed(reply any, grants []string) ([]int, error) {
 		gone = append(gone, int(position-1))
 	}
 	return gone, nil
+}
+
+// ReadLooked reads the reply of a look: whether the grant is there.
+func ReadLooked(reply any) (bool, error) {
+	if there, ok := reply.(int64); ok && (there == 0 || there == 1) {
+		return there == 1, nil
+	}
+	return false, unexpected("look", reply)
 }
 
 // ReadInspected reads the reply of an inspect.

@@ -7,10 +7,18 @@ import (
 	"strings"
 )
 
-//go:embed check_commands.lua
-var checkCommandsLua string
+var (
+	//go:embed check_commands.lua
+	checkCommandsLua string
+	//go:embed check_keys.lua
+	checkKeysLua string
+	//go:embed check_publish.lua
+	checkPublishLua string
 
-var checkCommands = load("check_commands", checkCommandsLua)
+	checkCommands = load("check_commands", checkCommandsLua)
+	checkKeys     = load("check_keys", checkKeysLua)
+	checkPublish  = load("check_publish", checkPublishLua)
+)
 
 // Needs are what the scripts of a kind use, for Runtime.Check.
 type Needs struct {
@@ -56,6 +64,22 @@ func CheckKey(key string) Call {
 	return c
 }
 
+// CheckKeys is a call whose reply is the names of these keys as the server got them.
+func CheckKeys(keys []string) Call {
+	c := newCall(checkKeys, len(keys), 0, -1)
+	for _, key := range keys {
+		c.Command = append(c.Command, key)
+	}
+	return c
+}
+
+// CheckPublish is a call that tells nothing on a channel; its reply is how many have heard it.
+func CheckPublish(s *Site, channel string) Call {
+	c := newCall(checkPublish, 1, 1, -1)
+	c.Command = append(c.Command, channel, s.Publish)
+	return c
+}
+
 // CheckCommands tries commands in a script that has no key; they are called for one that is not there. The reply has the error of each.
 func CheckCommands(commands [][]any) Call {
 	c := newCall(checkCommands, 0, 0, -1)
@@ -91,7 +115,7 @@ func Harmless(command, key, channel string) []any {
 		return []any{command, key, "no number"}
 	case "set":
 		return []any{command, key, "x", "px", "no number"}
-	case "zadd", "zincrby":
+	case "zadd":
 		return []any{command, key, "no number", "x"}
 	}
 	return nil

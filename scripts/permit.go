@@ -16,10 +16,13 @@ var (
 	permitReleaseLua string
 	//go:embed permit_renew.lua
 	permitRenewLua string
+	//go:embed permit_look.lua
+	permitLookLua string
 
 	permitAcquire = load("permit_acquire", permitAcquireLua)
 	permitRelease = load("permit_release", permitReleaseLua)
 	permitRenew   = load("permit_renew", permitRenewLua)
+	permitLook    = load("permit_look", permitLookLua)
 )
 
 // Permit is one permit of a semaphore whose permits are leases. It is not in the actor message API, so it has no Inspect and no
@@ -34,6 +37,7 @@ var Permit = &Kind{
 	Acquire: acquirePermit,
 	Release: releasePermit,
 	Renew:   renewPermits,
+	Look:    lookPermit,
 }
 
 // permitID is 16 bytes in hexadecimal form, as Redisson's; ours begin with a mark.
@@ -51,6 +55,12 @@ func acquirePermit(s *Site, raw string, t Terms) Call {
 func releasePermit(s *Site, raw string, t Terms) Call {
 	c := newCall(permitRelease, 3, 2, -1)
 	c.Command = append(c.Command, raw, permitsKey(raw), SemaphoreChannel(raw), t.Grant, s.Publish)
+	return c
+}
+
+func lookPermit(raw, id string) Call {
+	c := newCall(permitLook, 1, 1, -1)
+	c.Command = append(c.Command, permitsKey(raw), id)
 	return c
 }
 

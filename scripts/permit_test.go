@@ -2,6 +2,7 @@ package scripts_test
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -156,4 +158,32 @@ func TestPermits_NumbersAreRepeatable(t *testing.T) {
 		}
 		assert.Empty(b, b.key())
 	})
+}
+
+// Any number of permits is given back at once, all or none.
+func TestPermitsRelease_VeryMany(t *testing.T) {
+	const many = 20_000
+	t.Parallel()
+	b := bed{redistest.Shared(t).Client(t), t, redistest.Name(t)}
+	ids := make([]string, many)
+	for i := range ids {
+		ids[i] = permit(i)
+	}
+	assert.Equal(b, int64(1), b.count(scripts.PermitsTrySet, us+":1", 1))
+	for chunk := range slices.Chunk(ids, 1000) {
+		members := make([]redis.Z, len(chunk))
+		for i, id := range chunk {
+			raw, err := hex.DecodeString(id)
+			require.NoError(b, err)
+			members[i] = redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: string(raw)}
+		}
+		require.NoError(b, b.ZAdd(b.Context(), b.out(), members...).Err())
+	}
+	assert.Equal(b, int64(0), b.count(scripts.PermitsRelease(append(slices.Clone(ids), foreignPermit)), us+":2"), "one is not out")
+	assert.Equal(b, int64(many), b.ZCard(b.Context(), b.out()).Val())
+	for range 2 {
+		assert.Equal(b, int64(many), b.count(scripts.PermitsRelease(ids), us+":3"))
+		assert.Equal(b, strconv.Itoa(many+1), b.key())
+	}
+	assert.Zero(b, b.Exists(b.Context(), b.out()).Val())
 }

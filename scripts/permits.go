@@ -42,14 +42,14 @@ var (
 	PermitsFree      = readPermits("read the free permits of", "free")
 	PermitsOut       = readPermits("read the acquired permits of", "out")
 	PermitsAll       = readPermits("read the permits of", "all")
-	PermitsDeleteAll = &CountOp{Word: "delete", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
+	PermitsDeleteAll = &CountOp{Word: "delete", Changes: true, Ends: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		return permitsCall(permitsDelete, s, raw, t)
 	}}
 )
 
 // PermitsRelease gives permits back by their ids.
 func PermitsRelease(ids []string) *CountOp {
-	return &CountOp{Word: "release permits of", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
+	return &CountOp{Word: "release permits of", Changes: true, Ends: true, Grants: ids, Call: func(s *Site, raw string, t CountTerms) Call {
 		args := make([]any, len(ids))
 		for i, id := range ids {
 			args[i] = id
@@ -94,6 +94,6 @@ func checkPermits(s *Site, raw string, newID func() string) []Call {
 	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // is taken back by the next
 		acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
 		acquirePermit(s, raw, terms(third, checkLease)), // none is free
-		renewPermits(s, []string{raw}, []string{first}, checkLease), releasePermit(s, raw, terms(first, 0)))
+		renewPermits(s, []string{raw}, []string{first}, checkLease), lookPermit(raw, first), releasePermit(s, raw, terms(first, 0)))
 	return append(calls, after...)
 }

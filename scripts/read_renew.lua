@@ -11,7 +11,7 @@
 -- Returns {first, position, ...}: the positions (from 1) of the grants that do not hold any more | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
--- @include lib/longest.lua
+-- @include lib/timeouts.lua
 
 local function renew(lock, timeout, grant)
   local shorter = redis.call('pttl', timeout) > tonumber(lease)
@@ -19,8 +19,8 @@ local function renew(lock, timeout, grant)
   if redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   elseif shorter and redis.call('hget', lock, 'mode') == 'read' then
-    local prefix = string.sub(timeout, 1, -1 - #(':' .. grant .. ':rwlock_timeout:1'))
-    redis.call('pexpire', lock, longest(lock, prefix, ''))
+    local timeouts = string.sub(timeout, 1, -1 - #(grant .. ':rwlock_timeout:1'))
+    redis.call('pexpire', lock, longest(lock, timeouts, ''))
   end
 end
 

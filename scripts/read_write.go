@@ -47,6 +47,7 @@ var ReadLock = &Kind{
 	Acquire:      acquireRead,
 	Release:      releaseRead,
 	Renew:        renewReads,
+	Look:         lookLock,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseRead,
 }
@@ -63,6 +64,7 @@ var WriteLock = &Kind{
 	Release:      releaseWrite,
 	Pass:         passWrite,
 	Renew:        renewWrites,
+	Look:         lookLock,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseWrite,
 }
@@ -74,8 +76,8 @@ func acquireRead(_ *Site, raw string, t Terms) Call {
 }
 
 func releaseRead(s *Site, raw string, t Terms) Call {
-	c := newCall(readRelease, 3, 3, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeoutKey(raw, t.Grant), t.Grant, s.Publish, suffixed(raw))
+	c := newCall(readRelease, 4, 2, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeoutKey(raw, t.Grant), readTimeouts(raw), t.Grant, s.Publish)
 	return c
 }
 
@@ -100,8 +102,8 @@ func acquireWrite(_ *Site, raw string, t Terms) Call {
 }
 
 func releaseWrite(s *Site, raw string, t Terms) Call {
-	c := newCall(writeRelease, 2, 3, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), t.Grant, s.Publish, suffixed(raw))
+	c := newCall(writeRelease, 3, 2, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeouts(raw), t.Grant, s.Publish)
 	return c
 }
 
@@ -118,8 +120,8 @@ func passWrite(_ *Site, raw string, t Terms) Call {
 func forceReleaseWrite(s *Site, raw string) Call { return forceReleaseReadWrite(s, raw, "write", "1") }
 
 func forceReleaseReadWrite(s *Site, raw, mode, message string) Call {
-	c := newCall(readWriteForceRelease, 2, 4, 1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), s.Publish, nil, mode, message)
+	c := newCall(readWriteForceRelease, 3, 4, 1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeouts(raw), s.Publish, nil, mode, message)
 	return c
 }
 

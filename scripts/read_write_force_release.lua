@@ -3,24 +3,27 @@
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}
+-- KEYS[3] timeouts  string   {name}: what the timeout keys of all readers begin with; no such key exists
 -- ARGV[1] publish   PUBLISH or SPUBLISH
 -- ARGV[2] not_after ms of server time; later, the attempt is refused
 -- ARGV[3] wanted    read or write
 -- ARGV[4] message   0 (wake one) or 1 (wake all)
 --
 -- Returns {field, ...} (those who held it so) | 0 (it was not) | error LATE ms | error FOREIGN text
-local lock, channel = KEYS[1], KEYS[2]
+local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
 -- @include lib/owner.lua
 -- @include lib/read_write.lua
+-- @include lib/timeouts.lua
 
 local late = in_time(not_after)
 if late then return late end
 local mode, _, foreign = mode_of(lock)
 if foreign then return foreign end
 if mode ~= wanted then return 0 end
-local fields = redis.call('hkeys', lock)
+local fields, readers = redis.call('hkeys', lock), timeouts_of(lock, timeouts, '')
 redis.call('del', lock)
+for _, timeout in ipairs(readers) do redis.call('del', timeout) end
 redis.call(publish, channel, message)
 return fields

@@ -1,12 +1,15 @@
 package scripts_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -213,11 +216,18 @@ func TestReadWriteForceRelease(t *testing.T) {
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":3", Lease: time.Minute})
 		assert.Empty(b, force(scripts.WriteLock))
 		assert.ElementsMatch(b, []string{us + ":1", us + ":3"}, force(scripts.ReadLock))
+		assert.Empty(b, b.Keys(b.Context(), "*"+b.name+"*").Val(), "nor their timeout keys")
 		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":2:write", Lease: time.Minute})
 		assert.Empty(b, force(scripts.ReadLock))
 		assert.Equal(b, []string{us + ":2:write"}, force(scripts.WriteLock))
 		assert.Empty(b, b.fields())
-		assert.Equal(b, []string{"0", "1"}, published(), "one may write, or all may read")
+		b.take(scripts.WriteLock, scripts.Terms{Grant: us + ":4:write", Lease: time.Minute})
+		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":4", Lease: time.Minute, Alone: us + ":4:write"})
+		require.NoError(b, b.HIncrBy(b.Context(), b.name, us+":4", 1).Err(), "as Redisson's who enters twice")
+		require.NoError(b, b.Set(b.Context(), strings.TrimSuffix(b.timeout(us+":4"), "1")+"2", 1, time.Minute).Err())
+		assert.ElementsMatch(b, []string{us + ":4:write", us + ":4"}, force(scripts.WriteLock))
+		assert.Empty(b, b.Keys(b.Context(), "*"+b.name+"*").Val(), "nor those of a writer that reads")
+		assert.Equal(b, []string{"0", "1", "1"}, published(), "one may write, or all may read")
 	})
 }
 
@@ -253,4 +263,34 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 			assert.Equal(b, before, b.Dump(b.Context(), b.name).Val(), "it is left alone")
 		}
 	})
+}
+
+// A reader's release looks at all other readers only if nobody holds for longer than it did.
+func TestReadRelease_LooksAtOthersWhenItWasTheLongest(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	b := bed{server.Client(t), t, redistest.Name(t)}
+	const readers = 50
+	reader := func(i int) scripts.Terms {
+		return scripts.Terms{Grant: fmt.Sprint(us, ":", i), Lease: time.Minute + time.Duration(i)*time.Second}
+	}
+	for i := range readers {
+		require.True(t, b.take(scripts.ReadLock, reader(i)).Granted)
+	}
+	b.give(scripts.ReadLock, scripts.Terms{Grant: us + ":77"}) // loads the script
+	looks := func(i int) int {
+		before := server.CommandStats(t, "pttl")["pttl"]
+		require.True(t, b.give(scripts.ReadLock, reader(i)).Held)
+		return int(server.CommandStats(t, "pttl")["pttl"] - before)
+	}
+	for i := range readers - 3 {
+		assert.LessOrEqual(t, looks(i), 2)
+	}
+	b.nearTTL(reader(readers - 1).Lease)
+	assert.Greater(t, looks(readers-1), 2)
+	b.nearTTL(reader(readers - 2).Lease)
+	looks(readers - 3)
+	assert.Equal(t, map[string]string{"mode": "read", us + ":48": "1"}, b.fields())
+	looks(readers - 2)
+	assert.Empty(t, b.fields())
 }

@@ -110,6 +110,9 @@ func replied(text string) string {
 	return text
 }
 
+// Scattered reports whether a script was refused because its keys are on two masters: their slot is on its way from one to the other.
+func Scattered(err error) bool { return err != nil && codeOf(err.Error()) == "TRYAGAIN" }
+
 // Explain wraps a server's error in the sentinel that it stands for, if there is one, and says in words what a script refused.
 func Explain(err error) error {
 	if err == nil {

@@ -64,8 +64,6 @@ type Call struct {
 	floor int
 	// Limit is the latest that SetNotAfter sets, ms of server time; 0: there is none.
 	Limit int64
-
-	inRoom bool // Command is in a Room
 }
 
 // Room is where a command may be written: who asks for a call has it again when the call has been answered.
@@ -81,8 +79,8 @@ func newCall(s *Script, keys, args, notAfter int) Call {
 
 // newCallIn is newCall in a room, if there is one.
 func newCallIn(room *Room, s *Script, keys, args, notAfter int) Call {
-	c := Call{Script: s, inRoom: room != nil}
-	if c.inRoom {
+	c := Call{Script: s}
+	if room != nil {
 		c.Command = room[:firstKey]
 	} else {
 		c.Command = make([]any, firstKey, firstKey+keys+args)
@@ -111,13 +109,9 @@ func (c Call) TakesTokens() bool { return c.floor > 0 }
 // SetFloor sets the server time, in us, that fencing tokens follow at least.
 func (c Call) SetFloor(us int64) { c.Command[c.floor] = us }
 
-// Sent is the command for whoever keeps it.
-func (c Call) Sent() []any {
-	if c.inRoom {
-		return slices.Clone(c.Command)
-	}
-	return c.Command
-}
+// Sent is a copy of the command, for whoever keeps it or changes it: a hook of the user's client may rename keys in place, and a call that
+// is sent again must not have them renamed twice.
+func (c Call) Sent() []any { return slices.Clone(c.Command) }
 
 // Keys are all that it touches, channels among them.
 func (c Call) Keys() []any { return c.Command[firstKey : firstKey+c.Command[2].(int)] }

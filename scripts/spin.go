@@ -14,6 +14,7 @@ var SpinLock = &Kind{
 	Release:      releaseLock,
 	Pass:         passLock,
 	Renew:        renewLocks,
+	Look:         lookLock,
 	Inspect:      inspectLock,
 	ForceRelease: forceReleaseLock,
 }

@@ -58,7 +58,7 @@ func start(tb testing.TB, name string, env []string) (*Handle, error) {
 	}
 	defer stdout.Close()
 
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(os.Args[0], fmt.Sprintf("-test.short=%t", testing.Short()))
 	cmd.Env = append(append(os.Environ(), "GORACE="+raceOptions()), env...)
 	cmd.Env = append(cmd.Env, entryVar+"="+name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log

@@ -106,7 +106,10 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
 	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-	line := waiters(t, p, p.Runtime(t, holdfast.Options{}), 4)
+	var line []*holdfast.Pending
+	for range 4 { // of one process each: those of the same one would take the place that is left
+		line = append(line, waiters(t, p, p.Runtime(t, holdfast.Options{}), 1)...)
+	}
 	before := scores(t, p)
 	line[1].Cancel()
 	awaitQueue(t, p, 3)
@@ -120,6 +123,34 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	takeAndRelease(t, line[0])
 	takeAndRelease(t, line[2])
 	takeAndRelease(t, line[3])
+}
+
+// When a waiter leaves, the next one of its process has its place, and the process leaves its last place. The other process's waiters
+// stand where they stood, and are served in that order.
+func TestFairDrift_ProcessLeavesItsLastPlace(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "fair lock")
+	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	ours, theirs := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	var line []*holdfast.Pending
+	for _, rt := range []*holdfast.Runtime{ours, theirs, ours, theirs} {
+		line = append(line, waiters(t, p, rt, 1)...)
+	}
+	before := members(scores(t, p))
+	line[0].Cancel()
+	awaitQueue(t, p, 3)
+	assert.Equal(t, append(before[:2:2], before[3]), members(scores(t, p)))
+	locktest.Release(t, holder)
+	for _, next := range []int{2, 1, 3} {
+		takeAndRelease(t, line[next])
+	}
+}
+
+func members(found []redis.Z) (names []string) {
+	for _, z := range found {
+		names = append(names, z.Member.(string))
+	}
+	return names
 }
 
 // When the first of the queue is granted the lock, the next one's score falls by a place, and a newcomer's is one place behind it.

@@ -122,7 +122,5 @@ func (w *wire) assertFree(t *testing.T) {
 	locktest.Await(t, "the lock to be free", func() bool { return !w.Exists(t) })
 	took := time.Since(start)
 	w.gone.add(took)
-	w.stalls.Mu.Lock()
-	defer w.stalls.Mu.Unlock()
-	assert.LessOrEqual(t, took, soon+5*w.stalls.Worst)
+	assert.LessOrEqual(t, took, soon+5*w.stalls.Worst())
 }

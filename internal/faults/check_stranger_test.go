@@ -1,6 +1,8 @@
 package faults_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -104,6 +106,49 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 		require.NoError(t, server.Client(t).ACLSetUser(t.Context(), "app", strings.Fields(rule)...).Err())
 		assert.NoError(t, locktest.NewRuntime(t, client, holdfast.Options{NameMapper: appKey}).Check(t.Context()), "one round is enough")
 	})
+}
+
+// pretender answers INFO and refuses scripts, as a server of another version would.
+type pretender struct{ info string }
+
+func (p pretender) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p pretender) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p pretender) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		for _, command := range commands {
+			switch answered, _ := command.(interface{ SetVal(any) }); strings.ToLower(command.Name()) {
+			case "info":
+				answered.SetVal(p.info)
+			case "evalsha":
+				err = errors.New("ERR Error running script: @user_script: 3: Unknown Redis command called from Lua script")
+				command.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// A server that is too old is said to be that, and nothing else: what its scripts come to says nothing.
+func TestFault_CheckOfAnOldServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for version, old := range map[string]bool{"5.0.6": true, "6.0.16": true, "6.2.0": false, "10.0.1": false} {
+		client := server.Client(t)
+		client.AddHook(pretender{info: "# Server\r\nredis_version:" + version + "\r\nrole:master\r\nmaxmemory_policy:allkeys-lru\r\n"})
+		found := checked(t, client, holdfast.Options{})
+		if !old {
+			assert.NotContains(t, found.Findings[0].What, version)
+			assert.Less(t, len(found.Findings[0].What), 200, "it does not name every script")
+			continue
+		}
+		assert.Equal(t, "the server's version is "+version+", 6.2 or later is needed", found.Findings[0].What)
+		require.Len(t, found.Findings, 2, "and the eviction policy")
+		assert.Contains(t, found.Findings[1].What, "allkeys-lru")
+		assert.NotContains(t, found.Error(), "user_script")
+	}
 }
 
 func TestFault_CheckForUnknownKinds(t *testing.T) {

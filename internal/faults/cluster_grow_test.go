@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,19 @@ func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 		"IPv4": net.JoinHostPort,
 		// The reply of a server without brackets is what go-redis and we have to understand; the server is the same.
 		"IPv6": func(_, port string) string { return net.JoinHostPort("::1", port) },
+		// MOVED and ASK name no host: the one that the server was reached at is meant.
+		"no host": net.JoinHostPort,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var args []string
-			if name == "IPv6" {
+			switch name {
+			case "IPv6":
 				needIPv6(t)
 				args = []string{"--bind", "127.0.0.1", "::1", "--cluster-announce-ip", "::1"}
+			case "no host":
+				needUnknownEndpoints(t)
+				args = []string{"--cluster-preferred-endpoint-type", "unknown-endpoint"}
 			}
 			showGrowing(t, addr, args...)
 		})
@@ -45,28 +52,58 @@ func needIPv6(t *testing.T) {
 	require.NoError(t, listener.Close())
 }
 
+func needUnknownEndpoints(t *testing.T) {
+	if len(redistest.Shared(t).Client(t).ConfigGet(t.Context(), "cluster-preferred-endpoint-type").Val()) == 0 {
+		t.Skip("the server is older than Redis 7")
+	}
+}
+
 func showGrowing(t *testing.T, addr func(host, port string) string, args ...string) {
 	const slot = 3
 	lease := locktest.Unhurried(time.Second)
 	cluster := redistest.StartCluster(t, 2, 0, 15*time.Second, args...)
 	empty := cluster.Grow()
 	host, port, _ := strings.Cut(cluster.Masters[0].Addr(), ":")
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr(host, port)}})
+	options := &redis.ClusterOptions{Addrs: []string{addr(host, port)}}
+	if slices.Contains(args, "unknown-endpoint") {
+		options.ClusterSlots = slotsAtTheStart(cluster) // go-redis cannot read such a cluster's own
+	}
+	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
-	// One lock with one key: for keys on both sides, of one lock or of one batch of renewals, Redis answers TRYAGAIN until the slot has moved.
-	held := []*holdfast.Lease{locktest.Acquire(t, rt.Lock(nameIn(t, slot)))}
+	// Each lock has one key. For keys on both sides Redis answers TRYAGAIN until the slot has moved, also to a renewal of several locks: those
+	// are renewed one by one then.
+	held := make([]*holdfast.Lease, 5)
+	for i := range held {
+		held[i] = locktest.Acquire(t, rt.Lock(nameIn(t, slot)))
+	}
 	cluster.Move(slot, cluster.Masters[0], empty, func() {
-		locktest.Renewed(t, held[0])
+		for range 3 {
+			for _, lease := range held {
+				locktest.Renewed(t, lease)
+			}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 		defer cancel()
 		free, err := rt.Lock(nameIn(t, slot)).Acquire(ctx)
 		require.NoError(t, err, "a free lock of the slot")
 		held = append(held, free) // its release names the channel, too: Redis answers TRYAGAIN until the slot has moved
-		assert.True(t, held[0].Valid())
+		for _, lease := range held {
+			assert.True(t, lease.Valid())
+		}
 	})
 	for _, lease := range held {
 		locktest.Renewed(t, lease)
 		locktest.Release(t, lease)
+	}
+}
+
+// slotsAtTheStart says who had which slots before the cluster grew.
+func slotsAtTheStart(cluster *redistest.Cluster) func(context.Context) ([]redis.ClusterSlot, error) {
+	return func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{
+			{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: cluster.Masters[0].Addr()}}},
+			{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: cluster.Masters[1].Addr()}}},
+		}, nil
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var crashLease = locktest.Unhurried(900 * time.Millisecond)
+func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
 // keepings are how a Redis keeps what it was told. With everysec it answers before it has written anything while it waits for the
 // disk, so that a process that is killed may lose what a machine that stops would lose.
@@ -51,7 +51,7 @@ func showCrashes(t *testing.T, p *locktest.Place, keeps bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var users sync.WaitGroup
 	for range 3 {
-		rt := p.Runtime(t, holdfast.Options{Lease: crashLease})
+		rt := p.Runtime(t, holdfast.Options{Lease: crashLease()})
 		for _, w := range wrecks {
 			for range 2 {
 				users.Go(func() { w.use(ctx, rt) })
@@ -78,9 +78,9 @@ func showCrashes(t *testing.T, p *locktest.Place, keeps bool) {
 // crashAgainAndAgain kills a server at random and starts it again, for that long.
 func crashAgainAndAgain(server *redistest.Server, d time.Duration) (crashes int) {
 	for end := time.Now().Add(d); time.Now().Before(end); crashes++ {
-		<-time.After(rand.N(2 * crashLease))
+		<-time.After(rand.N(2 * crashLease()))
 		server.Kill()
-		<-time.After(rand.N(crashLease / 2))
+		<-time.After(rand.N(crashLease() / 2))
 		server.Restart()
 	}
 	return crashes
@@ -105,7 +105,7 @@ type tokenSeen struct {
 func (w *wreck) use(ctx context.Context, rt *holdfast.Runtime) {
 	for ctx.Err() == nil {
 		call := time.Now()
-		lease, err := w.Lock(rt).Acquire(ctx, holdfast.WithWait(4*crashLease))
+		lease, err := w.Lock(rt).Acquire(ctx, holdfast.WithWait(4*crashLease()))
 		if err != nil {
 			continue
 		}
@@ -115,7 +115,7 @@ func (w *wreck) use(ctx context.Context, rt *holdfast.Runtime) {
 		w.mu.Unlock()
 		length := rand.N(10 * time.Millisecond)
 		if rand.IntN(5) == 0 {
-			length = rand.N(2 * crashLease)
+			length = rand.N(2 * crashLease())
 		}
 		w.spans.Hold(lease, length)
 		_ = lease.Release(ctx) // it may have been lost
@@ -168,7 +168,7 @@ func TestFault_RestartWithoutData(t *testing.T) {
 	t.Parallel()
 	places := locktest.OnOneServer(t)
 	stalls := locktest.WatchStalls(t, &locktest.Place{Addr: redistest.Shared(t).Addr()})
-	rt, other := places[0].Runtime(t, holdfast.Options{Lease: 2 * crashLease}), places[0].Runtime(t, holdfast.Options{})
+	rt, other := places[0].Runtime(t, holdfast.Options{Lease: 2 * crashLease()}), places[0].Runtime(t, holdfast.Options{})
 	var leases []*holdfast.Lease
 	for _, p := range places {
 		leases = append(leases, locktest.Acquire(t, p.Lock(rt)))
@@ -182,7 +182,7 @@ func TestFault_RestartWithoutData(t *testing.T) {
 		next = append(next, locktest.Acquire(t, p.Lock(other)))
 	}
 	t.Logf("the first holder's lease is valid beside the next one's: %t", leases[0].Valid())
-	assert.LessOrEqual(t, last().Sub(restarted), 2*crashLease/3+stalls.Slack())
+	assert.LessOrEqual(t, last().Sub(restarted), 2*crashLease()/3+stalls.Slack())
 	for i, p := range places {
 		assert.ErrorIs(t, leases[i].Release(t.Context()), holdfast.ErrLeaseLost)
 		assert.Equal(t, map[string]string{next[i].ID(): "1"}, p.Fields(t))

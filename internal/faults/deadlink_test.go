@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,15 +34,8 @@ func TestFault_DeadConnections(t *testing.T) {
 func showDeadConnections(t *testing.T, name string) {
 	places := locktest.OnOneServer(t)
 	p := places[0]
-	proxy := faultproxy.New(t, p.Addr)
-	t.Cleanup(proxy.Heal)
-	var route atomic.Value // where new connections go
-	route.Store(proxy.Addr())
-	options := &redis.Options{Addr: p.Addr, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, route.Load().(string))
-	}}
-	clients[name](options)
-	rt, other := locktest.NewRuntime(t, locktest.ClientWith(t, options), holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	client, dead := newDyingClient(t, p, name)
+	rt, other := locktest.NewRuntime(t, client, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
 
 	var kept, taken []*holdfast.Lease
 	var waiting []*holdfast.Pending
@@ -51,8 +45,8 @@ func showDeadConnections(t *testing.T, name string) {
 		waiting = append(waiting, p.Lock(rt).AcquireAsync(t.Context()))
 		p.WaitForWaiting(t, rt, 1)
 	}
-	proxy.Blackhole(true)
-	route.Store(p.Addr)
+	dead.die()
+	dead.heal()
 
 	start := time.Now()
 	for i := range places {
@@ -72,3 +66,86 @@ func showDeadConnections(t *testing.T, name string) {
 	}
 	locktest.Await(t, "the last dead connection to be given up", func() bool { return rt.Check(t.Context()) == nil })
 }
+
+// The same with a short lease: calls give up on their answers sooner than the client's ReadTimeout does on the connections. Nobody waits
+// until it does. Redis is away for so long that as many calls hang as may; when it is back, a release and an acquire that are made
+// then are executed soon.
+func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"default", "no timeouts", "a minute"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			showDeadForAWhile(t, name)
+		})
+	}
+}
+
+func showDeadForAWhile(t *testing.T, name string) {
+	const lease = time.Second
+	places := locktest.OnOneServer(t)
+	client, dead := newDyingClient(t, places[0], name)
+	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
+	var held []*holdfast.Lease
+	for _, p := range places {
+		held = append(held, locktest.Acquire(t, p.Another(t).Lock(rt), holdfast.WithLease(time.Minute)))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var users sync.WaitGroup
+	defer users.Wait()
+	defer stop()
+	for _, p := range places {
+		users.Go(func() {
+			for lock := p.Another(t).Lock(rt); ctx.Err() == nil; {
+				_ = lock.Do(ctx, func(context.Context) error { return nil })
+			}
+		})
+	}
+	dead.die()
+	<-time.After(probes * lease / 3) // one attempt after the other hangs
+	stalls := locktest.WatchStalls(t, places[0])
+	dead.heal()
+
+	start := time.Now()
+	var calls sync.WaitGroup
+	for i, p := range places {
+		calls.Go(func() {
+			if err := held[i].Release(t.Context()); err != nil {
+				assert.Greater(t, stalls.Worst(), lease/3, err)
+			}
+		})
+		calls.Go(func() {
+			locktest.Await(t, "an acquire", func() bool {
+				return p.Another(t).Lock(rt).Do(t.Context(), func(context.Context) error { return nil }) == nil
+			})
+		})
+	}
+	calls.Wait()
+	took := time.Since(start)
+	t.Logf("%v until all were served", took.Round(time.Millisecond))
+	assert.Less(t, took, lease+stalls.Slack())
+}
+
+// dying is a link whose connections can die without a word.
+type dying struct {
+	proxy *faultproxy.Proxy
+	addr  string
+	route atomic.Value // where new connections go
+}
+
+// newDyingClient is one of the clients, over a link that can die.
+func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client, *dying) {
+	d := &dying{proxy: faultproxy.New(t, p.Addr), addr: p.Addr}
+	t.Cleanup(d.proxy.Heal)
+	d.route.Store(d.proxy.Addr())
+	options := &redis.Options{Addr: p.Addr, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, d.route.Load().(string))
+	}}
+	clients[name](options)
+	return locktest.ClientWith(t, options), d
+}
+
+// die ends the connections that there are, and those that are made from now on.
+func (d *dying) die() { d.proxy.Blackhole(true) }
+
+// heal lets new connections live.
+func (d *dying) heal() { d.route.Store(d.addr) }

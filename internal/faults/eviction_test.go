@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var evictedLease = locktest.Unhurried(1200 * time.Millisecond)
+func evictedLease() time.Duration { return locktest.Unhurried(1200 * time.Millisecond) }
 
 // evicting are the policies by which a full Redis throws out locks: by the first three whatever it has, by the others what has a TTL,
 // as every lock has.
@@ -32,7 +32,7 @@ func TestFault_LocksEvicted(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			places := locktest.OnOneServer(t, "--maxmemory-policy", policy)
-			rt := places[0].Runtime(t, holdfast.Options{Lease: evictedLease})
+			rt := places[0].Runtime(t, holdfast.Options{Lease: evictedLease()})
 			assert.ErrorContains(t, rt.Check(t.Context()), "maxmemory-policy is "+policy)
 			stalls := locktest.WatchStalls(t, &locktest.Place{Addr: redistest.Shared(t).Addr()})
 			showEviction(t, places, rt, stalls)
@@ -63,7 +63,7 @@ func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, 
 	for _, h := range all {
 		assert.ErrorIs(t, h.released.Release(t.Context()), holdfast.ErrLeaseLost, h.Kind.Name)
 	}
-	assert.LessOrEqual(t, last().Sub(evicted), evictedLease/3+stalls.Slack())
+	assert.LessOrEqual(t, last().Sub(evicted), evictedLease()/3+stalls.Slack())
 	for _, h := range all {
 		assert.ErrorIs(t, h.told.Err(), holdfast.ErrLeaseLost, h.Kind.Name)
 		assert.False(t, h.told.Valid())

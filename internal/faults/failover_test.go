@@ -20,6 +20,7 @@ import (
 // fleet is Redis whose master can be killed, and another takes its place.
 type fleet struct {
 	client   func(t *testing.T) redis.UniversalClient
+	master   func(key string) *redistest.Server
 	failOver func(key string)
 	restore  func()
 }
@@ -29,6 +30,7 @@ var fleets = map[string]func(t *testing.T) fleet{
 		g := redistest.StartGuarded(t, time.Second)
 		return fleet{
 			client:   func(t *testing.T) redis.UniversalClient { return g.Client(t) },
+			master:   func(string) *redistest.Server { return g.Master() },
 			failOver: func(string) { g.FailOver() }, restore: g.Restore,
 		}
 	},
@@ -36,6 +38,7 @@ var fleets = map[string]func(t *testing.T) fleet{
 		c := redistest.StartCluster(t, 3, 1, time.Second)
 		return fleet{
 			client:   func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, c) },
+			master:   c.Owner,
 			failOver: c.FailOver, restore: c.Restore,
 		}
 	},

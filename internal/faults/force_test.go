@@ -1,11 +1,13 @@
 package faults_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
@@ -55,4 +57,107 @@ func forceMeetsAcquire(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) (f
 	}
 	locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
 	return forced
+}
+
+// exclusive are the kinds of one name that exclude one another.
+func exclusive() (kinds []locktest.Kind) {
+	for _, kind := range locktest.Kinds {
+		if kind.Mode == "exclusive" {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// Whoever frees a lock by force need not know its kind: a holder of the same process is told at once, also when nothing renews its lease.
+func TestFault_ForceReleaseThroughAnotherKind(t *testing.T) {
+	t.Parallel()
+	place := locktest.OnServerOfItsOwn(t)
+	rt := place.Runtime(t, holdfast.Options{})
+	for _, force := range exclusive() {
+		for _, kind := range exclusive() {
+			t.Run(force.Name+" frees "+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				p := place.Another(t)
+				p.Kind = kind
+				lease := locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(time.Hour))
+				waiting := p.Lock(rt).AcquireAsync(t.Context())
+				p.WaitForWaiting(t, rt, 1)
+				began := time.Now()
+				forced, err := force.Lock(rt, p.Name).ForceRelease(t.Context())
+				require.NoError(t, err)
+				require.True(t, forced)
+				locktest.Closed(t, "the loss", lease.Done())
+				assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+				next, err := waiting.Lease()
+				require.NoError(t, err)
+				assert.Less(t, time.Since(began), 500*time.Millisecond+locktest.Slack())
+				locktest.Release(t, next)
+			})
+		}
+	}
+}
+
+// A lock that is freed by force through its own kind wakes the waiters of every kind.
+func TestFault_ForceReleaseWakesEveryKind(t *testing.T) {
+	t.Parallel()
+	place := locktest.OnServerOfItsOwn(t)
+	one, other := place.Runtime(t, holdfast.Options{}), place.Runtime(t, holdfast.Options{})
+	for _, held := range exclusive() {
+		for _, waits := range exclusive() {
+			t.Run(waits.Name+" waits for "+held.Name, func(t *testing.T) {
+				t.Parallel()
+				p := place.Another(t)
+				p.Kind = waits
+				locktest.Acquire(t, held.Lock(one, p.Name))
+				waiting := p.Lock(other).AcquireAsync(t.Context())
+				p.WaitForWaiter(t, other)
+				began := time.Now()
+				forced, err := held.Lock(one, p.Name).ForceRelease(t.Context())
+				require.NoError(t, err)
+				require.True(t, forced)
+				lease, err := waiting.Lease()
+				require.NoError(t, err)
+				assert.Less(t, time.Since(began), 500*time.Millisecond+locktest.Slack())
+				locktest.Release(t, lease)
+			})
+		}
+	}
+}
+
+// Permits that this process gives back by their IDs, or deletes, are no longer valid here, also when nothing renews them.
+func TestFault_PermitsEndedByTheirIDs(t *testing.T) {
+	t.Parallel()
+	for _, fixed := range []bool{true, false} {
+		for name, end := range map[string]func(s *holdfast.PermitSemaphore, ids ...string) error{
+			"ReleaseID": func(s *holdfast.PermitSemaphore, ids ...string) error { return s.ReleaseID(t.Context(), ids...) },
+			"Delete":    func(s *holdfast.PermitSemaphore, _ ...string) error { _, err := s.Delete(t.Context()); return err },
+		} {
+			t.Run(fmt.Sprintf("%s/fixed %v", name, fixed), func(t *testing.T) {
+				t.Parallel()
+				p := locktest.OnServerOfItsOwn(t)
+				s := p.Runtime(t, holdfast.Options{Lease: 6 * time.Second}).PermitSemaphore(p.Name)
+				_, err := s.TrySetPermits(t.Context(), 3)
+				require.NoError(t, err)
+				var options []holdfast.AcquireOption
+				if fixed {
+					options = append(options, holdfast.WithLease(time.Hour))
+				}
+				first, second := locktest.AcquirePermit(t, s, options...), locktest.AcquirePermit(t, s, options...)
+				kept := locktest.AcquirePermit(t, s, options...)
+				require.NoError(t, end(s, first.ID(), second.ID()))
+				for _, lease := range []*holdfast.Lease{first, second} {
+					locktest.Closed(t, "the loss", lease.Done())
+					assert.False(t, lease.Valid())
+					assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+				}
+				if name == "ReleaseID" {
+					assert.True(t, kept.Valid())
+					locktest.Release(t, kept)
+					return
+				}
+				locktest.Closed(t, "the loss", kept.Done())
+			})
+		}
+	}
 }

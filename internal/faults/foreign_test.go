@@ -57,7 +57,7 @@ func TestFault_KeyGoneOrForeign(t *testing.T) {
 			places := locktest.OnOneServer(t)
 			stalls := locktest.WatchStalls(t, places[0])
 			for _, p := range places {
-				rt := p.Runtime(t, holdfast.Options{Lease: vanishedLease})
+				rt := p.Runtime(t, holdfast.Options{Lease: vanishedLease()})
 				showLossIsTold(t, p, rt, v.do, stalls)
 				q := p.Another(t)
 				held := locktest.Acquire(t, q.Lock(rt))
@@ -75,14 +75,14 @@ func TestFault_KeyGoneOrForeign(t *testing.T) {
 	}
 }
 
-var vanishedLease = locktest.Unhurried(600 * time.Millisecond)
+func vanishedLease() time.Duration { return locktest.Unhurried(600 * time.Millisecond) }
 
 func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanish func(*locktest.Place) error, stalls *locktest.Stalls) {
 	held := locktest.Acquire(t, p.Lock(rt))
 	require.NoError(t, vanish(p))
 	start := time.Now()
 	told := locktest.Closed(t, "the loss", held.Done())
-	assert.LessOrEqual(t, told.Sub(start), vanishedLease/3+stalls.Slack(), p.Kind.Name)
+	assert.LessOrEqual(t, told.Sub(start), vanishedLease()/3+stalls.Slack(), p.Kind.Name)
 	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
 }
 

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,5 +149,31 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 		a.Ask(p.ReleaseMessage(3, granted.Serial))
 		require.NoError(t, locktest.Answer[*protocol.Released](t, a).Err)
 		assert.True(t, kept.Valid(), "others are renewed")
+	})
+}
+
+// A name mapper that ends its goroutine, as t.FailNow does, refuses the message that it was called for. The router goes on.
+func TestFault_NameMapperEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		bad := p.Name + "-bad"
+		rt := p.Runtime(t, holdfast.Options{NameMapper: func(name string) string {
+			if name == bad {
+				runtime.Goexit()
+			}
+			return name
+		}})
+		a := locktest.NewActor(t, rt, p.Lock(rt))
+		for id := range uint64(50) { // each of them would end a goroutine that handles messages
+			ask := p.AcquireMessage(2 * id)
+			ask.Lock = bad
+			a.Ask(ask)
+			refused := locktest.Answer[*protocol.Refused](t, a)
+			assert.ErrorIs(t, refused.Err, holdfast.ErrInvalid)
+			assert.Equal(t, bad, refused.Lock)
+			granted := p.Hold(t, a, 2*id+1)
+			a.Ask(p.ReleaseMessage(2*id+1, granted.Serial))
+			require.NoError(t, locktest.Answer[*protocol.Released](t, a).Err)
+		}
 	})
 }

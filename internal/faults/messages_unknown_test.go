@@ -268,8 +268,8 @@ func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 	})
 }
 
-// A serial is one of a lease on a name and a kind: under another kind of the same name it means nothing, also where both are one
-// actor.
+// A serial is one of a lease on a name and a kind: another serial names no lease, and under another kind of the same name it means
+// nothing, also where both are one actor.
 func TestFault_SerialsAreOfOneKind(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -284,6 +284,10 @@ func TestFault_SerialsAreOfOneKind(t *testing.T) {
 			require.ErrorIs(t, locktest.Answer[*protocol.Released](t, w.stranger).Err, holdfast.ErrNotHeld, kind)
 			w.stranger.Ask(&protocol.Renew{ID: 2, Kind: kind, Lock: p.Name, Serial: w.granted.Serial, Lease: time.Second})
 			require.ErrorIs(t, locktest.Answer[*protocol.Renewed](t, w.stranger).Err, holdfast.ErrNotHeld, kind)
+		}
+		for _, serial := range []uint64{0, w.granted.Serial - 1, w.granted.Serial + 1} {
+			w.stranger.Ask(p.ReleaseMessage(3, serial))
+			require.ErrorIs(t, locktest.Answer[*protocol.Released](t, w.stranger).Err, holdfast.ErrNotHeld, serial)
 		}
 		w.unharmed(t, p)
 	})

@@ -3,7 +3,9 @@ package faults_test
 import (
 	"context"
 	"net"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -41,13 +43,14 @@ func TestFault_MasterBehindAName(t *testing.T) {
 		pending = append(pending, runtime().Lock(lock).AcquireAsync(t.Context()))
 	}
 	awaitSubscribed(t, old.Client(t), channels, 2)
+	look := next.Client(t)
+	locktest.Await(t, "the replica to have the lock", func() bool { return look.Exists(t.Context(), lock).Val() == 1 })
 
-	require.NoError(t, next.Client(t).ReplicaOf(t.Context(), "no", "one").Err())
+	require.NoError(t, look.ReplicaOf(t.Context(), "no", "one").Err())
 	host, port, _ := strings.Cut(next.Addr(), ":")
 	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
 	name.Store(next.Addr())
 
-	look := next.Client(t)
 	require.Eventually(t, func() bool { // two looks of 5 s each, at the least
 		return look.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]] == 2
 	}, time.Minute, 20*time.Millisecond, "the subscriptions at the new master")
@@ -62,6 +65,64 @@ func TestFault_MasterBehindAName(t *testing.T) {
 		require.NoError(t, err)
 		locktest.Release(t, next)
 		pending[0] = pending[1]
+	}
+}
+
+// TestFault_DemotedMasterBehindANameIsLeft has the name of the master lead to another server, while the connections to the old one, which
+// follows it now, stay as they are: many of them, and each must be left. Scripts go for many locks at a time, so that the refusals are
+// not where go-redis looks for them.
+func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
+	t.Parallel()
+	const locks, connections = 64, 20
+	old := redistest.Start(t)
+	next := redistest.Follow(t, old)
+	var name atomic.Value
+	name.Store(old.Addr())
+	client := locktest.ClientWith(t, &redis.Options{
+		Addr: "redis:6379", PoolSize: connections, MinIdleConns: connections, MaxRetries: -1,
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, name.Load().(string))
+		},
+	})
+	var events locktest.Recorder
+	rt := locktest.NewRuntime(t, client, holdfast.Options{OnEvent: events.Record})
+	prefix := redistest.Name(t)
+	held := make([]*holdfast.Lease, locks)
+	for i := range held {
+		held[i] = locktest.Acquire(t, rt.Lock(prefix+"held"+strconv.Itoa(i)))
+	}
+	locktest.Await(t, "the connections", func() bool { return client.PoolStats().IdleConns >= connections-5 })
+	replica := next.Client(t)
+	locktest.Await(t, "the replica to have all", func() bool { return replica.DBSize(t.Context()).Val() >= locks })
+
+	require.NoError(t, next.Client(t).ReplicaOf(t.Context(), "no", "one").Err())
+	host, port, _ := strings.Cut(next.Addr(), ":")
+	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
+	name.Store(next.Addr())
+
+	began := time.Now()
+	var group sync.WaitGroup
+	for i := range held {
+		group.Go(func() {
+			for j := range 20 { // all the time many of them are on their way, and are one call
+				ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+				defer cancel()
+				lease, err := rt.Lock(prefix + strconv.Itoa(i)).Acquire(ctx)
+				if !assert.NoError(t, err) {
+					return
+				}
+				if j == 0 {
+					assert.Less(t, time.Since(began), 5*time.Second+5*locktest.Slack())
+				}
+				assert.NoError(t, lease.Release(ctx))
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d times %d locks, in %v", 20, locks, time.Since(began))
+	for _, lease := range held {
+		assert.True(t, lease.Valid())
+		locktest.Release(t, lease)
 	}
 }
 

@@ -55,10 +55,10 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 	})
 }
 
-// outOfStepRuntime has a client that waits only briefly for a reply that does not come.
+// outOfStepRuntime has a client that waits only briefly for a reply that does not come, but as long as a busy machine may need for one.
 func outOfStepRuntime(t *testing.T, p *locktest.Place) (*holdfast.Runtime, *faultproxy.Proxy) {
 	proxy := faultproxy.New(t, p.Addr)
-	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100 * time.Millisecond})
+	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100*time.Millisecond + locktest.Slack()})
 	rt := locktest.NewRuntime(t, client, holdfast.Options{})
 	t.Cleanup(proxy.Heal)
 	return rt, proxy
@@ -89,7 +89,7 @@ func (r *room) enter(t *testing.T, lease *holdfast.Lease) bool {
 	return assert.True(t, valid) && assert.NoError(t, lease.Release(context.Background()))
 }
 
-// confuse puts connections out of step until the visitors have gone.
+// confuse puts connections out of step until the visitors have gone, but leaves time for an attempt in between, also on a busy machine.
 func confuse(t *testing.T, proxies []*faultproxy.Proxy, visitors *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { visitors.Wait(); close(gone) }()
@@ -106,7 +106,7 @@ func confuse(t *testing.T, proxies []*faultproxy.Proxy, visitors *sync.WaitGroup
 		select {
 		case <-gone:
 			return
-		case <-time.After(rand.N(20 * time.Millisecond)):
+		case <-time.After(rand.N(20*time.Millisecond + locktest.Slack()/20)):
 			proxy.Forget() // else whoever comes after a pause would always meet one
 		}
 	}

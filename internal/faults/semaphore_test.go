@@ -265,7 +265,10 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	setPermits(t, p, total)
 	rt, proxy := p.Proxied(t, briefly)
 	s := rt.Semaphore(p.Name)
-	require.NoError(t, s.Acquire(t.Context(), 1)) // everything is loaded
+	drained, err := s.Drain(t.Context()) // its script is loaded, and those below
+	require.NoError(t, err)
+	require.NoError(t, s.Release(t.Context(), drained))
+	require.NoError(t, s.Acquire(t.Context(), 1))
 	require.NoError(t, s.Release(t.Context(), 1))
 	for i := range locktest.Scaled(40, 20) {
 		proxy.SwallowReplies(true)
@@ -387,4 +390,80 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 		}
 	}
 	p.Server.Resume()
+}
+
+// A cancelled acquire of which a copy may still be on its way leaves a mark, by which that copy takes nothing. It outlives Close, for ten
+// seconds at most; nothing else does.
+func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	setPermits(t, p, 1)
+	rt, proxy := p.Proxied(t, holdfast.Options{})
+	s := rt.Semaphore(p.Name)
+	require.NoError(t, s.Acquire(t.Context(), 1))
+	require.NoError(t, s.Release(t.Context(), 1))
+	proxy.DropReplies(1, faultproxy.Containing(sha(scripts.SemaphoreAcquire)))
+	ctx, cancel := context.WithCancel(t.Context())
+	acquired := make(chan error, 1)
+	go func() { acquired <- s.Acquire(ctx, 1) }()
+	locktest.Await(t, "the permit to be taken", func() bool { return p.Redis.Get(t.Context(), p.Name).Val() == "0" })
+	cancel()
+	most := 10 * time.Second
+	if <-acquired == nil { // it was repeated before: the result, which a copy of it must find, is left to its time
+		most = 50 * time.Second // Redis keeps results for as long as a request and its undoing can take
+		require.NoError(t, s.Release(t.Context(), 1))
+	}
+	require.NoError(t, rt.Close(t.Context()))
+	assert.Equal(t, "1", p.Redis.Get(t.Context(), p.Name).Val())
+	for _, key := range p.Redis.Keys(t.Context(), "*").Val() {
+		if key != p.Name {
+			assert.Contains(t, key, "holdfast_attempt:{"+p.Name+"}:")
+			assert.LessOrEqual(t, p.Redis.PTTL(t.Context(), key).Val(), most)
+		}
+	}
+}
+
+// Permits are given back while the runtime closes. Whoever is told that they have arrived finds them in Redis, and whoever is told that the
+// runtime is closed does not: a release elsewhere neither loses nor doubles them.
+func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	const each = 32
+	var arrived, refused int
+	for range locktest.Scaled(200, 10) {
+		rt := p.Runtime(t, holdfast.Options{})
+		s := rt.Semaphore(p.Name)
+		setPermits(t, p, each)
+		require.NoError(t, s.Acquire(t.Context(), each))
+		var group sync.WaitGroup
+		var back, closed atomic.Int64
+		for i := range each {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%2 == 0 {
+				cancel() // it has a time of its own
+			}
+			group.Go(func() {
+				defer cancel()
+				stayFor(rand.N(500 * time.Microsecond))
+				err := s.Release(ctx, 1)
+				if err == nil {
+					back.Add(1)
+					return
+				}
+				assert.ErrorIs(t, err, holdfast.ErrClosed)
+				assert.NotContains(t, err.Error(), "confirmed")
+				closed.Add(1)
+			})
+		}
+		stayFor(rand.N(500 * time.Microsecond))
+		require.NoError(t, rt.Close(t.Context()))
+		group.Wait()
+		n, err := p.Redis.Get(t.Context(), p.Name).Int64()
+		require.NoError(t, err)
+		require.Equal(t, back.Load(), n, "permits of those who were told that they are back")
+		arrived, refused = arrived+int(back.Load()), refused+int(closed.Load())
+	}
+	t.Logf("%d arrived, %d were refused", arrived, refused)
+	assert.Positive(t, arrived)
+	assert.Positive(t, refused)
 }

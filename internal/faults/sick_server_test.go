@@ -95,7 +95,10 @@ func showSickServer(t *testing.T, s sickness, client string) {
 	well.Do(heal)
 	for _, p := range places {
 		for _, rt := range []*holdfast.Runtime{fresh, holder} {
-			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt)))
+			locktest.Await(t, "an acquire and a release", func() bool { // a machine that is busy, too, may need more than a second
+				lease, err := p.Another(t).Lock(rt).Acquire(t.Context())
+				return err == nil && lease.Release(t.Context()) == nil
+			})
 		}
 	}
 	var left []string
@@ -138,16 +141,17 @@ func taken(lease *holdfast.Lease, err error) error {
 
 func callSick(t *testing.T, lock *holdfast.Lock, s sickness, c sickCall) {
 	var err error
+	succeeds := !c.writes && s.reads
 	for range 5 {
 		start := time.Now()
 		err = c.call(lock)
 		assert.Less(t, time.Since(start), sickWait, c.op)
-		if err == nil || s.typed(err) || !isTimeout(err) {
+		if err == nil || s.typed(err) && !succeeds || !isTimeout(err) {
 			break // else the machine is so busy that the server did not come to say anything
 		}
 	}
 	switch {
-	case !c.writes && s.reads:
+	case succeeds:
 		assert.NoError(t, err, c.op)
 	case err != nil || !s.may:
 		assertSays(t, s, err, `holdfast: `+c.op+` "`+lock.Name()+`": `)

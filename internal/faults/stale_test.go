@@ -26,7 +26,7 @@ func TestFault_StaleLeaseTouchesNothing(t *testing.T) {
 }
 
 func showStaleLease(t *testing.T, p *locktest.Place, options []holdfast.AcquireOption) {
-	const stale = time.Second
+	stale := locktest.Unhurried(time.Second)
 	rt := p.Runtime(t, holdfast.Options{Lease: stale})
 	owner := rt.NewOwner()
 	old := locktest.Acquire(t, p.Lock(rt), append(options, holdfast.WithOwner(owner))...)

@@ -76,7 +76,7 @@ func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime
 	stalls := locktest.WatchStalls(t, p)
 	var waits []time.Duration
 	late, slow := 0, 0
-	for range rounds {
+	for round := range rounds {
 		lease := locktest.Acquire(t, p.Lock(holder))
 		pending := p.Lock(waiter).AcquireAsync(t.Context())
 		p.WaitForWaiter(t, waiter)
@@ -90,6 +90,7 @@ func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime
 			late++
 		}
 		if wait > 50*time.Millisecond {
+			t.Logf("round %d: %v", round, wait)
 			slow++
 		}
 		waits = append(waits, wait)

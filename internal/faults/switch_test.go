@@ -32,6 +32,9 @@ func TestFault_PlannedSwitch(t *testing.T) {
 	runtimes := map[string]*holdfast.Runtime{}
 	held := map[string]*holdfast.Lease{}
 	for name, change := range readers {
+		if name == "RouteByLatency" && locktest.Raced() {
+			continue // go-redis measures a node's latency while it still writes to the node's client
+		}
 		options := &redis.ClusterOptions{Addrs: cluster.Addrs()}
 		change(options)
 		client := redis.NewClusterClient(options)

@@ -74,7 +74,7 @@ func TestFault_SentinelByAClusterClient(t *testing.T) {
 	guarded := redistest.SharedGuarded(t)
 	ordinary := locktest.NewRuntime(t, guarded.Client(t), holdfast.Options{})
 	for name, made := range map[string]redis.UniversalClient{
-		"universal": redis.NewUniversalClient(&redis.UniversalOptions{MasterName: redistest.GuardedName, RouteByLatency: true}),
+		"universal": redis.NewUniversalClient(&redis.UniversalOptions{MasterName: redistest.GuardedName, RouteRandomly: true}),
 		"failover":  redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: redistest.GuardedName, RouteRandomly: true}),
 	} {
 		t.Run(name, func(t *testing.T) {

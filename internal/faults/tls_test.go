@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +22,7 @@ func TestFault_EveryKindOverTLS(t *testing.T) {
 	t.Parallel()
 	authority := redistest.NewAuthority(t)
 	server := redistest.StartTLS(t, authority, time.Hour)
-	config := &tls.Config{RootCAs: authority.Pool(), Certificates: []tls.Certificate{authority.Client()}, MinVersion: tls.VersionTLS12}
+	config := authority.Trusting()
 	runtime := func(lease time.Duration) *holdfast.Runtime {
 		return locktest.NewRuntime(t, tlsClient(t, server.Addr(), config), holdfast.Options{Lease: lease})
 	}
@@ -41,6 +42,41 @@ func TestFault_EveryKindOverTLS(t *testing.T) {
 			locktest.Release(t, next)
 		})
 	}
+}
+
+// TestFault_ClusterOverTLS has a cluster that speaks nothing but TLS. What its client says of TLS is said to every master, also to one that
+// has no slots yet, which only we know.
+func TestFault_ClusterOverTLS(t *testing.T) {
+	t.Parallel()
+	const slot = 3
+	authority := redistest.NewAuthority(t)
+	cluster := redistest.StartTLSCluster(t, authority, 2, 15*time.Second)
+	empty := cluster.Grow()
+	runtime := func() *holdfast.Runtime {
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: cluster.Addrs(), TLSConfig: authority.Trusting(),
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		t.Cleanup(func() { assert.NoError(t, client.Close()) })
+		return locktest.NewRuntime(t, client, holdfast.Options{Lease: locktest.Unhurried(1500 * time.Millisecond)})
+	}
+	rt, other := runtime(), runtime()
+	require.NoError(t, rt.CheckFor(t.Context(), holdfast.KindLock))
+	for _, slot := range []int{slot, 16000} {
+		name := nameIn(t, slot)
+		held := locktest.Acquire(t, rt.Lock(name))
+		waiting := other.Lock(name).AcquireAsync(t.Context())
+		awaitSharded(t, cluster, name)
+		locktest.Renewed(t, held)
+		locktest.Release(t, held)
+		next, err := waiting.Lease()
+		require.NoError(t, err)
+		locktest.Release(t, next)
+	}
+	held := locktest.Acquire(t, rt.Lock(nameIn(t, slot)))
+	cluster.Move(slot, cluster.Masters[0], empty, func() { locktest.Renewed(t, held) })
+	locktest.Renewed(t, held)
+	locktest.Release(t, held)
 }
 
 func tlsClient(t *testing.T, addr string, config *tls.Config) *redis.Client {

@@ -63,6 +63,73 @@ func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	}
 }
 
+// A grant comes while a cancel is on its way: either the caller has the lease, or it is released. The canceller is suspended on its way to
+// the lock.
+func TestFault_GrantedWhileTheCancelIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (cancel func(), outcome func() (*holdfast.Lease, error)){
+		"Pending.Cancel": func(t *testing.T, lock *holdfast.Lock) (func(), func() (*holdfast.Lease, error)) {
+			pending := lock.AcquireAsync(t.Context())
+			return pending.Cancel, pending.Lease
+		},
+		"context": func(t *testing.T, lock *holdfast.Lock) (func(), func() (*holdfast.Lease, error)) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var lease *holdfast.Lease
+			var err error
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				lease, err = lock.Acquire(ctx)
+			}()
+			return cancel, func() (*holdfast.Lease, error) { locktest.Closed(t, "the end", ended); return lease, err }
+		},
+	}
+	for _, kind := range locktest.Kinds {
+		for way, begin := range ways {
+			t.Run(kind.Name+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				showGrantBeforeCancel(t, kind, begin)
+			})
+		}
+	}
+}
+
+func showGrantBeforeCancel(
+	t *testing.T, kind locktest.Kind, begin func(*testing.T, *holdfast.Lock) (cancel func(), outcome func() (*holdfast.Lease, error)),
+) {
+	p := locktest.Somewhere(t)
+	p.Kind = kind
+	var suspends atomic.Bool
+	cancelling, goOn := make(chan struct{}), make(chan struct{})
+	rt := p.Runtime(t, holdfast.Options{System: systemWith(t, &actors.Seams{Shard: func(string) uint64 {
+		if suspends.CompareAndSwap(true, false) {
+			close(cancelling)
+			<-goOn
+		}
+		return 0
+	}})})
+	holder := locktest.Acquire(t, p.Lock(rt))
+	cancel, outcome := begin(t, p.Lock(rt))
+	p.WaitForWaiting(t, rt, 1)
+	suspends.Store(true)
+	go cancel()
+	locktest.Closed(t, "a cancel on its way", cancelling)
+	locktest.Release(t, holder)
+	locktest.Await(t, "the grant", func() bool {
+		state, err := p.Lock(rt).Inspect(t.Context())
+		return err == nil && state.Waiting == 0
+	})
+	close(goOn)
+	if lease, err := outcome(); err == nil {
+		assert.True(t, lease.Valid())
+		locktest.Release(t, lease)
+	} else {
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		assert.ErrorIs(t, err, context.Canceled)
+	}
+	locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
+}
+
 // systemWith is an actor system for a runtime with seams.
 func systemWith(t *testing.T, seams *actors.Seams) *actor.ActorSystem {
 	system := actor.NewActorSystem()

@@ -88,7 +88,9 @@ func showKennel(t *testing.T, kind locktest.Kind, seed uint64) {
 	users.Go(func() { k.disturb(ctx, rand.New(rand.NewPCG(seed, 100))) })
 	if k.random.IntN(2) == 0 {
 		<-time.After(k.upTo(k.random, 10*time.Second))
-		assert.NoError(t, k.runtimes[1].Close(t.Context()))
+		if err := k.runtimes[1].Close(t.Context()); !locktest.GaveUp(err) { // the link may be cut
+			assert.NoError(t, err)
+		}
 	}
 	users.Wait()
 	k.checkEnd(t)

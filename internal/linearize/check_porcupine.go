@@ -52,7 +52,10 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 		all = append(all, porcupine.Operation{ClientId: op.User, Input: op, Call: int64(begin), Return: int64(end)})
 	}
 	seen, lost := f.sightings(name), f.lostPlaces(name)
+	granted := map[string]bool{} // by an operation before
 	for _, op := range f.ops[name] {
+		first := op.isGrant() && !granted[op.Grant]
+		granted[op.Grant] = granted[op.Grant] || first
 		op.anyPlace = lost[op.Grant]
 		switch {
 		case op.Do == doWrite:
@@ -61,6 +64,8 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 		case op.Result == isOK && k.Queued && !op.anyPlace:
 			begin, end := seen[op.Grant].around(op)
 			add(op, begin, end)
+		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // freed by force, perhaps, before anybody here had it
+			add(op, min(op.Call, sentFor(op)), op.Return)
 		case op.Result == isOK:
 			add(op, begin(op), op.Return)
 		case op.Do == doTry && op.Result == isBusy && !f.excused(k, op):
@@ -76,11 +81,15 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 	return all
 }
 
-// begin is the earliest instant at which an acquire can have had its effect: the grant comes from the last attempt, which was sent one
-// lease before its deadline. If an earlier attempt was executed, too, the grant was there from then on, and nobody else's.
+// isGrant reports whether an operation has made somebody a holder.
+func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o.Do == doTry) }
+
+// sentFor is when the attempt was sent that a grant comes from: one lease before its deadline.
+func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
+
+// begin is the earliest instant at which an acquire can have had its effect: the grant comes from the last attempt. If an earlier attempt was executed, too, the grant was there from then on, and nobody else's.
 func begin(op *Op) time.Duration {
-	sent := op.Until - op.Length + margin(op.Length)
-	return min(max(op.Call, sent), op.Return)
+	return min(max(op.Call, sentFor(op)), op.Return)
 }
 
 // piece is a part of a history that begins and ends with nobody holding the lock.

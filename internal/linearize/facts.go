@@ -107,12 +107,16 @@ func (f *facts) findForced() {
 	for name, ops := range f.ops {
 		lives := map[string]*forcing{} // from the first word of a grant to the last
 		for _, op := range ops {
+			from := op.Call
+			if op.isGrant() { // the attempt may have been sent for somebody who has given up since
+				from = min(from, sentFor(op))
+			}
 			switch life := lives[op.Grant]; {
 			case op.Grant == "":
 			case life == nil:
-				lives[op.Grant] = &forcing{op.Call, op.Return}
+				lives[op.Grant] = &forcing{from, op.Return}
 			default:
-				life.from, life.told = min(life.from, op.Call), max(life.told, op.Return)
+				life.from, life.told = min(life.from, from), max(life.told, op.Return)
 			}
 		}
 		f.force[name] = map[string][]forcing{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -63,13 +64,20 @@ func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Opt
 // Quiet is a logger that says nothing.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// CloseAtEnd closes a runtime when the test ends, and fails the test if that does not come to an end.
+// CloseAtEnd closes a runtime when the test ends, and fails the test if that does not come to an end. A test may have left Redis away.
 func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
 	atEnd(t, rt, func(rt *holdfast.Runtime) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		assert.NoError(t, rt.Close(ctx))
+		if err := rt.Close(ctx); ctx.Err() != nil || !GaveUp(err) {
+			assert.NoError(t, err)
+		}
 	})
+}
+
+// GaveUp tells whether a Close was not done because Redis was silent for too long.
+func GaveUp(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "what is still held expires")
 }
 
 // atEnd does something with what a test has had, and lets go of it. Package testing keeps the clean-ups of a parallel test, and all that

@@ -10,12 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis: four run at a time, unless -parallel
-// says otherwise. It exits.
+// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis: twelve run at a time, unless -parallel says
+// otherwise; four in a full run, in which times mean something, and with the race detector, which has them work most of the time. It exits.
 func Main(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {
-		_ = flag.Set("test.parallel", "4")
+		atOnce := "4"
+		if testing.Short() && !raceDetector {
+			atOnce = "12"
+		}
+		_ = flag.Set("test.parallel", atOnce)
 	}
 	redis.SetLogger(silent{}) // it tells of every connection that a test has broken
 	redistest.Main(m)

@@ -17,19 +17,24 @@ func Scaled(full, least int) int {
 	return full
 }
 
-// Slack is added to what a time is asserted to be at most: nothing in a full run, which is where times mean something; a second with
-// the race detector, which is for any machine, however busy with something else.
+// Raced tells whether the race detector looks on.
+func Raced() bool { return raceDetector }
+
+// anywhere tells that the run is for any machine, however busy with something else. Times mean something in a full run alone.
+func anywhere() bool { return raceDetector || testing.Short() }
+
+// Slack is added to what a time is asserted to be at most: nothing in a full run, a second in a short one or with the race detector.
 func Slack() time.Duration {
-	if raceDetector {
+	if anywhere() {
 		return time.Second
 	}
 	return 0
 }
 
-// Unhurried is a lease that the watchdog must keep: short in a full run, four times as long with the race detector, where a process may
-// not be run for half a second.
+// Unhurried is a lease that the watchdog must keep: short in a full run, four times as long in a short one or with the race detector,
+// where a process may not be run for half a second.
 func Unhurried(lease time.Duration) time.Duration {
-	if raceDetector {
+	if anywhere() {
 		return 4 * lease
 	}
 	return lease

@@ -12,49 +12,70 @@ import (
 // Stalls measures for how long at most this process was not run, or did not reach its servers. What is promised about
 // milliseconds can be seen only while both are well.
 type Stalls struct {
-	Stop  chan struct{}
-	Ended chan struct{}
+	stop, ended chan struct{}
 
-	Mu    sync.Mutex
-	Worst time.Duration
+	mu    sync.Mutex
+	worst time.Duration
+	last  time.Time // when both were seen to be well
 }
+
+const stallsEvery = 5 * time.Millisecond
 
 // WatchStalls measures until the test ends.
 func WatchStalls(t *testing.T, p *Place) *Stalls {
-	s := &Stalls{Stop: make(chan struct{}), Ended: make(chan struct{})}
-	go s.watch(p.everyClient(t))
-	t.Cleanup(func() { close(s.Stop); <-s.Ended })
+	s := NewStalls(p.everyClient(t)...)
+	t.Cleanup(s.End)
 	return s
 }
 
+// NewStalls measures until End.
+func NewStalls(servers ...*redis.Client) *Stalls {
+	s := &Stalls{stop: make(chan struct{}), ended: make(chan struct{}), last: time.Now()}
+	go s.watch(servers)
+	return s
+}
+
+// End ends the measuring. Nothing may be asked afterwards.
+func (s *Stalls) End() { close(s.stop); <-s.ended }
+
 func (s *Stalls) watch(servers []*redis.Client) {
-	defer close(s.Ended)
-	const every = 5 * time.Millisecond
-	ticks := time.NewTicker(every)
+	defer close(s.ended)
+	ticks := time.NewTicker(stallsEvery)
 	defer ticks.Stop()
-	for last := time.Now(); ; {
+	for {
 		select {
-		case <-s.Stop:
+		case <-s.stop:
 			return
 		case <-ticks.C:
 		}
 		for _, server := range servers {
 			_ = server.Ping(context.Background()).Err()
 		}
-		now := time.Now()
-		s.Mu.Lock()
-		s.Worst = max(s.Worst, now.Sub(last)-every)
-		s.Mu.Unlock()
-		last = now
+		s.mu.Lock()
+		s.note()
+		s.last = time.Now()
+		s.mu.Unlock()
 	}
+}
+
+// note counts the present stall, if there is one, as far as it has come.
+func (s *Stalls) note() { s.worst = max(s.worst, time.Since(s.last)-stallsEvery) }
+
+// Worst is the longest stall since Take, be it the present one.
+func (s *Stalls) Worst() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note()
+	return s.worst
 }
 
 // Take is the longest stall since it was asked for before.
 func (s *Stalls) Take() time.Duration {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	worst := s.Worst
-	s.Worst = 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note()
+	worst := s.worst
+	s.worst = 0
 	return worst
 }
 

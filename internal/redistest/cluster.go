@@ -24,23 +24,32 @@ type Cluster struct {
 	Replicas []*Server // of the masters in turn
 	tb       testing.TB
 	args     []string // of every node
+	start    func(args ...string) *Server
 	killed   *Server
 }
 
 // StartCluster returns when every node says that all is well. A master that does not answer for nodeTimeout has failed.
 func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{tb: tb}
+	return startCluster(tb, masters, replicasEach, nodeTimeout, args, func(args ...string) *Server { return Start(tb, args...) })
+}
+
+// startCluster is StartCluster of servers that are started in a way of their own.
+func startCluster(
+	tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args []string, start func(args ...string) *Server,
+) *Cluster {
+	tb.Helper()
+	c := &Cluster{tb: tb, start: start}
 	args = append([]string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
-		"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+		"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0",
 	}, args...)
 	c.args = args
 	for range masters {
-		c.Masters = append(c.Masters, Start(tb, args...))
+		c.Masters = append(c.Masters, start(args...))
 	}
 	for range masters * replicasEach {
-		c.Replicas = append(c.Replicas, Start(tb, args...))
+		c.Replicas = append(c.Replicas, start(args...))
 	}
 	c.join()
 	return c
@@ -70,7 +79,7 @@ func (c *Cluster) join() {
 // Grow adds a master that has no slots yet, and returns when all know it.
 func (c *Cluster) Grow() *Server {
 	c.tb.Helper()
-	c.Masters = append(c.Masters, Start(c.tb, c.args...))
+	c.Masters = append(c.Masters, c.start(c.args...))
 	c.introduce(context.Background())
 	c.AwaitOK()
 	return c.Masters[len(c.Masters)-1]

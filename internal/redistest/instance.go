@@ -99,9 +99,12 @@ func (in *instance) launch() error {
 		return err
 	}
 	defer log.Close()
+	// Without a disk a master keeps back what is written while a replica is new until that one's first sign of life, up to a second: a
+	// failover would forget it. The file is gone when the replica has it, so that a server that is started again is empty.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
-		"--save", "", "--appendonly", "no", "--dir", in.dir, "--daemonize", "no",
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+		"--dir", in.dir, "--repl-diskless-sync", "no", "--rdb-del-sync-files", "yes",
 	}
 	if in.tls {
 		args = append(args, "--port", "0", "--tls-port", strconv.Itoa(in.port))

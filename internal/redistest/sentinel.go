@@ -24,7 +24,7 @@ type Guarded struct {
 func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 	tb.Helper()
 	const sentinels, quorum = 3, "2"
-	master := Start(tb, "--repl-diskless-sync-delay", "0")
+	master := Start(tb)
 	g := &Guarded{tb: tb, Servers: []*Server{master, Follow(tb, master)}}
 	host, port, _ := strings.Cut(master.Addr(), ":")
 	for range sentinels {

@@ -6,6 +6,7 @@
 package redistest
 
 import (
+	"crypto/tls"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,8 @@ type Server struct {
 	in     *instance
 	shared bool // others use it too: it may not be stopped or killed
 	looker *redis.Client
+
+	trusting *tls.Config // nil: it does without TLS
 }
 
 // Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port
@@ -58,6 +61,7 @@ func (s *Server) PID() int { return s.in.process().PID() }
 func (s *Server) Options() *redis.Options {
 	return &redis.Options{
 		Addr:                     s.Addr(),
+		TLSConfig:                s.trusting,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }

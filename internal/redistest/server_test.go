@@ -151,7 +151,7 @@ func TestStart_RunsClusterNodes(t *testing.T) {
 }
 
 func TestStart_RunsReplicasAndSentinels(t *testing.T) {
-	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	master := redistest.Start(t)
 	host, port, err := net.SplitHostPort(master.Addr())
 	require.NoError(t, err)
 	replica := redistest.Start(t, "--replicaof", host, port)

@@ -83,10 +83,25 @@ func (a *Authority) must(err error) {
 func StartTLS(tb testing.TB, a *Authority, good time.Duration, args ...string) *Server {
 	tb.Helper()
 	a.sign("server", &x509.Certificate{
-		IPAddresses: []net.IP{net.ParseIP(host)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.ParseIP(host)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // nodes of a cluster are clients, too
 	}, good)
 	file := func(name string) string { return filepath.Join(a.dir, name) }
-	return start(tb, append([]string{
+	server := start(tb, append([]string{
 		"--tls-cert-file", file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file", file("authority.crt"),
 	}, args...), func(in *instance) { in.tls = true })
+	server.trusting = a.Trusting()
+	return server
+}
+
+// Trusting is for clients of the authority's servers: both sides prove who they are.
+func (a *Authority) Trusting() *tls.Config {
+	return &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{a.Client()}, MinVersion: tls.VersionTLS12}
+}
+
+// StartTLSCluster is StartCluster for masters that speak nothing but TLS, also with each other.
+func StartTLSCluster(tb testing.TB, a *Authority, masters int, nodeTimeout time.Duration) *Cluster {
+	tb.Helper()
+	return startCluster(tb, masters, 0, nodeTimeout, []string{"--tls-cluster", "yes", "--tls-replication", "yes"}, func(args ...string) *Server {
+		return StartTLS(tb, a, time.Hour, args...)
+	})
 }

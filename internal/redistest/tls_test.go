@@ -1,7 +1,6 @@
 package redistest_test
 
 import (
-	"crypto/tls"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,15 +17,12 @@ func TestStartTLS_SpeaksNothingElse(t *testing.T) {
 	authority := redistest.NewAuthority(t)
 	server := redistest.StartTLS(t, authority, time.Hour)
 	options := server.Options()
-	options.DialerRetries, options.MaxRetries = 1, -1
+	options.DialerRetries, options.MaxRetries, options.TLSConfig = 1, -1, nil
 	plain := redis.NewClient(options)
 	defer plain.Close()
 	assert.Error(t, plain.Ping(t.Context()).Err())
 
-	options = server.Options()
-	options.TLSConfig = &tls.Config{RootCAs: authority.Pool(), Certificates: []tls.Certificate{authority.Client()}}
-	client := redis.NewClient(options)
-	defer client.Close()
+	client := server.Client(t)
 	require.NoError(t, client.Ping(t.Context()).Err())
 	server.Restart()
 	require.Eventually(t, func() bool { return client.Ping(t.Context()).Err() == nil }, 10*time.Second, time.Millisecond)

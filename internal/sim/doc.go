@@ -7,6 +7,8 @@
 //	process_clock.go        so does every timer
 //	astray.go               some messages arrive when their sender has given them up
 //	oracle.go               knows who holds what, and says what must never be
+//	listener.go             somebody listens to releases and wants nothing
+//	shutdown.go             a process may end by Shutdown
 //	waits.go, trouble.go    and who waits, with what in his way; and what nobody wants any more
 //	shadow.go               what can be learned of the server at the instant of each command
 //	tally.go                what nobody owns is counted
@@ -23,6 +25,7 @@
 //	A5  nothing is left that nobody wants, during the run and after it                oracle.orphans, world.remnants, tally, end
 //	A6  nobody waits for what is free                                                 oracle.served, world.takeOnce
 //	A8  a fair lock is granted in the order of its queue; turns keep their bounds     world.inOrder, oracle.inTurn
+//	A9  a shutdown lets nobody new in, and ends no lease before its time is over      shutdown.go
 //
 // When the server has lost data, or its clock was set forward, two leases may be valid until the first is told, within a third of the
 // lease if all is well with its process: such overlaps are counted. A7 is that of internal/linearize.

@@ -19,8 +19,8 @@ type Mutant struct {
 	clock   func(time.Duration) time.Duration // what runtimes take for the time that has passed
 }
 
-// edit replaces a piece of a file; in a script's, wherever it is.
-type edit struct{ file, old, replacement string }
+// edit replaces a piece of a function of the runtime, Type.Method; of scripts, wherever it is.
+type edit struct{ function, old, replacement string }
 
 // InSource reports whether a mutant is one of the runtime's source, which has to be built with it.
 func (m *Mutant) InSource() bool { return m.runtime != nil }

@@ -37,6 +37,7 @@ type found struct {
 
 // Each broken script is noticed. See TestMutants_Runtime.
 func TestMutants_Scripts(t *testing.T) {
+	skipRaced(t)
 	report(t, "scripts", lookFor(t, sim.ScriptMutants))
 }
 
@@ -50,6 +51,10 @@ func TestMutants_Runtime(t *testing.T) {
 			fmt.Printf("mutant %s: world %d: %s\n", f.mutant.Name, f.world, f.by)
 		}
 		return
+	}
+	skipRaced(t)
+	if testing.Short() {
+		t.Skip("minutes; .ci/run has a step for it")
 	}
 	module, scratch := moduleRoot(t), t.TempDir()
 	overlay, err := sim.Overlay(module, scratch)
@@ -127,6 +132,7 @@ func report(t *testing.T, part string, all []found) {
 
 // In the worlds in which a mutant that needs a fault is looked for, nothing is noticed when nothing is broken.
 func TestMutants_Sound(t *testing.T) {
+	skipRaced(t)
 	seen := map[string]bool{}
 	for _, m := range slices.Concat(sim.ScriptMutants, sim.RuntimeMutants) {
 		whole := m.Sound()
@@ -172,6 +178,20 @@ func TestMutants_ChangeScripts(t *testing.T) {
 	}
 	for _, m := range sim.ScriptMutants {
 		assert.True(t, slices.ContainsFunc(sources, m.Changes), m.Name)
+	}
+}
+
+// Every runtime mutant finds the function that it changes.
+func TestMutants_ChangeFunctions(t *testing.T) {
+	t.Parallel()
+	_, err := sim.Overlay(moduleRoot(t), t.TempDir())
+	require.NoError(t, err)
+}
+
+// skipRaced skips what is not about goroutines: TestSim runs the same worlds.
+func skipRaced(t *testing.T) {
+	if locktest.Raced() {
+		t.Skip("ten times as slow with the race detector, which sees nothing more here")
 	}
 }
 

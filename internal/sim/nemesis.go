@@ -88,8 +88,15 @@ var faults = []fault{
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
-			w.say("close %s", p.name)
 			w.troubles(nil, time.Now().Add(soon))
+			own := p.dice.of('e').stream() // other worlds stay the same
+			if within := between(own, 0, 4*w.plan.lease); p.draining().IsZero() && own.IntN(2) == 0 {
+				w.say("shut down %s within %v", p.name, within)
+				w.disturbed["shutdown"]++
+				w.shutDown(p, within)
+				return
+			}
+			w.say("close %s", p.name)
 			w.close(p)
 		}
 	}},

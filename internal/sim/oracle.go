@@ -186,6 +186,7 @@ func (o *oracle) holder(h *hold) {
 	if h.place.kind == permits && valid >= permitCount && !o.excused(h) && !o.anyExcused(h.place) {
 		o.violation("A3: %d permits of %s are held, there are %d", valid+1, h.place.name, permitCount)
 	}
+	o.letIn(h)
 	o.inTurn(h)
 	o.holds[h.place] = append(o.holds[h.place], h)
 	o.token(h)
@@ -272,6 +273,7 @@ func (o *oracle) looks(h *hold) bool {
 	case h.p.isDead():
 		return false
 	case !valid:
+		o.keeps(h)
 		if !h.over && !h.leaving && !h.fixed && !h.p.over() && !o.caused(h) {
 			o.violation("A3: %s has lost %s, and nothing was wrong", h.who, h.place.name)
 		}

@@ -3,44 +3,41 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
 // Overlay writes what a build with `go build -overlay` needs to have all runtime mutants in it, each behind a switch, and returns the
 // file to name there. So nothing of them is in the runtime that is shipped, and all of the runtime is in theirs.
 func Overlay(module, scratch string) (file string, err error) {
-	changed := map[string]string{} // by path in the module
+	functions, err := findFunctions(module)
+	if err != nil {
+		return "", err
+	}
+	changed := map[string]string{filepath.Join(module, "internal", "sim", "broken.go"): simSwitch} // by path
 	for _, m := range RuntimeMutants {
 		for _, e := range m.runtime {
-			source, ok := changed[e.file]
-			if !ok {
-				read, err := os.ReadFile(filepath.Join(module, e.file))
-				if err != nil {
-					return "", err
-				}
-				source = string(read)
+			paths := functions[e.function]
+			if len(paths) != 1 {
+				return "", fmt.Errorf("mutant %q: the function %s is in %d files %v, must be in one", m.Name, e.function, len(paths), paths)
 			}
-			if n := strings.Count(source, e.old); n != 1 {
-				return "", fmt.Errorf("mutant %q: %q is %d times in %s, must be there once", m.Name, e.old, n, e.file)
+			if changed[paths[0]], err = breakFunction(changed[paths[0]], paths[0], e); err != nil {
+				return "", fmt.Errorf("mutant %q: %w", m.Name, err)
 			}
-			replacement := e.replacement
-			if strings.HasPrefix(e.file, "actors/") {
-				replacement = strings.ReplaceAll(replacement, "actors.Broken(", "Broken(")
-			}
-			changed[e.file] = strings.Replace(source, e.old, replacement, 1)
 		}
 	}
-	changed["actors/broken.go"] = brokenSwitch
-	changed["internal/sim/broken.go"] = simSwitch
 	replace := map[string]string{}
 	for path, source := range changed {
-		to := filepath.Join(scratch, strings.ReplaceAll(path, "/", "_"))
+		to := filepath.Join(scratch, strings.ReplaceAll(strings.TrimPrefix(path, module), string(filepath.Separator), "_"))
 		if err := os.WriteFile(to, []byte(source), 0o600); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(module, path)] = to
+		replace[path] = to
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -50,25 +47,91 @@ func Overlay(module, scratch string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-const brokenSwitch = `package actors
-
-import "sync/atomic"
-
-var Mutation atomic.Pointer[string]
-
-// Broken reports whether a mutant is on.
-func Broken(name string) bool {
-	on := Mutation.Load()
-	return on != nil && *on == name
+// findFunctions finds the functions of the packages in which mutants may be, wherever they are: paths by function, with its type.
+func findFunctions(module string) (map[string][]string, error) {
+	functions := map[string][]string{}
+	look := func(path string) error {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return eachFunction(path, string(source), func(name string, _, _ int) { functions[name] = append(functions[name], path) })
+	}
+	root, err := filepath.Glob(filepath.Join(module, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range root {
+		if !strings.HasSuffix(path, "_test.go") {
+			if err := look(path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return functions, filepath.WalkDir(filepath.Join(module, "actors"), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		return look(path)
+	})
 }
-`
+
+// eachFunction calls f for each function of a file, with where it begins and ends in the source.
+func eachFunction(path, source string, f func(name string, from, to int)) error {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, declaration := range parsed.Decls {
+		if function, ok := declaration.(*ast.FuncDecl); ok {
+			f(functionName(function), files.Position(function.Pos()).Offset, files.Position(function.End()).Offset)
+		}
+	}
+	return nil
+}
+
+// functionName is Type.Method, or the name of a function.
+func functionName(function *ast.FuncDecl) string {
+	if function.Recv == nil {
+		return function.Name.Name
+	}
+	receiver := function.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	return fmt.Sprint(receiver) + "." + function.Name.Name
+}
+
+var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
+
+// breakFunction is a file's source with an edit made in a function of it. "": as it is on disk.
+func breakFunction(source, path string, e edit) (string, error) {
+	if source == "" {
+		read, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		source = packageClause.ReplaceAllString(string(read), "$0\n\nimport \"github.com/holdfast-go/holdfast/internal/sim/mutation\"")
+	}
+	broken := ""
+	err := eachFunction(path, source, func(name string, from, to int) {
+		if function := source[from:to]; name == e.function && strings.Count(function, e.old) == 1 {
+			broken = source[:from] + strings.Replace(function, e.old, e.replacement, 1) + source[to:]
+		}
+	})
+	if err == nil && broken == "" {
+		err = fmt.Errorf("%q must be once in %s", e.old, e.function)
+	}
+	return broken, err
+}
 
 const simSwitch = `package sim
 
-import "github.com/holdfast-go/holdfast/actors"
+import "github.com/holdfast-go/holdfast/internal/sim/mutation"
 
 func breakRuntime(name string) bool {
-	actors.Mutation.Store(&name)
+	mutation.Switch(name)
 	return true
 }
 `

@@ -21,6 +21,7 @@ type plan struct {
 	places    []kind
 	faults    []fault
 	every     time.Duration // a fault, on average
+	listening listening     // who listens without wanting anything
 }
 
 // kind is what can be taken.
@@ -94,6 +95,6 @@ func (p plan) String() string {
 	for _, f := range p.faults {
 		names = append(names, f.name)
 	}
-	return fmt.Sprintf("seed %d: %v, %d processes x %d users x %d steps, lease %v, hand-off %+v, every %v one of %v",
-		p.seed, p.places, p.processes, p.users, p.steps, p.lease, p.handoff, p.every, names)
+	return fmt.Sprintf("seed %d: %v, %d processes x %d users x %d steps, lease %v, hand-off %+v, every %v one of %v, listening: %q",
+		p.seed, p.places, p.processes, p.users, p.steps, p.lease, p.handoff, p.every, names, p.listening)
 }

@@ -41,8 +41,10 @@ type process struct {
 	astray  astray                     // messages
 	losses  losses
 	dead    bool
+	drains  time.Time // when Shutdown was called; zero: it was not
 	closed  bool
 	gone    bool            // closing has come to a good end
+	left    error           // why it has not: Redis was silent for too long; told again by every later Close
 	drawn   time.Time       // when draw was last asked
 	ties    map[dice]uint64 // what was asked at that instant, and how often
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
 // processClock is the time of a process: it goes on while the process is paused, but no timer fires. No two timers fire at once.
@@ -24,7 +24,7 @@ func (c *processClock) Now() time.Duration {
 }
 
 // AfterFunc calls f when so much time has passed and the process is not paused.
-func (c *processClock) AfterFunc(d time.Duration, f func()) actors.Timer {
+func (c *processClock) AfterFunc(d time.Duration, f func()) clock.Timer {
 	t := &processTimer{p: c.p, dice: c.p.draw('a', uint64(d))}
 	t.t = time.AfterFunc(t.late(d), func() {
 		c.p.awake(t.now())

@@ -24,7 +24,8 @@ type user struct {
 func (u *user) run() {
 	for range u.w.plan.steps {
 		u.sleep(between(u.r, 100*time.Microsecond, u.w.plan.lease/4))
-		if u.p.over() {
+		if u.p.ending() {
+			u.tooLate()
 			return
 		}
 		p := u.w.places[u.r.IntN(len(u.w.places))]
@@ -249,7 +250,7 @@ func (u *user) giveBack(h *hold) {
 	if u.r.IntN(8) == 0 && !u.p.isDead() {
 		u.sleep(between(u.r, time.Microsecond, time.Millisecond))
 		again := h.lease.Release(u.p.ctx)
-		if again == nil && !u.p.over() {
+		if again == nil && !u.p.ending() {
 			u.w.oracle.wrong("H48: %s could give %s back twice", u.name, h.place.name)
 		}
 	}
@@ -270,7 +271,7 @@ func (u *user) useSemaphore(p *place) {
 	}
 	u.told(fmt.Sprint("take ", number), p, err)
 	if u.p.isDead() || err != nil {
-		if c := class(err); u.p.over() || c == "failed" {
+		if c := class(err); u.p.ending() || c == "failed" {
 			u.w.oracle.vague(p, number)
 		}
 		return

@@ -13,11 +13,17 @@ type wait struct {
 
 // patienceOf is how long anybody waits for what is free and was told to be (A6): a process that has just had its turn stays out for up to
 // 125 ms, and who spins pauses for up to 128 ms.
-func patienceOf(k kind) time.Duration {
-	if k == spinLock {
-		return 350 * time.Millisecond
+//
+// A mere listener does not make that longer: after the first second nobody leaves a free lock alone because of it.
+func (o *oracle) patienceOf(k kind) time.Duration {
+	patience := 250 * time.Millisecond
+	if o.w.plan.listening != nobody && time.Since(o.w.history.start) > time.Second {
+		patience = aloneMax
 	}
-	return 250 * time.Millisecond
+	if k == spinLock {
+		patience += 100 * time.Millisecond
+	}
+	return patience
 }
 
 // waits is told when somebody begins to wait; the returned func when he has stopped.
@@ -42,14 +48,14 @@ func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func
 // served looks whether somebody waits although nothing is in his way (A6).
 func (o *oracle) served(w *wait) {
 	free := o.w.free(w.place)
-	if free.IsZero() || w.vague || w.p.over() {
+	if free.IsZero() || w.vague || w.p.ending() {
 		return
 	}
 	free = o.w.calmSince(o.known(w.p, w.place, free))
 	if w.since.After(free) {
 		free = w.since
 	}
-	if waited := time.Since(free); waited > patienceOf(w.place.kind) {
+	if waited := time.Since(free); waited > o.patienceOf(w.place.kind) {
 		o.wrong("A6: %s has waited %v for %s, which is free", w.who, waited, w.place.name)
 	}
 }

@@ -55,6 +55,7 @@ type Report struct {
 	Overlaps   int           // that had to be expected, after the server had forgotten something
 	Longest    time.Duration // wait after everything was healed
 	Faults     int
+	Instants   int            // at which something happened
 	Counted    map[string]int // grants, by kind
 	Disturbed  map[string]int // faults, by name
 }
@@ -71,7 +72,7 @@ func Run(seed uint64, mutant Mutant, wires bool) Report {
 	report := Report{
 		Plan: w.plan.String(), Hash: w.history.hash(w.sum()), History: w.history.String(), Violations: w.oracle.violations,
 		Grants: w.oracle.grants, Overlaps: w.oracle.overlaps, Longest: w.longest, Faults: w.history.count("nemesis"),
-		Counted: map[string]int{}, Disturbed: w.disturbed,
+		Counted: map[string]int{}, Disturbed: w.disturbed, Instants: len(w.taken),
 	}
 	for k, n := range w.counted {
 		report.Counted[string(k)] = n
@@ -84,6 +85,7 @@ func newWorld(seed uint64, mutant Mutant) *world {
 	w := &world{dice: d, plan: newPlan(seed, &mutant, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
 		history: &history{start: time.Now()}, sources: map[string]string{}, frugal: map[string]bool{}, taken: map[int64]struct{}{}, counted: map[kind]int{}, disturbed: map[string]int{}}
 	w.oracle = newOracle(w)
+	w.plan.listening = newListening(d.of('l'))
 	w.server.ClockTTL(true)
 	w.server.Seed(int(seed))
 	for i, k := range w.plan.places {
@@ -106,6 +108,7 @@ func (w *world) run() {
 	if !w.begin(ctx) {
 		return
 	}
+	leave := w.listen()
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() { w.nemesis(w.dice.of('n').stream(), done) })
@@ -117,6 +120,7 @@ func (w *world) run() {
 	w.heal()
 	w.settle(ctx)
 	w.pause(time.Second)
+	leave()
 	w.end(ctx)
 }
 
@@ -185,10 +189,16 @@ func (w *world) keep(lease *holdfast.Lease) {
 	w.kept = append(w.kept, lease)
 }
 
+// instantsMax is how many instants a world may need. The busiest need some thousands: a world that needs more goes round in a circle.
+const instantsMax = 1_000_000
+
 // unique is an instant at which nothing else happens: this one, or the next that is free. The scheduler has nothing to choose then.
 func (w *world) unique(at time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.taken) == instantsMax {
+		panic(fmt.Sprintf("%s: goes round in a circle, %v after its begin", w.plan, time.Since(w.history.start)))
+	}
 	for ; ; at = at.Add(1) {
 		if _, taken := w.taken[at.UnixNano()]; !taken {
 			w.taken[at.UnixNano()] = struct{}{}
@@ -314,7 +324,7 @@ func (w *world) tally(ctx context.Context, at *place) {
 func (w *world) end(ctx context.Context) {
 	for _, p := range w.processes {
 		ctx, cancel := context.WithTimeout(ctx, patience)
-		if err := p.end(ctx); err != nil && !p.isDead() {
+		if err := p.end(ctx); err != nil && !p.isDead() && fmt.Sprint(err) != fmt.Sprint(p.left) {
 			w.oracle.wrong("A5: closing %s: %v", p.name, err)
 		}
 		cancel()
@@ -372,7 +382,7 @@ func (w *world) processOf(id string) *process {
 func (w *world) spare() bool {
 	living := 0
 	for _, p := range w.processes {
-		if !p.over() {
+		if !p.ending() {
 			living++
 		}
 	}
@@ -386,7 +396,7 @@ func (w *world) close(p *process) {
 		defer cancel()
 		err := p.rt.Close(ctx)
 		w.history.add(p.name, "closed: %s", class(err))
-		p.set(func() { p.gone = err == nil })
+		p.set(func() { p.gone, p.left = err == nil, err })
 		w.remnants()
 	})
 }

@@ -37,18 +37,25 @@ func median[V cmp.Ordered](looks []look, of func(look) V) V {
 }
 
 // report is a table in Markdown, one line for each look.
-func report(looks []look) string {
+func report(written string, looks []look) string {
 	var b strings.Builder
 	var sum look
-	b.WriteString("# A soak\n\nWritten by `make soak`. Each line is what happened since the one before, then what there was at rest.\n\n" +
-		"| granted | failed | lost | faults | wrong | at rest after | heap | goroutines | Redis |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(&b, "# A soak\n\nWritten by `%s`. Each line is what happened since the one before, then what there was at rest. The first line is a quiet round, without faults. Disturbed are the connections of the clients that a fault disturbed, of which each may be opened three times. The longest stall is that of the machine after the last fault; repeated are the calls that failed because of it. The goroutines are those besides the two that forward each connection.\n\n"+
+		"| granted | failed | lost | faults | forgetful failovers | surprises | wrong | excused | connections/s | disturbed/s | scripts/s | served after | longest stall | repeated | at rest after | heap | goroutines | Redis |\n"+
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", written)
 	for _, l := range looks {
-		fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %v | %d kB | %d | %s |\n",
-			l.granted, l.failed, l.lost, l.faults, len(l.wrong), l.rest.Round(10*time.Millisecond), l.heap>>10, l.goroutines, l.redis)
+		fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %d | %d | %d | %.1f | %.1f | %.0f | %v | %v | %d | %v | %d kB | %d | %s |\n",
+			l.granted, l.failed, l.lost, l.faults, l.forgetful, l.surprises, len(l.wrong), l.excused,
+			l.pace.connections, l.disturbed, l.pace.scripts, l.served.Round(10*time.Millisecond), l.stalled.Round(time.Millisecond), l.starved, l.rest.Round(10*time.Millisecond), l.heap>>10, l.goroutines, l.redis)
 		sum.granted, sum.failed, sum.lost, sum.faults = sum.granted+l.granted, sum.failed+l.failed, sum.lost+l.lost, sum.faults+l.faults
 		sum.wrong = append(sum.wrong, l.wrong...)
+		sum.forgetful, sum.surprises, sum.excused = sum.forgetful+l.forgetful, sum.surprises+l.surprises, sum.excused+l.excused
 	}
 	fmt.Fprintf(&b, "\nIn all %d grants, %d calls that failed, %d leases lost and told, %d faults, %d things wrong.\n",
 		sum.granted, sum.failed, sum.lost, sum.faults, len(sum.wrong))
+	if sum.forgetful > 0 {
+		fmt.Fprintf(&b, "\n%d failovers may have forgotten what was written last. Nobody had planned %d of them; they excuse %d things more.\n",
+			sum.forgetful, sum.surprises, sum.excused)
+	}
 	return b.String()
 }

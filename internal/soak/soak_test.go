@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 var (
@@ -24,19 +27,44 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 const (
 	lease     = time.Second // of the watchdog: it is lost and told often
 	processes = 4
-	users     = 4 // of each process
+	usersEach = 4 // of each process
 )
 
 func TestSoak(t *testing.T) {
-	length, between := *soakFor, time.Minute
-	if length == 0 {
-		length, between = 4*time.Second, 2*time.Second
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	look := server.Client(t)
+	soak(t, newWorld(t, alone{server, look}, look, ofTheServer(server, look)), "make soak", 4*time.Second, 2*time.Second)
+}
+
+// alone is a single server.
+type alone struct {
+	server *redistest.Server
+	look   *redis.Client
+}
+
+func (a alone) addrs() []string           { return []string{a.server.Addr()} }
+func (a alone) masters() []*redis.Client  { return []*redis.Client{a.look} }
+func (a alone) everyone() []*redis.Client { return a.masters() }
+
+func (a alone) client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient {
+	return locktest.Unasking(&redis.Options{Addr: links[a.server.Addr()].Addr(), CredentialsProvider: login})
+}
+
+// soak plays a world for -soak.for, or for a few seconds. The first round is quiet: it has no faults.
+func soak(t *testing.T, w *world, written string, length, between time.Duration) {
+	quiet := 2 * time.Second
+	if *soakFor > 0 {
+		length, between, quiet = *soakFor, time.Minute, 20*time.Second
 	}
-	w := newWorld(t)
-	var looks []look
+	looks := []look{w.round(quiet, func(ctx context.Context) { <-ctx.Done() })}
+	t.Log("quiet:", looks[0])
+	assert.Empty(t, looks[0].wrong)
 	for end := time.Now().Add(length); time.Now().Before(end); {
-		w.live(between)
-		l := w.rest()
+		l := w.round(between, w.storm)
+		if *soakFor > 0 {
+			l.wrong = append(l.wrong, append(l.storms(looks[0]), l.late()...)...)
+		}
 		looks = append(looks, l)
 		t.Log(l)
 		for _, wrong := range l.wrong {
@@ -45,25 +73,41 @@ func TestSoak(t *testing.T) {
 	}
 	w.close()
 	if *soakFor >= 10*time.Minute {
-		for _, wrong := range grown(looks) {
+		for _, wrong := range grown(looks[1:]) {
 			assert.Fail(t, wrong)
 		}
 	}
 	if *soakReport != "" {
-		require.NoError(t, os.WriteFile("../../"+*soakReport, []byte(report(looks)), 0o644)) //nolint:gosec // it is to be read
+		require.NoError(t, os.WriteFile("../../"+*soakReport, []byte(report(written, looks)), 0o644)) //nolint:gosec // it is to be read
 	}
 }
 
-// live lets users and faults loose for that long. It returns when all faults are over and nobody holds anything.
-func (w *world) live(d time.Duration) {
-	ctx, stop := context.WithTimeout(context.Background(), d)
+// round lets users loose, and a storm that begins no fault after that long. Users go on until the last fault is over. Then everybody is to be
+// served, and all is looked at when nobody holds anything.
+func (w *world) round(d time.Duration, storm func(context.Context)) look {
+	users, stop := context.WithCancel(context.Background())
 	defer stop()
 	var group sync.WaitGroup
 	for _, p := range w.processes {
-		for range users {
-			group.Go(func() { w.use(ctx, p) })
+		for range usersEach {
+			group.Go(func() { w.use(users, p) })
 		}
 	}
-	w.storm(ctx)
+	start := time.Now()
+	pace := w.measured(func() {
+		ctx, cancel := context.WithTimeout(users, d)
+		defer cancel()
+		storm(ctx)
+	})
+	stormy, healed := time.Since(start), time.Now()
+	w.stalls = locktest.NewStalls(w.stage.everyone()...)
+	defer w.stalls.End()
+	stop()
 	group.Wait()
+	w.serve(func(g *thing) bool { return !g.outlasts }, true)
+	served := time.Since(healed)
+	l := w.rest()
+	l.stalled, l.starved = w.stalls.Worst(), w.counts.starved.Swap(0)
+	l.pace, l.served, l.disturbed = pace, served, float64(w.counts.disturbed.Swap(0))/stormy.Seconds()
+	return l
 }

@@ -3,6 +3,9 @@ package soak_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,17 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// world is a server that keeps what it was told, the processes that use it, and what they share.
+// world is a Redis, the processes that use it, and what they share.
 type world struct {
 	t         *testing.T
-	server    *redistest.Server
-	redis     *redis.Client // to look with
+	stage     stage
+	redis     redis.UniversalClient // to look with
+	troubles  []fault               // of the servers
+	begun     int                   // troubles
 	processes []*process
 	things    []*thing
 	counts    counts
+	meter     meter
+	password  password
+	stalls    *locktest.Stalls // since the last fault
 
 	mu  sync.Mutex
 	bad []string // what users saw that must not be
@@ -39,20 +46,42 @@ func (w *world) wrong(format string, args ...any) {
 // counts are of what has happened since the last look.
 type counts struct {
 	granted, failed, lost, faults atomic.Int64
+	disturbed                     atomic.Int64 // connections of the clients that a fault disturbed
+	starved                       atomic.Int64 // calls that were repeated because the machine stood still
+	forgetful, surprises          atomic.Int64 // failovers that may have forgotten what was written last; that nobody has planned
 }
 
-// process is a runtime on a link of its own. It may be closed at any time; then another one takes its place.
+// stage is the servers of a world.
+type stage interface {
+	addrs() []string
+	// client is one that reaches them by links, which it has by their addresses, and logs in as the provider says.
+	client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient
+	// everyone is a client of the test for each server.
+	everyone() []*redis.Client
+	// masters are those that have keys.
+	masters() []*redis.Client
+}
+
+// process is a runtime on links of its own. It may be closed at any time; then another one takes its place.
 type process struct {
-	proxy  *faultproxy.Proxy
-	client *redis.Client
+	links  map[string]*faultproxy.Proxy
+	client redis.UniversalClient
 	rt     atomic.Pointer[holdfast.Runtime]
 }
 
-func newWorld(t *testing.T) *world {
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	w := &world{t: t, server: server, redis: server.Client(t)}
+// link is one of them.
+func (p *process) link() *faultproxy.Proxy {
+	return p.links[slices.Sorted(maps.Keys(p.links))[rand.IntN(len(p.links))]]
+}
+
+func newWorld(t *testing.T, on stage, look redis.UniversalClient, troubles []fault) *world {
+	w := &world{t: t, stage: on, redis: look, troubles: troubles, meter: meter{known: map[*redis.Client]int64{}}}
+	w.password.set(w)
 	for range processes {
-		p := &process{proxy: faultproxy.New(t, server.Addr())}
+		p := &process{links: map[string]*faultproxy.Proxy{}}
+		for _, addr := range on.addrs() {
+			p.links[addr] = faultproxy.New(t, addr)
+		}
 		w.start(p)
 		w.processes = append(w.processes, p)
 	}
@@ -62,7 +91,7 @@ func newWorld(t *testing.T) *world {
 
 // start gives a process a new runtime, which nothing keeps when it is closed.
 func (w *world) start(p *process) {
-	p.client = locktest.Unasking(&redis.Options{Addr: p.proxy.Addr()})
+	p.client = w.stage.client(p.links, w.password.provide)
 	rt, err := holdfast.New(p.client, holdfast.Options{
 		Lease: lease, Logger: locktest.Quiet(), OnEvent: func(e holdfast.Event) {
 			if _, lost := e.(holdfast.LeaseLost); lost {

@@ -14,8 +14,8 @@
 -- ARGV[7] runtime     our UUID
 -- ARGV[8] stay        ms that this runtime is known to live from now on
 --
--- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued anew; next is another
--- waiter of this runtime that may take the free lock, or '' | error LATE ms
+-- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued anew; next is the first in
+-- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
 -- | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -104,10 +104,19 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does.
-local function move_up(q, owners, wait)
-  for _, owner in ipairs(owners) do
-    if redis.call('zscore', q.timeouts, owner) then redis.call('zincrby', q.timeouts, -tonumber(wait), owner) end
+-- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does. A queue may be long, so it takes
+-- few commands, which name waiters in the order of their scores: then none changes its place among them.
+local function move_up(q, moves, wait)
+  local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+  for i = 1, #all, 2 do
+    if not moves or moves[all[i]] then
+      moved[#moved + 1] = string.format('%.0f', all[i + 1] - wait)
+      moved[#moved + 1] = all[i]
+    end
+    if #moved == 1000 or #moved > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(moved))
+      moved = {}
+    end
   end
 end
 
@@ -115,7 +124,7 @@ end
 local function take(lock, q, grant, lease, wait)
   if q.head == grant then redis.call('lpop', q.list) end
   redis.call('zrem', q.timeouts, grant)
-  move_up(q, redis.call('zrange', q.timeouts, 0, -1), wait)
+  move_up(q, nil, wait)
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
   tidy(q)
@@ -125,9 +134,10 @@ end
 local function leave(q, grant, wait)
   local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
   if place then
-    local behind = redis.call('lrange', q.list, place + 1, -1)
+    local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
+    for _, owner in ipairs(behind) do moves[owner] = true end
     redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
-    move_up(q, behind, wait)
+    if #behind > 0 then move_up(q, moves, wait) end
     if place == 0 then q.head = behind[1] end
   end
   redis.call('zrem', q.timeouts, grant)
@@ -161,6 +171,7 @@ if place ~= 'try' then
     local ahead = last and redis.call('zscore', timeouts, last)
     score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
     redis.call('rpush', queue, grant)
+    head = head or grant
   end
   score = math.max(tonumber(score), now + stay + 10000)
   redis.call('zadd', timeouts, string.format('%.0f', score), grant)
@@ -169,4 +180,4 @@ if place ~= 'try' then
   redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
 end
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
-return {math.max(ttl, -1), want_holder == '1' and holder or '', state, ours and head or ''}
+return {math.max(ttl, -1), want_holder == '1' and holder or '', state, (ours or head == grant) and head or ''}

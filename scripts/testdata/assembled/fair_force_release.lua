@@ -1,5 +1,5 @@
--- fair_force_release: free the lock whoever holds it, and wake the next in the queue. Not repeatable: a repeat could hit the next
--- holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+-- fair_force_release: free the lock whoever holds it, and wake the next in the queue and the waiters of other kinds of lock. Not repeatable:
+-- a repeat could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] queue     list     redisson_lock_queue:{name}
@@ -96,10 +96,19 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does.
-local function move_up(q, owners, wait)
-  for _, owner in ipairs(owners) do
-    if redis.call('zscore', q.timeouts, owner) then redis.call('zincrby', q.timeouts, -tonumber(wait), owner) end
+-- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does. A queue may be long, so it takes
+-- few commands, which name waiters in the order of their scores: then none changes its place among them.
+local function move_up(q, moves, wait)
+  local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+  for i = 1, #all, 2 do
+    if not moves or moves[all[i]] then
+      moved[#moved + 1] = string.format('%.0f', all[i + 1] - wait)
+      moved[#moved + 1] = all[i]
+    end
+    if #moved == 1000 or #moved > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(moved))
+      moved = {}
+    end
   end
 end
 
@@ -107,7 +116,7 @@ end
 local function take(lock, q, grant, lease, wait)
   if q.head == grant then redis.call('lpop', q.list) end
   redis.call('zrem', q.timeouts, grant)
-  move_up(q, redis.call('zrange', q.timeouts, 0, -1), wait)
+  move_up(q, nil, wait)
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
   tidy(q)
@@ -117,9 +126,10 @@ end
 local function leave(q, grant, wait)
   local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
   if place then
-    local behind = redis.call('lrange', q.list, place + 1, -1)
+    local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
+    for _, owner in ipairs(behind) do moves[owner] = true end
     redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
-    move_up(q, behind, wait)
+    if #behind > 0 then move_up(q, moves, wait) end
     if place == 0 then q.head = behind[1] end
   end
   redis.call('zrem', q.timeouts, grant)
@@ -136,4 +146,5 @@ redis.call('del', lock)
 local q = queue_of(queue, timeouts, waiting)
 local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
+redis.call(publish, channel, '0')
 return {holder}

@@ -1,5 +1,6 @@
--- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all, else wake the
--- next. A grant that waits instead is taken out of the queue. A repeat changes nothing.
+-- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all. Else wake the
+-- next, and the waiters of other kinds of lock. A grant that waits instead is taken out of the queue. If it was the first there, its
+-- successor gets the free lock in the same way, or is woken to learn that it is the first now. A repeat changes nothing.
 -- HDEL comes first: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
 --
 -- KEYS[1] lock       hash     {name}
@@ -75,10 +76,19 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does.
-local function move_up(q, owners, wait)
-  for _, owner in ipairs(owners) do
-    if redis.call('zscore', q.timeouts, owner) then redis.call('zincrby', q.timeouts, -tonumber(wait), owner) end
+-- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does. A queue may be long, so it takes
+-- few commands, which name waiters in the order of their scores: then none changes its place among them.
+local function move_up(q, moves, wait)
+  local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+  for i = 1, #all, 2 do
+    if not moves or moves[all[i]] then
+      moved[#moved + 1] = string.format('%.0f', all[i + 1] - wait)
+      moved[#moved + 1] = all[i]
+    end
+    if #moved == 1000 or #moved > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(moved))
+      moved = {}
+    end
   end
 end
 
@@ -86,7 +96,7 @@ end
 local function take(lock, q, grant, lease, wait)
   if q.head == grant then redis.call('lpop', q.list) end
   redis.call('zrem', q.timeouts, grant)
-  move_up(q, redis.call('zrange', q.timeouts, 0, -1), wait)
+  move_up(q, nil, wait)
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
   tidy(q)
@@ -96,9 +106,10 @@ end
 local function leave(q, grant, wait)
   local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
   if place then
-    local behind = redis.call('lrange', q.list, place + 1, -1)
+    local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
+    for _, owner in ipairs(behind) do moves[owner] = true end
     redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
-    move_up(q, behind, wait)
+    if #behind > 0 then move_up(q, moves, wait) end
     if place == 0 then q.head = behind[1] end
   end
   redis.call('zrem', q.timeouts, grant)
@@ -113,19 +124,16 @@ end
 
 local held = redis.call('hdel', lock, grant) == 1
 local q, now = queue_of(queue, timeouts, waiting), server_now()
-if not held then
-  if q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait) and redis.call('exists', lock) == 0 then
-    wake(drop_stale(q, now))
-  end
-  if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
-    if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
-    return {0, heir}
-  end
-  return nil
-end
-local head = q and drop_stale(q, now)
-if head and head == heir then
+local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait)
+local head = q and (held or left) and drop_stale(q, now)
+if head and head == heir and (held or redis.call('exists', lock) == 0) then
   take(lock, q, heir, heir_lease, wait)
-  return {1, heir}
+  return {held and 1 or 0, heir}
 end
-return wake(head)
+local told = wake(head)
+if held then return told + redis.call(publish, channel, '0') end
+if heir ~= '' and redis.call('hexists', lock, heir) == 1 then
+  if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
+  return {0, heir}
+end
+return nil

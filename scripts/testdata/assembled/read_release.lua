@@ -1,31 +1,43 @@
 -- read_release: end one reader's hold, and free the lock after the last that lives, waking the waiters. A repeat changes nothing.
 --
--- KEYS[1] lock    hash     {name}, with mode
--- KEYS[2] channel channel  redisson_rwlock:{name}
--- KEYS[3] timeout string   {name}:grant:rwlock_timeout:1
--- ARGV[1] grant   owner field, runtimeUUID:number
--- ARGV[2] publish PUBLISH or SPUBLISH
--- ARGV[3] prefix  {name}, with which the other readers' timeout keys begin
+-- KEYS[1] lock     hash     {name}, with mode
+-- KEYS[2] channel  channel  redisson_rwlock:{name}
+-- KEYS[3] timeout  string   {name}:grant:rwlock_timeout:1
+-- KEYS[4] timeouts string   {name}: what the timeout keys of all readers begin with; no such key exists
+-- ARGV[1] grant    owner field, runtimeUUID:number
+-- ARGV[2] publish  PUBLISH or SPUBLISH
 --
 -- Returns the number of subscribers that were told | -1 (others hold it still: nobody was told) | nil (this grant does not hold the lock)
-local lock, channel, timeout = KEYS[1], KEYS[2], KEYS[3]
-local grant, publish, prefix = ARGV[1], ARGV[2], ARGV[3]
--- longest: for how many ms at most one of the readers goes on, but for one of them. Each hold has a timeout key of its own, numbered
--- from 1; 0: all have died. prefix is {name}.
-local function longest(lock, prefix, but)
-  local most, fields = 0, redis.call('hgetall', lock)
+local lock, channel, timeout, timeouts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local grant, publish = ARGV[1], ARGV[2]
+-- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
+-- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+
+-- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+local function timeouts_of(lock, timeouts, but)
+  local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
-    local holds = fields[i] ~= but and tonumber(fields[i + 1]) or 0
-    for n = holds, 1, -1 do
-      most = math.max(most, redis.call('pttl', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
+    for n = fields[i] ~= but and tonumber(fields[i + 1]) or 0, 1, -1 do
+      keys[#keys + 1] = timeouts .. fields[i] .. ':rwlock_timeout:' .. n
     end
+  end
+  return keys
+end
+
+-- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+local function longest(lock, timeouts, but)
+  local most = 0
+  for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
+    most = math.max(most, redis.call('pttl', timeout))
   end
   return most
 end
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner goes on as a writer
-local left = longest(lock, prefix, grant)
+local own = redis.call('pttl', timeout) -- before the other one: should time pass in between, it is the longer
+local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
+if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- else the longest is another's
 redis.call('hdel', lock, grant)
 redis.call('del', timeout)
 if alone then return -1 end

@@ -3,13 +3,14 @@
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}
+-- KEYS[3] timeouts  string   {name}: what the timeout keys of all readers begin with; no such key exists
 -- ARGV[1] publish   PUBLISH or SPUBLISH
 -- ARGV[2] not_after ms of server time; later, the attempt is refused
 -- ARGV[3] wanted    read or write
 -- ARGV[4] message   0 (wake one) or 1 (wake all)
 --
 -- Returns {field, ...} (those who held it so) | 0 (it was not) | error LATE ms | error FOREIGN text
-local lock, channel = KEYS[1], KEYS[2]
+local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
 -- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
@@ -54,13 +55,36 @@ end
 local function busy(lock, holder, want_holder)
   return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end
+-- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
+-- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+
+-- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+local function timeouts_of(lock, timeouts, but)
+  local keys, fields = {}, redis.call('hgetall', lock)
+  for i = 1, #fields, 2 do
+    for n = fields[i] ~= but and tonumber(fields[i + 1]) or 0, 1, -1 do
+      keys[#keys + 1] = timeouts .. fields[i] .. ':rwlock_timeout:' .. n
+    end
+  end
+  return keys
+end
+
+-- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+local function longest(lock, timeouts, but)
+  local most = 0
+  for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
+    most = math.max(most, redis.call('pttl', timeout))
+  end
+  return most
+end
 
 local late = in_time(not_after)
 if late then return late end
 local mode, _, foreign = mode_of(lock)
 if foreign then return foreign end
 if mode ~= wanted then return 0 end
-local fields = redis.call('hkeys', lock)
+local fields, readers = redis.call('hkeys', lock), timeouts_of(lock, timeouts, '')
 redis.call('del', lock)
+for _, timeout in ipairs(readers) do redis.call('del', timeout) end
 redis.call(publish, channel, message)
 return fields

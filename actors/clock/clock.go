@@ -1,0 +1,54 @@
+// Package clock is the time of this process, which counts suspensions, and its timers. Every other package under actors takes its time
+// from here; this one imports none of them.
+package clock
+
+import (
+	"math"
+	"time"
+)
+
+// Never is an instant that does not come.
+const Never = time.Duration(math.MaxInt64)
+
+// Clock is the only source of time of a runtime. Instants count from the runtime's start and never go back. Now counts the time
+// that the machine was suspended, as Redis does, which goes on expiring keys; timers do not, so whoever needs to know of a
+// suspension soon has to look.
+type Clock interface {
+	Now() time.Duration
+	// AfterFunc calls f once, d from now, on a goroutine of its own.
+	AfterFunc(d time.Duration, f func()) Timer
+}
+
+// Timer is one AfterFunc.
+type Timer interface {
+	Stop() bool
+	Reset(d time.Duration) bool
+}
+
+// System is the clock of the operating system: the monotonic one, and what it has missed.
+type System struct {
+	start time.Time
+	sleep *sleepGauge
+}
+
+// NewSystem starts counting now.
+func NewSystem() System { return startSystem(suspended) }
+
+func startSystem(suspended func() time.Duration) System {
+	return System{start: time.Now(), sleep: newSleepGauge(suspended)}
+}
+
+// Now is the time since the start.
+func (c System) Now() time.Duration {
+	awake := time.Since(c.start)
+	return awake + c.sleep.until(awake)
+}
+
+// AfterFunc is time.AfterFunc.
+func (c System) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
+
+// After returns a channel that is closed d from now, unless the timer is stopped before.
+func After(c Clock, d time.Duration) (elapsed chan struct{}, timer Timer) {
+	over := make(chan struct{})
+	return over, c.AfterFunc(d, func() { close(over) })
+}

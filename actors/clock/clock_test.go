@@ -1,0 +1,80 @@
+package clock
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Redis counts on while the machine is suspended, so the clock does too.
+func TestSystemClock_CountsSuspensions(t *testing.T) {
+	t.Parallel()
+	var slept atomic.Int64
+	slept.Store(int64(5 * time.Hour)) // before this process began
+	clock := startSystem(func() time.Duration { return time.Duration(slept.Load()) })
+	start := time.Now()
+	awake := func() time.Duration { return time.Since(start) + time.Second } // more than has passed
+	assert.Less(t, clock.Now(), awake())
+
+	slept.Add(int64(10 * time.Minute))
+	afterAsking(t, clock)
+	assert.Greater(t, clock.Now(), 10*time.Minute)
+	assert.Less(t, clock.Now(), 10*time.Minute+awake())
+
+	before := clock.Now()
+	slept.Add(-int64(10 * time.Minute)) // an answer that was disturbed: no reason to go back
+	afterAsking(t, clock)
+	assert.Greater(t, clock.Now(), before)
+
+	slept.Add(int64(30 * time.Minute))
+	afterAsking(t, clock)
+	assert.Greater(t, clock.Now(), 30*time.Minute)
+}
+
+// afterAsking returns when the clock is due to ask the kernel again.
+func afterAsking(t *testing.T, c System) {
+	since := time.Duration(c.sleep.asked.Load())
+	assert.Eventually(t, func() bool { return time.Since(c.start) > since+askEvery }, time.Second, askEvery)
+}
+
+// The kernel is asked rarely: Valid is called again and again by those who are careful.
+func TestSystemClock_AsksTheKernelRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		clock := startSystem(func() time.Duration { asked++; return 0 })
+		before := asked
+		for range 1000 {
+			clock.Now()
+		}
+		assert.Equal(t, before, asked)
+		<-time.After(askEvery)
+		for range 1000 {
+			clock.Now()
+		}
+		assert.Equal(t, before+1, asked)
+	})
+}
+
+// In a bubble of testing/synctest time is not the kernel's, which has nothing to say there.
+func TestSystemClock_FollowsABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := NewSystem()
+		for range 100 {
+			start := clock.Now()
+			<-time.After(time.Minute)
+			assert.Equal(t, time.Minute, clock.Now()-start)
+		}
+	})
+}
+
+func BenchmarkSystemClock(b *testing.B) {
+	clock := NewSystem()
+	for b.Loop() {
+		clock.Now()
+	}
+}

@@ -1,0 +1,25 @@
+package clock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"golang.org/x/sys/unix"
+)
+
+// The gauge reads the clock that counts suspensions: it cannot be tried out, so at least both are the clocks that they should be.
+func TestSleep_ReadsTheKernelsClocks(t *testing.T) {
+	t.Parallel()
+	start, before := time.Now(), kernelClock(unix.CLOCK_MONOTONIC)
+	assert.GreaterOrEqual(t, kernelClock(unix.CLOCK_BOOTTIME), before)
+	<-time.After(10 * time.Millisecond)
+	took := time.Since(start)
+	assert.GreaterOrEqual(t, kernelClock(unix.CLOCK_MONOTONIC)-before, 10*time.Millisecond)
+	assert.GreaterOrEqual(t, took, 10*time.Millisecond)
+
+	first := suspended()
+	for range 1000 {
+		assert.Less(t, suspended()-first, time.Second, "a machine that tests sleeps no more between two looks than it is disturbed")
+	}
+}

@@ -1,0 +1,50 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// limitMargin is how much earlier than its time the result of a request counts as forgotten by Redis.
+const limitMargin = 3 * time.Second
+
+// script is the script of a call. Redis keeps the result of a request for a while, by its own clock: no copy of the request may
+// run after that, whatever has become of this process and of our idea of the server's clock meanwhile.
+func (c *countCall) script(site *scripts.Site, m redisnode.Nodes) scripts.Call {
+	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
+	if script.Bounded() {
+		if n := m.ForKey(c.raw); copies.limit == 0 && n != nil && n.Clock.Known() {
+			copies.limit = n.Clock.At(copies.sent + c.terms.Keep - limitMargin)
+		}
+		script.Limit = copies.limit
+	}
+	return script
+}
+
+func (c *countCall) carrier() *gateway.Call { return &c.Call }
+func (c *countCall) acquires() bool         { return false }
+func (c *countCall) recycle()               {}
+
+func (c *countCall) answered(m *gateway.Result) (message, news any) {
+	c.done = c.read(m)
+	return &c.done, c.done.news()
+}
+
+// read turns a raw result into what the step understands.
+func (c *countCall) read(m *gateway.Result) countDone {
+	done := countDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
+	if ms, late := scripts.LateBy(m.Err); late {
+		done.expired = c.copies.limit > 0 && ms > c.copies.limit
+	}
+	if m.Class != scripts.Done {
+		return done
+	}
+	var err error
+	if done.counted, err = scripts.ReadCounted(m.Reply, c.op, &c.terms); err != nil {
+		done.class, done.err = scripts.Unknown, err
+	}
+	return done
+}

@@ -1,0 +1,44 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// A process that was stopped for a minute repeats a request. Its idea of the server's clock may be put right meanwhile, but Redis does
+// not keep the result of the first copy for so long: no copy runs any more, so none counts twice.
+func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
+	t.Parallel()
+	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second
+	client := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	m, site := redisnode.NewSingle(client, time.Second), &scripts.Site{}
+	n := m.ForKey("orders")
+	c := &copies{request: "u:1", sent: time.Second}
+	call := &countCall{op: scripts.SemaphoreRelease, raw: "orders", terms: scripts.CountTerms{Request: "u:1", Numbers: []int64{1}, Keep: keep}, copies: c}
+
+	assert.Zero(t, call.script(site, m).Limit, "the server's clock is not known before the first call")
+	n.Clock.Set(server, 0)
+	limit := (server + time.Second + keep - limitMargin).Milliseconds()
+	assert.Equal(t, limit, call.script(site, m).Limit)
+
+	n.Clock.Set(server+time.Minute+time.Second, time.Second) // put right
+	script := call.script(site, m)
+	script.SetNotAfter((server + 2*time.Minute).Milliseconds())
+	assert.Equal(t, []any{limit}, script.Command[len(script.Command)-4:len(script.Command)-3])
+
+	refusal := func(at int64) countDone {
+		return call.read(&gateway.Result{Class: scripts.Refused, Err: errors.New(fmt.Sprint("LATE ", at))})
+	}
+	assert.False(t, refusal(limit-1).expired, "late for another reason: a repeat is in time")
+	assert.True(t, refusal(limit+1).expired)
+}

@@ -1,0 +1,19 @@
+package actors
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/actors/gateway"
+)
+
+// The repeat of a call that was not answered goes first: what it asks for may be there already, and keeps others out.
+func TestFailures_RepeatsGoFirst(t *testing.T) {
+	t.Parallel()
+	var f failures
+	assert.False(t, f.patient(0, 2*time.Second, 10*time.Second, 0).First)
+	f.add(time.Second, &gateway.Call{Timing: gateway.Patient(0, 2*time.Second, 10*time.Second)}, assert.AnError)
+	assert.True(t, f.patient(time.Second, 2*time.Second, 10*time.Second, 0).First)
+}

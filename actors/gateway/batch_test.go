@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// refusal is an error that the server has answered.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// Without its mark no reply of a pipeline counts, but for the refusals of a server that refuses the mark too.
+func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
+	const done, refused, unknown = scripts.Done, scripts.Refused, scripts.Unknown
+	loading, broken := refusal("LOADING x"), io.ErrUnexpectedEOF
+	replies := []error{nil, redis.Nil, loading, broken}
+	for _, c := range []struct {
+		what string
+		text any   // that comes back
+		err  error // instead
+		want []scripts.Class
+	}{
+		{"comes back", "1", nil, []scripts.Class{done, done, refused, unknown}},
+		{"another comes back", "2", nil, []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"something else comes back", int64(1), nil, []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"the connection breaks", nil, broken, []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"refused as another command is", nil, refusal("ERR unknown subcommand 'setinfo'"), []scripts.Class{unknown, unknown, unknown, unknown}},
+		{"refused", nil, loading, []scripts.Class{unknown, unknown, refused, unknown}},
+	} {
+		m := mark{redisnode.NewCommand("ping", "1"), "1"}
+		m.SetVal(c.text)
+		m.SetErr(c.err)
+		var parcels []parcel
+		for i, err := range replies {
+			parcels = append(parcels, parcel{Command: redisnode.NewCommand("evalsha")})
+			parcels[i].SetErr(err)
+		}
+		if err := m.missing(); err != nil {
+			invalidateReplies(err, parcels)
+		}
+		var got []scripts.Class
+		for _, p := range parcels {
+			got = append(got, scripts.Classify(p.Err()))
+		}
+		assert.Equal(t, c.want, got, c.what)
+		assert.True(t, errors.Is(parcels[3].Err(), broken), c.what)
+	}
+}

@@ -1,0 +1,14 @@
+// Package gateway sends the script calls of locks and counters to Redis, many in one pipeline, and answers each exactly once with a
+// Result. The actors of names and the watchdog send it a *Call; the actor that sent it gets the *Result.
+//
+//	gateway.go          the actor: what is in line, what is in flight, deadlines
+//	line.go, timing.go  how long a call waits to be sent, and then for its answer
+//	outage.go           what is sent while Redis does not answer, and right after that
+//	sender.go, batch.go one pipeline, on a worker's goroutine: scripts, replies, the mark at its end
+//	parcel.go           several calls as one command, and one reply as several
+//	redirect.go         MOVED and ASK
+//	replicas.go         WAIT
+//	cluster_gateway.go  on a cluster, a gateway for each master
+//
+// It knows nothing of leases, waiters and kinds.
+package gateway

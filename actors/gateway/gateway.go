@@ -1,0 +1,298 @@
+package gateway
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// gateway packs the script calls of all locks of its lane into pipelines. A call alone leaves at once; while a batch is on its way the
+// next one fills. Its worker does the blocking, and posts results straight to the actors that asked.
+//
+// It keeps its own deadlines, because go-redis does not: a call without an answer at its deadline is answered as unknown, and a
+// worker that hangs with it is replaced, up to a bound. It does not interpret results, but for whether Redis serves at all. While it does
+// not, calls stay in line and only a probe is sent now and then, so an outage costs the same however many wait (gateway_outage.go).
+//
+// go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But it sends call by call, which
+// end when a goroutine that waits for them says so, it has no deadlines of its own, and nobody can tell the instant just before a call
+// is sent, from which a lease counts.
+type gateway struct {
+	// fixed at construction
+	sender  *Sender
+	node    *redisnode.Node
+	home    *actor.PID // of a cluster: who knows the way when the node is not the right one any more; nil: there is no other node
+	options Options
+	jobs    chan *batch
+	group   sync.WaitGroup // of the workers
+
+	// owned by the actor
+	waiting  line
+	inFlight []*batch // oldest first
+	free     int      // workers with nothing to do
+	stuck    int      // workers that hang with a batch that was given up
+	checkAt  time.Duration
+	timer    clock.Timer
+	stopped  bool
+	outage   outage
+}
+
+const (
+	batchMax = 256 // calls in one pipeline
+	StuckMax = 4   // workers that may hang before nothing more is sent
+)
+
+// Call is one script call on its way through the gateway. The sender must not touch it after sending, but may withdraw it.
+type Call struct {
+	scripts.Call
+	Timing
+	From *actor.PID // gets a *result
+	Tag  any        // whatever the sender needs to know it again
+
+	// set by whoever claims it, which the gateway does when it leaves the line, or the sender to withdraw it
+	claimed  atomic.Bool
+	Since    time.Duration // from when on Redis has not answered it; before that, it answered others that were in front
+	NotAfter time.Duration // when it must not be executed any more; 0: it was not sent
+	Deadline time.Duration // without an answer by then its outcome is unknown; likewise
+
+	answer Result // what it is answered with; whoever has claimed it in its batch writes it
+}
+
+// Result answers a Call, exactly once.
+type Result struct {
+	Call  *Call // nil until it is answered
+	Class scripts.Class
+	Last  bool // nobody but who gets this knows the call any more
+	Reply any
+	Err   error
+	Sent  time.Duration // the instant before it was sent, 0: it was not
+
+	Unacked error // enough replicas may not have what was written
+}
+
+// batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
+type batch struct {
+	node   *redisnode.Node
+	acked  bool
+	ctx    context.Context // ends when nobody waits for its answers any more
+	cancel context.CancelFunc
+	calls  []*Call
+	claims []claim // by call
+
+	// owned by the gateway
+	begun time.Duration // when it left the line
+	due   time.Duration // the earliest deadline that matters
+	vain  bool          // it counts as one that did not reach Redis
+	given bool          // all calls were given up
+
+	// owned by the worker
+	*scratch
+	sent      time.Duration
+	unbundled bool              // no bundles any more
+	lost      bool              // no answer came back from Redis, or nobody knows whose
+	reached   bool              // an answer shows that Redis serves
+	missing   []*scripts.Script // the server did not know them
+}
+
+// claim is where a call of a batch is claimed, which must not be touched without.
+type claim struct {
+	taken    atomic.Bool
+	deadline time.Duration // of the call
+}
+
+type (
+	batchDone    struct{ batch *batch }
+	checkBatches struct{}
+	Stop         struct{ Done chan struct{} }
+)
+
+func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
+	return &gateway{
+		sender: s, node: n, options: o, jobs: make(chan *batch, 1+StuckMax), checkAt: clock.Never,
+	}
+}
+
+// Receive is the actor's only entry.
+func (g *gateway) Receive(c actor.Context) {
+	defer g.sender.Events.RecoverIn("gateway")
+	switch m := c.Message().(type) {
+	case *Call:
+		g.waiting.push(m)
+		g.send(c)
+	case batchDone:
+		g.onDone(c, m.batch)
+		g.send(c)
+	case Resume:
+		g.outage.pausedUntil = 0
+		g.send(c)
+	case checkBatches:
+		g.checkAt = clock.Never
+		g.check(c)
+		g.send(c)
+	case Stop:
+		g.stop(m.Done)
+	case *actor.Started:
+		g.startWorker(c.Self())
+	}
+}
+
+// startWorker starts a worker, which sends one batch after the other.
+func (g *gateway) startWorker(self *actor.PID) {
+	g.free++
+	g.group.Go(func() {
+		space := &scratch{}
+		for b := range g.jobs {
+			if b == nil {
+				return
+			}
+			b.scratch = space
+			g.sender.run(b)
+			b.scratch = nil
+			b.cancel()
+			// Those whom the results have woken may have another call: let them, so that it goes with the next batch.
+			runtime.Gosched()
+			g.sender.Root.Send(self, batchDone{b})
+		}
+	})
+}
+
+// send fills batches while workers are free.
+func (g *gateway) send(c actor.Context) {
+	for g.free > 0 && g.waiting.len() > 0 {
+		now := g.sender.Clock.Now()
+		g.forwardStrays(c)
+		calls := g.waiting.pop(g.room(now), now, g.outage.heard)
+		if len(calls) == 0 {
+			break
+		}
+		g.inFlight = append(g.inFlight, g.newBatch(now, calls))
+		g.free--
+		g.jobs <- g.inFlight[len(g.inFlight)-1]
+	}
+	g.arm(c)
+}
+
+func (g *gateway) newBatch(now time.Duration, calls []*Call) *batch {
+	b := &batch{node: g.node, acked: g.options.ForReplicas, calls: calls, claims: make([]claim, len(calls)), begun: now, due: clock.Never}
+	for i, call := range calls {
+		b.claims[i].deadline = call.Deadline
+		b.due = min(b.due, call.Deadline)
+	}
+	b.ctx, b.cancel = context.WithCancel(g.sender.Ctx)
+	return b
+}
+
+// arm sets the timer for what is due next. It is not moved later when calls are answered in time, so that a busy gateway sets it once per
+// window instead of once per batch.
+func (g *gateway) arm(c actor.Context) {
+	at := clock.Never
+	for _, b := range g.inFlight {
+		at = min(at, b.due)
+	}
+	if g.waiting.len() > 0 {
+		at = min(at, g.waiting.sweepAt)
+		if g.free > 0 { // it is too early to send
+			at = min(at, g.outage.opensAt())
+		}
+	}
+	if at >= g.checkAt {
+		return
+	}
+	g.checkAt = at
+	delay := max(at-g.sender.Clock.Now(), time.Millisecond)
+	if g.timer != nil {
+		g.timer.Reset(delay)
+		return
+	}
+	root, self := g.sender.Root, c.Self()
+	g.timer = g.sender.Clock.AfterFunc(delay, func() { root.Send(self, checkBatches{}) })
+}
+
+// check answers the calls whose deadline has passed, or who have waited for long enough, and replaces workers that hang.
+func (g *gateway) check(c actor.Context) {
+	if g.stopped {
+		return // the timer had fired already; who asked has gone
+	}
+	now := g.sender.Clock.Now()
+	for _, b := range slices.Clone(g.inFlight) {
+		if b.due <= now {
+			g.giveUp(c, b, now)
+		}
+	}
+	if now < g.waiting.sweepAt {
+		return
+	}
+	for _, call := range g.waiting.sweep(now, g.outage.heard) {
+		call.answerTo(c, Result{Class: scripts.Refused, Err: g.node.Errors.NotSent()})
+	}
+}
+
+// giveUp answers the calls of a batch whose deadline has passed. When they all are, somebody else does the work of its worker.
+func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
+	b.due = clock.Never
+	for i := range b.claims {
+		if b.claims[i].taken.Load() {
+			continue
+		}
+		if b.claims[i].deadline > now {
+			b.due = min(b.due, b.claims[i].deadline)
+			continue
+		}
+		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has it still
+			g.inVain(b, now, true)
+			b.calls[i].answerTo(c, Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
+		}
+	}
+	if b.due != clock.Never {
+		return
+	}
+	b.cancel() // it may wait for a connection, or retry a handshake
+	if g.stuck == StuckMax {
+		b.due = now + Silence // one of those that hang may come back
+		return
+	}
+	g.remove(b)
+	b.given = true
+	g.stuck++
+	g.startWorker(c.Self())
+}
+
+func (g *gateway) onDone(c actor.Context, b *batch) {
+	if !g.stopped {
+		g.detectRecovery(c, b)
+	}
+	switch {
+	case g.stopped:
+	case b.given:
+		g.stuck--
+		g.jobs <- nil // there is one worker too many now
+	default:
+		g.remove(b)
+		g.free++
+	}
+}
+
+func (g *gateway) remove(b *batch) {
+	g.inFlight = slices.DeleteFunc(g.inFlight, func(other *batch) bool { return other == b })
+}
+
+// stop ends the workers; done is closed when the last one has returned from Redis.
+func (g *gateway) stop(done chan struct{}) {
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.stopped, g.free = true, 0
+	close(g.jobs)
+	go func() {
+		g.group.Wait()
+		close(done)
+	}()
+}

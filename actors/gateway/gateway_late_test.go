@@ -1,0 +1,256 @@
+package gateway
+
+import (
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// stillClock shows what it is set to, and no timer of it ever fires.
+type stillClock struct{ now time.Duration }
+
+func (c *stillClock) Now() time.Duration { return c.now }
+
+func (*stillClock) AfterFunc(time.Duration, func()) clock.Timer { return idleTimer{} }
+
+type idleTimer struct{}
+
+func (idleTimer) Stop() bool               { return true }
+func (idleTimer) Reset(time.Duration) bool { return true }
+
+// recorder is an actor's context that keeps what the actor sends.
+type recorder struct {
+	actor.Context
+	sent []any
+}
+
+func (n *recorder) Self() *actor.PID               { return nil }
+func (n *recorder) Send(_ *actor.PID, message any) { n.sent = append(n.sent, message) }
+
+// lateGateway is a gateway whose batches end as a test says.
+type lateGateway struct {
+	*gateway
+	context *recorder
+	clock   *stillClock
+	pause   func(failures int) time.Duration
+}
+
+// newLateGateway is one for which so many calls wait.
+func newLateGateway(t *testing.T, calls int) *lateGateway {
+	g := &lateGateway{context: &recorder{}, clock: &stillClock{now: time.Minute}, pause: func(int) time.Duration { return time.Millisecond }}
+	sender := NewSender(Config{
+		Ctx: t.Context(), Clock: g.clock, Lease: 30 * time.Second, Pause: func(failures int) time.Duration { return g.pause(failures) },
+	})
+	g.gateway = newGateway(sender, newSilentNode(t), Options{RenewalsFirst: true})
+	g.free = 1
+	for range calls {
+		g.waiting.push(&Call{Timing: Patient(g.clock.now, 2*time.Second, 10*time.Second)})
+	}
+	return g
+}
+
+// next is the batch that is sent now; nil: none is.
+func (g *lateGateway) next() *batch {
+	g.send(g.context)
+	select {
+	case b := <-g.jobs:
+		return b
+	default:
+		return nil
+	}
+}
+
+// end says what became of a batch.
+func (g *lateGateway) end(b *batch, reached, lost bool) {
+	b.reached, b.lost = reached, lost
+	g.onDone(g.context, b)
+}
+
+// After an outage, told by calls without an answer or by one that took long, nothing is sent until the watchdog says so.
+func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
+	t.Parallel()
+	for name, outage := range map[string]func(g *lateGateway){
+		"no answer":         func(g *lateGateway) { g.end(g.next(), false, true); g.end(g.next(), true, false) },
+		"an answer in time": func(g *lateGateway) { g.end(g.next(), true, false) },
+		"a slow one": func(g *lateGateway) {
+			b := g.next()
+			g.clock.now += time.Second
+			g.end(b, true, false)
+		},
+	} {
+		g := newLateGateway(t, 1000)
+		outage(g)
+		if name == "an answer in time" {
+			assert.NotNil(t, g.next(), name)
+			assert.Empty(t, g.context.sent, name)
+			continue
+		}
+		assert.Nil(t, g.next(), name)
+		assert.Equal(t, []any{Recovered{g.context.Self()}}, g.context.sent, name)
+		g.outage.pausedUntil = 0
+		assert.NotNil(t, g.next(), name)
+	}
+}
+
+// While nothing comes back from Redis, one call at a time is sent to look for it, at once and then with back-off. The others stay in line,
+// and are sent in their order when that one was answered.
+func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 1000)
+	g.pause = func(failures int) time.Duration {
+		return min(10*time.Millisecond<<failures, 999*time.Millisecond) + time.Millisecond
+	}
+	b := g.next()
+	require.Len(t, b.calls, batchMax)
+	g.end(b, false, true)
+	for _, pause := range []time.Duration{0, 20, 40, 80, 160, 320, 640, 999, 999} { // milliseconds; the first probe leaves at once
+		if pause *= time.Millisecond; pause > 0 {
+			assert.Nil(t, g.next())
+			g.clock.now += pause
+			assert.Nil(t, g.next(), "%v is too early", pause)
+			g.clock.now += time.Millisecond
+		}
+		probe := g.next()
+		require.NotNil(t, probe)
+		require.Len(t, probe.calls, 1)
+		assert.Nil(t, g.next(), "one at a time")
+		g.end(probe, false, true)
+	}
+	g.clock.now += time.Second
+	probe, waiting := g.next(), g.waiting.rest[0]
+	g.end(probe, true, false)
+	g.outage.pausedUntil = 0
+	b = g.next()
+	require.Len(t, b.calls, batchMax)
+	assert.Same(t, waiting, b.calls[0])
+	assert.Equal(t, g.clock.now, b.calls[0].Since, "Redis has not kept it waiting since then")
+	assert.Equal(t, g.clock.now+2*time.Second, b.calls[0].Deadline, "it has all of its window")
+}
+
+// A server that refuses what is sent, but answers, is looked for with full batches: some calls may only read.
+func TestGateway_ProbesARefusingServerWithBatches(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 1000)
+	for range 2 {
+		g.end(g.next(), false, false)
+	}
+	assert.Nil(t, g.next())
+	g.clock.now += 25 * time.Millisecond
+	assert.Len(t, g.next().calls, batchMax)
+}
+
+// What is late says nothing about the present: neither a batch that was given up and ends in vain, nor one that ends in vain twice.
+func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 1000)
+	old := g.next()
+	g.stuck = StuckMax // nobody is hired instead of its worker
+	g.clock.now += 3 * time.Second
+	g.giveUp(g.context, old, g.clock.now)
+	assert.Equal(t, 1, g.outage.vain)
+	g.free = 1 // but somebody else has come back
+	probe := g.next()
+	require.Len(t, probe.calls, 1)
+	g.end(probe, true, false)
+	g.end(old, false, true)
+	assert.Zero(t, g.outage.vain)
+	g.outage.pausedUntil = 0
+	assert.Len(t, g.next().calls, batchMax)
+}
+
+// A worker that hangs counts as one until it comes back: it does not work beside the one that was hired in its place, and as many may hang
+// as before.
+func TestGateway_HangingWorkersComeBack(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 3*StuckMax*batchMax)
+	for range 3 * StuckMax {
+		b := g.next()
+		require.NotNil(t, b)
+		b.given = true // as by giveUp
+		g.remove(b)
+		g.stuck++
+		g.free++ // somebody was hired
+		g.end(b, true, false)
+		require.Zero(t, g.stuck)
+		require.Equal(t, 1, g.free)
+		require.Nil(t, <-g.jobs, "one of the two ends")
+		g.outage.pausedUntil = 0
+	}
+}
+
+// Calls that wait are refused when Redis has been silent for as long as they have patience, and not as long as it serves others.
+func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 1000)
+	refused := func() (n int) {
+		g.context.sent = nil
+		g.check(g.context)
+		for _, m := range g.context.sent {
+			if r, ok := m.(*Result); ok && r.Class == scripts.Refused {
+				n++
+			}
+		}
+		return n
+	}
+	g.end(g.next(), true, false)
+	for range 20 { // a backlog that takes longer than anybody has patience
+		b := g.next()
+		g.clock.now += time.Second - time.Millisecond
+		assert.Zero(t, refused())
+		g.waiting.push(&Call{Timing: Patient(g.clock.now, 2*time.Second, 10*time.Second)})
+		if g.end(b, true, false); g.outage.pausedUntil > 0 {
+			g.outage.pausedUntil = 0
+		}
+		if g.waiting.len() < batchMax {
+			break
+		}
+	}
+	left := g.waiting.len()
+	require.Positive(t, left)
+	g.clock.now += 10*time.Second + time.Millisecond
+	assert.Equal(t, left, refused())
+	assert.Zero(t, g.waiting.len())
+}
+
+// On a cluster the calls that wait for a master are sent elsewhere when another one has its keys.
+func TestGateway_ReturnsStrays(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 0)
+	g.home = actor.NewPID("here", "exchange")
+	other := newSilentNode(t)
+	g.sender.Nodes = oneNode{node: g.node}
+	for range 3 {
+		call := &Call{Timing: Patient(g.clock.now, 2*time.Second, 10*time.Second)}
+		call.Call = scripts.Lock.Inspect("orders")
+		g.waiting.push(call)
+	}
+	g.outage.vain, g.outage.silent = 1, true
+	require.Len(t, g.next().calls, 1)
+	g.free, g.sender.Nodes = 1, oneNode{node: other}
+	assert.Nil(t, g.next())
+	assert.Len(t, g.context.sent, 2)
+	assert.Zero(t, g.waiting.len())
+}
+
+// newSilentNode is a node that nobody asks for anything.
+func newSilentNode(t *testing.T) *redisnode.Node {
+	client := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return redisnode.NewNode(client, time.Second)
+}
+
+// oneNode has every key at one node.
+type oneNode struct {
+	redisnode.Nodes
+	node *redisnode.Node
+}
+
+func (o oneNode) ForKey(string) *redisnode.Node { return o.node }

@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func callAsked(at time.Duration, first bool) *Call {
+	c := &Call{Timing: Patient(at, 2*time.Second, 10*time.Second)}
+	c.First = first
+	return c
+}
+
+// Those that go first do, and each leaves the line once, with the time that it has from then on.
+func TestLine_Order(t *testing.T) {
+	t.Parallel()
+	var l line
+	a, b, c, d := callAsked(0, false), callAsked(0, false), callAsked(0, true), callAsked(0, true)
+	for _, call := range []*Call{a, b, c, d} {
+		l.push(call)
+	}
+	assert.Equal(t, 4, l.len())
+	assert.Same(t, c, l.front())
+	assert.True(t, b.Withdraw())
+	assert.Equal(t, []*Call{c, d}, l.pop(2, 5*time.Second, 0))
+	assert.Equal(t, []*Call{a}, l.pop(2, 7*time.Second, 3*time.Second), "b has been withdrawn")
+	assert.Zero(t, l.len())
+	assert.False(t, a.Withdraw(), "it was sent")
+	assert.Equal(t, 9*time.Second, a.Deadline)
+	assert.Equal(t, 3*time.Second, a.Since, "until then Redis served those before it")
+	assert.Zero(t, c.Since)
+}
+
+// A call expires when Redis has been silent for as long as its patience since it came. It does not while Redis serves others.
+func TestLine_Patience(t *testing.T) {
+	t.Parallel()
+	var l line
+	early, late, hurried := callAsked(0, false), callAsked(4*time.Second, false), &Call{Timing: Hasty(0, 2*time.Second)}
+	for _, call := range []*Call{early, late, hurried} {
+		l.push(call)
+	}
+	assert.LessOrEqual(t, l.sweepAt, time.Second, "it looks for withdrawn calls")
+	assert.Empty(t, l.sweep(time.Second, 0))
+	assert.Equal(t, []*Call{hurried}, l.sweep(2*time.Second, 2*time.Second), "whatever Redis does")
+	assert.Zero(t, hurried.Deadline)
+	assert.Empty(t, l.sweep(11*time.Second, 2*time.Second), "it was heard")
+	assert.Equal(t, []*Call{early}, l.sweep(12*time.Second, 2*time.Second))
+	assert.Equal(t, 2*time.Second, early.Since)
+	assert.Equal(t, 13*time.Second, l.sweepAt)
+	assert.True(t, late.Withdraw())
+	assert.Empty(t, l.sweep(13*time.Second, 2*time.Second))
+	assert.Zero(t, l.len())
+}
+
+// Looking at a long line again and again costs little.
+func TestLine_SweepsSeldom(t *testing.T) {
+	t.Parallel()
+	var l line
+	const many = 400_000
+	for i := range many {
+		l.push(callAsked(time.Duration(i), false)) // each of them expires at an instant of its own
+	}
+	assert.Empty(t, l.sweep(time.Second, 0))
+	assert.GreaterOrEqual(t, l.sweepAt, time.Second+many*sweepCost)
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// outage is what a gateway knows about whether Redis serves.
+//
+// When a batch has come back in vain, calls stay in line but for a probe, with back-off. If nobody answered, the probe is one call: more
+// would have to be repeated. If the server said that it serves nobody who writes, a probe may be a full batch: nothing of it was executed,
+// and calls that only read may succeed.
+//
+// When Redis is back, everybody who waits for a lock wants to ask for it, but leases that could not be renewed meanwhile are running out:
+// the watchdog goes first.
+type outage struct {
+	vain        int           // batches in a row that did not reach Redis; 0: it serves
+	silent      bool          // the last of them had no answer
+	probeAt     time.Duration // the next one is not sent before
+	pausedUntil time.Duration // nothing is sent until then, or until the renewals have been answered; 0: they have
+
+	heard   time.Duration // when Redis was seen to serve the last time
+	reached time.Duration // when the newest batch left the line of which an answer shows that
+}
+
+type (
+	// Recovered tells the watchdog that calls get through again. If From is set, it waits for Resume: the renewals have been answered.
+	Recovered struct{ From *actor.PID }
+	Resume    struct{}
+)
+
+const Silence = 500 * time.Millisecond // after which an answer counts as the end of an outage
+
+// room is how many calls may be sent in one batch now.
+func (g *gateway) room(now time.Duration) int {
+	switch o := &g.outage; {
+	case !g.options.RenewalsFirst:
+		return batchMax
+	case now < o.opensAt():
+		return 0
+	case o.vain > 0 && o.silent:
+		return 1
+	}
+	return batchMax
+}
+
+// opensAt is when something may be sent again.
+func (o *outage) opensAt() time.Duration {
+	if o.vain > 0 {
+		return max(o.pausedUntil, o.probeAt)
+	}
+	return o.pausedUntil
+}
+
+// detectRecovery looks at what has become of a batch.
+func (g *gateway) detectRecovery(c actor.Context, b *batch) {
+	now, o := g.sender.Clock.Now(), &g.outage
+	if !b.reached {
+		g.inVain(b, now, b.lost)
+		return
+	}
+	g.sender.heard.Add(1)
+	back := o.vain > 0 || now-b.begun >= Silence
+	o.vain, o.heard, o.reached = 0, now, max(o.reached, b.begun)
+	if !back {
+		return
+	}
+	message := Recovered{}
+	if g.options.RenewalsFirst {
+		message.From = c.Self()
+		o.pausedUntil = now + Window(g.sender.Lease)
+	}
+	c.Send(g.sender.Renewer, message)
+}
+
+// inVain counts a batch that did not reach Redis, once, unless a newer one has. The first probe is sent at once: often it is only a
+// connection that has broken.
+func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
+	o := &g.outage
+	if b.vain || b.begun < o.reached {
+		return
+	}
+	b.vain, o.silent, o.probeAt = true, silent, now
+	if o.vain++; o.vain > 1 {
+		o.probeAt += g.sender.Pause(o.vain - 1)
+	}
+}
+
+// forwardStrays sends the calls in line back to the clusterGateway when their keys have moved to another master, which may serve.
+func (g *gateway) forwardStrays(c actor.Context) {
+	if g.home == nil || g.outage.vain == 0 {
+		return
+	}
+	if n := g.sender.Nodes.ForKey(g.waiting.front().Key()); n == nil || n == g.node {
+		return
+	}
+	for _, call := range g.waiting.all() {
+		c.Send(g.home, call)
+	}
+}

@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+const (
+	bundleMin = 4  // calls; for fewer a second script in the server is not worth it
+	bundleMax = 64 // calls that a server executes in one go, while nobody else is served: for 0.2 ms or so
+)
+
+// parcel is one command of a pipeline: a call, or a bundle of calls of the same script.
+type parcel struct {
+	redisnode.Command
+	script *scripts.Script
+	calls  []int // in the batch
+}
+
+// reply is what came of a call.
+type reply struct {
+	value   any
+	err     error
+	unacked error // why it is not known that enough replicas have what the script wrote
+}
+
+// scratch is what a worker needs for a batch, and again for the next one.
+type scratch struct {
+	replies []reply // by call
+	open    []int
+	parcels []parcel
+	groups  []parcel
+	bundled []*scripts.Call
+}
+
+// begin makes room for the replies to n calls; all of them are open.
+func (w *scratch) begin(n int) (open []int) {
+	w.replies = slices.Grow(w.replies[:0], n)[:n]
+	w.open = w.open[:0]
+	for i := range n {
+		w.open = append(w.open, i)
+	}
+	return w.open
+}
+
+// clear lets go of what came with the batch.
+func (w *scratch) clear() {
+	clear(w.replies)
+	clear(w.parcels[:cap(w.parcels)])
+	clear(w.bundled[:cap(w.bundled)])
+}
+
+// errApart is the reply to a call in a bundle that was refused as a whole, because the user has no right to one of the names.
+var errApart = errors.New("not together with others")
+
+// pack makes parcels of the open calls. Those of a cluster stay alone, because one script reaches one slot. Calls of a bundle keep their
+// order, but calls of other scripts may overtake them: a lock actor that minds has one call on its way at a time.
+func (b *batch) pack(open []int) []parcel {
+	parcels, groups := b.parcels[:0], b.groups[:0]
+	for k, i := range open {
+		script := b.calls[i].Script
+		if script.Many == nil || !b.node.Alone || b.unbundled {
+			parcels = append(parcels, parcel{script: script, calls: open[k : k+1]})
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g parcel) bool { return g.script == script })
+		if at < 0 {
+			at = len(groups)
+			groups = slices.Grow(groups, 1)[:at+1]
+			groups[at] = parcel{script: script, calls: groups[at].calls[:0]} // there may have been one
+		}
+		groups[at].calls = append(groups[at].calls, i)
+	}
+	for _, g := range groups {
+		size := bundleMax
+		if len(g.calls) < bundleMin {
+			size = 1
+		}
+		for calls := range slices.Chunk(g.calls, size) {
+			parcels = append(parcels, parcel{script: g.script, calls: calls})
+		}
+	}
+	b.parcels, b.groups = parcels, groups
+	return b.address(parcels)
+}
+
+// address writes the parcels' commands.
+func (b *batch) address(parcels []parcel) []parcel {
+	all := make([]redis.Cmd, len(parcels)) // one allocation instead of many
+	for k := range parcels {
+		p := &parcels[k]
+		var sent []any
+		if len(p.calls) == 1 {
+			sent = b.calls[p.calls[0]].Sent()
+		} else {
+			bundle := scripts.Bundle(b.scriptCalls(p.calls))
+			p.script, sent = bundle.Script, bundle.Command
+		}
+		all[k] = *redis.NewCmd(context.Background(), sent...)
+		p.Command = redisnode.Command{Cmd: &all[k]}
+	}
+	return parcels
+}
+
+func (b *batch) scriptCalls(calls []int) []*scripts.Call {
+	b.bundled = b.bundled[:0]
+	for _, i := range calls {
+		b.bundled = append(b.bundled, &b.calls[i].Call)
+	}
+	return b.bundled
+}
+
+// unpack hands the replies of one pipeline to the calls, and notes what scripts the server did not have. Each call is told whether its
+// own pipeline was acknowledged by replicas: one that was redirected went through two of them, to two servers.
+func (b *batch) unpack(parcels []parcel, unacked error) {
+	for _, p := range parcels {
+		value, err := p.Result()
+		if len(p.calls) > 1 {
+			b.unbundle(p, value, err, unacked)
+			continue
+		}
+		b.replies[p.calls[0]] = reply{value: value, err: err, unacked: unacked}
+		if redisnode.IsNoScript(err) {
+			b.misses(p.script)
+		}
+	}
+}
+
+func (b *batch) unbundle(p parcel, value any, err, unacked error) {
+	var values []any
+	if err == nil {
+		values, err = scripts.Unbundle(value, len(p.calls))
+	}
+	switch {
+	case redisnode.IsNoScript(err):
+		b.misses(p.script)
+	case err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "NOPERM"):
+		err, b.unbundled = errApart, true
+		b.misses(b.calls[p.calls[0]].Script)
+	}
+	for k, i := range p.calls {
+		b.replies[i] = reply{err: err, unacked: unacked}
+		if err != nil {
+			continue
+		}
+		if refused, ok := values[k].(error); ok {
+			b.replies[i].err = refused
+			continue
+		}
+		b.replies[i].value = values[k]
+	}
+}
+
+func (b *batch) misses(s *scripts.Script) {
+	if !slices.Contains(b.missing, s) {
+		b.missing = append(b.missing, s)
+	}
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"net"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// redirectsMax is how often a call follows where masters send it.
+const redirectsMax = 3
+
+// target is where a master says that a key is decided about: from now on (MOVED), or this time, while its slot is being moved (ASK).
+type target struct {
+	addr string
+	ask  bool
+}
+
+func redirected(err error) (to target, ok bool) {
+	if err == nil || !redisnode.IsReply(err) {
+		return target{}, false
+	}
+	words := strings.Fields(err.Error())
+	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return target{}, false
+	}
+	return target{addr: hostPort(words[2]), ask: words[0] == "ASK"}, true
+}
+
+// hostPort is an address of a redirection as Go writes it: Redis leaves the brackets of an IPv6 address out.
+func hostPort(addr string) string {
+	colon := strings.LastIndexByte(addr, ':')
+	if colon < 0 {
+		return addr
+	}
+	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:])
+}
+
+// follow sends the calls that a master did not execute to where it says. What leads nowhere stays as it is, and counts as refused.
+func (s *Sender) follow(b *batch, open []int) {
+	for range redirectsMax {
+		var away map[target][]int
+		for _, i := range open {
+			if to, ok := redirected(b.replies[i].err); ok {
+				if away == nil {
+					away = map[target][]int{}
+				}
+				away[to] = append(away[to], i)
+			}
+		}
+		if len(away) == 0 {
+			return
+		}
+		s.Nodes.Suspect()
+		followed := false
+		for to, calls := range away {
+			if n := s.Nodes.AtAddr(to.addr, b.node); n != nil {
+				s.exchangeAt(b, n, to.ask, calls)
+				followed = true
+			}
+		}
+		if !followed {
+			return
+		}
+	}
+}
+
+// exchangeAt is exchange for calls that are not many, with all their scripts in front: the node may know none of them.
+func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
+	if !n.Clock.Known() && s.askTime(b.ctx, n) != nil {
+		return
+	}
+	pipe := n.Client.Pipeline()
+	loaded := map[*scripts.Script]bool{}
+	parcels := make([]parcel, len(calls))
+	for k, i := range calls {
+		call := b.calls[i]
+		if !loaded[call.Script] {
+			loaded[call.Script] = true
+			_ = pipe.Process(b.ctx, redisnode.NewCommand("script", "load", call.Script.Source))
+		}
+		s.bound(call, &n.Clock)
+		if ask {
+			_ = pipe.Process(b.ctx, redisnode.NewCommand("asking"))
+		}
+		parcels[k] = parcel{redisnode.NewCommand(call.Sent()...), call.Script, calls[k : k+1]}
+		_ = pipe.Process(b.ctx, parcels[k].Command)
+	}
+	unacked, _ := s.finish(b, pipe, parcels)
+	b.unpack(parcels, unacked)
+}

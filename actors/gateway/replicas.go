@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// waitForReplicas puts a WAIT behind the scripts of a batch whose grants replicas have to acknowledge; on their connection, because
+// Redis waits for what that one has written. nil: there is none.
+func (s *Sender) waitForReplicas(b *batch, pipe redis.Pipeliner) *redisnode.Command {
+	if !b.acked {
+		return nil
+	}
+	wait := redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
+	_ = pipe.Process(b.ctx, wait)
+	return &wait
+}
+
+// unacked says why a WAIT does not show that enough replicas have what was written; nil: it does.
+func (s *Sender) unacked(wait *redisnode.Command) error {
+	if wait == nil {
+		return nil
+	}
+	n, err := wait.Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", protocol.ErrNotReplicated, s.Errors.Explain(err))
+	case n < s.AckReplicas:
+		return fmt.Errorf("%w: %d replicas of %d have acknowledged within %v, it was undone", protocol.ErrNotReplicated, n, s.AckReplicas, s.AckTimeout)
+	}
+	return nil
+}

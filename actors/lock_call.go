@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+func (c *lockCall) script(site *scripts.Site, _ redisnode.Nodes) scripts.Call {
+	kind, raw := c.address.Kind, c.address.Raw
+	switch c.do {
+	case callAcquire:
+		return kind.Acquire(site, raw, scripts.Terms{
+			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Try: c.try, Standing: c.standing, Room: &c.room,
+		})
+	case callPass:
+		terms := scripts.Terms{From: c.from, Grant: c.grant, Lease: c.lease, TurnEnds: c.ends, Idlers: c.idlers}
+		return kind.Pass(site, raw, terms)
+	case callRelease, callGhost:
+		terms := scripts.Terms{Grant: c.grant, Room: &c.room}
+		if c.heir != nil {
+			terms.Heir, terms.HeirLease = c.heir.id, c.heir.lease
+		}
+		return kind.Release(site, raw, terms)
+	case callExtend:
+		return kind.Renew(site, []string{raw}, []string{c.grant}, c.lease)
+	case callInspect:
+		return kind.Inspect(raw)
+	case callLook:
+		return kind.Look(raw, c.grant)
+	case callForceRelease:
+		return kind.ForceRelease(site, raw)
+	}
+	panic(fmt.Sprintf("no script for call %d", c.do))
+}
+
+func (c *lockCall) carrier() *gateway.Call { return &c.Call }
+func (c *lockCall) acquires() bool         { return c.do == callAcquire }
+
+func (c *lockCall) recycle() {
+	if c.main() {
+		*c = lockCall{}
+		lockCalls.Put(c)
+	}
+}
+
+func (c *lockCall) answered(m *gateway.Result) (message, news any) {
+	c.done = c.read(m)
+	return &c.done, c.done.news()
+}
+
+// read turns a raw result into what the step understands.
+func (c *lockCall) read(m *gateway.Result) callDone {
+	done := callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
+	if m.Class != scripts.Done {
+		return done
+	}
+	var err error
+	switch c.do {
+	case callAcquire:
+		done.acquired, err = scripts.ReadAcquired(m.Reply, c.grant)
+		done.unacked = m.Unacked
+	case callRelease, callGhost:
+		var released scripts.Released
+		released, err = scripts.ReadReleased(m.Reply)
+		done.receivers, done.held = released.Receivers, released.Held
+		done.inherits = c.heir != nil && released.Heir == c.heir.id
+	case callPass:
+		var passed scripts.Passed
+		passed, err = scripts.ReadPassed(m.Reply, c.grant)
+		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
+	case callForceRelease:
+		done.freed, err = scripts.ReadFreed(m.Reply)
+		done.held = len(done.freed) > 0
+	case callExtend:
+		var gone []int
+		gone, err = scripts.ReadRenewed(m.Reply, []string{c.grant})
+		done.held = len(gone) == 0
+	case callInspect:
+		done.state, err = scripts.ReadInspected(m.Reply)
+	case callLook:
+		done.held, err = scripts.ReadLooked(m.Reply)
+	}
+	if err != nil {
+		done.class, done.err = scripts.Unknown, err
+		if errors.Is(err, protocol.ErrForeignKey) { // the answer is good, but not about a lock
+			done.class = scripts.Rejected
+		}
+	}
+	return done
+}

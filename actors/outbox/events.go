@@ -1,0 +1,158 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Events delivers events to the logger and to Options.OnEvent, in the order in which they were emitted. A goroutine does so, which lives
+// while there are events, so neither can block or panic an actor.
+type Events struct {
+	logger *slog.Logger
+	call   func(protocol.Event)
+
+	mu      sync.Mutex
+	queue   []protocol.Event
+	running bool
+	handed  int // events so far
+	dropped int
+	idle    chan struct{} // closed when nothing is left to deliver; nil unless somebody waits for that
+}
+
+// eventsMax is how many events may wait; more are counted and dropped.
+const eventsMax = 1024
+
+// NewEvents makes a queue of events; call may be nil.
+func NewEvents(logger *slog.Logger, call func(protocol.Event)) *Events {
+	return &Events{logger: logger, call: call}
+}
+
+// Emit queues an event and returns at once. If too many wait, it is counted and dropped.
+func (e *Events) Emit(event protocol.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.queue) >= eventsMax {
+		e.dropped++
+		return
+	}
+	e.queue = append(e.queue, event)
+	if !e.running {
+		e.running = true
+		go e.deliver()
+	}
+}
+
+// RecoverIn is deferred in the Receive of an actor that has no requests to answer: a panic becomes an event, and the actor continues.
+func (e *Events) RecoverIn(actor string) {
+	if value := recover(); value != nil {
+		e.Emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", actor, value), Stack: string(debug.Stack())})
+	}
+}
+
+// deliver hands over events until none is left. If OnEvent ends the goroutine (t.FailNow does), another one continues.
+func (e *Events) deliver() {
+	done := false
+	defer func() {
+		if !done {
+			go e.deliver()
+		}
+	}()
+	for {
+		event, ok := e.next()
+		if !ok {
+			done = true
+			return
+		}
+		e.hand(event)
+	}
+}
+
+// next takes the next event. If there is none, deliver ends.
+func (e *Events) next() (protocol.Event, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handed++
+	switch {
+	case len(e.queue) > 0:
+		event := e.queue[0]
+		e.queue[0] = nil
+		e.queue = e.queue[1:]
+		return event, true
+	case e.dropped > 0:
+		event := protocol.EventsDropped{Count: e.dropped}
+		e.dropped = 0
+		return event, true
+	}
+	e.queue, e.running = nil, false
+	if e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+	return nil, false
+}
+
+// hand gives one event to both. A panic of the callback becomes an event for the logger alone.
+func (e *Events) hand(event protocol.Event) {
+	e.log(event)
+	if e.call == nil {
+		return
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			e.log(protocol.CallbackPanicked{Value: value})
+		}
+	}()
+	e.call(event)
+}
+
+func (e *Events) log(event protocol.Event) {
+	defer func() { _ = recover() }() // a logger that panics has no place left to say so
+	level := slog.LevelWarn
+	switch event.(type) {
+	case protocol.ActorPanicked, protocol.CallbackPanicked, protocol.LeaseLeaked:
+		level = slog.LevelError
+	case protocol.Reconnected:
+		level = slog.LevelInfo
+	}
+	e.logger.Log(context.Background(), level, fmt.Sprint("holdfast: ", event), "lock", event.Lock())
+}
+
+// Finish waits until every event is delivered. It gives up when one call takes longer than grace.
+func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
+	for {
+		handed, idle := e.progress()
+		if idle == nil {
+			return nil
+		}
+		elapsed, timer := clock.After(of, grace)
+		select {
+		case <-idle:
+			timer.Stop()
+			return nil
+		case <-elapsed:
+		}
+		if now, _ := e.progress(); now == handed {
+			return errEventBlocks
+		}
+	}
+}
+
+var errEventBlocks = errors.New("Options.OnEvent or the Logger does not come back from a call")
+
+// progress returns how much has been delivered, and a channel that is closed when that is all; nil: it is.
+func (e *Events) progress() (handed int, idle chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running && e.idle == nil {
+		e.idle = make(chan struct{})
+	}
+	return e.handed, e.idle
+}

@@ -1,0 +1,187 @@
+package outbox
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Outbox delivers messages to the user's actors, in the order in which they were posted to each.
+//
+// Delivering runs the user's code: an actor on protoactor's synchronized dispatcher handles the message within the send, the sender to a
+// full bounded mailbox spins until there is room, and a process that the user has registered does what it pleases. A lock actor must not
+// wait for that, because it has other requesters and leases with deadlines. So each receiver with messages has a queue and a goroutine
+// that lives until the queue is empty.
+type Outbox struct {
+	// fixed at construction
+	clock  clock.Clock
+	root   *actor.RootContext
+	events *Events
+
+	mu     sync.Mutex
+	queues map[string]*queue // by the ID of the receiver; one that is empty is removed
+	timer  clock.Timer       // set while there are queues
+	over   bool              // blocked receivers are not reported any more
+	empty  chan struct{}     // closed when the last queue is removed; nil unless somebody waits for that
+}
+
+// queue is what waits to be delivered to one receiver. It is guarded by the outbox's mutex.
+type queue struct {
+	to        *actor.PID
+	messages  []Message
+	delivered int  // messages so far
+	seen      int  // delivered at the last look of reportBlocked; -1 before the first
+	reported  bool // as blocked
+}
+
+// Message is a message to one of the user's actors, about a lock.
+type Message struct {
+	Lock    string
+	Content any
+	System  bool // Content is for protoactor (Watch, Unwatch), not for the actor's Receive
+}
+
+// blockedAfter is how long one delivery may take before its receiver is reported as blocked: that long to twice as long.
+const blockedAfter = time.Second
+
+// New makes an outbox without messages.
+func New(by clock.Clock, root *actor.RootContext, events *Events) *Outbox {
+	return &Outbox{clock: by, root: root, events: events, queues: map[string]*queue{}}
+}
+
+// Post queues a message and returns at once.
+func (o *Outbox) Post(to *actor.PID, m Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if q := o.queues[to.Id]; q != nil {
+		q.messages = append(q.messages, m)
+		return
+	}
+	q := &queue{to: to, messages: []Message{m}, seen: -1}
+	o.queues[to.Id] = q
+	if o.timer == nil && !o.over {
+		o.timer = o.clock.AfterFunc(blockedAfter, o.reportBlocked)
+	}
+	go o.run(q)
+}
+
+// run delivers until the queue is empty. If an actor ends the goroutine (runtime.Goexit), another one continues.
+func (o *Outbox) run(q *queue) {
+	done := false
+	defer func() {
+		if !done {
+			go o.run(q)
+		}
+	}()
+	for {
+		m, ok := o.next(q)
+		if !ok {
+			done = true
+			return
+		}
+		o.deliver(q.to, m)
+	}
+}
+
+// next takes the next message out of a queue, or removes the queue if there is none.
+func (o *Outbox) next(q *queue) (Message, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(q.messages) == 0 {
+		delete(o.queues, q.to.Id)
+		if len(o.queues) == 0 && o.empty != nil {
+			close(o.empty)
+			o.empty = nil
+		}
+		return Message{}, false
+	}
+	m := q.messages[0]
+	q.messages[0] = Message{}
+	q.messages = q.messages[1:]
+	q.delivered++
+	return m, true
+}
+
+// deliver runs the user's code.
+func (o *Outbox) deliver(to *actor.PID, m Message) {
+	defer func() {
+		if value := recover(); value != nil {
+			o.events.Emit(protocol.ActorPanicked{
+				Name: m.Lock, Value: fmt.Sprintf("telling %s: %v", to.Id, value), Stack: string(debug.Stack()),
+			})
+		}
+	}()
+	if !m.System {
+		o.root.Send(to, m.Content)
+		return
+	}
+	process, _ := o.root.ActorSystem().ProcessRegistry.Get(to) // for an actor that is gone, the one that answers with Terminated
+	process.SendSystemMessage(to, m.Content)
+}
+
+// reportBlocked reports each receiver whose delivery has not returned since the last look, once.
+func (o *Outbox) reportBlocked() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.timer = nil
+	for _, q := range o.queues {
+		if q.delivered == q.seen && !q.reported {
+			q.reported = true
+			o.events.Emit(protocol.RequesterBlocked{Requester: q.to.Id, Waiting: len(q.messages)})
+		}
+		q.seen = q.delivered
+	}
+	if len(o.queues) > 0 && !o.over {
+		o.timer = o.clock.AfterFunc(blockedAfter, o.reportBlocked)
+	}
+}
+
+// Finish waits until everything is delivered, for grace at most. The error names the receivers that have not returned.
+func (o *Outbox) Finish(grace time.Duration) error {
+	empty := o.stop()
+	if empty == nil {
+		return nil
+	}
+	elapsed, timer := clock.After(o.clock, grace)
+	defer timer.Stop()
+	select {
+	case <-empty:
+		return nil
+	case <-elapsed:
+		return fmt.Errorf("%s: telling these actors does not come back", strings.Join(o.receivers(), ", "))
+	}
+}
+
+// stop ends the reports. The channel is closed when everything is delivered; it is nil if that is so already.
+func (o *Outbox) stop() (empty chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+	}
+	if len(o.queues) > 0 {
+		o.empty = make(chan struct{})
+	}
+	return o.empty
+}
+
+func (o *Outbox) receivers() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var ids []string
+	for id := range o.queues {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

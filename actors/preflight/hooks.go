@@ -1,0 +1,81 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// hooks looks at what hooks of the user's client make of the names that scripts get. One prefix before every key does no harm: scripts take
+// all names from those that they get. With anything else a lock may have two holders. Subscriptions do not pass through hooks, so nobody
+// listens to a channel that is renamed.
+func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
+	for _, kind := range kinds {
+		key, err := c.throwAway(kind)
+		if err != nil || key == "" {
+			continue // the scripts' findings say so
+		}
+		needed := kind.Needs(c.Site, key, c.NewID)
+		renamed, err := c.renamed(ctx, needed)
+		if err != nil {
+			return append(findings, finding{rank: rankHook, cause: err, Finding: protocol.Finding{
+				What: "a hook of the client renames the keys of scripts, and not all in the same way", Why: err.Error(),
+				Remedy: "have the hook put one prefix before all keys of EVALSHA, or none and use Options.NameMapper",
+			}})
+		}
+		for _, channel := range needed.Channels {
+			if got := renamed[channel]; got != "" && got != channel && !kind.Spins && c.unheard(ctx, channel) {
+				findings = append(findings, finding{rank: rankHook, Finding: protocol.Finding{
+					What:   "a hook of the client renames channels: releases wake no waiter",
+					Why:    fmt.Sprintf("releases are told on %q, waiters listen to %q: they find out by asking again, once a second", got, channel),
+					Remedy: "have the hook leave alone the keys of EVALSHA that are channels, or all and use Options.NameMapper",
+				}})
+			}
+		}
+	}
+	return findings
+}
+
+// renamed is how the server gets the keys of a kind, by how they were sent; an error says why nobody can work with that. Nothing, if
+// scripts cannot be called at all.
+func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
+	renamed := map[string]string{}
+	var prefix *string
+	for range 2 { // alike each time
+		reply, err := c.call(ctx, scripts.CheckKeys(needed.Keys))
+		names, _ := reply.([]any)
+		if err != nil || len(names) != len(needed.Keys) {
+			return nil, nil //nolint:nilerr // the scripts' findings say why
+		}
+		for i, key := range needed.Keys {
+			got, _ := names[i].(string)
+			before, alike := strings.CutSuffix(got, key)
+			renamed[key] = got
+			if slices.Contains(needed.Channels, key) {
+				continue
+			}
+			if prefix == nil {
+				prefix = &before
+			}
+			if !alike || before != *prefix {
+				return nil, fmt.Errorf("%q becomes %q, others get the prefix %q", key, got, *prefix)
+			}
+		}
+	}
+	return renamed, nil
+}
+
+// unheard reports whether who listens to a channel does not hear what a script tells on it.
+func (c *check) unheard(ctx context.Context, channel string) bool {
+	pubsub, err := c.listen(ctx, channel)
+	defer func() { _ = pubsub.Close() }()
+	if err != nil {
+		return false
+	}
+	heard, err := c.call(ctx, scripts.CheckPublish(c.Site, channel))
+	return err == nil && heard == int64(0)
+}

@@ -1,0 +1,292 @@
+// Package preflight is Runtime.Check: it tries every script, right, channel and setting that a runtime needs on the servers, and says what
+// does not work and what to do about it.
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+const (
+	checkWait = 10 * time.Second // a check takes no longer, whatever ctx allows
+	noLimit   = 1 << 53          // ms of server time: the largest that Lua has exactly
+)
+
+// Config is what a check knows of a runtime.
+type Config struct {
+	Nodes       redisnode.Nodes
+	Publish     *redisnode.PublishMode
+	Errors      *redisnode.Errors
+	Site        *scripts.Site
+	AckReplicas int
+	NewID       func() string                                                 // of a grant
+	NewName     func() string                                                 // ends a throw-away name; never the same twice
+	Key         func(kind *scripts.Kind, name string) (key string, err error) // of a name
+	Asking      *sync.WaitGroup                                               // of those who still wait for go-redis when Check has returned
+}
+
+// Check tries everything that a runtime asks of the servers for these kinds, on throw-away names, and returns a *protocol.CheckError with
+// what does not work; nil: everything does. go-redis may ignore ctx for as long as its own timeouts are; Check does not wait for that.
+func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
+	asking, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	answer := make(chan error, 1)
+	c.Asking.Go(func() { answer <- c.servers(asking, kinds) })
+	select {
+	case err := <-answer:
+		return err
+	case <-asking.Done():
+	}
+	err := c.Errors.NoAnswer()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return checkError([]finding{unreachable(c.Errors, err)})
+}
+
+// finding is one thing that is missing or wrong. The smaller its rank, the more important it is.
+type finding struct {
+	protocol.Finding
+	rank  rank
+	cause error
+	at    []string // of a cluster's masters: where it was found
+}
+
+type rank int
+
+const (
+	rankReach rank = iota
+	rankVersion
+	rankRole
+	rankRight
+	rankHook
+	rankScript
+	rankSetting
+)
+
+// checkError is the findings in the order of their importance, each once; nil without any.
+func checkError(findings []finding) error {
+	if len(findings) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(findings, func(a, b finding) int { return cmp.Compare(a.rank, b.rank) })
+	var each []finding
+	for _, f := range findings {
+		if i := slices.IndexFunc(each, func(other finding) bool { return other.What == f.What }); i >= 0 {
+			each[i].at = append(each[i].at, f.at...)
+		} else {
+			each = append(each, f)
+		}
+	}
+	result := &protocol.CheckError{}
+	for _, f := range each {
+		if len(f.at) > 0 {
+			f.Why += " (at " + strings.Join(f.at, ", ") + ")"
+		}
+		result.Findings = append(result.Findings, f.Finding)
+		if f.cause != nil {
+			result.Causes = append(result.Causes, f.cause)
+		}
+	}
+	return result
+}
+
+func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
+	if err := c.Nodes.Discover(ctx); err != nil {
+		return checkError([]finding{unreachable(c.Errors, err)})
+	}
+	var mu sync.Mutex
+	var findings []finding
+	if err := c.Nodes.Each(ctx, func(n *redisnode.Node) { // a cluster's at once
+		found := c.node(ctx, n, kinds)
+		if !n.Alone {
+			for i := range found {
+				found[i].at = []string{n.Errors.Name}
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		findings = append(findings, found...)
+	}); err != nil {
+		findings = append(findings, unreachable(c.Errors, err))
+	}
+	return checkError(findings)
+}
+
+func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Kind) []finding {
+	one := &check{Config: c, node: n, user: userOf(n.Client)}
+	if err := one.reach(ctx); err != nil && !redisnode.IsDenied(err) {
+		return []finding{unreachable(n.Errors, err)}
+	}
+	settings := one.server(ctx)
+	if slices.ContainsFunc(settings, func(f finding) bool { return f.rank < rankRight }) {
+		return settings // nothing works there, so nothing else says anything
+	}
+	findings := one.rights(ctx, kinds)
+	if len(findings) == 0 {
+		findings = append(one.hooks(ctx, kinds), one.scripts(ctx, kinds)...)
+	}
+	return append(findings, settings...)
+}
+
+// check tries one server.
+type check struct {
+	Config
+	node *redisnode.Node
+	user string // whose rights are looked at
+}
+
+// reach pings the server. It does not wait for go-redis, which may dial for longer than a whole check takes: the check is to say which
+// server is silent.
+func (c *check) reach(ctx context.Context) error {
+	answer := make(chan error, 1)
+	c.Asking.Go(func() { answer <- c.do(ctx, "ping") })
+	select {
+	case err := <-answer:
+		return err
+	case <-time.After(redisnode.ReplyWait + time.Second):
+	case <-ctx.Done():
+	}
+	return c.node.Errors.NoAnswer()
+}
+
+// userOf is whom the server takes the client for.
+func userOf(client redis.UniversalClient) string {
+	c, ok := client.(*redis.Client)
+	if !ok {
+		return "<user>"
+	}
+	o := c.Options()
+	if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
+		return "<user>" // only they know
+	}
+	return cmp.Or(o.Username, "default")
+}
+
+// ask sends one command, once, and as all others are sent: in a pipeline, which hooks of the user's client may treat in another way.
+func (c *check) ask(ctx context.Context, args ...any) (any, error) {
+	cmd := redisnode.NewCommand(args...)
+	pipe := c.node.Client.Pipeline()
+	_ = pipe.Process(ctx, cmd)
+	if _, err := pipe.Exec(ctx); err != nil && cmd.Err() == nil && cmd.Val() == nil {
+		return nil, err
+	}
+	return cmd.Result()
+}
+
+func (c *check) do(ctx context.Context, args ...any) error {
+	_, err := c.ask(ctx, args...)
+	return err
+}
+
+// call sends one call of a script, which it loads if need be.
+func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
+	if call.Bounded() {
+		call.SetNotAfter(noLimit) // a check does not depend on clocks
+	}
+	reply, err := c.ask(ctx, call.Sent()...)
+	if redisnode.IsNoScript(err) {
+		if err := c.do(ctx, "script", "load", call.Script.Source); err != nil {
+			return nil, err
+		}
+		reply, err = c.ask(ctx, call.Sent()...)
+	}
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return reply, err
+}
+
+// throwAwayMark begins the names that a check uses.
+const throwAwayMark = "holdfast-check-"
+
+// throwAway is the key of a throw-away name that this server decides about; "": it has no slots.
+func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
+	for range 100_000 {
+		key, err := c.Key(kind, throwAwayMark+c.NewName())
+		if err != nil || c.Nodes.ForKey(key) == c.node {
+			return key, err
+		}
+	}
+	return "", nil
+}
+
+// scripts runs every script of these kinds, when nothing is known to be wrong.
+func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
+	failed := map[string][]string{} // scripts by what is wrong with them
+	why := map[string]error{}
+	note := func(what string, err error) {
+		if err != nil {
+			err = scripts.Explain(c.node.Errors.Explain(err))
+			failed[err.Error()] = append(failed[err.Error()], what)
+			why[err.Error()] = err
+		}
+	}
+	for _, kind := range kinds {
+		key, err := c.throwAway(kind)
+		if err != nil {
+			return append(findings, finding{Finding: protocol.Finding{
+				What: "a lock name cannot be mapped to a key", Why: err.Error(), Remedy: "mend Options.NameMapper",
+			}, rank: rankScript, cause: err})
+		}
+		if key == "" {
+			continue
+		}
+		for _, call := range kind.Check(c.Site, key, c.NewID) {
+			_, err := c.call(ctx, call)
+			note("script "+call.Script.Name, err)
+		}
+		if kind.Keeps != nil {
+			kept := kind.Keeps(key)
+			note("deleting "+strconv.Quote(kept), c.do(ctx, "del", kept))
+		}
+	}
+	for text, names := range failed {
+		findings = append(findings, finding{Finding: protocol.Finding{
+			What: "the server refuses what locks need: " + some(names), Why: text, Remedy: remedyFor(why[text]),
+		}, rank: rankScript, cause: why[text]})
+	}
+	slices.SortFunc(findings, func(a, b finding) int { return cmp.Compare(a.What, b.What) })
+	return findings
+}
+
+// some names the first ones, and says how many there are besides.
+func some(names []string) string {
+	const most = 3
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// remedyFor is what helps against a refusal that is none of rights.
+func remedyFor(err error) string {
+	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
+	case "OOM":
+		return "make room: raise maxmemory, or find out what fills the server (MEMORY STATS)"
+	case "READONLY":
+		return "connect to the master; with Sentinel use redis.NewFailoverClient"
+	case "MOVED", "ASK", "CLUSTERDOWN":
+		return "use redis.NewClusterClient, and see that the cluster is whole (CLUSTER INFO)"
+	case "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN":
+		return "wait until the server has finished, and check again"
+	case "MISCONF", "NOREPLICAS":
+		return "mend the server's persistence or replicas: it refuses writes until then"
+	}
+	return "Redis 6.2 or later, or Valkey, is needed: see whether this server is one, and its log"
+}

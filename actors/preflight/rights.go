@@ -1,0 +1,252 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// need is a right, and the kinds that need it.
+type need struct {
+	rule  string // as ACL SETUSER takes it
+	what  string // may not be done without it
+	kinds []string
+	err   error // by which it turned out to be missing; nil: it is there, or cannot be tried yet
+}
+
+// needs are rights in the order in which they were met, each once.
+type needs struct{ list []*need }
+
+func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
+	i := slices.IndexFunc(n.list, func(other *need) bool { return other.rule == rule })
+	if i < 0 {
+		i = len(n.list)
+		n.list = append(n.list, &need{rule: rule, what: what})
+	}
+	found := n.list[i]
+	if kind != nil && !slices.Contains(found.kinds, string(kind.Name)) {
+		found.kinds = append(found.kinds, string(kind.Name))
+	}
+	return found
+}
+
+// rights tries each right that these kinds need by itself, so that one that is missing hides no other.
+func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
+	n := &needs{}
+	if c.sent(ctx, n) {
+		for _, kind := range kinds {
+			if key, err := c.throwAway(kind); err == nil && key != "" {
+				c.kindRights(ctx, n, kind, key)
+			}
+		}
+	}
+	var findings []finding
+	for _, need := range n.list {
+		if need.err == nil {
+			continue
+		}
+		err := c.node.Errors.Explain(need.err)
+		why := err.Error()
+		switch {
+		case len(need.kinds) > 1 && len(need.kinds) == len(kinds):
+			why = "needed for every kind (" + why + ")"
+		case len(need.kinds) > 0:
+			why = "needed for " + strings.Join(need.kinds, ", ") + " (" + why + ")"
+		}
+		findings = append(findings, finding{Finding: protocol.Finding{
+			What: fmt.Sprintf("user %q may not %s", c.user, need.what), Why: why, Remedy: "ACL SETUSER " + c.user + " " + need.rule,
+		}, rank: rankRight, cause: err})
+	}
+	return findings
+}
+
+// sent tries the commands that the runtime sends itself. Without scripts nothing else can be tried.
+func (c *check) sent(ctx context.Context, n *needs) bool {
+	try := func(rule string, args ...any) error {
+		err := c.do(ctx, args...)
+		if redisnode.IsDenied(err) {
+			n.add(nil, "+"+rule, "call "+strings.ToUpper(strings.ReplaceAll(rule, "|", " "))).err = err
+		}
+		return err
+	}
+	_ = try("ping", "ping")
+	_ = try("time", "time")
+	if c.Publish.WasAsked() {
+		_ = try("pubsub|shardnumsub", "pubsub", "shardnumsub")
+	}
+	if !c.node.Alone {
+		_ = try("asking", "asking")
+	}
+	if c.AckReplicas > 0 {
+		_ = try("wait", "wait", 0, 1)
+	}
+	none := scripts.CheckCommands(nil)
+	loaded := try("script|load", "script", "load", none.Script.Source)
+	called := try("evalsha", none.Command...)
+	return loaded == nil && called == nil || redisnode.IsNoScript(called) && loaded == nil
+}
+
+// kindRights tries what the scripts of a kind use, and its channels.
+func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, raw string) {
+	needed := kind.Needs(c.Site, raw, c.NewID)
+	for _, key := range needed.Keys {
+		pattern := patternOf(key)
+		need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
+		if _, err := c.call(ctx, scripts.CheckKey(key)); redisnode.IsDenied(err) {
+			need.err = err
+		}
+	}
+	for _, channel := range needed.Channels {
+		c.channel(ctx, n, kind, channel)
+	}
+	c.commands(ctx, n, kind, needed, raw)
+}
+
+// commands tries the commands of a kind's scripts in a script of their own.
+func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, needed scripts.Needs, raw string) {
+	var names []string
+	var words [][]any
+	add := func(name string, call []any) { names, words = append(names, name), append(words, call) }
+	for _, name := range needed.Commands {
+		if name == "publish" {
+			continue // tried with each channel
+		}
+		if harmless := scripts.Harmless(name, raw, ""); harmless != nil {
+			add(name, harmless)
+		}
+	}
+	denied := c.denied(ctx, words)
+	if slices.Contains(needed.Commands, "rpush") {
+		names, denied = append(names, "rpush"), append(denied, c.rpush(ctx, raw, func(command string) bool {
+			return !denied[slices.Index(names, command)].command // without the key it may do neither
+		}))
+	}
+	for i, name := range names {
+		need := n.add(kind, "+"+name, "call "+strings.ToUpper(name))
+		if denied[i].command {
+			need.err = denied[i].err
+		}
+	}
+}
+
+// errUntried is why a right counts as missing: it can be tried only when others are there, which are not.
+const errUntried = refusalOf("NOPERM it cannot be tried before the other rights are there")
+
+// rpush tries the one command that leaves something behind, if that can be taken away again.
+func (c *check) rpush(ctx context.Context, raw string, may func(command string) bool) denial {
+	for _, takeAway := range []string{"del", "lpop"} {
+		if may(takeAway) {
+			return c.denied(ctx, [][]any{{"rpush", raw, "x"}, {takeAway, raw}})[0]
+		}
+	}
+	return denial{command: true, err: errUntried}
+}
+
+// denial is how the server refuses a command of a script.
+type denial struct {
+	command bool // the right to call it is missing, not that to its key or channel
+	channel bool
+	err     error
+}
+
+// refusalOf is an error that a script has returned as a text.
+type refusalOf string
+
+func (e refusalOf) Error() string { return string(e) }
+
+// RedisError makes it one that the server has replied.
+func (refusalOf) RedisError() {}
+
+// denied tries commands in a script; one that fails for another reason than a right is not denied.
+func (c *check) denied(ctx context.Context, words [][]any) []denial {
+	denied := make([]denial, len(words))
+	reply, err := c.call(ctx, scripts.CheckCommands(words))
+	texts, _ := reply.([]any)
+	if err != nil || len(texts) != len(words) {
+		return denied
+	}
+	for i, text := range texts {
+		if text, _ := text.(string); redisnode.IsDenied(refusalOf(text)) {
+			command := strings.Contains(text, "can't run this command") || strings.Contains(text, "permissions to run")
+			denied[i] = denial{command: command, channel: !command && strings.Contains(text, "channel"), err: refusalOf(text)}
+		}
+	}
+	return denied
+}
+
+// channel tries to tell and to hear something on a channel.
+func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, channel string) {
+	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
+	if c.Publish.IsSharded() {
+		publish, subscribe, unsubscribe = "spublish", "ssubscribe", "sunsubscribe"
+	}
+	pattern := patternOf(channel)
+	listen := n.add(kind, "&"+pattern, "use channels like "+pattern)
+	tell := n.add(kind, "+"+publish, "call "+strings.ToUpper(publish))
+	switch d := c.denied(ctx, [][]any{scripts.Harmless(publish, "", channel)})[0]; {
+	case d.command:
+		tell.err = d.err
+	case d.channel:
+		listen.err = d.err
+	}
+	if kind.Spins {
+		return // its waiters listen to nothing
+	}
+	subscribing := n.add(kind, "+"+subscribe, "call "+strings.ToUpper(subscribe))
+	unsubscribing := n.add(kind, "+"+unsubscribe, "call "+strings.ToUpper(unsubscribe))
+	in, out := c.subscribe(ctx, channel)
+	switch {
+	case redisnode.IsDenied(in) && tell.err != nil && strings.Contains(in.Error(), "permissions to run"):
+		subscribing.err, listen.err = in, errUntried
+	case redisnode.IsDenied(in) && strings.Contains(in.Error(), "channel") && !strings.Contains(in.Error(), "permissions to run"):
+		listen.err = in
+	case redisnode.IsDenied(in):
+		subscribing.err = in
+	}
+	if redisnode.IsDenied(out) {
+		unsubscribing.err = out
+	}
+}
+
+// subscribe listens to a channel and no more, and says how each was refused.
+func (c *check) subscribe(ctx context.Context, channel string) (in, out error) {
+	pubsub, in := c.listen(ctx, channel)
+	defer func() { _ = pubsub.Close() }()
+	if in != nil && !redisnode.IsDenied(in) {
+		return in, nil
+	}
+	unsubscribe := pubsub.Unsubscribe
+	if c.Publish.IsSharded() {
+		unsubscribe = pubsub.SUnsubscribe
+	}
+	if out = unsubscribe(ctx, channel); out == nil {
+		_, out = pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
+	}
+	return in, out
+}
+
+// listen subscribes to a channel. The error says how the server refused.
+func (c *check) listen(ctx context.Context, channel string) (*redis.PubSub, error) {
+	subscribe := c.node.Client.Subscribe
+	if c.Publish.IsSharded() {
+		subscribe = c.node.Client.SSubscribe
+	}
+	pubsub := subscribe(ctx, channel)
+	_, err := pubsub.ReceiveTimeout(ctx, redisnode.ReplyWait)
+	return pubsub, err
+}
+
+// patternOf is the pattern of keys or channels that are written like one of a throw-away name.
+func patternOf(key string) string {
+	if before, _, found := strings.Cut(key, throwAwayMark); found {
+		return before + "*"
+	}
+	return key // Options.NameMapper makes something else of it
+}

@@ -1,0 +1,130 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// unreachable is the finding that the server cannot be asked for anything.
+func unreachable(by *redisnode.Errors, err error) finding {
+	err = by.Explain(err)
+	f := finding{rank: rankReach, cause: err, Finding: protocol.Finding{
+		What: by.Name + " cannot be reached", Why: err.Error(),
+		Remedy: "see whether Redis runs there and lets this host in: address, port, firewall, TLS",
+	}}
+	var network *net.OpError
+	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); {
+	case redisnode.IsReply(err) && (code == "WRONGPASS" || code == "NOAUTH"):
+		f.What = by.Name + " refuses the login"
+		f.Remedy = "compare Username and Password of the client's options with the server: the user must exist, be on, and have that password (ACL GETUSER)"
+	case redisnode.IsDenied(err):
+		f.What, f.Remedy = by.Name+" does not let this user ask which master has which keys", "grant +cluster|slots and +asking on every node"
+	case errors.Is(err, redis.Nil): // go-redis cannot read the list of slots
+		f.What = by.Name + " does not say at which hosts its masters are"
+		f.Remedy = "CONFIG SET cluster-preferred-endpoint-type ip, or hostname, on every node"
+	case redisnode.IsReply(err):
+		f.What, f.Remedy = by.Name+" refuses to work", remedyFor(err)
+	case errors.As(err, &network) && network.Op == "dial":
+	case redisnode.IsTimeout(err), errors.Is(err, io.EOF):
+		f.What = by.Name + " does not answer"
+		f.Remedy = "see whether it is overloaded or stopped (SLOWLOG GET, its log), and whether the client's connections have to be TLS"
+	}
+	return f
+}
+
+// about is what a server tells of itself; what it does not is "".
+type about struct {
+	version  string // of Redis; of others that only say which Redis they resemble it is ""
+	role     string
+	mode     string
+	policy   string
+	replicas string
+}
+
+// about asks by INFO, which the runtime does not need and a user may not be allowed, else by HELLO.
+func (c *check) about(ctx context.Context) (a about) {
+	if reply, err := c.ask(ctx, "info"); err == nil {
+		info, _ := reply.(string)
+		field := func(name string) string {
+			_, rest, found := strings.Cut("\n"+info, "\n"+name+":")
+			if !found {
+				return ""
+			}
+			value, _, _ := strings.Cut(rest, "\n")
+			return strings.TrimSpace(value)
+		}
+		a = about{field("redis_version"), field("role"), field("redis_mode"), field("maxmemory_policy"), field("connected_slaves")}
+		if field("valkey_version") != "" {
+			a.version = ""
+		}
+		return a
+	}
+	reply, err := redisnode.Hello(ctx, c.node.Client)
+	if err != nil {
+		return a
+	}
+	text := func(name string) string { value, _ := reply[name].(string); return value }
+	a.role, a.mode = text("role"), text("mode")
+	if text("server") == "redis" {
+		a.version = text("version")
+	}
+	return a
+}
+
+// server looks at what has to be right whatever the rights are: a lock that can be evicted is no lock.
+func (c *check) server(ctx context.Context) (findings []finding) {
+	find := func(rank rank, what, why, remedy string) {
+		findings = append(findings, finding{Finding: protocol.Finding{What: what, Why: why, Remedy: remedy}, rank: rank})
+	}
+	a, where := c.about(ctx), c.node.Errors.Name
+	var major, minor int
+	if n, _ := fmt.Sscanf(a.version, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
+		find(rankVersion, "the server's version is "+a.version+", 6.2 or later is needed", where+" lacks commands that the scripts call", "upgrade it")
+	}
+	switch {
+	case a.mode == "sentinel":
+		find(rankRole, where+" is a Sentinel", "it keeps no keys, so it can keep no locks", "use redis.NewFailoverClient with its address, or the address of the master")
+	case a.role == "slave" || a.role == "replica":
+		find(rankRole, where+" is a replica", "it accepts no writes, and locks are written", "connect to the master; with Sentinel use redis.NewFailoverClient")
+	}
+	if c.node.Alone && a.mode == "cluster" && c.shares(ctx) {
+		find(rankRole, where+" is one of several masters of a cluster", "it refuses the locks of the others", "use redis.NewClusterClient")
+	}
+	if n, err := strconv.Atoi(a.replicas); err == nil && n < c.AckReplicas {
+		find(rankSetting, fmt.Sprintf("AckReplicas is %d, the server has %d replicas", c.AckReplicas, n),
+			"every acquire would fail with ErrNotReplicated", "connect more replicas, or lower Options.AckReplicas")
+	}
+	if a.policy != "" && a.policy != "noeviction" {
+		find(rankSetting, "maxmemory-policy is "+a.policy, "locks may be evicted while they are held, and then have two holders",
+			"CONFIG SET maxmemory-policy noeviction, and the same in redis.conf")
+	}
+	return findings
+}
+
+// sharesNames is how many names a check tries on a node of a cluster. Of two masters, one has all of them once in 2^64 checks.
+const sharesNames = 64
+
+// shares reports whether other masters decide about some of the names.
+func (c *check) shares(ctx context.Context) bool {
+	for range sharesNames {
+		key, err := c.throwAway(scripts.Lock)
+		if err != nil {
+			return false
+		}
+		if _, err := c.call(ctx, scripts.CheckKey(key)); err != nil && strings.HasPrefix(scripts.Reply(err), "MOVED ") {
+			return true
+		}
+	}
+	return false
+}

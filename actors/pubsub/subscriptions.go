@@ -1,0 +1,218 @@
+package pubsub
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// subscriptions compares the channels that a link should be subscribed to with those that it is subscribed to, and decides what to
+// send. It does no I/O.
+//
+// The server replies in the order of the commands, so a refusal belongs to the oldest command that has no reply. A channel is in at most
+// one such command.
+type subscriptions struct {
+	sharded bool
+	wanted  map[string]bool // true: in a command of its own, because Redis may refuse it, and with it whatever stands beside it
+
+	// of the present connection
+	has     map[string]bool     // subscribed to, as the server has confirmed
+	asking  map[string]bool     // in a command without a reply
+	changed map[string]struct{} // next has to look at them
+	asked   []ask               // the commands without a reply, the oldest first
+	singles int                 // how many of them began with one channel
+	ping    bool                // one is due
+}
+
+// ask is one command.
+type ask struct {
+	do       askKind
+	channels []string // that have no reply yet
+	single   bool     // it began with one channel
+}
+
+type askKind uint8
+
+const (
+	askPing askKind = iota
+	askSubscribe
+	askUnsubscribe
+)
+
+const (
+	channelsMax = 1000 // channels in a command
+	singlesMax  = 100  // commands on their way, above which no channel gets one of its own
+)
+
+var errUnasked = errors.New("the server replied to nothing that it was asked")
+
+func newSubscriptions(sharded bool) subscriptions {
+	s := subscriptions{sharded: sharded, wanted: map[string]bool{}}
+	s.reset()
+	return s
+}
+
+// reset forgets the old connection. Nothing is subscribed to on the new one.
+func (s *subscriptions) reset() {
+	s.has, s.asking, s.changed = map[string]bool{}, map[string]bool{}, map[string]struct{}{}
+	s.asked, s.singles, s.ping = nil, 0, false
+	for channel := range s.wanted {
+		s.changed[channel] = struct{}{}
+	}
+}
+
+// want subscribes to a channel. It reports whether the link is subscribed to it already.
+func (s *subscriptions) want(channel string, single bool) bool {
+	s.wanted[channel] = single
+	s.changed[channel] = struct{}{}
+	return s.has[channel] && !s.asking[channel]
+}
+
+// drop ends the subscription to a channel.
+func (s *subscriptions) drop(channel string) {
+	delete(s.wanted, channel)
+	s.changed[channel] = struct{}{}
+}
+
+// tick is called when nothing has come for a while: next asks for a sign of life, and repeats what Redis has refused to unsubscribe from.
+func (s *subscriptions) tick() {
+	s.ping = true
+	for channel := range s.has {
+		s.changed[channel] = struct{}{}
+	}
+}
+
+// next is what to send now.
+func (s *subscriptions) next() (send []ask) {
+	var on, off []string
+	for _, channel := range slices.Sorted(maps.Keys(s.changed)) {
+		single, wanted := s.wanted[channel]
+		switch {
+		case s.asking[channel] || wanted == s.has[channel]: // its reply comes first, or there is nothing to do
+		case !wanted:
+			off = append(off, channel)
+		case !single:
+			on = append(on, channel)
+		case s.singles+len(send) >= singlesMax:
+			continue // after the next reply
+		default:
+			send = append(send, ask{do: askSubscribe, channels: []string{channel}})
+		}
+		delete(s.changed, channel)
+	}
+	send = slices.Concat(s.bundles(askUnsubscribe, off), s.bundles(askSubscribe, on), send)
+	if s.ping {
+		s.ping = false
+		send = append(send, ask{do: askPing})
+	}
+	for i := range send {
+		s.expect(&send[i])
+	}
+	return send
+}
+
+// expect waits for the reply to a command.
+func (s *subscriptions) expect(a *ask) {
+	if a.single = len(a.channels) == 1; a.single {
+		s.singles++
+	}
+	for _, channel := range a.channels {
+		s.asking[channel] = true
+	}
+	s.asked = append(s.asked, *a)
+}
+
+// bundles puts channels into few commands. No command may name sharded channels of two slots.
+func (s *subscriptions) bundles(do askKind, channels []string) (asks []ask) {
+	slots := map[uint16][]string{}
+	for _, channel := range channels {
+		slot := uint16(0)
+		if s.sharded {
+			slot = scripts.Slot(channel)
+		}
+		slots[slot] = append(slots[slot], channel)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(slots)) {
+		for together := range slices.Chunk(slots[slot], channelsMax) {
+			asks = append(asks, ask{do: do, channels: together})
+		}
+	}
+	return asks
+}
+
+// subscribed takes the server's word that the link is subscribed to a channel.
+func (s *subscriptions) subscribed(channel string) error {
+	if !s.replied(askSubscribe, channel) {
+		return errUnasked
+	}
+	s.has[channel] = true
+	return nil
+}
+
+// unsubscribed takes the server's word that the link is not subscribed to a channel any more. It reports whether the channel is wanted:
+// then its slot has left this master.
+func (s *subscriptions) unsubscribed(channel string) (lost bool) {
+	asked := s.replied(askUnsubscribe, channel)
+	delete(s.has, channel)
+	_, wanted := s.wanted[channel]
+	if lost = wanted && !asked; lost {
+		delete(s.wanted, channel)
+	}
+	return lost
+}
+
+// replied takes a channel out of the oldest command, and reports whether it was the next one to be replied to.
+func (s *subscriptions) replied(do askKind, channel string) bool {
+	if len(s.asked) == 0 || s.asked[0].do != do || s.asked[0].channels[0] != channel {
+		return false
+	}
+	oldest := &s.asked[0]
+	oldest.channels = oldest.channels[1:]
+	s.done(channel)
+	if len(oldest.channels) == 0 {
+		s.pop()
+	}
+	return true
+}
+
+// pong takes the reply to a ping.
+func (s *subscriptions) pong() error {
+	if len(s.asked) == 0 || s.asked[0].do != askPing {
+		return errUnasked
+	}
+	s.pop()
+	return nil
+}
+
+// refused takes an error in reply to the oldest command. What it should have subscribed to is not wanted any more; what it should have
+// unsubscribed from stays until tick.
+func (s *subscriptions) refused() (ask, error) {
+	if len(s.asked) == 0 {
+		return ask{}, errUnasked
+	}
+	a := s.asked[0]
+	for _, channel := range a.channels {
+		s.done(channel)
+		if a.do == askSubscribe {
+			delete(s.wanted, channel)
+		} else {
+			delete(s.changed, channel)
+		}
+	}
+	s.pop()
+	return a, nil
+}
+
+func (s *subscriptions) done(channel string) {
+	delete(s.asking, channel)
+	s.changed[channel] = struct{}{}
+}
+
+func (s *subscriptions) pop() {
+	if s.asked[0].single {
+		s.singles--
+	}
+	s.asked = s.asked[1:]
+}

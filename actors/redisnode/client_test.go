@@ -1,0 +1,96 @@
+package redisnode
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+func TestBounded_KeepsTimeoutsThatAreShorter(t *testing.T) {
+	t.Parallel()
+	const most = 4 * time.Second
+	for _, c := range []struct{ read, write, wantRead, wantWrite time.Duration }{
+		{0, 0, most, most}, // the default is longer
+		{time.Second, 0, time.Second, time.Second},
+		{time.Second, time.Second, time.Second, time.Second},
+		{time.Second, 2 * time.Second, time.Second, 2 * time.Second},
+		{time.Second, time.Minute, time.Second, time.Second},
+		{time.Minute, time.Second, most, most},
+		{-1, -1, most, most},
+		{-2, -2, most, most},
+	} {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: c.read, WriteTimeout: c.write})
+		assert.Equal(t, timeouts{c.wantRead, c.wantWrite}, timeoutsOf(bounded(client, most)), "%v, %v", c.read, c.write)
+		assert.NoError(t, client.Close())
+	}
+}
+
+// seen is a hook that notes the commands.
+type seen struct {
+	redis.Hook
+	names *[]string
+}
+
+func (s seen) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s seen) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		*s.names = append(*s.names, command.Name())
+		return next(ctx, command)
+	}
+}
+func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		for _, command := range commands {
+			*s.names = append(*s.names, "pipelined "+command.Name())
+		}
+		return next(ctx, commands)
+	}
+}
+
+// The hooks of the user's client see what the engine sends, whatever timeouts it needs, once, and nothing changes for the user's commands.
+func TestBounded_KeepsHooks(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, server.Close()) })
+	client := server.Client()
+	var names []string
+	client.AddHook(seen{names: &names})
+	for range 3 { // runtimes of one client
+		names = nil
+		one := bounded(client, time.Second)
+		require.NotSame(t, client, one)
+		require.NoError(t, one.Process(t.Context(), NewCommand("ping")))
+		pipe := one.Pipeline()
+		_ = pipe.Process(t.Context(), NewCommand("time"))
+		_ = pipe.Process(t.Context(), NewCommand("get", "key"))
+		_, err := pipe.Exec(t.Context())
+		require.ErrorIs(t, err, redis.Nil)
+		require.NoError(t, client.Set(t.Context(), "other", 1, 0).Err())
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "hello" || name == "pipelined client" }) // of handshakes
+		assert.Equal(t, []string{"ping", "pipelined time", "pipelined get", "set"}, names)
+	}
+}
+
+// Closed clients are forgotten with their last reference.
+func TestBounded_ForgetsClients(t *testing.T) {
+	known := func() (n int) {
+		handsBack.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	func() {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		bounded(client, time.Second)
+		require.Positive(t, known())
+		require.NoError(t, client.Close())
+	}()
+	assert.Eventually(t, func() bool { runtime.GC(); return known() == 0 }, 10*time.Second, 10*time.Millisecond)
+}

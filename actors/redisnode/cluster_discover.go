@@ -1,0 +1,141 @@
+package redisnode
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// go-redis asks one node after the other which masters there are, in random order, and waits for a silent one as long as the client's
+	// timeouts allow. So it is asked again every askAgain until an answer has come, and asksMax times at once at most.
+	askAgain = 100 * time.Millisecond
+	asksMax  = 8
+)
+
+// Discover finds out which masters there are and how releases are published. It returns when ctx ends, whatever go-redis waits for.
+func (c *Cluster) Discover(ctx context.Context) error {
+	masters, err := c.list(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.decide(ctx, masters); err != nil {
+		return err
+	}
+	c.known.Store(true)
+	return nil
+}
+
+// list is the masters as the first node that answers names them, or why no node does.
+func (c *Cluster) list(ctx context.Context) ([]*redis.Client, error) {
+	type answer struct {
+		masters []*redis.Client
+		err     error
+	}
+	answers := make(chan answer, asksMax) // an answer that comes too late is dropped
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for range asksMax {
+		select {
+		case c.asks <- struct{}{}:
+			c.inBackground(func() {
+				defer func() { <-c.asks }()
+				masters, err := c.askWho(ctx)
+				answers <- answer{masters, err}
+			})
+		default: // others ask, or hang
+		}
+		select {
+		case a := <-answers:
+			return a.masters, a.err
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	select {
+	case a := <-answers:
+		return a.masters, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// askWho has go-redis ask its nodes in turn.
+func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err error) {
+	var mu sync.Mutex
+	err = c.client.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters = append(masters, master)
+		return nil
+	})
+	return masters, err
+}
+
+// inBackground runs what may wait for go-redis longer than anybody waits for its result. close waits for it if it ends in bounded time:
+// without timeouts it may end only when the user closes the client.
+func (c *Cluster) inBackground(f func()) {
+	if timeoutsOf(c.client).bounded() {
+		c.background.Go(f)
+	} else {
+		go f()
+	}
+}
+
+// decide finds out how releases are told: the first master that answers decides.
+func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
+	if !c.tells.auto {
+		return nil
+	}
+	answers := make(chan error, len(masters))
+	for _, master := range masters {
+		c.background.Go(func() { answers <- c.decideBy(ctx, bounded(master, c.replyWait), len(masters) == 1) })
+	}
+	err := error(ErrNoMaster)
+	for i := range masters {
+		select {
+		case answer := <-answers:
+			if answer == nil {
+				return nil
+			}
+			if i == 0 {
+				err = answer
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+// decideBy asks one master. A client that gets its slots from elsewhere may be one for Sentinel, with which there is no cluster, but a
+// master and replicas.
+func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, alone bool) error {
+	if alone && c.client.Options().ClusterSlots != nil {
+		switch clustered, err := isCluster(ctx, master); {
+		case err != nil && !isNever(err):
+			return err
+		case err == nil && !clustered:
+			c.tells.settle(false)
+			return nil
+		}
+	}
+	return c.tells.decide(ctx, master)
+}
+
+// Each calls f for every master, at once.
+func (c *Cluster) Each(ctx context.Context, f func(n *Node)) error {
+	masters, err := c.list(ctx)
+	if err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	for _, master := range masters {
+		group.Go(func() { f(c.node(master)) })
+	}
+	group.Wait()
+	return nil
+}

@@ -1,0 +1,83 @@
+package redisnode
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A node is the same for everybody while anybody uses it: two for one server would be two links to it. When nobody does it is forgotten.
+func TestCluster_ForgetsWhatNobodyUses(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}}}, nil
+	}})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	c := NewCluster(client, &PublishMode{}, ReplyWait)
+	c.known.Store(true)
+
+	lane, link := c.Keep(c.ForKey("a")), c.Keep(c.ForKey("b"))
+	assert.Same(t, lane, link)
+	c.Forget(lane)
+	assert.Same(t, link, c.ForKey("a"), "the link still uses it")
+	seen := c.ForKey("a")
+	c.Forget(link)
+	assert.Empty(t, c.nodes)
+	other := c.ForKey("a")
+	assert.NotSame(t, link, other)
+	assert.Same(t, c.Keep(other), c.Keep(seen), "who has seen it before it was forgotten does not bring it back beside another")
+}
+
+// go-redis closes its client for a master that has been away for a minute, and makes another one when the master is back. A call that is sent
+// there by another master takes the new one.
+func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
+	t.Parallel()
+	c := NewCluster(redis.NewClusterClient(&redis.ClusterOptions{}), &PublishMode{}, ReplyWait)
+	t.Cleanup(func() { assert.NoError(t, c.client.Close()) })
+	var newest *Node
+	for range 10 {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		t.Cleanup(func() { assert.NoError(t, client.Close()) })
+		newest = c.node(client)
+	}
+	assert.Same(t, newest, c.AtAddr("127.0.0.1:1", newest))
+}
+
+// No node is known before it is decided how releases are told, so no channel is subscribed to in one way while they are told in the other.
+// One master that answers is enough.
+func TestCluster_KnowsNobodyBeforeItHasDecided(t *testing.T) {
+	t.Parallel()
+	var serving atomic.Bool
+	slots := func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{
+			{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}},
+			{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:2"}}},
+		}, nil
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots, NewClient: func(options *redis.Options) *redis.Client {
+		node := redis.NewClient(options)
+		node.AddHook(replying{reply: func(string) (any, error) {
+			if serving.Load() && strings.HasSuffix(options.Addr, ":2") {
+				return []any{}, nil
+			}
+			return nil, serverError("LOADING Redis is loading the dataset in memory")
+		}})
+		return node
+	}})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	c := NewCluster(client, &PublishMode{auto: true}, ReplyWait)
+	require.ErrorContains(t, c.Discover(t.Context()), "LOADING")
+	_, known := c.tells.Server(c, "channel")
+	assert.False(t, known)
+	serving.Store(true)
+	require.NoError(t, c.Discover(t.Context()))
+	home, known := c.tells.Server(c, "channel")
+	assert.True(t, known)
+	assert.NotNil(t, home, "messages are sharded")
+	c.Close()
+}

@@ -1,0 +1,186 @@
+package redisnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Errors turns go-redis's errors into errors that help a person who sees nothing else: which Redis, and what to look at. The original
+// stays reachable by errors.Is and errors.As. No text has the client's passwords in it.
+type Errors struct {
+	Name    string // "Redis at host:port"
+	cluster bool   // whose servers may send a call elsewhere
+	secrets secrets
+	last    atomic.Pointer[error] // why the latest batch did not reach Redis; nil: it did
+}
+
+var (
+	ErrNoAnswer = timeout("no answer")
+	ErrNotSent  = timeout("not sent")
+
+	ErrNoAnswerYet = fmt.Errorf("%w from Redis yet", ErrNoAnswer)
+)
+
+// timeout is the error of what was not done in time, a net.Error.
+type timeout string
+
+func (e timeout) Error() string { return string(e) }
+func (timeout) Timeout() bool   { return true }
+func (timeout) Temporary() bool { return true }
+
+// ErrorsOf is for the errors of a client.
+func ErrorsOf(client redis.UniversalClient) *Errors {
+	c := &Errors{Name: "Redis"}
+	switch client := client.(type) {
+	case *redis.Client:
+		o := client.Options()
+		c.secrets = newSecrets(login{[]string{o.Addr}, o.Username, o.Password})
+		if strings.ContainsAny(o.Addr, ":/") { // else it is a word that go-redis has made up
+			c.Name = "Redis at " + c.secrets.conceal(o.Addr)
+		}
+	case *redis.ClusterClient:
+		o := client.Options()
+		c.secrets = newSecrets(login{o.Addrs, o.Username, o.Password})
+		c.Name, c.cluster = "the cluster", true
+	}
+	return c
+}
+
+// IsReply reports whether an error is the server's reply.
+func IsReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// Explain adds to an error what its text does not say. A reply of the server stays in front, because its first word is its code.
+func (c *Errors) Explain(err error) error {
+	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it as it is
+		return err
+	}
+	err = c.secrets.concealError(err)
+	switch {
+	case IsReply(err):
+		return c.explainReply(err)
+	case errors.Is(err, redis.ErrClosed), errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("the Redis client was closed before the runtime: %w", err)
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return fmt.Errorf("all connections of the Redis client are in use: %w", err)
+	case closedByPeer(err):
+		return fmt.Errorf("%s closed the connection (restarted, or maxclients reached?): %w", c.Name, err)
+	case IsTimeout(err):
+		return fmt.Errorf("%s did not answer in time: %w", c.Name, err)
+	}
+	return err
+}
+
+// scriptPlace is where in a script the server refused to go on: of use to nobody but who writes scripts.
+var scriptPlace = regexp.MustCompile(`\s+script: [0-9a-f]{40}, on @user_script:\d+\.?$`)
+
+// abridged is an error with less text.
+type abridged struct {
+	text  string
+	cause error
+}
+
+func (e abridged) Error() string { return e.text }
+func (e abridged) Unwrap() error { return e.cause }
+
+func (c *Errors) explainReply(err error) error {
+	if text := err.Error(); scriptPlace.MatchString(text) {
+		err = abridged{scriptPlace.ReplaceAllString(text, ""), err}
+	}
+	hint := ""
+	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
+	case "MOVED", "ASK":
+		if c.cluster {
+			break
+		}
+		hint = "the server is part of a cluster, the client is for a single server"
+	case "READONLY":
+		hint = "this is a replica, locks need its master"
+	}
+	if hint == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
+}
+
+// ExplainWithHint is Explain, and names Runtime.Check where that helps.
+func (c *Errors) ExplainWithHint(err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = c.Explain(err); IsDenied(err) {
+		return fmt.Errorf("%w (Runtime.Check names every missing right)", err)
+	}
+	return err
+}
+
+// IsTimeout reports whether an error is a timeout.
+func IsTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// IsNoScript reports whether the server does not have a script: it has to be loaded.
+func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+
+// IsDenied reports whether the server has refused because of the user's rights.
+func IsDenied(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(scripts.Reply(reply), "NOPERM ")
+}
+
+// closedByPeer recognizes the ways in which it shows that the other end is gone. A server that has too many clients accepts a
+// connection, says so and closes it; go-redis takes the words for the answer to HELLO and goes on.
+func closedByPeer(err error) bool {
+	for _, sign := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// Remember keeps the error of a batch that did not reach Redis, until one does.
+func (c *Errors) Remember(err error) {
+	switch {
+	case scripts.Reached(err):
+		if c.last.Load() != nil {
+			c.last.Store(nil)
+		}
+	case errors.Is(err, ErrNoAnswer), errors.Is(err, context.Canceled): // ours
+	default:
+		failed := err // err itself would be on the heap each time
+		c.last.Store(&failed)
+	}
+}
+
+// NoAnswer is the error of a call that was sent, or may have been, and not answered by its deadline.
+func (c *Errors) NoAnswer() error {
+	return c.WithLast(fmt.Errorf("%w from %s in time", ErrNoAnswer, c.Name))
+}
+
+// NotSent is the error of a call that could not be sent by its deadline.
+func (c *Errors) NotSent() error {
+	return c.WithLast(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", ErrNotSent, c.Name))
+}
+
+// WithLast adds the error that Remember has kept, which tells more.
+func (c *Errors) WithLast(err error) error {
+	if last := c.last.Load(); last != nil {
+		return fmt.Errorf("%w; before that: %w", err, *last)
+	}
+	return err
+}

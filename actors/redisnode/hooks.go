@@ -1,0 +1,85 @@
+package redisnode
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// withTimeout is a client with the same connections and hooks, and other timeouts.
+//
+// go-redis's WithTimeout leaves the hooks behind, one of which may put a prefix before all keys. Nobody can ask a client for its hooks, but
+// it runs them around its own commands. So what is sent by the new client goes through the old one, up to the last of its hooks, which is
+// ours and hands it back to the new client. The old one keeps that hook, once; for all other commands it does nothing.
+func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
+	handBackOnce(client)
+	bounded := client.WithTimeout(timeout)
+	bounded.AddHook(through{client})
+	return bounded
+}
+
+// through sends the commands of a client through the hooks of another.
+type through struct{ client *redis.Client }
+
+type (
+	processKey  struct{} // of a context: the redis.ProcessHook to hand a command back to
+	pipelineKey struct{} // and the redis.ProcessPipelineHook, for a pipeline
+)
+
+func (through) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (t through) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		return t.client.Process(context.WithValue(ctx, processKey{}, next), command)
+	}
+}
+
+func (t through) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		pipe := t.client.Pipeline()
+		for _, command := range commands {
+			_ = pipe.Process(ctx, command)
+		}
+		_, err := pipe.Exec(context.WithValue(ctx, pipelineKey{}, next))
+		return err
+	}
+}
+
+// handBack is the last hook of a client.
+type handBack struct{}
+
+func (handBack) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (handBack) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if back, ok := ctx.Value(processKey{}).(redis.ProcessHook); ok {
+			return back(ctx, command)
+		}
+		return next(ctx, command)
+	}
+}
+
+func (handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if back, ok := ctx.Value(pipelineKey{}).(redis.ProcessPipelineHook); ok {
+			return back(ctx, commands)
+		}
+		return next(ctx, commands)
+	}
+}
+
+// handsBack are the clients that have the hook.
+var handsBack sync.Map // of weak.Pointer[redis.Client]
+
+func handBackOnce(client *redis.Client) {
+	known := weak.Make(client)
+	if _, has := handsBack.LoadOrStore(known, struct{}{}); has {
+		return
+	}
+	client.AddHook(handBack{})
+	runtime.AddCleanup(client, func(gone weak.Pointer[redis.Client]) { handsBack.Delete(gone) }, known)
+}

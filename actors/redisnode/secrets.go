@@ -1,0 +1,222 @@
+package redisnode
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// secrets hides the client's passwords in errors. It looks where a password can be told: in what a server repeats of a command, in
+// front of the @ of an address, and in quotes. A password that could not be a word or a number of the text itself is hidden wherever
+// it stands alone. Nothing else is touched: neither words, hosts and users that happen to contain a password or to be one, nor the
+// codes that replies begin with.
+type secrets struct {
+	infos  []string // user info in addresses, with the @
+	quoted []string // as they may be written, longest first
+	plain  []string // those of them that are hidden outside of quotes, too
+}
+
+// login is what a client needs to know to reach its servers.
+type login struct {
+	addrs          []string
+	user, password string
+}
+
+func newSecrets(l login) secrets {
+	var s secrets
+	known := []string{l.user} // what an error may well show
+	passwords := []string{l.password}
+	for _, addr := range l.addrs {
+		info, server := splitAddr(addr)
+		if info != "" {
+			s.infos = append(s.infos, info+"@")
+		}
+		user, password, found := strings.Cut(info, ":")
+		if !found {
+			user, password = "", info
+		}
+		host, _, err := net.SplitHostPort(server)
+		if err != nil {
+			host = server
+		}
+		known, passwords = append(known, user, host), append(passwords, password)
+	}
+	for _, password := range passwords {
+		for _, written := range waysToWrite(password) {
+			s.quoted = append(s.quoted, written)
+			if !isOrdinary(password) && !slices.Contains(known, password) {
+				s.plain = append(s.plain, written)
+			}
+		}
+	}
+	longestFirst := func(a, b string) int { return len(b) - len(a) }
+	slices.SortFunc(s.quoted, longestFirst)
+	slices.SortFunc(s.plain, longestFirst)
+	return s
+}
+
+// splitAddr tells the user info in an address, or in a URL where an address should be, from the server.
+func splitAddr(addr string) (info, server string) {
+	if _, rest, isURL := strings.Cut(addr, "://"); isURL {
+		addr = rest
+	}
+	at := strings.LastIndexByte(addr, '@')
+	return addr[:max(at, 0)], addr[at+1:]
+}
+
+// waysToWrite are a password as it is, quoted, and as a part of a URL.
+func waysToWrite(password string) []string {
+	if password == "" {
+		return nil
+	}
+	quoted := strconv.Quote(password)
+	ways := []string{password, quoted[1 : len(quoted)-1], url.QueryEscape(password), url.PathEscape(password)}
+	slices.Sort(ways)
+	return slices.Compact(ways)
+}
+
+const (
+	shortest = 4  // what has fewer characters stands in any text
+	longest  = 16 // no word and no number in an error is as long
+)
+
+// isOrdinary reports whether a password might be a word or a number of a text that has nothing to do with it.
+func isOrdinary(s string) bool {
+	if n := utf8.RuneCountInString(s); n < shortest || n >= longest {
+		return n < shortest
+	}
+	noLetter := func(r rune) bool { return r != '\'' && !unicode.IsLetter(r) }
+	noDigit := func(r rune) bool { return !unicode.IsDigit(r) }
+	return !strings.ContainsFunc(s, noLetter) || !strings.ContainsFunc(s, noDigit)
+}
+
+const stars = "***"
+
+var (
+	// repeated is what a server that does not know a command repeats of it. Without a known end it is all that follows.
+	repeated = regexp.MustCompile(`with args beginning with:.*`)
+	inURL    = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
+)
+
+func (s *secrets) conceal(text string) string {
+	text = repeated.ReplaceAllString(text, "with args beginning with: "+stars)
+	for _, info := range s.infos {
+		text = strings.ReplaceAll(text, info, stars+"@")
+	}
+	text = inURL.ReplaceAllString(text, "$1"+stars+"@")
+	for _, written := range s.quoted {
+		for _, quote := range []string{`"`, "'", "`"} {
+			text = strings.ReplaceAll(text, quote+written+quote, quote+stars+quote)
+		}
+	}
+	for _, written := range s.plain {
+		text = replaceAlone(text, written)
+	}
+	return text
+}
+
+// replaceAlone hides a password where it is no part of a longer word.
+func replaceAlone(text, password string) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(text, password)
+		if at < 0 {
+			break
+		}
+		end := at + len(password)
+		if isPart(text[:at], password, text[end:]) {
+			b.WriteString(text[:end])
+		} else {
+			b.WriteString(text[:at] + stars)
+		}
+		text = text[end:]
+	}
+	return b.String() + text
+}
+
+// isPart reports whether what is between before and after is a part of a word, or of a name with dots and dashes.
+func isPart(before, word, after string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	last, _ := utf8.DecodeLastRuneInString(word)
+	left, _ := utf8.DecodeLastRuneInString(before)
+	right, size := utf8.DecodeRuneInString(after)
+	if right == '.' { // of a name, or of a sentence
+		right, _ = utf8.DecodeRuneInString(after[size:])
+	}
+	return isInWord(first) && (isInWord(left) || left == '.' || left == '-') || isInWord(last) && (isInWord(right) || right == '-')
+}
+
+func isInWord(r rune) bool {
+	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// concealError is an error whose texts, and those of all that it wraps, show no password. What shows none is left as it is. Of
+// package net's errors there is a copy, so that errors.As finds them; what else had to be changed is of another type.
+func (s *secrets) concealError(err error) error {
+	if err == nil || s.isClean(err) {
+		return err
+	}
+	if c := s.concealNet(err); c != nil && s.isClean(c) {
+		return c
+	}
+	c := concealed{text: s.conceal(err.Error())}
+	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // each error of the chain has its turn
+	switch cause := errors.Unwrap(err); {
+	case ok:
+		c.Errors = s.concealErrors(several.Unwrap())
+	case cause != nil:
+		c.Errors = s.concealErrors([]error{cause})
+	case IsReply(err):
+		return concealedReply{c}
+	}
+	return c
+}
+
+func (s *secrets) isClean(err error) bool { text := err.Error(); return s.conceal(text) == text }
+
+// concealNet is the copy of an error of package net; nil for others.
+func (s *secrets) concealNet(err error) error {
+	switch e := err.(type) { //nolint:errorlint // as above
+	case *net.OpError:
+		c := *e
+		c.Err = s.concealError(e.Err)
+		return &c
+	case *net.DNSError:
+		c := *e
+		c.Err, c.Name, c.Server = s.conceal(e.Err), s.conceal(e.Name), s.conceal(e.Server)
+		return &c
+	case *net.AddrError:
+		c := *e
+		c.Err, c.Addr = s.conceal(e.Err), s.conceal(e.Addr)
+		return &c
+	}
+	return nil
+}
+
+func (s *secrets) concealErrors(errs []error) []error {
+	causes := make([]error, len(errs))
+	for i, err := range errs {
+		causes[i] = s.concealError(err)
+	}
+	return causes
+}
+
+// concealed stands for an error whose text told a secret.
+type concealed struct {
+	text   string
+	Errors []error
+}
+
+func (e concealed) Error() string   { return e.text }
+func (e concealed) Unwrap() []error { return e.Errors }
+
+// concealedReply is one that the server replied.
+type concealedReply struct{ concealed }
+
+func (concealedReply) RedisError() {}

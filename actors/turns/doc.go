@@ -1,0 +1,7 @@
+// Package turns decides when a process that has just had a lock may try for it again, so that the others get their turns. It is pure: the
+// machines of locks tell it what happens, and it says when to try.
+//
+//	turns.go       turns, and the gaps in which a lock is left free for clients that only poll
+//	attendance.go  subscribers that never come for the lock
+//	policy.go      the times
+package turns

@@ -1,0 +1,221 @@
+package faults_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// renaming is a hook that renames the keys of scripts in place, as programs with several tenants have one.
+type renaming func(key string) string
+
+func (renaming) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h renaming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		h.rename(command)
+		return next(ctx, command)
+	}
+}
+
+func (h renaming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		for _, command := range commands {
+			h.rename(command)
+		}
+		return next(ctx, commands)
+	}
+}
+
+func (h renaming) rename(command redis.Cmder) {
+	if args := command.Args(); strings.HasPrefix(command.Name(), "eval") {
+		keys := args[3 : 3+args[2].(int)]
+		for i := range keys {
+			keys[i] = h(keys[i].(string))
+		}
+	}
+}
+
+// everyKey puts a prefix before every key, also if it is a channel: scripts tell of releases where nobody listens.
+func everyKey(key string) string { return "tenant:" + key }
+
+// keysOnly puts it before what is a key.
+func keysOnly(key string) string {
+	if strings.Contains(key, "channel_") || strings.HasPrefix(key, "redisson_lock__channel:") || strings.HasPrefix(key, "redisson_rwlock:") || strings.HasPrefix(key, "redisson_sc:") {
+		return key
+	}
+	return everyKey(key)
+}
+
+// hooked is a runtime whose client has a hook. With a short lease it needs shorter timeouts than the client has.
+func hooked(t *testing.T, server *redistest.Server, hook redis.Hook, lease time.Duration) *holdfast.Runtime {
+	client := locktest.NewClient(t, server.Addr())
+	client.AddHook(hook)
+	return locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
+}
+
+// Whatever prefix a hook puts before keys, every kind excludes as without; and waiters are woken unless it renames channels, too.
+func TestFault_HooksThatRenameKeys(t *testing.T) {
+	t.Parallel()
+	for name, hook := range map[string]renaming{"every key": everyKey, "keys only": keysOnly} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			one, other := hooked(t, server, hook, 0), hooked(t, server, hook, 3*time.Second)
+			for _, kind := range locktest.Kinds {
+				t.Run(kind.Name, func(t *testing.T) {
+					oneAtATime(t, kind.Lock(one, kind.Name), kind.Lock(other, kind.Name), name == "keys only" && !kind.Deaf)
+				})
+			}
+			t.Run("readers", func(t *testing.T) { readersBeside(t, one.RWLock("readers"), other.RWLock("readers")) })
+			t.Run("downgrade", func(t *testing.T) { writerThatReads(t, one, other) })
+			t.Run("counts", func(t *testing.T) { countsOfBoth(t, one, other) })
+			require.NoError(t, one.Close(t.Context()))
+			require.NoError(t, other.Close(t.Context()))
+			for _, key := range server.Client(t).Keys(t.Context(), "*").Val() {
+				assert.Regexp(t, "^tenant:(redisson_lock_token|holdfast_attempt)", key)
+			}
+		})
+	}
+}
+
+// oneAtATime hands a lock over between two processes.
+func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
+	for range 3 {
+		lease := locktest.Acquire(t, one)
+		_, err := other.TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		waiting := other.AcquireAsync(t.Context())
+		locktest.Await(t, "a waiter", func() bool {
+			state, err := other.Inspect(t.Context())
+			return err == nil && state.Waiting > 0
+		})
+		locktest.Open(t, "the lock", waiting.Done())
+		require.True(t, lease.Valid())
+		locktest.Release(t, lease)
+		released := time.Now()
+		lease, err = waiting.Lease()
+		require.NoError(t, err)
+		if woken {
+			assert.Less(t, time.Since(released), 500*time.Millisecond+locktest.Slack())
+		}
+		_, err = one.TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		locktest.Release(t, lease)
+	}
+}
+
+// readersBeside has readers leave one after the other.
+func readersBeside(t *testing.T, one, other *holdfast.RWLock) {
+	first := locktest.Acquire(t, one.Read(), holdfast.WithLease(time.Minute))
+	second := locktest.Acquire(t, other.Read(), holdfast.WithLease(time.Minute))
+	third := locktest.Acquire(t, one.Read())
+	for _, next := range []*holdfast.Lease{first, third} {
+		locktest.Release(t, next)
+		_, err := one.Write().TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "somebody reads")
+	}
+	locktest.Release(t, second)
+	locktest.Release(t, locktest.Acquire(t, one.Write()))
+	locktest.Acquire(t, one.Read(), holdfast.WithLease(time.Minute))
+	forced, err := other.Read().ForceRelease(t.Context())
+	require.NoError(t, err)
+	assert.True(t, forced)
+}
+
+// writerThatReads has a writer go on as a reader.
+func writerThatReads(t *testing.T, one, other *holdfast.Runtime) {
+	const name = "downgrade"
+	ctx := holdfast.ContextWithOwner(t.Context(), one.NewOwner())
+	writer, err := one.RWLock(name).Write().Acquire(ctx)
+	require.NoError(t, err)
+	reader, err := one.RWLock(name).Read().Acquire(ctx)
+	require.NoError(t, err)
+	locktest.Release(t, writer)
+	_, err = other.RWLock(name).Write().TryAcquire(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "the writer reads")
+	locktest.Release(t, reader)
+}
+
+// countsOfBoth counts from two processes.
+func countsOfBoth(t *testing.T, one, other *holdfast.Runtime) {
+	permits, same := one.PermitSemaphore("permits"), other.PermitSemaphore("permits")
+	_, err := permits.TrySetPermits(t.Context(), 1)
+	require.NoError(t, err)
+	lease := locktest.AcquirePermit(t, permits)
+	_, err = same.TryAcquire(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	locktest.Release(t, lease)
+	locktest.Release(t, locktest.AcquirePermit(t, same))
+	_, err = permits.Delete(t.Context())
+	require.NoError(t, err)
+
+	semaphore, twin := one.Semaphore("semaphore"), other.Semaphore("semaphore")
+	_, err = semaphore.TrySetPermits(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, semaphore.Acquire(t.Context(), 2))
+	require.ErrorIs(t, twin.TryAcquire(t.Context(), 1), holdfast.ErrNotAcquired)
+	require.NoError(t, semaphore.Release(t.Context(), 2))
+	require.NoError(t, twin.Acquire(t.Context(), 2))
+	_, err = semaphore.Delete(t.Context())
+	require.NoError(t, err)
+
+	latch, mirror := one.CountDownLatch("latch"), other.CountDownLatch("latch")
+	_, err = latch.TrySetCount(t.Context(), 1)
+	require.NoError(t, err)
+	count, err := mirror.Count(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, count)
+	require.NoError(t, mirror.CountDown(t.Context()))
+	require.NoError(t, latch.Wait(t.Context()))
+}
+
+// A hook with which locks do not work is found by a check.
+func TestFault_CheckOfHooks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	t.Run("keys only", func(t *testing.T) {
+		assert.NoError(t, hooked(t, server, renaming(keysOnly), 0).Check(t.Context()))
+	})
+	t.Run("channels", func(t *testing.T) {
+		client := locktest.NewClient(t, server.Addr())
+		client.AddHook(renaming(everyKey))
+		found := checked(t, client, holdfast.Options{})
+		require.Len(t, found.Findings, 1)
+		assert.Equal(t, "a hook of the client renames channels: releases wake no waiter", found.Findings[0].What)
+		assert.Contains(t, found.Findings[0].Why, `"tenant:redisson_`)
+		assert.Contains(t, found.Findings[0].Remedy, "Options.NameMapper")
+		assert.NoError(t, locktest.NewRuntime(t, client, holdfast.Options{}).CheckFor(t.Context(), holdfast.KindSpin), "nobody listens")
+	})
+	for name, hook := range map[string]renaming{
+		"one key only": func(key string) string {
+			if strings.Contains(key, ":") {
+				return key
+			}
+			return everyKey(key)
+		},
+		"another name each time": func(key string) string { return keysOnly(redistest.Name(t) + key) },
+		"behind the name": func(key string) string {
+			if keysOnly(key) == key {
+				return key
+			}
+			return key + ".tenant"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := locktest.NewClient(t, server.Addr())
+			client.AddHook(hook)
+			found := checked(t, client, holdfast.Options{}, holdfast.KindRead, holdfast.KindSemaphore)
+			assert.Equal(t, "a hook of the client renames the keys of scripts, and not all in the same way", found.Findings[0].What)
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package faults_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// TestFault_ImpatientWaitersAreServed has sixteen goroutines of two processes ask for one lock 1 200 times in all, and give up after 0 to
+// 4 ms each time, while a call of Redis takes 1 ms. Many get the lock: some 50 a fair lock, and more than 1 000 any other. Without those who
+// move up in the queue of a fair lock nobody would: whoever comes to be the first there is about to give up.
+func TestFault_ImpatientWaitersAreServed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range locktest.Kinds {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := miniredis.NewMiniRedis()
+				server.ClockTTL(true)
+				t.Cleanup(server.Close)
+				var served atomic.Int64
+				var group sync.WaitGroup
+				start := time.Now()
+				for range 2 {
+					lock := kind.Lock(bubbleRuntime(t, server), "orders")
+					for i := range 8 {
+						group.Go(func() { served.Add(comeAndGo(t, lock, uint64(i))) })
+					}
+				}
+				group.Wait()
+				t.Logf("%d served in %v", served.Load(), time.Since(start))
+				assert.GreaterOrEqual(t, served.Load(), int64(25))
+			})
+		})
+	}
+}
+
+// comeAndGo asks for a lock 75 times, with little patience. It returns how often it got the lock.
+func comeAndGo(t *testing.T, lock *holdfast.Lock, seed uint64) (served int64) {
+	random := rand.New(rand.NewPCG(1, seed))
+	for range 75 {
+		patience := time.Duration(random.Int64N(int64(4 * time.Millisecond)))
+		lease, err := lock.Acquire(context.Background(), holdfast.WithWait(patience))
+		if err != nil {
+			assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			continue
+		}
+		served++
+		assert.NoError(t, lease.Release(context.Background()))
+	}
+	return served
+}

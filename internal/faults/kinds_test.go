@@ -1,0 +1,94 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// wokenIn is how soon a waiter has a lock that was released.
+const wokenIn = 100 * time.Millisecond
+
+// spinMax is the longest pause of a spin lock's waiter, which listens to nothing.
+const spinMax = 128 * time.Millisecond
+
+// TestFault_KindsWakeOneAnother has somebody wait for a lock that is held as another kind of lock with the same name, in the same
+// process and in another one. The release wakes the waiter.
+func TestFault_KindsWakeOneAnother(t *testing.T) {
+	t.Parallel()
+	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
+		for round := range 4 {
+			held := locktest.Acquire(t, holder.Lock(first, "orders"))
+			waiting := waiter.Lock(other, "orders").AcquireAsync(t.Context())
+			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // a poll comes at any time before or after
+			assertWoken(t, waiter, held, waiting)
+		}
+	})
+}
+
+// TestFault_NextInLineIsWokenByAnotherKind has a lock held while two wait for it as for a fair lock. The first in the queue gives up, and
+// then the release wakes the second.
+func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
+	t.Parallel()
+	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
+		if !waiter.Queued {
+			return
+		}
+		held := locktest.Acquire(t, holder.Lock(first, "orders"))
+		leaving := waiter.Lock(first, "orders").AcquireAsync(t.Context())
+		<-time.After(300 * time.Millisecond)
+		waiting := waiter.Lock(other, "orders").AcquireAsync(t.Context())
+		<-time.After(300 * time.Millisecond)
+		leaving.Cancel()
+		<-time.After(200 * time.Millisecond)
+		assertWoken(t, waiter, held, waiting)
+	})
+}
+
+// pairs shows something for each two kinds of lock that exclude each other, by one runtime and by two, in a bubble.
+func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime)) {
+	for _, holder := range locktest.Kinds {
+		for _, waiter := range locktest.Kinds {
+			if holder.Mode != waiter.Mode {
+				continue // ErrForeignKey
+			}
+			for _, processes := range []int{1, 2} {
+				t.Run(fmt.Sprintf("%s behind %s, %d processes", waiter.Name, holder.Name, processes), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						server := locktest.NewBubble(t)
+						first := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+						other := first
+						if processes > 1 {
+							other = server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+						}
+						show(t, holder, waiter, first, other)
+					})
+				})
+			}
+		}
+	}
+}
+
+// assertWoken releases what is held, and looks how soon the waiter has it.
+func assertWoken(t *testing.T, waiter locktest.Kind, held *holdfast.Lease, waiting *holdfast.Pending) {
+	t.Helper()
+	locktest.Release(t, held)
+	released := time.Now()
+	lease, err := waiting.Lease()
+	require.NoError(t, err)
+	bound := wokenIn
+	if waiter.Deaf {
+		bound += spinMax
+	}
+	assert.Less(t, time.Since(released), bound)
+	require.NoError(t, lease.Release(context.Background()))
+}

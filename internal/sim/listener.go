@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// listening says who subscribes to releases and never wants anything: a monitor, for one. Releases count it among the waiters.
+type listening string
+
+const (
+	nobody     listening = ""
+	channels   listening = "SUBSCRIBE to each channel"
+	everything listening = "PSUBSCRIBE *"
+)
+
+// newListening draws from dice of its own: in a world without a listener nothing is different.
+func newListening(d dice) listening {
+	return []listening{nobody, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
+}
+
+// aloneMax is for how long a lock may be left alone in a world with a mere listener, after the first second: 125 ms after a turn of
+// several processes, with some trips.
+const aloneMax = 150 * time.Millisecond
+
+// listen has the mere listener subscribe; over ends that.
+func (w *world) listen() (over func()) {
+	if w.plan.listening == nobody {
+		return func() {}
+	}
+	w.disturbed["mere listener"]++
+	s := w.server.NewSubscriber()
+	go drain(s)
+	if w.plan.listening == everything {
+		s.Psubscribe("*")
+		return func() { s.Punsubscribe("*"); s.Close() }
+	}
+	for _, at := range w.places {
+		for _, channel := range []func(string) string{scripts.LockChannel, scripts.ReadWriteChannel, scripts.SemaphoreChannel, scripts.LatchChannel} {
+			s.Subscribe(channel(at.name))
+		}
+	}
+	return func() {
+		for _, channel := range s.Channels() {
+			s.Unsubscribe(channel)
+		}
+		s.Close()
+	}
+}
+
+func drain(s *miniredis.Subscriber) {
+	messages, others := s.Messages(), s.Pmessages()
+	for messages != nil || others != nil {
+		select {
+		case _, ok := <-messages:
+			if !ok {
+				messages = nil
+			}
+		case _, ok := <-others:
+			if !ok {
+				others = nil
+			}
+		}
+	}
+}

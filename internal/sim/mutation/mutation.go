@@ -1,0 +1,15 @@
+// Package mutation is the switch of the mutants that are built into a runtime on purpose; see sim.Overlay.
+package mutation
+
+import "sync/atomic"
+
+var on atomic.Pointer[string]
+
+// Switch turns a mutant on, and the one before off.
+func Switch(name string) { on.Store(&name) }
+
+// On reports whether a mutant is on.
+func On(name string) bool {
+	now := on.Load()
+	return now != nil && *now == name
+}

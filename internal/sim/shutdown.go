@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// shutDown ends a process by Shutdown, which is given so much time for its holders.
+func (w *world) shutDown(p *process, within time.Duration) {
+	p.set(func() { p.drains = time.Now() })
+	ctx, cancel := context.WithCancel(context.Background())
+	w.at(within, func() {
+		w.troubles(nil, time.Now().Add(soon))
+		p.set(func() { p.closed = true })
+		cancel()
+	})
+	w.closings.Go(func() {
+		defer cancel()
+		err := p.rt.Shutdown(ctx)
+		w.history.add(p.name, "shut down: %s", class(err))
+		p.set(func() { p.closed, p.gone, p.left = true, err == nil, err })
+		w.remnants()
+	})
+}
+
+// draining is since when a process shuts down; zero: it does not.
+func (p *process) draining() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drains
+}
+
+// ending reports whether a process is over, or will be when its holders have released.
+func (p *process) ending() bool { return p.over() || !p.draining().IsZero() }
+
+// letIn checks that a process which shuts down lets nobody new in (A9).
+func (o *oracle) letIn(h *hold) {
+	since := h.p.draining()
+	again := slices.ContainsFunc(o.holds[h.place], func(x *hold) bool { return x.p == h.p && same(x.owner, h.owner) })
+	if since.IsZero() || again {
+		return
+	}
+	switch told := !h.late && !h.p.pausedSince(since); {
+	case h.called.After(since):
+		o.violation("A9: %s gets %s, and asked for it %v after the shutdown began", h.who, h.place.name, h.called.Sub(since))
+	case told && time.Since(since) > time.Millisecond:
+		o.violation("A9: %s, who waited, gets %s %v after the shutdown began", h.who, h.place.name, time.Since(since))
+	}
+}
+
+// keeps checks that a process which shuts down does not end what is held, as long as it has time (A9).
+func (o *oracle) keeps(h *hold) {
+	if h.leaving || h.over || h.p.over() || h.p.draining().IsZero() {
+		return
+	}
+	if errors.Is(h.lease.Err(), holdfast.ErrClosed) {
+		o.violation("A9: the shutdown has ended %s's lease of %s", h.who, h.place.name)
+	}
+}
+
+func (p *process) pausedSince(instant time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused.After(instant)
+}
+
+// tooLate asks a process for something that shuts down.
+func (u *user) tooLate() {
+	at := u.w.places[u.r.IntN(len(u.w.places))]
+	if !at.leased() || u.p.over() {
+		return
+	}
+	lease, err := at.of(u.p.rt, false).TryAcquire(context.WithValue(u.p.ctx, userKey{}, u))
+	u.w.keep(lease)
+	u.told("take, too late,", at, err)
+	if !u.p.isDead() && !errors.Is(err, holdfast.ErrClosed) {
+		u.w.oracle.wrong("A9: %s is not refused %s by a shutdown: %v", u.name, at.name, err)
+	}
+}

@@ -1,0 +1,128 @@
+package soak_test
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// nodeTimeout is after how long without an answer a master of the cluster is taken for dead. A replica stands for election half a second
+// later, and no lease lasts longer than one and a half of the watchdog's: what a dead master has granted is over before another grants.
+const nodeTimeout = 3 * lease / 2
+
+// TestSoakCluster is the soak on a cluster, whose masters are killed and replaced, and whose slots move.
+func TestSoakCluster(t *testing.T) {
+	t.Parallel()
+	s := &clustered{cluster: redistest.StartCluster(t, 3, 1, nodeTimeout)}
+	for _, server := range append(slices.Clone(s.cluster.Masters), s.cluster.Replicas...) {
+		s.servers = append(s.servers, server)
+		s.looks = append(s.looks, server.Client(t))
+	}
+	s.roles = s.roleOf()
+	soak(t, newWorld(t, s, s.cluster.Client(t), s.troubles()), "make soak-cluster", 12*time.Second, 12*time.Second)
+}
+
+// clustered is a cluster of three masters with a replica each.
+type clustered struct {
+	cluster *redistest.Cluster
+	servers []*redistest.Server
+	looks   []*redis.Client   // by server
+	roles   map[string]string // by address, as they should be
+}
+
+func (s *clustered) addrs() []string           { return s.cluster.Addrs() }
+func (s *clustered) everyone() []*redis.Client { return s.looks }
+
+func (s *clustered) client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: s.addrs(), CredentialsProvider: login, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, links[addr].Addr())
+		},
+	})
+}
+
+func (s *clustered) masters() (masters []*redis.Client) {
+	roles := s.roleOf()
+	for i, server := range s.servers {
+		if roles[server.Addr()] == "master" {
+			masters = append(masters, s.looks[i])
+		}
+	}
+	return masters
+}
+
+// roleOf is what each server takes itself for.
+func (s *clustered) roleOf() map[string]string {
+	roles := map[string]string{}
+	for i, server := range s.servers {
+		_, rest, _ := strings.Cut(s.looks[i].Info(context.Background(), "replication").Val(), "role:")
+		roles[server.Addr()], _, _ = strings.Cut(rest, "\r\n")
+	}
+	return roles
+}
+
+// troubles are what goes wrong with the servers. A failover is planned or not; what is not planned may forget what was written last. Others
+// that happen because the machine is busy are not planned, either.
+func (s *clustered) troubles() []fault {
+	one := func() int { return rand.IntN(len(s.servers)) }
+	troubles := ofAnyServer(func() *redistest.Server { return s.servers[one()] }, func() *redis.Client { return s.looks[one()] }, nodeTimeout/4)
+	troubles = append(troubles,
+		fault{2, func(w *world, _ *process, ctx context.Context) {
+			s.cluster.Switch(w.oneThing().name)
+			s.roles = s.roleOf()
+			pause(ctx, 2*nodeTimeout) // masters do not vote sooner
+		}},
+		fault{2, func(w *world, _ *process, _ context.Context) { s.failOver(w, rand.N(lease)) }},
+		fault{4, func(w *world, _ *process, _ context.Context) { s.move(w, w.oneThing().name) }},
+	)
+	if *soakFor > 0 {
+		troubles = append(troubles, fault{1, func(w *world, _ *process, _ context.Context) { s.failOver(w, time.Minute) }})
+	}
+	for i := range troubles {
+		do := troubles[i].f
+		troubles[i].f = func(w *world, p *process, ctx context.Context) {
+			do(w, p, ctx)
+			if now := s.roleOf(); !maps.Equal(now, s.roles) {
+				s.roles = now
+				w.counts.forgetful.Add(1)
+				w.counts.surprises.Add(1)
+				s.cluster.AwaitOK()
+			}
+		}
+	}
+	return troubles
+}
+
+// failOver kills a master. It stays down for that long after its replica has taken over.
+func (s *clustered) failOver(w *world, down time.Duration) {
+	w.counts.forgetful.Add(1)
+	s.cluster.FailOver(w.oneThing().name)
+	pause(context.Background(), down)
+	s.cluster.Restore()
+	w.password.set(w)
+	s.roles = s.roleOf()
+}
+
+// move moves the slot of a name to another master.
+func (s *clustered) move(w *world, name string) {
+	from, to := s.cluster.Owner(name), (*redistest.Server)(nil)
+	for to == nil || to == from {
+		to = s.cluster.Owner(redistest.Name(w.t))
+	}
+	s.cluster.Move(int(scripts.Slot(name)), from, to, nil)
+}
+
+func (w *world) oneThing() *thing { return w.things[rand.IntN(len(w.things))] }

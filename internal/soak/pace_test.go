@@ -1,0 +1,108 @@
+package soak_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pace is how much the processes demand of the servers, per second.
+type pace struct{ connections, scripts float64 }
+
+// meter counts connections and scripts.
+type meter struct {
+	known   map[*redis.Client]int64 // scripts that a server has counted
+	scripts int64                   // of all servers
+}
+
+// read adds the scripts that the servers have run since the last read. A restarted server counts from zero again, so read is called before
+// each trouble of a server. A server that does not answer is read the next time.
+func (m *meter) read(servers []*redis.Client) int64 {
+	for _, server := range servers {
+		info, err := server.Info(context.Background(), "commandstats").Result()
+		if err != nil {
+			continue
+		}
+		now := scriptsIn(info)
+		if now < m.known[server] {
+			m.known[server] = 0
+		}
+		m.scripts += now - m.known[server]
+		m.known[server] = now
+	}
+	return m.scripts
+}
+
+func scriptsIn(info string) (sum int64) {
+	for line := range strings.Lines(info) {
+		for _, command := range []string{"eval", "evalsha"} {
+			var n int64
+			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &n); err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// connections is how many connections the processes have opened so far, or tried to open while a link refused them or a server was down.
+// Unlike the servers' own figures, it does not include connections between servers and those of the test.
+func (w *world) connections() (sum int) {
+	for _, p := range w.processes {
+		for _, link := range p.links {
+			sum += link.Accepted()
+		}
+	}
+	return sum
+}
+
+// open is how many connections the processes have. That is up to their clients: pools grow with what they had to open at once.
+func (w *world) open() (sum int) {
+	for _, p := range w.processes {
+		sum += p.open()
+	}
+	return sum
+}
+
+func (p *process) open() (sum int) {
+	for _, link := range p.links {
+		sum += link.Open()
+	}
+	return sum
+}
+
+// disturbs notes how many connections the clients have that a fault is about to disturb.
+func (w *world) disturbs(processes ...*process) {
+	for _, p := range processes {
+		w.counts.disturbed.Add(int64(p.open()))
+	}
+}
+
+// measured runs f and returns the pace of the processes meanwhile.
+func (w *world) measured(f func()) pace {
+	start, connections, scripts := time.Now(), w.connections(), w.meter.read(w.stage.everyone())
+	f()
+	seconds := time.Since(start).Seconds()
+	return pace{
+		connections: float64(w.connections()-connections) / seconds,
+		scripts:     float64(w.meter.read(w.stage.everyone())-scripts) / seconds,
+	}
+}
+
+// storms tells of a round in which the processes demanded too much. Scripts must stay within three times those of the quiet round. For
+// connections the quiet round is no measure, since it needs hardly any once the pools are filled. A fault may make a client open its whole
+// pool anew: connections break, or are given up because a reply is late, and until a server is back or a new password is known each attempt
+// is one more. So for each fault that begins, the clients that it disturbs may open three times as many connections as they have then: one
+// client for a fault of a link or a process, all clients for a trouble of a server.
+func (l look) storms(quiet look) (wrong []string) {
+	if most := 3 * quiet.pace.scripts; l.pace.scripts > most {
+		wrong = append(wrong, fmt.Sprintf("%.0f scripts per second, more than %.0f", l.pace.scripts, most))
+	}
+	if most := 3 * l.disturbed; l.pace.connections > most {
+		wrong = append(wrong, fmt.Sprintf("%.1f connections per second, more than %.1f", l.pace.connections, most))
+	}
+	return wrong
+}

@@ -1,0 +1,40 @@
+package soak_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// user is the account of the processes. The test itself and the servers among each other use the default user.
+const user = "app"
+
+// password is that of the user: a number, which a rotation increases.
+type password struct{ current, known atomic.Int64 }
+
+// provide gives the password that the processes know.
+func (p *password) provide() (string, string) { return user, strconv.FormatInt(p.known.Load(), 10) }
+
+// set creates the user on every server, or changes its password. A server that is started again does not have the user.
+func (p *password) set(w *world) {
+	for _, server := range w.stage.everyone() {
+		err := server.Do(context.Background(), "acl", "setuser", user, "on", "resetpass", ">"+strconv.FormatInt(p.current.Load(), 10),
+			"~*", "&*", "+@all").Err()
+		assert.NoError(w.t, err)
+	}
+}
+
+// rotation changes the password, and ends all connections of the user. The processes learn the new password up to half a second later.
+func rotation(w *world, _ *process, ctx context.Context) {
+	w.password.current.Add(1)
+	w.password.set(w)
+	for _, server := range w.stage.everyone() {
+		assert.NoError(w.t, server.ClientKillByFilter(context.Background(), "user", user).Err())
+	}
+	pause(ctx, rand.N(500*time.Millisecond))
+	w.password.known.Store(w.password.current.Load())
+}

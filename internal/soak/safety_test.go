@@ -1,0 +1,78 @@
+package soak_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// SAFETY.md has the figures of the last reports.
+func TestReport_SafetyHasItsFigures(t *testing.T) {
+	t.Parallel()
+	safety := strings.Join(strings.Fields(read(t, "../../SAFETY.md")), " ")
+	for _, name := range []string{"REPORT.md", "CLUSTER.md"} {
+		text := read(t, name)
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "In all ") {
+				assert.Contains(t, safety, strings.TrimSpace(line), name)
+			}
+		}
+		assert.Contains(t, safety, figures(t, text), name)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// figures are the bounds that a report has kept, as SAFETY.md tells them.
+func figures(t *testing.T, report string) string {
+	served, scripts, connections, quiet := time.Duration(0), 0.0, 0.0, 0.0
+	rows := table(report)
+	require.Greater(t, len(rows), 1)
+	for i, row := range rows {
+		number := func(column string) float64 {
+			n, err := strconv.ParseFloat(row[column], 64)
+			require.NoError(t, err, column)
+			return n
+		}
+		if i == 0 {
+			quiet = number("scripts/s")
+			continue
+		}
+		after, err := time.ParseDuration(row["served after"])
+		require.NoError(t, err)
+		served, scripts = max(served, after), max(scripts, number("scripts/s"))
+		connections = max(connections, number("connections/s")/number("disturbed/s"))
+	}
+	return fmt.Sprintf("every process was served within %v of the last fault, at most %.0f scripts ran per second, %.0f without faults, and at most %.1f connections were opened for each that a fault disturbed",
+		served, scripts, quiet, connections)
+}
+
+// table are the rows of a table in Markdown, by column.
+func table(text string) (rows []map[string]string) {
+	var columns []string
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		switch {
+		case !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| ---"):
+		case columns == nil:
+			columns = cells
+		default:
+			row := map[string]string{}
+			for i, cell := range cells {
+				row[columns[i]] = cell
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}

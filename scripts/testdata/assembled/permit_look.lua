@@ -1,0 +1,62 @@
+-- permit_look: whether a permit is out.
+--
+-- KEYS[1] timeouts zset {name}:timeout, permit -> ms when it expires
+-- ARGV[1] id       hexadecimal form of the permit
+--
+-- Returns 1 | 0
+local timeouts = KEYS[1]
+local id = ARGV[1]
+-- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+-- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
+-- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as Redis has it: an id is its hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- permits_of returns how many permits are free, nil without the key, and when the first of those that are out expires, nil if none is;
+-- or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+local function permits_of(permits, timeouts)
+  local free, foreign = count_of(permits)
+  local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
+  if first[1] and #first[1] ~= 16 then foreign = redis.error_reply('FOREIGN ' .. timeouts .. ' holds something that is no permit') end
+  if foreign then return nil, nil, foreign end
+  return free, tonumber(first[2]), nil
+end
+
+-- reap takes expired permits back and tells the waiters. It returns what permits_of does.
+local function reap(permits, timeouts, channel, publish, now)
+  local free, first, foreign = permits_of(permits, timeouts)
+  if not first or first > now then return free, first, foreign end
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return free, first end
+  redis.call('zrem', timeouts, unpack(gone))
+  free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+  return permits_of(permits, timeouts)
+end
+
+return redis.call('zscore', timeouts, bytes(id)) and 1 or 0
