@@ -193,3 +193,11 @@ func TestArchitecture_PorcupineIsForOnePackage(t *testing.T) {
 	}
 	assert.Positive(t, imported)
 }
+
+// A person who opens the repository sees what the library is: most tests are elsewhere.
+func TestArchitecture_RootHasFewTests(t *testing.T) {
+	t.Parallel()
+	tests, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(tests), 15, "internal/README.md says where a test goes")
+}

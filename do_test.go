@@ -25,7 +25,7 @@ func TestLock_DoHoldsTheLockWhileFnRuns(t *testing.T) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
 		err := p.Lock(rt).Do(t.Context(), func(ctx context.Context) error {
 			assert.NoError(t, ctx.Err())
-			assertTaken(t, p, rt, other)
+			locktest.AssertTaken(t, p, rt, other)
 			return nil
 		})
 		assert.NoError(t, err)

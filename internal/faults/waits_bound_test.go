@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +36,7 @@ func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 				p := locktest.Somewhere(t)
 				p.Kind = kind
 				var suspends atomic.Bool
-				rt := p.Runtime(t, holdfast.Options{System: systemWith(t, &actors.Seams{Shard: func(string) uint64 {
+				rt := p.Runtime(t, holdfast.Options{System: locktest.SystemWith(t, &actors.Seams{Shard: func(string) uint64 {
 					if suspends.CompareAndSwap(true, false) {
 						<-time.After(20 * time.Millisecond)
 					}
@@ -101,7 +100,7 @@ func showGrantBeforeCancel(
 	p.Kind = kind
 	var suspends atomic.Bool
 	cancelling, goOn := make(chan struct{}), make(chan struct{})
-	rt := p.Runtime(t, holdfast.Options{System: systemWith(t, &actors.Seams{Shard: func(string) uint64 {
+	rt := p.Runtime(t, holdfast.Options{System: locktest.SystemWith(t, &actors.Seams{Shard: func(string) uint64 {
 		if suspends.CompareAndSwap(true, false) {
 			close(cancelling)
 			<-goOn
@@ -128,14 +127,6 @@ func showGrantBeforeCancel(
 		assert.ErrorIs(t, err, context.Canceled)
 	}
 	locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
-}
-
-// systemWith is an actor system for a runtime with seams.
-func systemWith(t *testing.T, seams *actors.Seams) *actor.ActorSystem {
-	system := actor.NewActorSystem()
-	t.Cleanup(system.Shutdown)
-	system.Extensions.Register(seams)
-	return system
 }
 
 // hastyContext ends as soon as somebody has seen that it has not ended.

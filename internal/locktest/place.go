@@ -213,3 +213,14 @@ func (p *Place) everyClient(t *testing.T) (clients []*redis.Client) {
 	}
 	return clients
 }
+
+// TimeoutKeys are the keys of a read/write lock that say for how long its readers hold it.
+func (p *Place) TimeoutKeys(t *testing.T) []string {
+	t.Helper()
+	return p.KeysLike(t, "{"+p.Name+"}:*:rwlock_timeout:*")
+}
+
+// TimeoutKey is the key that says for how long the reader with this field of the hash holds a read/write lock.
+func (p *Place) TimeoutKey(field string) string {
+	return "{" + p.Name + "}:" + field + ":rwlock_timeout:1"
+}

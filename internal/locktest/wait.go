@@ -113,3 +113,23 @@ func AcquirePermit(t *testing.T, s *holdfast.PermitSemaphore, options ...holdfas
 	keep(t, lease)
 	return lease
 }
+
+// Granted is the lease of an acquire that is in flight.
+func Granted(t *testing.T, pending *holdfast.Pending) *holdfast.Lease {
+	t.Helper()
+	Closed(t, "a grant", pending.Done())
+	lease, err := pending.Lease()
+	require.NoError(t, err)
+	return lease
+}
+
+// AssertTaken shows that the place's lock is held: nobody else in these runtimes can acquire it.
+func AssertTaken(t *testing.T, p *Place, runtimes ...*holdfast.Runtime) {
+	t.Helper()
+	for _, rt := range runtimes {
+		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithOwner(rt.NewOwner())}} {
+			_, err := p.Lock(rt).TryAcquire(t.Context(), options...)
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		}
+	}
+}

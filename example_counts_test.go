@@ -1,0 +1,163 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+// A job begins when three parts are there, wherever they come from.
+func ExampleCountDownLatch() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	server, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(ctx)
+
+	parts := rt.CountDownLatch("parts")
+	if _, err := parts.TrySetCount(ctx, 3); err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		go func() {
+			if err := parts.CountDown(ctx); err != nil { // in any process
+				log.Print(err)
+			}
+		}()
+	}
+	if err := parts.Wait(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("all parts are there")
+
+	// Output:
+	// all parts are there
+}
+
+// Three connections to a printer, whoever uses them: processes take what they need and give it back.
+func ExampleSemaphore() {
+	ctx := context.Background()
+	server, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(ctx)
+
+	printers := rt.Semaphore("printers")
+	if _, err := printers.TrySetPermits(ctx, 3); err != nil { // whoever comes first sets them
+		log.Fatal(err)
+	}
+	if err := printers.Acquire(ctx, 2); err != nil { // waits until two are free together
+		log.Fatal(err)
+	}
+	if err := printers.TryAcquire(ctx, 2); errors.Is(err, holdfast.ErrNotAcquired) {
+		fmt.Println("two are in use")
+	}
+	if err := printers.Release(ctx, 2); err != nil {
+		log.Print(err) // Redis did not confirm in time; the runtime goes on trying
+	}
+	free, err := printers.Available(ctx)
+	fmt.Println(free, err)
+
+	// Output:
+	// two are in use
+	// 3 <nil>
+}
+
+// start is a runtime on a Redis of its own.
+func start() (rt *holdfast.Runtime, stop func()) {
+	server, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if rt, err = holdfast.New(server.Client(), holdfast.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	return rt, func() {
+		if err := errors.Join(rt.Close(context.Background()), server.Close()); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// Two accounts at a time, however the transfers cross.
+func ExampleMulti() {
+	ctx := context.Background()
+	rt, stop := start()
+	defer stop()
+	balance := map[string]int{"alice": 100, "bob": 100}
+	transfer := func(from, to string, amount int) error {
+		both := holdfast.Multi(rt.Lock("account:"+from), rt.Lock("account:"+to))
+		return both.Do(ctx, func(context.Context) error {
+			balance[from] -= amount
+			balance[to] += amount
+			return nil
+		})
+	}
+	crossing := make(chan error)
+	go func() { crossing <- transfer("bob", "alice", 30) }()
+	err := transfer("alice", "bob", 10)
+	fmt.Println(errors.Join(err, <-crossing), balance)
+
+	lease, err := rt.Lock("account:bob").Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	both := holdfast.Multi(rt.Lock("account:alice"), rt.Lock("account:bob"))
+	_, err = both.TryAcquire(ctx)
+	fmt.Println("one is taken:", errors.Is(err, holdfast.ErrNotAcquired))
+	if err := lease.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// <nil> map[alice:120 bob:80]
+	// one is taken: true
+}
+
+// The same name on three servers that know nothing of each other: two of them make a lock.
+func ExampleRed() {
+	ctx := context.Background()
+	var locks []*holdfast.Lock
+	for range 3 {
+		rt, stop := start()
+		defer stop()
+		locks = append(locks, rt.Lock("leader"))
+	}
+	elsewhere, err := locks[0].Acquire(ctx) // or its server is away
+	if err != nil {
+		log.Fatal(err)
+	}
+	lease, err := holdfast.Red(locks...).Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held:", lease.Valid())
+
+	_, err = holdfast.Red(locks...).TryAcquire(ctx)
+	fmt.Println("by one only:", errors.Is(err, holdfast.ErrNotAcquired))
+	if err := errors.Join(lease.Release(ctx), elsewhere.Release(ctx)); err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// held: true
+	// by one only: true
+}

@@ -1,0 +1,190 @@
+package holdfast_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+// newExample is a runtime on a Redis inside the process, with what ends both.
+func newExample() (rt *holdfast.Runtime, end func()) {
+	server, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	rt, err = holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return rt, func() {
+		_ = rt.Close(context.Background())
+		_ = server.Close()
+	}
+}
+
+// Whoever asks first is served first, in whatever process.
+func ExampleRuntime_FairLock() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	lock := rt.FairLock("printer")
+	first, _ := lock.Acquire(ctx)
+	var waiting []*holdfast.Pending
+	for range 3 {
+		waiting = append(waiting, lock.AcquireAsync(ctx))
+	}
+	_ = first.Release(ctx)
+	for i, pending := range waiting {
+		lease, err := pending.Lease()
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("job", i)
+		_ = lease.Release(ctx)
+	}
+	// Output:
+	// job 0
+	// job 1
+	// job 2
+}
+
+// A spin lock asks again and again instead of listening.
+func ExampleRuntime_SpinLock() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	lock := rt.SpinLock("cache:42")
+	counter := 0
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			err := lock.Do(ctx, func(context.Context) error { counter++; return nil },
+				holdfast.WithBackoff(holdfast.Backoff{Initial: time.Millisecond, Max: 8 * time.Millisecond, Multiplier: 2}))
+			if err != nil {
+				log.Print(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(counter)
+	// Output: 4
+}
+
+// A permit that its holder does not give back, because its process has died, comes back by itself.
+func ExampleRuntime_PermitSemaphore() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	connections := rt.PermitSemaphore("connections")
+	if _, err := connections.TrySetPermits(ctx, 2); err != nil {
+		log.Fatal(err)
+	}
+	first, _ := connections.Acquire(ctx)
+	second, _ := connections.Acquire(ctx)
+	_, err := connections.TryAcquire(ctx)
+	fmt.Println("a third:", errors.Is(err, holdfast.ErrNotAcquired))
+	_ = first.Release(ctx)
+	_ = second.Release(ctx)
+	free, _ := connections.Available(ctx)
+	fmt.Println("free:", free)
+	// Output:
+	// a third: true
+	// free: 2
+}
+
+// A table remembers the largest token that has written each row, and the UPDATE refuses smaller ones. So a holder may write as often
+// as it likes, until the next holder has written. One that was paused past its lease, and comes back late, changes nothing.
+func ExampleRuntime_FencedLock() {
+	rt, end := newExample()
+	defer end()
+	db, err := sql.Open("example", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ctx := context.Background()
+	write := func(token int64, balance int) {
+		result, err := db.ExecContext(ctx, "UPDATE accounts SET balance = ?, token = ? WHERE id = 'alice' AND token <= ?", balance, token, token)
+		if err != nil {
+			log.Fatal(err)
+		}
+		rows, _ := result.RowsAffected()
+		fmt.Println(balance, "rows changed:", rows)
+	}
+
+	lock := rt.FencedLock("accounts/alice")
+	slow, _ := lock.Acquire(ctx)
+	late := slow.Token() // its process is paused from here on
+	_ = slow.Release(ctx)
+	next, _ := lock.Acquire(ctx)
+	write(next.Token(), 100)
+	write(next.Token(), 120)
+	write(late, 50)
+	_ = next.Release(ctx)
+	// Output:
+	// 100 rows changed: 1
+	// 120 rows changed: 1
+	// 50 rows changed: 0
+}
+
+// What follows is a database with one row that knows that one statement.
+
+func init() { sql.Register("example", &account{}) }
+
+type account struct{ balance, token int64 }
+
+func (a *account) Open(string) (driver.Conn, error) { return a, nil }
+
+func (a *account) ExecContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Result, error) {
+	balance, token, largest := args[0].Value.(int64), args[1].Value.(int64), args[2].Value.(int64)
+	if a.token > largest {
+		return driver.RowsAffected(0), nil
+	}
+	a.balance, a.token = balance, token
+	return driver.RowsAffected(1), nil
+}
+
+func (a *account) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
+func (a *account) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
+func (a *account) Close() error                        { return nil }
+
+// A writer renews what many read, and goes on reading what it has written: others may read then, too, but nobody writes in between.
+func ExampleRuntime_RWLock() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	prices := rt.RWLock("prices")
+	me := holdfast.WithOwner(rt.NewOwner())
+
+	writing, err := prices.Write().Acquire(ctx, me)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = prices.Read().TryAcquire(ctx)
+	fmt.Println("another reads while I write:", err == nil)
+
+	reading, err := prices.Read().Acquire(ctx, me)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = writing.Release(ctx)
+	other, err := prices.Read().TryAcquire(ctx)
+	fmt.Println("another reads while I read:", err == nil)
+	_, err = prices.Write().TryAcquire(ctx)
+	fmt.Println("another writes while we read:", err == nil)
+
+	_ = other.Release(ctx)
+	_ = reading.Release(ctx)
+	// Output:
+	// another reads while I write: false
+	// another reads while I read: true
+	// another writes while we read: false
+}

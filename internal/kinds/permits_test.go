@@ -1,0 +1,256 @@
+package kinds_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/childproc"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func init() { childproc.Register("permit-holder", holdPermits) }
+
+// holdPermits takes two permits and keeps them until it is killed.
+func holdPermits() {
+	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
+	rt, err := holdfast.New(client, holdfast.Options{Lease: time.Second, Logger: locktest.Quiet()})
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		lease, err := rt.PermitSemaphore(os.Getenv("LOCK")).Acquire(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		defer runtime.KeepAlive(lease)
+	}
+	fmt.Println("held")
+	bufio.NewScanner(os.Stdin).Scan()
+}
+
+// Never more holders than permits, over goroutines and runtimes, and nothing is lost.
+func TestPermitSemaphore_NeverMoreHoldersThanPermits(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, showPermits)
+}
+
+func showPermits(t *testing.T, p *locktest.Place) {
+	const permits = 5
+	look, name := p.Redis, p.Name
+	require.NoError(t, look.Set(t.Context(), name, permits, 0).Err())
+	var holders, most atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		rt := p.Runtime(t, holdfast.Options{})
+		for range 8 {
+			all.Go(func() {
+				for range locktest.Scaled(400, 30) {
+					lease, err := rt.PermitSemaphore(name).Acquire(t.Context())
+					if !assert.NoError(t, err) {
+						return
+					}
+					n := holders.Add(1)
+					for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+					}
+					look.Ping(t.Context())
+					holders.Add(-1)
+					assert.NoError(t, lease.Release(t.Context()))
+				}
+			})
+		}
+	}
+	all.Wait()
+	t.Logf("at most %d of %d permits at once", most.Load(), permits)
+	assert.LessOrEqual(t, most.Load(), int64(permits))
+	assert.Greater(t, most.Load(), int64(1), "they hold beside one another")
+	assert.Equal(t, fmt.Sprint(permits), look.Get(t.Context(), name).Val())
+	assert.Zero(t, look.ZCard(t.Context(), "{"+name+"}:timeout").Val())
+}
+
+// The permits of a process that dies come back within its lease and ten seconds.
+func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	name := redistest.Name(t)
+	require.NoError(t, server.Client(t).Set(t.Context(), name, 2, 0).Err())
+	child := childproc.Run(t, "permit-holder", "ADDR="+server.Addr(), "LOCK="+name)
+	require.Equal(t, "held", child.Line())
+	rt := locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
+	_, err := rt.PermitSemaphore(name).TryAcquire(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	child.Kill()
+	start := time.Now()
+	lease := locktest.AcquirePermit(t, rt.PermitSemaphore(name))
+	took := time.Since(start)
+	t.Logf("back after %v", took)
+	assert.Less(t, took, 13*time.Second, "a lease, ten seconds, and a look")
+	locktest.Release(t, lease)
+}
+
+// The watchdog renews permits, a fixed one ends by itself and is told, and both are gone from Redis after.
+func TestPermitSemaphore_Leases(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, showPermitLeases)
+}
+
+func showPermitLeases(t *testing.T, p *locktest.Place) {
+	lease := locktest.Unhurried(600 * time.Millisecond)
+	look, name := p.Redis, p.Name
+	require.NoError(t, look.Set(t.Context(), name, 3, 0).Err())
+	rt := p.Runtime(t, holdfast.Options{Lease: lease})
+	s := rt.PermitSemaphore(name)
+	renewed, fixed := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s, holdfast.WithLease(lease))
+	assert.Len(t, renewed.ID(), 32)
+	assert.NotEqual(t, renewed.ID(), fixed.ID())
+	assert.ErrorIs(t, renewed.Extend(t.Context(), time.Second), holdfast.ErrInvalid)
+	require.NoError(t, fixed.Extend(t.Context(), 2*lease))
+	locktest.Closed(t, "the fixed one's end", fixed.Done())
+	assert.ErrorIs(t, fixed.Err(), holdfast.ErrLeaseLost)
+	locktest.Stays(t, "the other is renewed", 2*lease, renewed.Valid)
+	locktest.Release(t, renewed)
+	locktest.Await(t, "all permits", func() bool { return look.Get(t.Context(), name).Val() == "3" })
+
+	lost := locktest.AcquirePermit(t, s)
+	require.NoError(t, look.ZRem(t.Context(), "{"+name+"}:timeout", look.ZRange(t.Context(), "{"+name+"}:timeout", 0, 0).Val()).Err())
+	locktest.Closed(t, "the loss", lost.Done())
+	assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
+}
+
+// A waiter that hears nothing looks by itself, once a second.
+func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
+	t.Parallel()
+	p := locktest.Somewhere(t)
+	stalls := locktest.WatchStalls(t, p)
+	s := p.Runtime(t, holdfast.Options{}).PermitSemaphore(p.Name)
+	require.NoError(t, s.SetPermits(t.Context(), 1))
+	holder := locktest.AcquirePermit(t, s)
+	deaf := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: p.Addr, Dialer: locktest.DialDeaf}), holdfast.Options{})
+	waiting := make(chan *holdfast.Lease, 1)
+	go func() {
+		lease, err := deaf.PermitSemaphore(p.Name).Acquire(t.Context())
+		assert.NoError(t, err)
+		waiting <- lease
+	}()
+	subscribers(t, p, semaphoreChannel(p), 1)
+	start := time.Now()
+	locktest.Release(t, holder)
+	lease := <-waiting
+	assert.LessOrEqual(t, time.Since(start), 1300*time.Millisecond+stalls.Slack())
+	require.NotNil(t, lease)
+	locktest.Release(t, lease)
+}
+
+// The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
+// Without permits that anybody has set, who does not wait for ever is told so, and who does gets what is set then.
+func TestPermitSemaphore_NeverSet(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		rt := p.Runtime(t, holdfast.Options{})
+		s := rt.PermitSemaphore(p.Name)
+		tried := func() error { _, err := s.TryAcquire(t.Context()); return err }
+		bounded := func() error {
+			_, err := s.Acquire(t.Context(), holdfast.WithWait(200*time.Millisecond))
+			return err
+		}
+		const never = "SetPermits was never called"
+		for range 2 {
+			assert.ErrorIs(t, tried(), holdfast.ErrNotAcquired)
+			assert.ErrorContains(t, tried(), never)
+			locktest.Await(t, "Redis to be asked in time", func() bool {
+				err := bounded()
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				return strings.Contains(err.Error(), never)
+			})
+			waiting := make(chan *holdfast.Lease, 1)
+			go func() {
+				lease, err := s.Acquire(t.Context())
+				assert.NoError(t, err)
+				waiting <- lease
+			}()
+			subscribers(t, p, semaphoreChannel(p), 1)
+			require.NoError(t, s.SetPermits(t.Context(), 1))
+			var lease *holdfast.Lease
+			select {
+			case lease = <-waiting:
+			case <-time.After(locktest.Patience):
+				require.Fail(t, "it waits on")
+			}
+			var busy *holdfast.BusyError
+			assert.ErrorAs(t, tried(), &busy)
+			assert.ErrorAs(t, bounded(), &busy)
+			locktest.Release(t, lease)
+			deleted, err := s.Delete(t.Context())
+			require.NoError(t, err)
+			require.True(t, deleted)
+		}
+	})
+}
+
+func TestPermitSemaphore_Numbers(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, showPermitNumbers)
+}
+
+func showPermitNumbers(t *testing.T, p *locktest.Place) {
+	rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	s, ctx := rt.PermitSemaphore(p.Name), t.Context()
+	numbers := func(free, out, all int) {
+		t.Helper()
+		for what, want := range map[string]int{"free": free, "out": out, "all": all} {
+			read := map[string]func(context.Context) (int, error){"free": s.Available, "out": s.Acquired, "all": s.Permits}[what]
+			n, err := read(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, n, what)
+		}
+	}
+	numbers(0, 0, 0)
+	set, err := s.TrySetPermits(ctx, 3)
+	require.NoError(t, err)
+	require.True(t, set)
+	set, err = s.TrySetPermits(ctx, 5)
+	require.NoError(t, err)
+	require.False(t, set)
+	first, second := locktest.AcquirePermit(t, s), locktest.AcquirePermit(t, s)
+	numbers(1, 2, 3)
+	require.NoError(t, s.AddPermits(ctx, 2))
+	numbers(3, 2, 5)
+	require.NoError(t, s.SetPermits(ctx, 1))
+	numbers(-1, 2, 1)
+	require.NoError(t, s.SetPermits(ctx, 2))
+
+	elsewhere := other.PermitSemaphore(s.Name())
+	assert.ErrorIs(t, elsewhere.ReleaseID(ctx, first.ID(), "00000000000000000000000000000000"), holdfast.ErrNotHeld)
+	assert.ErrorIs(t, elsewhere.ReleaseID(ctx, "no id"), holdfast.ErrInvalid)
+	numbers(0, 2, 2)
+	waiting := make(chan error, 1)
+	go func() {
+		lease, err := elsewhere.Acquire(ctx)
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		waiting <- err
+	}()
+	require.NoError(t, elsewhere.ReleaseID(ctx, first.ID(), second.ID()))
+	require.NoError(t, <-waiting)
+	assert.ErrorIs(t, first.Release(ctx), holdfast.ErrLeaseLost)
+	numbers(2, 0, 2)
+	deleted, err := s.Delete(ctx)
+	require.NoError(t, err)
+	assert.True(t, deleted)
+	numbers(0, 0, 0)
+	locktest.Await(t, "nothing of it", func() bool { return p.Redis.Exists(ctx, p.Name, "{"+p.Name+"}:timeout").Val() == 0 })
+}

@@ -1,0 +1,145 @@
+package promises_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// What the read half does when links fail, step by step; at random, beside writers, it is in internal/faults.
+
+// Readers that are cut off know before a writer elsewhere can have the lock; a reader beside them goes on.
+func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
+	t.Parallel()
+	for how, fail := range map[string]func(proxy *faultproxy.Proxy){
+		"blackhole":    func(proxy *faultproxy.Proxy) { proxy.Blackhole(true) },
+		"replies lost": func(proxy *faultproxy.Proxy) { proxy.SwallowReplies(true) },
+		"cut":          func(proxy *faultproxy.Proxy) { proxy.Refuse(true); proxy.Cut() },
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			lease := locktest.Unhurried(900 * time.Millisecond)
+			p := locktest.OwnPlaceOf(t, "write lock")
+			rt, proxy := p.Proxied(t, holdfast.Options{Lease: lease})
+			healthy := p.Runtime(t, holdfast.Options{Lease: lease})
+			cutOff := []*holdfast.Lease{
+				locktest.Acquire(t, rt.RWLock(p.Name).Read()), locktest.Acquire(t, rt.RWLock(p.Name).Read()),
+				locktest.Acquire(t, rt.RWLock(p.Name).Read(), holdfast.WithLease(3*lease/2)),
+			}
+			for _, lease := range cutOff {
+				assert.True(t, lease.Valid())
+			}
+			fail(proxy)
+			writer := healthy.RWLock(p.Name).Write().AcquireAsync(t.Context())
+			granted := locktest.Granted(t, writer)
+			for i, lease := range cutOff {
+				assert.False(t, lease.Valid(), "reader %d", i)
+				locktest.Closed(t, "its end", lease.Done())
+				assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+			}
+			locktest.Release(t, granted)
+
+			beside := locktest.Acquire(t, healthy.RWLock(p.Name).Read())
+			proxy.Heal()
+			again := locktest.Acquire(t, rt.RWLock(p.Name).Read())
+			assert.Equal(t, map[string]string{beside.ID(): "1", again.ID(): "1"}, p.Fields(t), "nothing is made anew of what was lost")
+			locktest.Release(t, again)
+			assert.True(t, beside.Valid())
+			locktest.Release(t, beside)
+			locktest.Await(t, "nothing to be left", func() bool { return len(p.Keys(t)) == 0 })
+		})
+	}
+}
+
+// A reader's call whose reply is lost counts once, beside another reader, and leaves nothing that would keep writers out.
+func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
+	t.Parallel()
+	for what, show := range map[string]func(t *testing.T, l *lossy){
+		"acquire":           loseReaderAcquire,
+		"acquire, given up": loseReaderAbandoned,
+		"release":           loseReaderRelease,
+		"renew":             loseReaderRenewal,
+		"extend":            loseReaderExtend,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.OwnPlaceOf(t, "write lock")
+			rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
+			other := p.Runtime(t, holdfast.Options{})
+			require.NoError(t, other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
+			beside := locktest.Acquire(t, other.RWLock(p.Name).Read())
+			l := &lossy{Place: p, proxy: proxy, lock: rt.RWLock(p.Name).Read(), other: other.RWLock(p.Name).Write()}
+			show(t, l)
+			assert.Positive(t, proxy.Dropped(), "a reply was lost")
+			l.assertReaders(t, beside)
+			locktest.Release(t, beside)
+			locktest.Release(t, locktest.Acquire(t, l.other))
+			assert.Empty(t, p.Keys(t))
+		})
+	}
+}
+
+// assertReaders sees that these hold the lock, once each, and nobody else.
+func (l *lossy) assertReaders(t *testing.T, leases ...*holdfast.Lease) {
+	t.Helper()
+	want := map[string]string{}
+	for _, lease := range leases {
+		assert.True(t, lease.Valid())
+		want[lease.ID()] = "1"
+	}
+	assert.Equal(t, want, l.Fields(t))
+	assert.Len(t, l.Place.TimeoutKeys(t), len(leases))
+}
+
+func loseReaderAcquire(t *testing.T, l *lossy) {
+	for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(time.Minute)}} {
+		l.loseNext()
+		lease := locktest.Acquire(t, l.lock, options...)
+		assert.Len(t, l.Fields(t), 2)
+		assert.Equal(t, "1", l.Fields(t)[lease.ID()])
+		assert.Len(t, l.Place.TimeoutKeys(t), 2)
+		locktest.Release(t, lease)
+	}
+}
+
+// loseReaderAbandoned is granted what nobody wants any more: it is released long before its lease is over.
+func loseReaderAbandoned(t *testing.T, l *lossy) {
+	l.proxy.DropReplies(1000, faultproxy.Containing(l.Name))
+	ctx, cancel := context.WithCancel(t.Context())
+	pending := l.lock.AcquireAsync(ctx, holdfast.WithLease(time.Hour))
+	locktest.Await(t, "the grant", func() bool { return len(l.Fields(t)) == 2 })
+	cancel()
+	_, err := pending.Lease()
+	assert.ErrorIs(t, err, context.Canceled)
+	l.proxy.Heal()
+	locktest.Await(t, "the orphan's end", func() bool { return len(l.Fields(t)) == 1 && len(l.Place.TimeoutKeys(t)) == 1 })
+}
+
+func loseReaderRelease(t *testing.T, l *lossy) {
+	lease := locktest.Acquire(t, l.lock)
+	l.loseNext()
+	assert.NoError(t, lease.Release(t.Context()), "no false loss")
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
+}
+
+func loseReaderRenewal(t *testing.T, l *lossy) {
+	lease := locktest.Acquire(t, l.lock)
+	l.loseNext()
+	locktest.Stays(t, "the lease is valid", 2*unusedLease(), lease.Valid)
+	locktest.Release(t, lease)
+}
+
+func loseReaderExtend(t *testing.T, l *lossy) {
+	lease := locktest.Acquire(t, l.lock, holdfast.WithLease(time.Minute))
+	l.loseNext()
+	assert.NoError(t, lease.Extend(t.Context(), time.Hour))
+	assert.InDelta(t, time.Hour.Seconds(), l.Redis.PTTL(t.Context(), l.Place.TimeoutKey(lease.ID())).Val().Seconds(), 5)
+	locktest.Release(t, lease)
+}

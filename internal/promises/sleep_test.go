@@ -1,0 +1,187 @@
+package promises_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// sleepyClock is the clock of a machine that can be suspended: the instants count on, all timers stand still.
+type sleepyClock struct {
+	clock.System
+	slept *atomic.Int64
+}
+
+func (c sleepyClock) Now() time.Duration { return c.System.Now() + time.Duration(c.slept.Load()) }
+
+// sleeper is a runtime on a machine that can be suspended.
+type sleeper struct {
+	*holdfast.Runtime
+	clock   sleepyClock
+	events  locktest.Recorder
+	answers chan *heldAnswer // what to do with the next answer, if anything
+}
+
+func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
+	s := &sleeper{clock: sleepyClock{clock.NewSystem(), new(atomic.Int64)}, answers: make(chan *heldAnswer, 1)}
+	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
+	client := p.Client(t)
+	switch c := client.(type) {
+	case *redis.Client:
+		c.AddHook(s)
+	case *redis.ClusterClient:
+		c.OnNewNode(func(node *redis.Client) { node.AddHook(s) })
+	}
+	options.System = locktest.SystemWith(t, &actors.Seams{Clock: s.clock})
+	s.Runtime = locktest.NewRuntime(t, client, options)
+	return s
+}
+
+// suspend lets the machine sleep. Redis does not; what it would have expired is for the test to delete.
+func (s *sleeper) suspend(d time.Duration) { s.clock.slept.Add(int64(d)) }
+
+// heldAnswer is an answer of the server that is kept back.
+type heldAnswer struct{ came, goOn chan struct{} }
+
+// holdNextAnswer keeps the answer to the next pipeline back, from when it came until the test lets it go on.
+func (s *sleeper) holdNextAnswer() *heldAnswer {
+	held := &heldAnswer{make(chan struct{}), make(chan struct{})}
+	s.answers <- held
+	return held
+}
+
+func (s *sleeper) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		select {
+		case held := <-s.answers:
+			close(held.came)
+			<-held.goOn
+		default:
+		}
+		return err
+	}
+}
+
+func TestSuspended_HolderKnowsWhenItWakes(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]holdfast.AcquireOption{
+		"renewed": nil, "fixed": {holdfast.WithLease(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) { showWakingHolder(t, p, options) })
+		})
+	}
+}
+
+func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.AcquireOption) {
+	stalls := locktest.WatchStalls(t, p)
+	s := newSleeper(t, p, holdfast.Options{Lease: time.Minute})
+	lease := locktest.Acquire(t, p.Lock(s.Runtime), options...)
+	var waiter *holdfast.Pending
+	wait := func() { waiter = p.Lock(s.Runtime).AcquireAsync(t.Context()) }
+	if !p.Kind.Queued {
+		wait()
+	}
+	require.True(t, lease.Valid())
+
+	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
+	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
+	if p.Kind.Queued { // it would have been before next
+		wait()
+	}
+	woke := time.Now()
+	s.suspend(2 * time.Hour)
+
+	assert.False(t, lease.Valid(), "the first look")
+	stalls.Take()
+	told := locktest.Closed(t, "Done", lease.Done()).Sub(woke)
+	assert.LessOrEqual(t, told, time.Second+stalls.Slack())
+	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
+	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&s.events)) == 1 })
+	assert.Equal(t, "expired", locktest.Recorded[holdfast.LeaseLost](&s.events)[0].Reason)
+	assert.Contains(t, p.Fields(t), next.ID(), "the next holder is left alone")
+	assert.True(t, next.Valid())
+	locktest.Release(t, next)
+
+	after, err := waiter.Lease()
+	require.NoError(t, err, "who waited goes on waiting")
+	assert.True(t, after.Valid())
+	assert.InDelta(t, time.Minute.Seconds(), time.Until(after.ExpiresAt()).Seconds(), 20, "counted from after the sleep")
+	locktest.Release(t, after)
+}
+
+// A short sleep costs the lease what it took, and no more: it is renewed as before.
+func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		s := newSleeper(t, p, holdfast.Options{Lease: time.Minute})
+		lease := locktest.Acquire(t, p.Lock(s.Runtime))
+		left := time.Until(lease.ExpiresAt())
+		require.NoError(t, p.Redis.PExpire(t.Context(), p.Name, 30*time.Second).Err())
+		s.suspend(30 * time.Second)
+		assert.True(t, lease.Valid())
+		assert.LessOrEqual(t, time.Until(lease.ExpiresAt()), left-30*time.Second)
+
+		locktest.Await(t, "the renewal that was due", func() bool { return time.Until(lease.ExpiresAt()) > 35*time.Second })
+		assert.Greater(t, p.Redis.PTTL(t.Context(), p.Name).Val(), 35*time.Second)
+		locktest.Release(t, lease)
+		assert.False(t, p.Exists(t))
+	})
+}
+
+// What was asked before the sleep is answered after it: an answer that is older than its lease makes nobody a holder.
+func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		t.Run("renewal", func(t *testing.T) {
+			t.Parallel()
+			p := p.Another(t)
+			s := newSleeper(t, p, holdfast.Options{Lease: 3 * time.Second})
+			lease := locktest.Acquire(t, p.Lock(s.Runtime))
+			held := s.holdNextAnswer()
+			locktest.Closed(t, "an answer", held.came)
+			s.suspend(time.Minute)
+			close(held.goOn)
+			assert.False(t, lease.Valid())
+			locktest.Closed(t, "Done", lease.Done())
+			assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+			assert.False(t, lease.Valid())
+			locktest.Await(t, "the key's end", func() bool { return !p.Exists(t) })
+		})
+		t.Run("acquire", func(t *testing.T) {
+			t.Parallel()
+			p := p.Another(t)
+			s := newSleeper(t, p, holdfast.Options{Lease: 10 * time.Second})
+			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(s.Runtime))) // loads the scripts
+			held := s.holdNextAnswer()
+			pending := p.Lock(s.Runtime).AcquireAsync(t.Context())
+			locktest.Closed(t, "an answer", held.came)
+			locktest.Await(t, "the grant", func() bool { return p.Exists(t) })
+			first := p.Fields(t)
+			s.suspend(time.Minute)
+			close(held.goOn)
+			lease, err := pending.Lease()
+			require.NoError(t, err)
+			assert.True(t, lease.Valid())
+			assert.NotContains(t, first, lease.ID(), "a new grant: the first one was over")
+			locktest.Release(t, lease)
+			locktest.Await(t, "the key's end", func() bool { return !p.Exists(t) })
+		})
+	})
+}

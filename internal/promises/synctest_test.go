@@ -1,0 +1,89 @@
+package promises_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// The whole runtime runs inside a synctest bubble.
+
+func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := locktest.NewBubble(t)
+		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		other := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		began := time.Now()
+		waiter := other.Lock("orders").AcquireAsync(t.Context())
+		for time.Since(began) < 10*time.Minute {
+			<-time.After(time.Minute)
+			require.True(t, lease.Valid())
+			require.Greater(t, server.TTL("orders"), 15*time.Second)
+		}
+		require.NoError(t, lease.Release(t.Context()))
+		freed := time.Now()
+		next, err := waiter.Lease()
+		require.NoError(t, err)
+		assert.Less(t, time.Since(freed), 100*time.Millisecond, "woken by the message, not by the poll")
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := locktest.NewBubble(t)
+		var link locktest.Pipes
+		rt := server.Runtime(t, &link, holdfast.Options{})
+		other := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		work, cancel := lease.Context(t.Context())
+		defer cancel()
+		waiter := other.Lock("orders").AcquireAsync(t.Context())
+		<-time.After(25 * time.Second)
+		link.Cut()
+		deadline := lease.ExpiresAt()
+		<-lease.Done()
+		assert.InDelta(t, 0, time.Until(deadline).Seconds(), 0.001, "told at the deadline")
+		require.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+		require.ErrorIs(t, context.Cause(work), holdfast.ErrLeaseLost)
+		assert.True(t, server.Exists("orders"), "before the server lets it expire")
+		select {
+		case <-waiter.Done():
+			t.Fatal("granted to another before the holder was told")
+		default:
+		}
+		next, err := waiter.Lease()
+		require.NoError(t, err)
+		assert.Less(t, time.Since(deadline), 2*time.Second)
+		require.NoError(t, next.Release(t.Context()))
+		link.Heal() // so that Close is told that nothing is left
+	})
+}
+
+// An idle runtime sets no timer: in a bubble with nothing else to do, time jumps at once to the one timer that the test has.
+func TestSynctest_IdleRuntimeSleeps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := locktest.NewBubble(t)
+		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		<-time.After(time.Minute) // long enough to retire the lock's actor
+		before := server.CommandCount()
+		<-time.After(24 * time.Hour)
+		assert.Equal(t, before, server.CommandCount(), "no command in a day")
+	})
+}
