@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -39,7 +39,7 @@ type countCall struct {
 	copies *copies // of the same request
 	errand *errand // nil: it is for those who wait
 
-	gateway.Call // itself, on its way: the step sets its timing, the shell the rest
+	rpc.Call // itself, on its way: the step sets its timing, the shell the rest
 
 	done countDone // the shell's: its answer
 }

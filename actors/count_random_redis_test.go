@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -25,7 +25,7 @@ func (w *countWorld) call(c *countCall, answer func(countDone)) {
 				w.send(c, answer)
 			}
 		case c.Expire(0):
-			answer(countDone{call: c, class: scripts.Refused, err: redisnode.ErrNotSent})
+			answer(countDone{call: c, class: scripts.Refused, err: rpc.ErrNotSent})
 		}
 	})
 }

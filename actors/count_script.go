@@ -3,8 +3,8 @@ package actors
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -24,17 +24,17 @@ func (c *countCall) script(site *scripts.Site, m redisnode.Nodes) scripts.Call {
 	return script
 }
 
-func (c *countCall) carrier() *gateway.Call { return &c.Call }
-func (c *countCall) acquires() bool         { return false }
-func (c *countCall) recycle()               {}
+func (c *countCall) carrier() *rpc.Call { return &c.Call }
+func (c *countCall) acquires() bool     { return false }
+func (c *countCall) recycle()           {}
 
-func (c *countCall) answered(m *gateway.Result) (message, news any) {
+func (c *countCall) answered(m *rpc.Result) (message, news any) {
 	c.done = c.read(m)
 	return &c.done, c.done.news()
 }
 
 // read turns a raw result into what the step understands.
-func (c *countCall) read(m *gateway.Result) countDone {
+func (c *countCall) read(m *rpc.Result) countDone {
 	done := countDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
 	if ms, late := scripts.LateBy(m.Err); late {
 		done.expired = c.copies.limit > 0 && ms > c.copies.limit

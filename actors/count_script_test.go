@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -37,7 +37,7 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	assert.Equal(t, []any{limit}, script.Command[len(script.Command)-4:len(script.Command)-3])
 
 	refusal := func(at int64) countDone {
-		return call.read(&gateway.Result{Class: scripts.Refused, Err: errors.New(fmt.Sprint("LATE ", at))})
+		return call.read(&rpc.Result{Class: scripts.Refused, Err: errors.New(fmt.Sprint("LATE ", at))})
 	}
 	assert.False(t, refusal(limit-1).expired, "late for another reason: a repeat is in time")
 	assert.True(t, refusal(limit+1).expired)

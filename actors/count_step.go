@@ -7,7 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -237,13 +237,13 @@ func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.
 }
 
 // timing is that of a call for an errand, or for those who wait.
-func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) gateway.Timing {
-	window := gateway.Window(s.policy.Lease)
+func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) rpc.Timing {
+	window := rpc.Window(s.policy.Lease)
 	switch {
 	case e == nil:
 		return s.failures.waiting(s.policy, now, window, s.queue.front())
 	case e.once:
-		return gateway.Hasty(now, window)
+		return rpc.Hasty(now, window)
 	}
 	t := e.failures.patient(now, window, e.patience, e.failures.silent(now))
 	t.First = t.First || op.Way == scripts.Give

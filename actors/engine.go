@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -257,9 +258,9 @@ func (e *Engine) pubSub() pubsub.Config {
 // why says why nobody has heard from Redis about a name yet.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
-		return n.Errors.WithLast(redisnode.ErrNoAnswerYet)
+		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
 	}
-	return e.causes.WithLast(redisnode.ErrNoAnswerYet)
+	return e.causes.WithLast(rpc.ErrNoAnswerYet)
 }
 
 // Number is a number that this runtime has not used yet.

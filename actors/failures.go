@@ -3,7 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -15,7 +15,7 @@ type failures struct {
 }
 
 // add counts a call. The time for which it waited in line while Redis answered others was no silence.
-func (f *failures) add(now time.Duration, c *gateway.Call, err error) {
+func (f *failures) add(now time.Duration, c *rpc.Call, err error) {
 	switch {
 	case f.count > 0:
 		f.first += max(c.Since-c.Asked, 0)
@@ -43,19 +43,19 @@ func (f *failures) outlast(now time.Duration, r *Request, patience time.Duration
 
 // patient is the timing of the next call. It stands in line for what is left of the patience of its callers, or for as long again when
 // they have been answered. A repeat goes first.
-func (f *failures) patient(now, window, patience, silent time.Duration) gateway.Timing {
+func (f *failures) patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest
 	}
-	t := gateway.Patient(now, window, patience)
+	t := rpc.Patient(now, window, patience)
 	t.First = f.count > 0
 	return t
 }
 
 // waiting is the timing of the next call for those who wait, the first of whom is head: a hasty one for a try.
-func (f *failures) waiting(p *Policy, now, window time.Duration, head *Request) gateway.Timing {
+func (f *failures) waiting(p *Policy, now, window time.Duration, head *Request) rpc.Timing {
 	if head != nil && head.try {
-		return gateway.Hasty(now, window)
+		return rpc.Hasty(now, window)
 	}
 	silent := f.silent(now)
 	if head != nil {
@@ -65,8 +65,8 @@ func (f *failures) waiting(p *Policy, now, window time.Duration, head *Request) 
 }
 
 // acquiring is the timing of an attempt to acquire. Replicas have more time to acknowledge it.
-func (f *failures) acquiring(p *Policy, now, lease time.Duration, head *Request) gateway.Timing {
-	t := f.waiting(p, now, gateway.Window(lease), head)
+func (f *failures) acquiring(p *Policy, now, lease time.Duration, head *Request) rpc.Timing {
+	t := f.waiting(p, now, rpc.Window(lease), head)
 	if p.AckReplicas > 0 {
 		t.Grace = p.AckTimeout
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
 // The repeat of a call that was not answered goes first: what it asks for may be there already, and keeps others out.
@@ -14,6 +14,6 @@ func TestFailures_RepeatsGoFirst(t *testing.T) {
 	t.Parallel()
 	var f failures
 	assert.False(t, f.patient(0, 2*time.Second, 10*time.Second, 0).First)
-	f.add(time.Second, &gateway.Call{Timing: gateway.Patient(0, 2*time.Second, 10*time.Second)}, assert.AnError)
+	f.add(time.Second, &rpc.Call{Timing: rpc.Patient(0, 2*time.Second, 10*time.Second)}, assert.AnError)
 	assert.True(t, f.patient(time.Second, 2*time.Second, 10*time.Second, 0).First)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -244,7 +244,7 @@ func (s *lockState) excuses(now time.Duration, r *Request) bool {
 	if s.seat != nil {
 		s.seat.hall.each(func(other *lockState) { ours = ours || other.haunts(s.busy.holder) })
 	}
-	return ours && now < r.came+gateway.Window(s.policy.Lease)
+	return ours && now < r.came+rpc.Window(s.policy.Lease)
 }
 
 // nextSpin is how long the first waiter of a lock that spins pauses.

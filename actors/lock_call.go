@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -38,8 +38,8 @@ func (c *lockCall) script(site *scripts.Site, _ redisnode.Nodes) scripts.Call {
 	panic(fmt.Sprintf("no script for call %d", c.do))
 }
 
-func (c *lockCall) carrier() *gateway.Call { return &c.Call }
-func (c *lockCall) acquires() bool         { return c.do == callAcquire }
+func (c *lockCall) carrier() *rpc.Call { return &c.Call }
+func (c *lockCall) acquires() bool     { return c.do == callAcquire }
 
 func (c *lockCall) recycle() {
 	if c.main() {
@@ -48,13 +48,13 @@ func (c *lockCall) recycle() {
 	}
 }
 
-func (c *lockCall) answered(m *gateway.Result) (message, news any) {
+func (c *lockCall) answered(m *rpc.Result) (message, news any) {
 	c.done = c.read(m)
 	return &c.done, c.done.news()
 }
 
 // read turns a raw result into what the step understands.
-func (c *lockCall) read(m *gateway.Result) callDone {
+func (c *lockCall) read(m *rpc.Result) callDone {
 	done := callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
 	if m.Class != scripts.Done {
 		return done

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -49,7 +49,7 @@ func (s *lockState) settleGhosts(now time.Duration) {
 		}
 		g.inflight = true
 		c := &lockCall{do: callGhost, address: s.address, grant: g.id}
-		c.Timing = gateway.Patient(now, gateway.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
+		c.Timing = rpc.Patient(now, rpc.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
 		c.First = true
 		s.emit(effect{do: doCall, call: c})
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -89,7 +89,7 @@ func (s *lockState) endExtension(now time.Duration) {
 // sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
 func (s *lockState) sendExtend(now, lease time.Duration) {
 	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.id, lease: lease}
-	s.extension.call.Timing = gateway.Hasty(now, gateway.Window(min(lease, s.grant.left(now)))) // so that there is time for another
+	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(lease, s.grant.left(now)))) // so that there is time for another
 	s.emit(effect{do: doCall, call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, lease)
 	if short := deadlineOf(now, lease); short < s.grant.until() {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -72,7 +72,7 @@ func (s *lockState) lookAt() time.Duration {
 func (s *lockState) look(now time.Duration) {
 	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.watched {
 		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.id, target: s.grant}
-		l.call.Timing = gateway.Hasty(now, gateway.Window(s.policy.Lease))
+		l.call.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 		s.emit(effect{do: doCall, call: l.call})
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -105,7 +105,7 @@ type lockCall struct {
 	target   *Grant        // of a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 
-	gateway.Call // itself, on its way: the step sets its timing, the shell the rest
+	rpc.Call // itself, on its way: the step sets its timing, the shell the rest
 
 	// the shell's
 	room scripts.Room

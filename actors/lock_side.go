@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -14,7 +14,7 @@ import (
 // onSide is an inspect or a force-release.
 func (s *lockState) onSide(now time.Duration, r *Request) {
 	c := &lockCall{do: callInspect, address: r.address, request: r}
-	c.Timing = gateway.Hasty(now, gateway.Window(s.policy.Lease))
+	c.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 	if r.do == opForceRelease {
 		c.do = callForceRelease
 		if r.deadline > 0 && r.deadline < c.Until { // who gave it up does not expect it to hit the next holder

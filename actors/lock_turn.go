@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -157,7 +157,7 @@ func (s *lockState) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.id, s.trial.id, s.trial.lease
 	c.ends, c.idlers = s.turn.ending, s.idlers()
-	c.Timing = gateway.Hasty(now, gateway.Window(min(s.trial.lease, s.grant.left(now)))) // so that there is time for another
+	c.Timing = rpc.Hasty(now, rpc.Window(min(s.trial.lease, s.grant.left(now)))) // so that there is time for another
 }
 
 // passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
@@ -233,7 +233,7 @@ func (s *lockState) release(now time.Duration) {
 func (s *lockState) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.grant = s.grant.id
-	c.Timing = s.failures.patient(now, gateway.Window(s.grant.lease), s.policy.Patience, s.failures.silent(now))
+	c.Timing = s.failures.patient(now, rpc.Window(s.grant.lease), s.policy.Patience, s.failures.silent(now))
 	c.Patience = min(c.Patience, s.grant.left(now)+margin(s.grant.longest))
 	c.First = true
 }

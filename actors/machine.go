@@ -6,8 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -30,11 +30,11 @@ type machine interface {
 // call is a script call that a machine asks for.
 type call interface {
 	script(site *scripts.Site, m redisnode.Nodes) scripts.Call
-	carrier() *gateway.Call // the call on its way: the machine sets its timing, the shell the rest
-	acquires() bool         // it makes a grant, which replicas may have to acknowledge
+	carrier() *rpc.Call // the call on its way: the machine sets its timing, the shell the rest
+	acquires() bool     // it makes a grant, which replicas may have to acknowledge
 	// answered turns a raw result into the message that the machine understands, and into what the actors of the same name's other kinds
 	// should know; nil: nothing.
-	answered(m *gateway.Result) (message, news any)
+	answered(m *rpc.Result) (message, news any)
 	recycle() // the machine does not know it any more
 }
 

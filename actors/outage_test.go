@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/outbox"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
@@ -52,7 +53,7 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	failed, ended := grant("failed"), grant("ended")
 	grant("well")
 	w.renewAll(n, []*timerwheel.Timer[*Grant]{&failed.timer, &ended.timer}, e.renewBatch)
-	first := n.sent[0].(*gateway.Call)
+	first := n.sent[0].(*rpc.Call)
 	w.onAnswer(n)
 	w.onFailed(n, first.Tag.(*renewal), assert.AnError)
 	w.drop(ended)
@@ -61,7 +62,7 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	asker := actor.NewPID("here", "gateway")
 	w.onBack(n, gateway.Recovered{From: asker})
 	require.Len(t, n.sent, 1)
-	again := n.sent[0].(*gateway.Call)
+	again := n.sent[0].(*rpc.Call)
 	assert.Equal(t, []string{"failed"}, again.Tag.(*renewal).grants)
 	assert.Equal(t, []*actor.PID{asker}, w.behind)
 	w.onAnswer(n)
@@ -126,7 +127,7 @@ func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
 	var sizes []int
 	seen := map[string]bool{}
 	for _, m := range n.sent {
-		ids := m.(*gateway.Call).Tag.(*renewal).grants
+		ids := m.(*rpc.Call).Tag.(*renewal).grants
 		sizes = append(sizes, len(ids))
 		for _, id := range ids {
 			seen[id] = true

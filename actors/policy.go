@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/turns"
 )
 
@@ -44,7 +45,7 @@ func (p Policy) withTimes() Policy {
 	p.PollCap = time.Second
 	p.Linger = 20 * time.Millisecond
 	p.Policy = p.WithTimes()
-	p.Why = func(string) error { return redisnode.ErrNoAnswerYet }
+	p.Why = func(string) error { return rpc.ErrNoAnswerYet }
 	p.GiveFor = 30 * time.Second
 	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
 	p.Want = 100 * time.Millisecond
@@ -77,7 +78,7 @@ func (p *Policy) haunting(releases int) time.Duration {
 // replyWait is how long at most a connection is read from, or written to, for one pipeline. A call is given up after its window, but its worker hangs until the connection is given up. So
 // that is done before more than hangingMax windows have passed: there always is a worker for the next attempt.
 func (p *Policy) replyWait() time.Duration {
-	wait := max(gateway.StuckMax*gateway.Window(p.Lease), gateway.Silence)
+	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {
 		wait += p.AckTimeout
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
 // The pause after a failure doubles up to a second, and is a random part of that: those who failed together do not come back together.
@@ -53,7 +54,7 @@ func TestPolicy_ReplyWait(t *testing.T) {
 		got := p.replyWait()
 		assert.InDelta(t, want, got, 10, lease)
 		if got > gateway.Silence {
-			assert.LessOrEqual(t, got, gateway.StuckMax*gateway.Window(lease), lease)
+			assert.LessOrEqual(t, got, gateway.StuckMax*rpc.Window(lease), lease)
 		}
 		p.AckReplicas = 1
 		assert.Equal(t, min(got+p.AckTimeout, redisnode.ReplyWait), p.replyWait(), lease)

@@ -10,7 +10,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -75,7 +74,7 @@ func (o operation) String() string {
 // because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
 // says the requester's.
 func (r *Request) because(cause error) error {
-	if r.address.Raw != r.address.Name && (errors.Is(cause, protocol.ErrForeignKey) || redisnode.IsDenied(cause)) {
+	if r.address.Raw != r.address.Name && (errors.Is(cause, protocol.ErrForeignKey) || scripts.IsDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.address.Raw)
 	}
 	return fmt.Errorf("holdfast: %s %s: %w", r.what(), Quoted(r.address.Name), cause)

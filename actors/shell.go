@@ -8,9 +8,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -49,7 +49,7 @@ func (a *shell) Receive(c actor.Context) {
 		a.step(c, requesterGone{pid: m.Who, replaced: a.engine.lives(m.Who)})
 	case countRequesters:
 		a.countRequesters(c)
-	case *gateway.Result:
+	case *rpc.Result:
 		a.onResult(c, m)
 	case *Request:
 		a.request = m
@@ -69,7 +69,7 @@ func (a *shell) Receive(c actor.Context) {
 	}
 }
 
-func (a *shell) onResult(c actor.Context, m *gateway.Result) {
+func (a *shell) onResult(c actor.Context, m *rpc.Result) {
 	call, last := m.Call.Tag.(call), m.Last
 	message, told := call.answered(m)
 	if told != nil {

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/gateway"
-	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -164,7 +163,7 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 	delete(c.open, r)
 	waited := now - c.came[r]
 	delete(c.came, r)
-	if r.do == opAcquire && !r.try && errors.Is(r.err, redisnode.ErrNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
+	if r.do == opAcquire && !r.try && errors.Is(r.err, rpc.ErrNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
 		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
 	}
 	if r.do != opAcquire || r.err != nil || panicked && r.hold.state.Load() == holdLost {
@@ -205,7 +204,7 @@ func (c *stepChecker) checkOpen(places map[*Request]int) error {
 }
 
 // checkTiming: there is time to send a call and to wait for its answer.
-func checkTiming(now time.Duration, t *gateway.Timing) error {
+func checkTiming(now time.Duration, t *rpc.Timing) error {
 	if notAfter, _ := t.SentAt(now); t.Asked > now || notAfter <= now || t.Expires(0) <= now {
 		return fmt.Errorf("a call without time: %+v", *t)
 	}

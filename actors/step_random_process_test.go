@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -159,7 +159,7 @@ func (p *proc) answer(r *Request, err error) {
 // ends all the same.
 func (p *proc) checkRefusal(r *Request, err error) {
 	var busy *protocol.BusyError
-	if r.do != opAcquire || !r.try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.now >= r.came+gateway.Window(modelLease) {
+	if r.do != opAcquire || !r.try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.now >= r.came+rpc.Window(modelLease) {
 		return
 	}
 	p.checker.eachSeat(func(s *lockState) {
@@ -264,7 +264,7 @@ func (p *proc) due(g *Grant) {
 		p.post(0, grantDue{g})
 	default:
 		renewal := &lockCall{do: callExtend, address: g.address, grant: g.id, lease: g.lease}
-		renewal.Timing = gateway.Hasty(now, min(deadline-now, gateway.Window(g.lease)))
+		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.lease)))
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -27,7 +27,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 				p.send(c, answer)
 			}
 		case c.Expire(0):
-			answer(callDone{call: c, class: scripts.Refused, err: redisnode.ErrNotSent})
+			answer(callDone{call: c, class: scripts.Refused, err: rpc.ErrNotSent})
 		}
 	})
 }
@@ -51,7 +51,7 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 	failure := func(class scripts.Class) func() {
 		err := errors.New("the model says " + class.String())
 		if class != scripts.Rejected {
-			err = fmt.Errorf("%w: %w", redisnode.ErrNoAnswer, err)
+			err = fmt.Errorf("%w: %w", rpc.ErrNoAnswer, err)
 		}
 		return func() { give(callDone{class: class, err: err}) }
 	}

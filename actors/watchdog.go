@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
@@ -130,7 +131,7 @@ func (w *watchdog) Receive(c actor.Context) {
 	case grantsDue:
 		w.renewAll(c, m.timers, w.engine.renewBatch)
 		w.wheel.Recycle(m.timers)
-	case *gateway.Result:
+	case *rpc.Result:
 		w.onAnswer(c)
 		w.onRenewed(c, m)
 	case gateway.Recovered:
@@ -178,7 +179,7 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant],
 	now := w.engine.clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
-	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+gateway.Window(w.engine.policy.Lease))) }
+	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(w.engine.policy.Lease))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -227,12 +228,12 @@ func (w *watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 		delete(w.failed, t)
 	}
 	w.flying++
-	c.Send(w.engine.renewals, &gateway.Call{
-		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), Timing: gateway.Hasty(now, deadline-now), From: c.Self(), Tag: r,
+	c.Send(w.engine.renewals, &rpc.Call{
+		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
 	})
 }
 
-func (w *watchdog) onRenewed(c actor.Context, m *gateway.Result) {
+func (w *watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 	r := m.Call.Tag.(*renewal)
 	err := m.Err
 	var gone []int

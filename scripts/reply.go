@@ -98,6 +98,12 @@ var inScript = regexp.MustCompile(`^ERR Error running script .*@user_script: ?\d
 // Reply is what the server has replied, beginning with its code. A script's error says the same in every version of the server.
 func Reply(err error) string { return replied(err.Error()) }
 
+// IsDenied reports whether the server has refused because of the user's rights.
+func IsDenied(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(Reply(reply), "NOPERM ")
+}
+
 func replied(text string) string {
 	if found := inScript.FindStringSubmatch(text); found != nil {
 		return found[1]

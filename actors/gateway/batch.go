@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -43,7 +44,7 @@ func (s *Sender) run(b *batch) {
 		}
 	}
 	for _, i := range open {
-		s.post(b, i, Result{Class: scripts.Refused, Err: errFlushed})
+		s.post(b, i, rpc.Result{Class: scripts.Refused, Err: errFlushed})
 	}
 }
 
@@ -97,7 +98,7 @@ func demoted(parcels []parcel) bool {
 }
 
 // bound says by the server's clock when the call must not be executed any more, and what tokens follow.
-func (s *Sender) bound(c *Call, server *redisnode.Clock) {
+func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	if c.Bounded() {
 		c.SetNotAfter(server.At(c.NotAfter))
 	}
@@ -210,19 +211,19 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 		if ms, late := scripts.LateBy(err); late {
 			b.node.Clock.Correct(ms, s.Clock.Now())
 		}
-		s.post(b, i, Result{Class: scripts.Classify(err), Reply: value, Err: err, Sent: b.sent, Unacked: b.replies[i].unacked})
+		s.post(b, i, rpc.Result{Class: scripts.Classify(err), Reply: value, Err: err, Sent: b.sent, Unacked: b.replies[i].unacked})
 	}
 	return again
 }
 
 // post answers one call, unless the gateway has given it up.
-func (s *Sender) post(b *batch, i int, r Result) {
+func (s *Sender) post(b *batch, i int, r rpc.Result) {
 	b.reached = b.reached || scripts.Reached(r.Err)
 	r.Err = b.node.Errors.ExplainWithHint(r.Err)
 	b.node.Errors.Remember(r.Err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
-		b.calls[i].answerTo(s.Root, r)
+		answer(s.Root, b.calls[i], r)
 	}
 }
 
@@ -231,11 +232,10 @@ type sends interface {
 	Send(pid *actor.PID, message any)
 }
 
-// answerTo sends the call's answer to whoever asked. Only who has claimed the call may do so.
-func (c *Call) answerTo(by sends, r Result) {
-	r.Call = c
-	c.answer = r
-	by.Send(c.From, &c.answer)
+// answer sends the call's result to whoever asked. Only whoever has claimed the call may do so.
+func answer(by sends, call *rpc.Call, r rpc.Result) {
+	to, _ := call.From.(*actor.PID)
+	by.Send(to, call.Answer(r))
 }
 
 // failBatch answers calls that were certainly not sent.
@@ -245,7 +245,7 @@ func (s *Sender) failBatch(b *batch, err error) {
 		class = scripts.Refused
 	}
 	for i := range b.calls {
-		s.post(b, i, Result{Class: class, Err: err})
+		s.post(b, i, rpc.Result{Class: class, Err: err})
 	}
 }
 
@@ -268,6 +268,6 @@ func (s *Sender) recoverBatch(b *batch) {
 	b.lost = true
 	s.Events.Emit(protocol.ActorPanicked{Value: value, Stack: string(debug.Stack())})
 	for i := range b.calls {
-		s.post(b, i, Result{Class: scripts.Unknown, Err: fmt.Errorf("the Redis client panicked: %v", value), Sent: b.sent})
+		s.post(b, i, rpc.Result{Class: scripts.Unknown, Err: fmt.Errorf("the Redis client panicked: %v", value), Sent: b.sent})
 	}
 }

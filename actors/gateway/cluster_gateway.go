@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -58,7 +59,7 @@ func newClusterGateway(s *Sender, c *redisnode.Cluster, o Options) *clusterGatew
 func (x *clusterGateway) Receive(c actor.Context) {
 	defer x.sender.Events.RecoverIn("exchange")
 	switch m := c.Message().(type) {
-	case *Call:
+	case *rpc.Call:
 		x.forward(c, m)
 	case discovered:
 		x.onLearned(c, m)
@@ -70,9 +71,9 @@ func (x *clusterGateway) Receive(c actor.Context) {
 	}
 }
 
-func (x *clusterGateway) forward(c actor.Context, call *Call) {
+func (x *clusterGateway) forward(c actor.Context, call *rpc.Call) {
 	if x.stopped {
-		call.answerTo(c, Result{Class: scripts.Refused, Err: protocol.ErrClosed})
+		answer(c, call, rpc.Result{Class: scripts.Refused, Err: protocol.ErrClosed})
 		return
 	}
 	n := x.cluster.ForKey(call.Key())
@@ -85,7 +86,7 @@ func (x *clusterGateway) forward(c actor.Context, call *Call) {
 	if out == nil {
 		var err error
 		if out, err = x.open(c, n); err != nil {
-			call.answerTo(c, Result{Class: scripts.Refused, Err: err})
+			answer(c, call, rpc.Result{Class: scripts.Refused, Err: err})
 			return
 		}
 	}
@@ -153,7 +154,7 @@ func (x *clusterGateway) onLearned(c actor.Context, m discovered) {
 		err = redisnode.ErrNoMaster // of those that are still there
 	}
 	for _, call := range x.waiting.sweep(x.sender.Clock.Now(), 0) {
-		call.answerTo(c, Result{Class: scripts.Refused, Err: x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err))})
+		answer(c, call, rpc.Result{Class: scripts.Refused, Err: x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err))})
 	}
 	if x.waiting.len() == 0 {
 		x.learning, x.failures = false, 0

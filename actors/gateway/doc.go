@@ -2,7 +2,7 @@
 // Result. The actors of names and the watchdog send it a *Call; the actor that sent it gets the *Result.
 //
 //	gateway.go          the actor: what is in line, what is in flight, deadlines
-//	line.go, timing.go  how long a call waits to be sent, and then for its answer
+//	line.go             how long a call waits to be sent (the call itself: package rpc)
 //	outage.go           what is sent while Redis does not answer, and right after that
 //	sender.go, batch.go one pipeline, on a worker's goroutine: scripts, replies, the mark at its end
 //	parcel.go           several calls as one command, and one reply as several

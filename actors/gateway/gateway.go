@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -50,41 +51,13 @@ const (
 	StuckMax = 4   // workers that may hang before nothing more is sent
 )
 
-// Call is one script call on its way through the gateway. The sender must not touch it after sending, but may withdraw it.
-type Call struct {
-	scripts.Call
-	Timing
-	From *actor.PID // gets a *result
-	Tag  any        // whatever the sender needs to know it again
-
-	// set by whoever claims it, which the gateway does when it leaves the line, or the sender to withdraw it
-	claimed  atomic.Bool
-	Since    time.Duration // from when on Redis has not answered it; before that, it answered others that were in front
-	NotAfter time.Duration // when it must not be executed any more; 0: it was not sent
-	Deadline time.Duration // without an answer by then its outcome is unknown; likewise
-
-	answer Result // what it is answered with; whoever has claimed it in its batch writes it
-}
-
-// Result answers a Call, exactly once.
-type Result struct {
-	Call  *Call // nil until it is answered
-	Class scripts.Class
-	Last  bool // nobody but who gets this knows the call any more
-	Reply any
-	Err   error
-	Sent  time.Duration // the instant before it was sent, 0: it was not
-
-	Unacked error // enough replicas may not have what was written
-}
-
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
 	node   *redisnode.Node
 	acked  bool
 	ctx    context.Context // ends when nobody waits for its answers any more
 	cancel context.CancelFunc
-	calls  []*Call
+	calls  []*rpc.Call
 	claims []claim // by call
 
 	// owned by the gateway
@@ -124,7 +97,7 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 func (g *gateway) Receive(c actor.Context) {
 	defer g.sender.Events.RecoverIn("gateway")
 	switch m := c.Message().(type) {
-	case *Call:
+	case *rpc.Call:
 		g.waiting.push(m)
 		g.send(c)
 	case batchDone:
@@ -180,7 +153,7 @@ func (g *gateway) send(c actor.Context) {
 	g.arm(c)
 }
 
-func (g *gateway) newBatch(now time.Duration, calls []*Call) *batch {
+func (g *gateway) newBatch(now time.Duration, calls []*rpc.Call) *batch {
 	b := &batch{node: g.node, acked: g.options.ForReplicas, calls: calls, claims: make([]claim, len(calls)), begun: now, due: clock.Never}
 	for i, call := range calls {
 		b.claims[i].deadline = call.Deadline
@@ -231,7 +204,7 @@ func (g *gateway) check(c actor.Context) {
 		return
 	}
 	for _, call := range g.waiting.sweep(now, g.outage.heard) {
-		call.answerTo(c, Result{Class: scripts.Refused, Err: g.node.Errors.NotSent()})
+		answer(c, call, rpc.Result{Class: scripts.Refused, Err: g.node.Errors.NotSent()})
 	}
 }
 
@@ -248,7 +221,7 @@ func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
 		}
 		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has it still
 			g.inVain(b, now, true)
-			b.calls[i].answerTo(c, Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
+			answer(c, b.calls[i], rpc.Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
 		}
 	}
 	if b.due != clock.Never {

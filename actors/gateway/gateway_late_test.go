@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -52,7 +53,7 @@ func newLateGateway(t *testing.T, calls int) *lateGateway {
 	g.gateway = newGateway(sender, newSilentNode(t), Options{RenewalsFirst: true})
 	g.free = 1
 	for range calls {
-		g.waiting.push(&Call{Timing: Patient(g.clock.now, 2*time.Second, 10*time.Second)})
+		g.waiting.push(&rpc.Call{Timing: rpc.Patient(g.clock.now, 2*time.Second, 10*time.Second)})
 	}
 	return g
 }
@@ -194,7 +195,7 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 		g.context.sent = nil
 		g.check(g.context)
 		for _, m := range g.context.sent {
-			if r, ok := m.(*Result); ok && r.Class == scripts.Refused {
+			if r, ok := m.(*rpc.Result); ok && r.Class == scripts.Refused {
 				n++
 			}
 		}
@@ -205,7 +206,7 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 		b := g.next()
 		g.clock.now += time.Second - time.Millisecond
 		assert.Zero(t, refused())
-		g.waiting.push(&Call{Timing: Patient(g.clock.now, 2*time.Second, 10*time.Second)})
+		g.waiting.push(&rpc.Call{Timing: rpc.Patient(g.clock.now, 2*time.Second, 10*time.Second)})
 		if g.end(b, true, false); g.outage.pausedUntil > 0 {
 			g.outage.pausedUntil = 0
 		}
@@ -228,7 +229,7 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	other := newSilentNode(t)
 	g.sender.Nodes = oneNode{node: g.node}
 	for range 3 {
-		call := &Call{Timing: Patient(g.clock.now, 2*time.Second, 10*time.Second)}
+		call := &rpc.Call{Timing: rpc.Patient(g.clock.now, 2*time.Second, 10*time.Second)}
 		call.Call = scripts.Lock.Inspect("orders")
 		g.waiting.push(call)
 	}

@@ -1,11 +1,15 @@
 package gateway
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
+)
 
 // line is where calls wait to be sent: those that go first, then the others, each in the order in which they came. It costs the same per
 // call however many wait, also in an outage.
 type line struct {
-	first, rest []*Call
+	first, rest []*rpc.Call
 	sweepAt     time.Duration // when sweep has something to do, or later
 }
 
@@ -16,7 +20,7 @@ const (
 
 func (l *line) len() int { return len(l.first) + len(l.rest) }
 
-func (l *line) push(call *Call) {
+func (l *line) push(call *rpc.Call) {
 	if l.len() == 0 {
 		l.sweepAt = call.Asked + sweepLeast
 	}
@@ -29,7 +33,7 @@ func (l *line) push(call *Call) {
 }
 
 // front is the next call to be sent. There must be one.
-func (l *line) front() *Call {
+func (l *line) front() *rpc.Call {
 	if len(l.first) > 0 {
 		return l.first[0]
 	}
@@ -37,20 +41,20 @@ func (l *line) front() *Call {
 }
 
 // all takes out the calls as they are, to stand in another line.
-func (l *line) all() []*Call {
+func (l *line) all() []*rpc.Call {
 	calls := append(l.first, l.rest...)
 	l.first, l.rest = nil, nil
 	return calls
 }
 
 // pop takes up to n calls that are still wanted, to be sent at this instant.
-func (l *line) pop(n int, now, heard time.Duration) (calls []*Call) {
+func (l *line) pop(n int, now, heard time.Duration) (calls []*rpc.Call) {
 	l.first, calls = take(l.first, calls, n, now, heard)
 	l.rest, calls = take(l.rest, calls, n, now, heard)
 	return calls
 }
 
-func take(from, to []*Call, n int, now, heard time.Duration) (left, calls []*Call) {
+func take(from, to []*rpc.Call, n int, now, heard time.Duration) (left, calls []*rpc.Call) {
 	for len(from) > 0 && len(to) < n {
 		if from[0].Leave(now, heard) {
 			to = append(to, from[0])
@@ -62,13 +66,13 @@ func take(from, to []*Call, n int, now, heard time.Duration) (left, calls []*Cal
 }
 
 // sweep takes out the calls whose time to wait is over. Redis was heard last at this instant.
-func (l *line) sweep(now, heard time.Duration) (expired []*Call) {
+func (l *line) sweep(now, heard time.Duration) (expired []*rpc.Call) {
 	next := now + sweepLeast
-	for _, q := range []*[]*Call{&l.first, &l.rest} {
+	for _, q := range []*[]*rpc.Call{&l.first, &l.rest} {
 		kept := (*q)[:0]
 		for _, call := range *q {
 			switch at := call.Expires(heard); {
-			case call.claimed.Load(): // it was withdrawn
+			case call.Withdrawn():
 			case at > now:
 				kept = append(kept, call)
 				next = min(next, at)
@@ -82,19 +86,3 @@ func (l *line) sweep(now, heard time.Duration) (expired []*Call) {
 	l.sweepAt = max(next, now+time.Duration(l.len())*sweepCost)
 	return expired
 }
-
-// Leave takes a call out of the line to be sent at this instant. Redis was heard last at the other. It fails if the call was withdrawn.
-func (c *Call) Leave(now, heard time.Duration) bool {
-	c.NotAfter, c.Deadline = c.SentAt(now)
-	return c.Expire(heard)
-}
-
-// Expire takes a call out of the line that is never to be sent. It fails if the call was withdrawn.
-func (c *Call) Expire(heard time.Duration) bool {
-	c.Since = max(c.Asked, heard)
-	return c.claimed.CompareAndSwap(false, true)
-}
-
-// Withdraw takes back a call that has not been sent. Nothing comes of it then, not even an answer. Else it is too late: it may be
-// executed until its deadline, and will be answered.
-func (c *Call) Withdraw() bool { return c.claimed.CompareAndSwap(false, true) }

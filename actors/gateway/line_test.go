@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-func callAsked(at time.Duration, first bool) *Call {
-	c := &Call{Timing: Patient(at, 2*time.Second, 10*time.Second)}
+func callAsked(at time.Duration, first bool) *rpc.Call {
+	c := &rpc.Call{Timing: rpc.Patient(at, 2*time.Second, 10*time.Second)}
 	c.First = first
 	return c
 }
@@ -18,14 +20,14 @@ func TestLine_Order(t *testing.T) {
 	t.Parallel()
 	var l line
 	a, b, c, d := callAsked(0, false), callAsked(0, false), callAsked(0, true), callAsked(0, true)
-	for _, call := range []*Call{a, b, c, d} {
+	for _, call := range []*rpc.Call{a, b, c, d} {
 		l.push(call)
 	}
 	assert.Equal(t, 4, l.len())
 	assert.Same(t, c, l.front())
 	assert.True(t, b.Withdraw())
-	assert.Equal(t, []*Call{c, d}, l.pop(2, 5*time.Second, 0))
-	assert.Equal(t, []*Call{a}, l.pop(2, 7*time.Second, 3*time.Second), "b has been withdrawn")
+	assert.Equal(t, []*rpc.Call{c, d}, l.pop(2, 5*time.Second, 0))
+	assert.Equal(t, []*rpc.Call{a}, l.pop(2, 7*time.Second, 3*time.Second), "b has been withdrawn")
 	assert.Zero(t, l.len())
 	assert.False(t, a.Withdraw(), "it was sent")
 	assert.Equal(t, 9*time.Second, a.Deadline)
@@ -37,16 +39,16 @@ func TestLine_Order(t *testing.T) {
 func TestLine_Patience(t *testing.T) {
 	t.Parallel()
 	var l line
-	early, late, hurried := callAsked(0, false), callAsked(4*time.Second, false), &Call{Timing: Hasty(0, 2*time.Second)}
-	for _, call := range []*Call{early, late, hurried} {
+	early, late, hurried := callAsked(0, false), callAsked(4*time.Second, false), &rpc.Call{Timing: rpc.Hasty(0, 2*time.Second)}
+	for _, call := range []*rpc.Call{early, late, hurried} {
 		l.push(call)
 	}
 	assert.LessOrEqual(t, l.sweepAt, time.Second, "it looks for withdrawn calls")
 	assert.Empty(t, l.sweep(time.Second, 0))
-	assert.Equal(t, []*Call{hurried}, l.sweep(2*time.Second, 2*time.Second), "whatever Redis does")
+	assert.Equal(t, []*rpc.Call{hurried}, l.sweep(2*time.Second, 2*time.Second), "whatever Redis does")
 	assert.Zero(t, hurried.Deadline)
 	assert.Empty(t, l.sweep(11*time.Second, 2*time.Second), "it was heard")
-	assert.Equal(t, []*Call{early}, l.sweep(12*time.Second, 2*time.Second))
+	assert.Equal(t, []*rpc.Call{early}, l.sweep(12*time.Second, 2*time.Second))
 	assert.Equal(t, 2*time.Second, early.Since)
 	assert.Equal(t, 13*time.Second, l.sweepAt)
 	assert.True(t, late.Withdraw())

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
 // outage is what a gateway knows about whether Redis serves.
@@ -69,7 +71,7 @@ func (g *gateway) detectRecovery(c actor.Context, b *batch) {
 	message := Recovered{}
 	if g.options.RenewalsFirst {
 		message.From = c.Self()
-		o.pausedUntil = now + Window(g.sender.Lease)
+		o.pausedUntil = now + rpc.Window(g.sender.Lease)
 	}
 	c.Send(g.sender.Renewer, message)
 }

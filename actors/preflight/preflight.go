@@ -128,7 +128,7 @@ func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
 
 func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Kind) []finding {
 	one := &check{Config: c, node: n, user: userOf(n.Client)}
-	if err := one.reach(ctx); err != nil && !redisnode.IsDenied(err) {
+	if err := one.reach(ctx); err != nil && !scripts.IsDenied(err) {
 		return []finding{unreachable(n.Errors, err)}
 	}
 	settings := one.server(ctx)

@@ -71,7 +71,7 @@ func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 func (c *check) sent(ctx context.Context, n *needs) bool {
 	try := func(rule string, args ...any) error {
 		err := c.do(ctx, args...)
-		if redisnode.IsDenied(err) {
+		if scripts.IsDenied(err) {
 			n.add(nil, "+"+rule, "call "+strings.ToUpper(strings.ReplaceAll(rule, "|", " "))).err = err
 		}
 		return err
@@ -99,7 +99,7 @@ func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, ra
 	for _, key := range needed.Keys {
 		pattern := patternOf(key)
 		need := n.add(kind, "~"+pattern, "use keys like "+pattern+" in scripts")
-		if _, err := c.call(ctx, scripts.CheckKey(key)); redisnode.IsDenied(err) {
+		if _, err := c.call(ctx, scripts.CheckKey(key)); scripts.IsDenied(err) {
 			need.err = err
 		}
 	}
@@ -173,7 +173,7 @@ func (c *check) denied(ctx context.Context, words [][]any) []denial {
 		return denied
 	}
 	for i, text := range texts {
-		if text, _ := text.(string); redisnode.IsDenied(refusalOf(text)) {
+		if text, _ := text.(string); scripts.IsDenied(refusalOf(text)) {
 			command := strings.Contains(text, "can't run this command") || strings.Contains(text, "permissions to run")
 			denied[i] = denial{command: command, channel: !command && strings.Contains(text, "channel"), err: refusalOf(text)}
 		}
@@ -203,14 +203,14 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 	unsubscribing := n.add(kind, "+"+unsubscribe, "call "+strings.ToUpper(unsubscribe))
 	in, out := c.subscribe(ctx, channel)
 	switch {
-	case redisnode.IsDenied(in) && tell.err != nil && strings.Contains(in.Error(), "permissions to run"):
+	case scripts.IsDenied(in) && tell.err != nil && strings.Contains(in.Error(), "permissions to run"):
 		subscribing.err, listen.err = in, errUntried
-	case redisnode.IsDenied(in) && strings.Contains(in.Error(), "channel") && !strings.Contains(in.Error(), "permissions to run"):
+	case scripts.IsDenied(in) && strings.Contains(in.Error(), "channel") && !strings.Contains(in.Error(), "permissions to run"):
 		listen.err = in
-	case redisnode.IsDenied(in):
+	case scripts.IsDenied(in):
 		subscribing.err = in
 	}
-	if redisnode.IsDenied(out) {
+	if scripts.IsDenied(out) {
 		unsubscribing.err = out
 	}
 }
@@ -219,7 +219,7 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 func (c *check) subscribe(ctx context.Context, channel string) (in, out error) {
 	pubsub, in := c.listen(ctx, channel)
 	defer func() { _ = pubsub.Close() }()
-	if in != nil && !redisnode.IsDenied(in) {
+	if in != nil && !scripts.IsDenied(in) {
 		return in, nil
 	}
 	unsubscribe := pubsub.Unsubscribe

@@ -28,7 +28,7 @@ func unreachable(by *redisnode.Errors, err error) finding {
 	case redisnode.IsReply(err) && (code == "WRONGPASS" || code == "NOAUTH"):
 		f.What = by.Name + " refuses the login"
 		f.Remedy = "compare Username and Password of the client's options with the server: the user must exist, be on, and have that password (ACL GETUSER)"
-	case redisnode.IsDenied(err):
+	case scripts.IsDenied(err):
 		f.What, f.Remedy = by.Name+" does not let this user ask which master has which keys", "grant +cluster|slots and +asking on every node"
 	case errors.Is(err, redis.Nil): // go-redis cannot read the list of slots
 		f.What = by.Name + " does not say at which hosts its masters are"

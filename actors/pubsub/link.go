@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
 // link is the connection for messages, and replaces it when it breaks. One goroutine reads, one writes subscriptions; both only touch
@@ -200,7 +201,7 @@ func (l *link) dial(try int) (*redis.PubSub, error) {
 	n := l.home
 	if n == nil {
 		if n = l.config.Nodes.Any(try); n == nil {
-			return nil, redisnode.ErrNoAnswer
+			return nil, rpc.ErrNoAnswer
 		}
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)

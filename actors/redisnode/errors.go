@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -24,20 +25,6 @@ type Errors struct {
 	secrets secrets
 	last    atomic.Pointer[error] // why the latest batch did not reach Redis; nil: it did
 }
-
-var (
-	ErrNoAnswer = timeout("no answer")
-	ErrNotSent  = timeout("not sent")
-
-	ErrNoAnswerYet = fmt.Errorf("%w from Redis yet", ErrNoAnswer)
-)
-
-// timeout is the error of what was not done in time, a net.Error.
-type timeout string
-
-func (e timeout) Error() string { return string(e) }
-func (timeout) Timeout() bool   { return true }
-func (timeout) Temporary() bool { return true }
 
 // ErrorsOf is for the errors of a client.
 func ErrorsOf(client redis.UniversalClient) *Errors {
@@ -121,7 +108,7 @@ func (c *Errors) ExplainWithHint(err error) error {
 	if err == nil {
 		return nil
 	}
-	if err = c.Explain(err); IsDenied(err) {
+	if err = c.Explain(err); scripts.IsDenied(err) {
 		return fmt.Errorf("%w (Runtime.Check names every missing right)", err)
 	}
 	return err
@@ -135,12 +122,6 @@ func IsTimeout(err error) bool {
 
 // IsNoScript reports whether the server does not have a script: it has to be loaded.
 func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
-
-// IsDenied reports whether the server has refused because of the user's rights.
-func IsDenied(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && strings.HasPrefix(scripts.Reply(reply), "NOPERM ")
-}
 
 // closedByPeer recognizes the ways in which it shows that the other end is gone. A server that has too many clients accepts a
 // connection, says so and closes it; go-redis takes the words for the answer to HELLO and goes on.
@@ -160,7 +141,7 @@ func (c *Errors) Remember(err error) {
 		if c.last.Load() != nil {
 			c.last.Store(nil)
 		}
-	case errors.Is(err, ErrNoAnswer), errors.Is(err, context.Canceled): // ours
+	case errors.Is(err, rpc.ErrNoAnswer), errors.Is(err, context.Canceled): // ours
 	default:
 		failed := err // err itself would be on the heap each time
 		c.last.Store(&failed)
@@ -169,12 +150,12 @@ func (c *Errors) Remember(err error) {
 
 // NoAnswer is the error of a call that was sent, or may have been, and not answered by its deadline.
 func (c *Errors) NoAnswer() error {
-	return c.WithLast(fmt.Errorf("%w from %s in time", ErrNoAnswer, c.Name))
+	return c.WithLast(fmt.Errorf("%w from %s in time", rpc.ErrNoAnswer, c.Name))
 }
 
 // NotSent is the error of a call that could not be sent by its deadline.
 func (c *Errors) NotSent() error {
-	return c.WithLast(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", ErrNotSent, c.Name))
+	return c.WithLast(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", rpc.ErrNotSent, c.Name))
 }
 
 // WithLast adds the error that Remember has kept, which tells more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestCauses_SayWhatTheErrorDoesNot(t *testing.T) {
 	sha := strings.Repeat("0123456789", 4)
 	for text, err := range map[string]error{
 		"Redis at db:6379 closed the connection (restarted, or maxclients reached?): EOF":                                  io.EOF,
-		"Redis at db:6379 did not answer in time: i/o timeout":                                                             timeout("i/o timeout"),
+		"Redis at db:6379 did not answer in time: i/o timeout":                                                             os.ErrDeadlineExceeded,
 		"all connections of the Redis client are in use: redis: connection pool timeout":                                   redis.ErrPoolTimeout,
 		"the Redis client was closed before the runtime: redis: client is closed":                                          redis.ErrClosed,
 		"the Redis client was closed before the runtime: use of closed network connection":                                 net.ErrClosed,

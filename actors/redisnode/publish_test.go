@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
 // replying is a hook that has a client reply to every command by itself.
@@ -73,7 +75,7 @@ func TestTelling_Decides(t *testing.T) {
 		serverError("CLUSTERDOWN The cluster is down"),
 		serverError("MASTERDOWN Link with MASTER is down"),
 		serverError("ERR max number of clients reached"),
-		ErrNoAnswer,
+		rpc.ErrNoAnswer,
 	} {
 		tells := &PublishMode{auto: true}
 		require.ErrorIs(t, tells.decide(t.Context(), replying(passing)), passing)

@@ -35,7 +35,7 @@ var RuntimeMutants = []Mutant{
 	broken("loss not told", "a holder is not told that Redis does not have its grant any more", nil,
 		edit{"lockState.receive", "if m.grant == s.grant && s.phase == held {", "if m.grant == s.grant && s.phase == held && !BROKEN {"}),
 	needs("delay", broken("lease that comes back", "a renewal may take longer than the lease, and revives it", nil,
-		edit{"watchdog.renewAll", "min(r.bound, now+gateway.Window(w.engine.policy.Lease))", "map[bool]time.Duration{false: OLD, true: now + w.engine.policy.Lease}[BROKEN]"},
+		edit{"watchdog.renewAll", "min(r.bound, now+rpc.Window(w.engine.policy.Lease))", "map[bool]time.Duration{false: OLD, true: now + w.engine.policy.Lease}[BROKEN]"},
 		edit{"Grant.extend", "if old == 0 || int64(now) >= old {", "if old == 0 || int64(now) >= old && !BROKEN {"})),
 	needs("lose reply", broken("release not repeated", "a release with a lost reply counts as done", nil,
 		edit{"lockState.onReleaseDone", "s.unsure = s.unsure || m.class == scripts.Unknown\n\t\ts.failed(now, m, m.err)",

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -119,7 +119,7 @@ func (l look) late() []string {
 // is not confirmed, and waiters are told that Redis is silent.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
-		return !isMistake(err) && (justHealed || w.stalls.Worst() >= gateway.Window(lease))
+		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))
 	}
 	var group sync.WaitGroup
 	for i, p := range w.processes {
