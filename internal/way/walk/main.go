@@ -1,0 +1,130 @@
+// Program walk runs one operation again and again, and writes counters of coverage of each time. It is built with -cover.
+//
+//	walk REDIS OPERATION FOLDER
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/coverage"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redissonpeer"
+)
+
+const (
+	times = 20
+	rest  = 20 * time.Millisecond // after which nothing of the time before runs any more
+	name  = "way"
+)
+
+// walker is what an operation is run with: prepare, then the measured part, then undo.
+type walker struct {
+	ctx   context.Context
+	lock  *holdfast.Lock
+	peer  redissonpeer.Lock
+	lease *holdfast.Lease
+}
+
+type operation struct{ prepare, run, undo func(w *walker) error }
+
+func nothing(*walker) error { return nil }
+
+var operations = map[string]operation{
+	"nothing": {nothing, nothing, nothing},
+	"acquire": {nothing, (*walker).acquire, (*walker).release},
+	"release": {(*walker).acquire, (*walker).release, nothing},
+	"woken":   {(*walker).peerAcquires, (*walker).acquireFromPeer, (*walker).release},
+}
+
+func (w *walker) acquire() (err error) {
+	w.lease, err = w.lock.Acquire(w.ctx)
+	return err
+}
+
+func (w *walker) release() error { return w.lease.Release(w.ctx) }
+
+func (w *walker) peerAcquires() error {
+	_, err := w.peer.TryLock(w.ctx, 0)
+	return err
+}
+
+// acquireFromPeer acquires the lock while another client holds it, which releases it when the waiter has subscribed.
+func (w *walker) acquireFromPeer() error {
+	pending := w.lock.AcquireAsync(w.ctx)
+	time.Sleep(rest)
+	if err := w.peer.Unlock(w.ctx); err != nil {
+		return err
+	}
+	<-pending.Done()
+	var err error
+	w.lease, err = pending.Lease()
+	return err
+}
+
+func main() {
+	if err := walk(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func walk(redisAddr, what, folder string) error {
+	client := redis.NewClient(&redis.Options{
+		Addr: redisAddr, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	rt, err := holdfast.New(client, holdfast.Options{})
+	if err != nil {
+		return err
+	}
+	peer := redissonpeer.New(client, redissonpeer.Config{})
+	defer peer.Close()
+	w := &walker{ctx: context.Background(), lock: rt.Lock(name), peer: peer.RLock(name, 1)}
+	op, known := operations[what]
+	if !known {
+		return fmt.Errorf("unknown operation %q", what)
+	}
+	if err := w.once(op, ""); err != nil { // scripts are loaded, connections made
+		return err
+	}
+	for i := range times {
+		if err := w.once(op, filepath.Join(folder, strconv.Itoa(i))); err != nil {
+			return err
+		}
+	}
+	return rt.Close(w.ctx)
+}
+
+// once runs an operation, and writes its counters into a new folder; "": nowhere.
+func (w *walker) once(op operation, folder string) error {
+	if err := op.prepare(w); err != nil {
+		return err
+	}
+	time.Sleep(rest)
+	if err := coverage.ClearCounters(); err != nil {
+		return err
+	}
+	if err := op.run(w); err != nil {
+		return err
+	}
+	time.Sleep(rest) // what the operation leaves to be done is part of its way
+	if folder != "" {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		if err := coverage.WriteMetaDir(folder); err != nil {
+			return err
+		}
+		if err := coverage.WriteCountersDir(folder); err != nil {
+			return err
+		}
+	}
+	return op.undo(w)
+}
