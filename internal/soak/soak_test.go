@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 
 var (
 	soakFor    = flag.Duration("soak.for", 0, "how long; 0: a few seconds, to see that it works")
-	soakReport = flag.String("soak.report", "", "a file for the table, from the repository's root")
+	soakReport = flag.String("soak.report", "", "a file for the table; a relative path begins at the repository's root")
 )
 
 func TestMain(m *testing.M) { locktest.Main(m) }
@@ -57,6 +58,9 @@ func soak(t *testing.T, w *world, written string, length, between time.Duration)
 	if *soakFor > 0 {
 		length, between, quiet = *soakFor, time.Minute, 20*time.Second
 	}
+	if *soakReport != "" { // known before, not after hours
+		require.DirExists(t, filepath.Dir(fromRoot(t, *soakReport)), "-soak.report")
+	}
 	looks := []look{w.round(quiet, func(ctx context.Context) { <-ctx.Done() })}
 	t.Log("quiet:", looks[0])
 	assert.Empty(t, looks[0].wrong)
@@ -78,7 +82,7 @@ func soak(t *testing.T, w *world, written string, length, between time.Duration)
 		}
 	}
 	if *soakReport != "" {
-		require.NoError(t, os.WriteFile("../../"+*soakReport, []byte(report(written, looks)), 0o644)) //nolint:gosec // it is to be read
+		require.NoError(t, os.WriteFile(fromRoot(t, *soakReport), []byte(report(written, looks)), 0o644)) //nolint:gosec // it is to be read
 	}
 }
 
@@ -110,4 +114,34 @@ func (w *world) round(d time.Duration, storm func(context.Context)) look {
 	l.stalled, l.starved = w.stalls.Worst(), w.counts.starved.Swap(0)
 	l.pace, l.served, l.disturbed = pace, served, float64(w.counts.disturbed.Swap(0))/stormy.Seconds()
 	return l
+}
+
+// fromRoot is a path that begins at the repository's root, wherever the tests run: go test runs them in their package, but a test
+// binary in the directory it is called from.
+func fromRoot(t *testing.T, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			return filepath.Join(root, path)
+		}
+		require.NotEqual(t, filepath.Dir(root), root, "no go.mod here or above: -soak.report needs a path from /")
+		root = filepath.Dir(root)
+	}
+}
+
+func TestReport_IsWrittenFromTheRoot(t *testing.T) {
+	for _, dir := range []string{".", "..", "../.."} {
+		t.Run(dir, func(t *testing.T) {
+			t.Chdir(dir)
+			for _, file := range []string{"internal/soak/REPORT.md", "internal/soak/CLUSTER.md"} {
+				assert.FileExists(t, fromRoot(t, file))
+			}
+		})
+	}
+	elsewhere := filepath.Join(t.TempDir(), "REPORT.md")
+	assert.Equal(t, elsewhere, fromRoot(t, elsewhere))
 }
