@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
 // group is what the lease of a multi lock holds: a lease of each member that was acquired. It ends as a whole: when fewer than
@@ -20,7 +21,7 @@ type group struct {
 	quorum  int
 	left    atomic.Int32 // members that have not ended
 
-	actors.Ending
+	lease.Ending
 }
 
 func newGroup(name string, members []*Lease, quorum int) *group {
@@ -92,7 +93,7 @@ func (g *group) kind() Kind {
 // since is when the last member was acquired.
 func (g *group) since() (last time.Time) {
 	for _, member := range g.members {
-		if since := member.hold.Since(member.engine); since.After(last) {
+		if since := member.engine.Time(member.hold.Since); since.After(last) {
 			last = since
 		}
 	}
@@ -110,7 +111,7 @@ func (g *group) release(ctx context.Context) error {
 }
 
 func (g *group) extend(ctx context.Context, d time.Duration) error {
-	err := actors.CheckLease(d)
+	err := lease.Check(d)
 	if err == nil {
 		err = g.Reason()
 	}

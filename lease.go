@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
 // Lease is what you hold: it exists only once a lock was acquired. Safe for concurrent use.
@@ -18,7 +19,7 @@ import (
 type Lease struct {
 	engine *actors.Engine
 	name   string
-	hold   *actors.Hold
+	hold   *lease.Hold
 	group  *group // of a multi lock; it has no engine and no hold then
 
 	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil: it need not, or the lease was released
@@ -64,7 +65,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 }
 
 // ending tells that the lease has ended.
-func (l *Lease) ending() *actors.Ending {
+func (l *Lease) ending() *lease.Ending {
 	if l.group != nil {
 		return &l.group.Ending
 	}
@@ -109,7 +110,7 @@ func (l *Lease) Token() int64 {
 	if l.group != nil {
 		return 0
 	}
-	return l.hold.Token()
+	return l.hold.Token
 }
 
 // ID is the owner field in Redis. Local holders of one turn share it. Of a multi lock it is the members', separated by commas.

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -14,7 +15,7 @@ import (
 // Lock is a handle on the lock of one name. It holds nothing itself: what is held is a Lease. Safe for concurrent use.
 type Lock struct {
 	rt      *Runtime
-	address *actors.Address
+	address *lease.Address
 	bad     error // of the name
 }
 
@@ -58,7 +59,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
-	hold := new(actors.Hold) // not with the lease in one: the runtime has it, too, and must not keep a lease that the user drops
+	hold := new(lease.Hold) // not with the lease in one: the runtime has it, too, and must not keep a lease that the user drops
 	if err := l.rt.engine.Acquire(ctx, l.address, spec, hold); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
 	var taken struct { // one allocation
 		lease Lease
-		hold  actors.Hold
+		hold  lease.Hold
 	}
 	if err := l.rt.engine.Acquire(ctx, l.address, spec, &taken.hold); err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 	case o.wait && o.Wait <= 0:
 		err = fmt.Errorf("%w: wait %v is not positive", ErrInvalid, o.Wait)
 	case o.lease && o.Lease == 0:
-		err = actors.CheckLease(0)
+		err = lease.Check(0)
 	default:
 		err = l.rt.engine.Check(l.address.Kind, &o.AcquireSpec)
 	}

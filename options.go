@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 )
@@ -82,8 +83,8 @@ func (o Options) complete(client redis.UniversalClient) (Options, error) {
 	setDefault(&o.MaxWaiters, 100_000)
 	waits := o.AckReplicas > 0 || o.AckTimeout != 0
 	setDefault(&o.AckTimeout, min(time.Second, o.Lease/3))
-	if o.Lease < actors.MinLease || o.Lease > actors.MaxLease {
-		bad("Lease is %v, must be between %v and %v", o.Lease, actors.MinLease, actors.MaxLease)
+	if o.Lease < lease.Min || o.Lease > lease.Max {
+		bad("Lease is %v, must be between %v and %v", o.Lease, lease.Min, lease.Max)
 	}
 	setDefault(&o.Handoff.For, min(10*time.Millisecond, o.Lease/3))
 	if o.RenewBatch < 1 || o.RenewBatch > 10_000 {

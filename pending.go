@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
 // Pending is an acquire that waits without a goroutine.
@@ -25,7 +26,7 @@ type Pending struct {
 // The lease must be taken with Pending.Lease, or given up with Pending.Cancel.
 func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending {
 	p := &Pending{done: make(chan struct{}), stop: func() {}}
-	p.lease.engine, p.lease.name, p.lease.hold = l.rt.engine, l.address.Name, new(actors.Hold)
+	p.lease.engine, p.lease.name, p.lease.hold = l.rt.engine, l.address.Name, new(lease.Hold)
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {
 		p.finish(err)

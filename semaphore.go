@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -97,7 +98,7 @@ func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 // counter is what is the same for all handles on a count.
 type counter struct {
 	rt      *Runtime
-	address actors.Address
+	address lease.Address
 	invalid error // of the name
 }
 

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/protocol"
 )
@@ -10,7 +12,7 @@ func (e *Engine) answer(r *Request) {
 	switch {
 	case r.requester != nil:
 		r.stopTimer()
-		e.outbox.Post(r.requester, outbox.Message{Lock: r.address.Name, Content: e.message(r)})
+		e.outbox.Post(r.requester.(*actor.PID), outbox.Message{Lock: r.address.Name, Content: e.message(r)})
 	case r.notify != nil:
 		r.notify(r)
 	default:
@@ -38,7 +40,7 @@ func (e *Engine) message(r *Request) any {
 	}
 	hold := r.hold
 	return &protocol.Granted{
-		ID: r.id, Kind: kind, Lock: name, Serial: hold.serial, LeaseID: hold.ID(), Token: hold.Token(), Until: e.Time(hold.Until()),
+		ID: r.id, Kind: kind, Lock: name, Serial: hold.Serial, LeaseID: hold.ID(), Token: hold.Token, Until: e.Time(hold.Until()),
 		Valid: func() bool { return hold.Valid(e.clock.Now()) },
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -47,7 +50,7 @@ func (s *AcquireSpec) checkBackoff(kind *scripts.Kind) error {
 }
 
 // Acquire waits for the lock until ctx ends. On success hold is filled.
-func (e *Engine) Acquire(ctx context.Context, a *Address, s AcquireSpec, hold *Hold) error {
+func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold) error {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (e *Engine) Acquire(ctx context.Context, a *Address, s AcquireSpec, hold *H
 }
 
 // acquire makes the request of an acquire that may be sent.
-func (e *Engine) acquire(ctx context.Context, a *Address, s AcquireSpec, hold *Hold) (*Request, error) {
+func (e *Engine) acquire(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold) (*Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: acquire %q: %w", a.Name, protocol.ErrClosed)
 	}
@@ -123,7 +126,7 @@ func (e *Engine) answered(ctx context.Context, r *Request) bool {
 
 // AcquireAsync asks for the lock and calls notify with the outcome, once, on an actor: notify must not block.
 // The request can be cancelled; stop must be called when the outcome is known.
-func (e *Engine) AcquireAsync(ctx context.Context, a *Address, s AcquireSpec, hold *Hold, notify func(error)) (r *Request, stop func()) {
+func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold, notify func(error)) (r *Request, stop func()) {
 	e.door.RLock()
 	defer e.door.RUnlock()
 	r, err := e.acquire(ctx, a, s, hold)
@@ -135,7 +138,7 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *Address, s AcquireSpec, ho
 	r.notify = func(r *Request) { notify(r.err) }
 	e.send(r)
 	unhook := context.AfterFunc(ctx, func() { e.Cancel(r, ctx.Err()) })
-	stop = func() { shield(func() { unhook() }) }
+	stop = func() { lease.CallSafely(func() { unhook() }) }
 	if s.Wait > 0 {
 		timer, unbound := e.endAfter(s.Wait, r), stop
 		stop = func() { unbound(); timer.Stop() }
@@ -152,22 +155,22 @@ func (e *Engine) Cancel(r *Request, cause error) {
 const releaseGrace = 500 * time.Millisecond
 
 // Release ends a hold. It works when ctx has ended: it then has a short time of its own.
-func (e *Engine) Release(ctx context.Context, h *Hold) error {
+func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	r, err := e.claim(h)
 	if r == nil {
 		return err
 	}
-	e.root.Send(h.grant.lock, r)
+	e.root.Send(h.Grant.Actor.(*actor.PID), r)
 	return e.awaitRelease(ctx, r)
 }
 
 // StartRelease is the first half of Release, which does not block; wait is the other.
-func (e *Engine) StartRelease(h *Hold) (wait func(ctx context.Context) error) {
+func (e *Engine) StartRelease(h *lease.Hold) (wait func(ctx context.Context) error) {
 	r, err := e.claim(h)
 	if r == nil {
 		return func(context.Context) error { return err }
 	}
-	e.root.Send(h.grant.lock, r)
+	e.root.Send(h.Grant.Actor.(*actor.PID), r)
 	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
 }
 
@@ -188,7 +191,7 @@ func (e *Engine) awaitRelease(ctx context.Context, r *Request) error {
 }
 
 // ReleaseAsync ends a hold that nobody took.
-func (e *Engine) ReleaseAsync(h *Hold) {
+func (e *Engine) ReleaseAsync(h *lease.Hold) {
 	if r, _ := e.claim(h); r != nil {
 		e.releaseAsync(r)
 	}
@@ -196,32 +199,32 @@ func (e *Engine) ReleaseAsync(h *Hold) {
 
 func (e *Engine) releaseAsync(r *Request) {
 	r.answered, r.notify = nil, func(*Request) {}
-	e.root.Send(r.hold.grant.lock, r)
+	e.root.Send(r.hold.Grant.Actor.(*actor.PID), r)
 }
 
 // claim ends the hold for its holder and makes the request that tells the lock actor. Without a request the error says
 // how the hold has ended before.
-func (e *Engine) claim(h *Hold) (*Request, error) {
-	if h.claim() {
-		r := e.requests.take(opRelease, h.grant.address)
+func (e *Engine) claim(h *lease.Hold) (*Request, error) {
+	if h.Claim() {
+		r := e.requests.take(opRelease, h.Grant.Address)
 		r.hold = h
 		return r, nil
 	}
 	if h.Err() == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
 		return nil, nil
 	}
-	return nil, fmt.Errorf("holdfast: release %q: %w", h.grant.address.Name, h.Reason())
+	return nil, fmt.Errorf("holdfast: release %q: %w", h.Grant.Address.Name, h.Reason())
 }
 
 // Extend makes a fixed lease last from now to now + d.
-func (e *Engine) Extend(ctx context.Context, h *Hold, d time.Duration) error {
+func (e *Engine) Extend(ctx context.Context, h *lease.Hold, d time.Duration) error {
 	return e.StartExtend(h, d)(ctx)
 }
 
 // StartExtend is the first half of Extend, which does not block; wait is the other.
-func (e *Engine) StartExtend(h *Hold, d time.Duration) (wait func(ctx context.Context) error) {
-	a := h.grant.address
-	if err := cmp.Or(CheckLease(d), h.Reason()); err != nil {
+func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (wait func(ctx context.Context) error) {
+	a := h.Grant.Address
+	if err := cmp.Or(lease.Check(d), h.Reason()); err != nil {
 		return func(context.Context) error { return fmt.Errorf("holdfast: extend %q: %w", a.Name, err) }
 	}
 	r := e.requests.take(opExtend, a)
@@ -242,7 +245,7 @@ func (e *Engine) Between(ctx context.Context) {
 func (e *Engine) Jitter(d time.Duration) time.Duration { return e.policy.Jitter(d) }
 
 // Inspect reads the state of a lock.
-func (e *Engine) Inspect(ctx context.Context, a *Address) (protocol.State, error) {
+func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State, error) {
 	r, err := e.side(ctx, opInspect, a)
 	if err != nil {
 		return protocol.State{}, err
@@ -253,7 +256,7 @@ func (e *Engine) Inspect(ctx context.Context, a *Address) (protocol.State, error
 }
 
 // ForceRelease frees a lock whoever holds it.
-func (e *Engine) ForceRelease(ctx context.Context, a *Address) (bool, error) {
+func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
 	r, err := e.side(ctx, opForceRelease, a)
 	if err != nil {
 		return false, err
@@ -266,7 +269,7 @@ func (e *Engine) ForceRelease(ctx context.Context, a *Address) (bool, error) {
 	return r.held, err
 }
 
-func (e *Engine) side(ctx context.Context, do operation, a *Address) (*Request, error) {
+func (e *Engine) side(ctx context.Context, do operation, a *lease.Address) (*Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -46,13 +47,13 @@ func TestCount_AnswerGoesBeforeTheEnd(t *testing.T) {
 			close(e.done)
 			e.answer(r)
 		}
-		number, err := e.Count(ended, &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, scripts.SemaphoreRelease, 1, false)
+		number, err := e.Count(ended, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, scripts.SemaphoreRelease, 1, false)
 		assert.NoError(t, err)
 		assert.EqualValues(t, 7, number)
 
 		clock.ends = func() { <-asked; close(e.done) }
 		e.done = make(chan struct{})
-		_, err = e.Count(ended, &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, scripts.SemaphoreRelease, 1, false)
+		_, err = e.Count(ended, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, scripts.SemaphoreRelease, 1, false)
 		assert.ErrorIs(t, err, protocol.ErrClosed)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -12,7 +13,7 @@ import (
 
 // Count carries out an operation of a kind that counts, number times or with that number, and returns what Redis answers. When ctx
 // ends it returns; what gives something back has a short time of its own then, and goes on without its caller after that.
-func (e *Engine) Count(ctx context.Context, a *Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
+func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(opCount, a)
 	r.count, r.number, r.try = op, number, try
 	if err := e.mayCount(ctx, r); err != nil {

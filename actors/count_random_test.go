@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -198,7 +199,7 @@ func newCountProc(w *countWorld, name string, policy Policy) *countProc {
 	policy.Jitter = w.upTo
 	p.policy = policy.withTimes()
 	p.state = &countState{
-		policy: &p.policy, address: &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
+		policy: &p.policy, address: &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
 	}
 	p.checker = newCountChecker(p.state)
 	return p

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -31,7 +30,7 @@ import (
 type countState struct {
 	// fixed at construction
 	policy  *Policy
-	address *Address
+	address *lease.Address
 
 	queue    requestQueue // who waits, oldest first
 	arrivals int64        // numbers those who wait for zero
@@ -63,15 +62,15 @@ type countState struct {
 // answeredMax is how many results may wait to be deleted; those beyond it are left to their TTL.
 const answeredMax = 32
 
-func newCountState(policy *Policy, address *Address) *countState {
+func newCountState(policy *Policy, address *lease.Address) *countState {
 	return &countState{policy: policy, address: address, alarmAt: clock.Never}
 }
 
 // What the actor message API asks of a machine: its actors have nothing to do with counters.
-func (s *countState) start(*actor.PID)                      {}
-func (s *countState) waitingOf(*actor.PID, uint64) *Request { return nil }
-func (s *countState) requesters() []*actor.PID              { return nil }
-func (s *countState) leased() bool                          { return false }
+func (s *countState) start(lease.Ref)                      {}
+func (s *countState) waitingOf(lease.Ref, uint64) *Request { return nil }
+func (s *countState) requesters() []lease.Ref              { return nil }
+func (s *countState) leased() bool                         { return false }
 
 func (s *countState) room() *[]effect { return &s.effects }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -59,7 +60,7 @@ func newCountPlayer(t *testing.T, title string) *countPlayer {
 	}
 	p.player.setPolicy(nil)
 	p.countPolicy()
-	p.state = newCountState(&p.policy, &Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
+	p.state = newCountState(&p.policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
 	p.checker = newCountChecker(p.state)
 	return p
 }
@@ -81,7 +82,7 @@ func (p *countPlayer) setPolicy(options []string) {
 	latch := slices.Index(options, "latch")
 	if latch >= 0 {
 		options = slices.Delete(options, latch, latch+1)
-		p.state.address = &Address{Kind: scripts.CountDownLatch, Name: "orders", Raw: "orders"}
+		p.state.address = &lease.Address{Kind: scripts.CountDownLatch, Name: "orders", Raw: "orders"}
 	}
 	p.player.setPolicy(options)
 	p.countPolicy()

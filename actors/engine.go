@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/mailbox"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
@@ -301,8 +302,8 @@ func (e *Engine) Time(instant time.Duration) time.Time {
 }
 
 // Address checks a name and finds its key. With an error it still carries the name.
-func (e *Engine) Address(kind *scripts.Kind, name string) (Address, error) {
-	a := Address{Kind: kind, Name: name, Raw: name}
+func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error) {
+	a := lease.Address{Kind: kind, Name: name, Raw: name}
 	err := protocol.CheckName(name)
 	if err == nil && e.nameMapper != nil {
 		if a.Raw, err = e.mapName(name); err == nil {
@@ -312,7 +313,7 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (Address, error) {
 		}
 	}
 	if err == nil {
-		a.part = e.masters.Part(a.Raw)
+		a.Part = e.masters.Part(a.Raw)
 	}
 	return a, err
 }
@@ -329,11 +330,11 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 
 // addressApart is Address for an actor. The name mapper runs on a goroutine of its own, because it may end the one that it runs on
 // (runtime.Goexit, as t.FailNow does), and the actor would never handle another message.
-func (e *Engine) addressApart(kind *scripts.Kind, name string) (Address, error) {
+func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, error) {
 	if e.nameMapper == nil {
 		return e.Address(kind, name)
 	}
-	a, err := Address{Kind: kind, Name: name, Raw: name}, errMapperExited
+	a, err := lease.Address{Kind: kind, Name: name, Raw: name}, errMapperExited
 	mapped := make(chan struct{})
 	go func() {
 		defer close(mapped)
@@ -346,7 +347,7 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (Address, error) 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
 // Router is the PID to send messages about a lock to. It is good as long as the engine is.
-func (e *Engine) Router(a *Address) *actor.PID {
+func (e *Engine) Router(a *lease.Address) *actor.PID {
 	return e.routers[e.shard(a.Raw)%routerCount]
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -18,8 +19,8 @@ type Guard struct{ watch *watch }
 
 // watch is what a guard's cleanup is told. The guard cannot be reached from here.
 type watch struct {
-	hold   atomic.Pointer[Hold] // that is guarded now
-	whole  Leak                 // or what is, for the guard's life
+	hold   atomic.Pointer[lease.Hold] // that is guarded now
+	whole  Leak                       // or what is, for the guard's life
 	engine *Engine
 }
 
@@ -32,7 +33,7 @@ type Leak interface {
 }
 
 // Guard makes a guard for a lease of this engine.
-func (e *Engine) Guard(h *Hold) *Guard {
+func (e *Engine) Guard(h *lease.Hold) *Guard {
 	g, _ := e.guards.Get().(*Guard)
 	if g == nil {
 		g = newGuard(&watch{engine: e})
@@ -63,7 +64,7 @@ func (g *Guard) Free() {
 func (w *watch) unguarded() {
 	leak := w.whole
 	if h := w.hold.Load(); h != nil {
-		leak = h.leakOf(w.engine)
+		leak = leakedHold{h, w.engine}
 	}
 	if leak == nil {
 		return
@@ -95,11 +96,9 @@ func (l *leaks) take() []Leak {
 
 // leakedHold is a lease of one lock.
 type leakedHold struct {
-	*Hold
+	*lease.Hold
 	engine *Engine
 }
-
-func (h *Hold) leakOf(e *Engine) Leak { return leakedHold{h, e} }
 
 // Home is the engine of the lock.
 func (l leakedHold) Home() *Engine {
@@ -116,20 +115,17 @@ func (l leakedHold) Notice(e *Engine) (done bool) {
 	}
 	if l.Fixed() {
 		if l.Until() != 0 {
-			e.Leaked(l.Address().Name, l.Address().Kind.Name, l.ID(), l.Since(e))
+			e.Leaked(l.Address().Name, l.Address().Kind.Name, l.ID(), e.Time(l.Since))
 		}
 		return true
 	}
 	r, _ := e.claim(l.Hold)
 	if r != nil {
-		e.Leaked(l.Address().Name, l.Address().Kind.Name, l.ID(), l.Since(e))
+		e.Leaked(l.Address().Name, l.Address().Kind.Name, l.ID(), e.Time(l.Since))
 		e.releaseAsync(r)
 	}
 	return true
 }
-
-// Since is when the lease was acquired.
-func (h *Hold) Since(e *Engine) time.Time { return e.Time(h.since) }
 
 // Leaked reports a lease that nobody has any more.
 func (e *Engine) Leaked(name string, kind protocol.Kind, id string, since time.Time) {

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -19,8 +18,8 @@ import (
 type hall struct {
 	// fixed at construction
 	policy  *Policy
-	address *Address
-	self    *actor.PID
+	address *lease.Address
+	self    lease.Ref
 
 	queue requestQueue // waiting for a seat
 	crowd int          // waiting for a seat, or in one
@@ -75,7 +74,7 @@ type again struct {
 	message any
 }
 
-func (h *hall) init(policy *Policy, address *Address) {
+func (h *hall) init(policy *Policy, address *lease.Address) {
 	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
 	h.queue.crowd = &h.crowd
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
@@ -96,7 +95,7 @@ func (h *hall) step(now time.Duration, message any) []effect {
 	return h.takeEffects()
 }
 
-func (h *hall) start(self *actor.PID) { h.self, h.desk.self = self, self }
+func (h *hall) start(self lease.Ref) { h.self, h.desk.self = self, self }
 
 func (h *hall) room() *[]effect { return &h.effects }
 
@@ -115,9 +114,9 @@ func (h *hall) receive(now time.Duration, message any) {
 	case *callDone:
 		h.pass(now, m.call.home, m)
 	case grantDue:
-		h.pass(now, m.grant.home, m)
+		h.pass(now, homeOf(m.grant), m)
 	case grantGone:
-		h.pass(now, m.grant.home, m)
+		h.pass(now, homeOf(m.grant), m)
 	case wait.ChannelReady:
 		h.onChannelReady(now, m)
 	case wait.ChannelMessage:
@@ -143,7 +142,7 @@ func (h *hall) onRequest(now time.Duration, r *Request) {
 	case opAcquire:
 		h.admit(now, r, false)
 	case opRelease, opExtend:
-		r.home = h.homeOf(r)
+		r.home = h.servesLease(r)
 		h.pass(now, r.home, r)
 	default:
 		r.home = &h.desk
@@ -151,10 +150,10 @@ func (h *hall) onRequest(now time.Duration, r *Request) {
 	}
 }
 
-// homeOf is the seat of the lease that a release or extend names; the desk answers for what nobody holds.
-func (h *hall) homeOf(r *Request) *lockState {
+// servesLease is the seat of the lease that a release or extend names; the desk answers for what nobody holds.
+func (h *hall) servesLease(r *Request) *lockState {
 	if r.hold != nil {
-		return r.hold.grant.home
+		return homeOf(r.hold.Grant)
 	}
 	for s := h.first; s != nil; s = s.next {
 		if s.holdOf(r) != nil {
@@ -222,10 +221,10 @@ func (h *hall) onAlarm(now time.Duration, m alarm) {
 }
 
 func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
-	delete(h.guarded, m.pid.Id)
+	delete(h.guarded, m.pid.GetId())
 	for r := h.queue.front(); r != nil; {
 		gone := r
-		if r = r.next; gone.requester != nil && gone.requester.Id == m.pid.Id {
+		if r = r.next; gone.requester != nil && gone.requester.GetId() == m.pid.GetId() {
 			h.leave(gone)
 			h.effects = append(h.effects, farewell(gone, m.replaced))
 		}
@@ -311,9 +310,9 @@ func (h *hall) distrust(now time.Duration) []effect {
 }
 
 // waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
-func (h *hall) waitingOf(pid *actor.PID, id uint64) *Request {
+func (h *hall) waitingOf(pid lease.Ref, id uint64) *Request {
 	for r := h.queue.front(); r != nil; r = r.next {
-		if r.requester != nil && r.requester.Id == pid.Id && r.id == id {
+		if r.requester != nil && r.requester.GetId() == pid.GetId() && r.id == id {
 			return r
 		}
 	}
@@ -336,8 +335,8 @@ func (h *hall) leased() bool {
 }
 
 // requesters are the actors that wait here or hold leases.
-func (h *hall) requesters() []*actor.PID {
-	var all []*actor.PID
+func (h *hall) requesters() []lease.Ref {
+	var all []lease.Ref
 	for r := h.queue.front(); r != nil; r = r.next {
 		if r.requester != nil {
 			all = append(all, r.requester)

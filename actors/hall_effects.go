@@ -4,8 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -70,8 +69,8 @@ func (h *hall) onFreed(m freed) {
 		if ended[s.trial.id] {
 			h.again = append(h.again, again{s, freed{[]string{s.trial.id}, m.reason}})
 		}
-		if s.grant != nil && ended[s.grant.id] {
-			h.again = append(h.again, again{s, freed{[]string{s.grant.id}, m.reason}})
+		if s.grant != nil && ended[s.grant.ID] {
+			h.again = append(h.again, again{s, freed{[]string{s.grant.ID}, m.reason}})
 		}
 	})
 }
@@ -112,9 +111,9 @@ func (h *hall) count(s *lockState) bool {
 // depose ends grants that Redis cannot have any more, because it has granted s, and one of both would be alone.
 func (h *hall) depose(s *lockState) {
 	for other := h.first; other != nil; other = other.next {
-		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].owner)
+		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
 		if other != s.seat && other.phase == held && !beside {
-			h.again = append(h.again, again{&other.lockState, grantGone{grant: other.grant}})
+			h.again = append(h.again, again{&other.lockState, grantGone{grant: &other.grant.Grant}})
 		}
 	}
 }
@@ -162,7 +161,7 @@ func (h *hall) onCall(s *lockState, call *lockCall) {
 		call.heir = h.heir(s)
 	case call.do == callAcquire && s.queue.len > 0:
 		if alone := h.above(s.queue.front()); alone != nil {
-			call.alone, alone.grant.lasting = alone.grant.id, true
+			call.alone, alone.grant.lasting = alone.grant.ID, true
 			alone.turn.spent = true // nobody may follow the owner while it shares
 		}
 	}
@@ -205,7 +204,7 @@ func (h *hall) call(now time.Duration, next string) {
 		case s.trial.id == next:
 			h.again = append(h.again, again{&s.lockState, promoted{}})
 			return
-		case s.haunts(next), s.grant != nil && s.grant.id == next:
+		case s.haunts(next), s.grant != nil && s.grant.ID == next:
 			return // it is being left, or it has the lock since
 		}
 	}
@@ -296,11 +295,11 @@ func (h *hall) leave(r *Request) bool {
 	return true
 }
 
-func (h *hall) guard(pid *actor.PID) {
-	if h.guarded[pid.Id]++; h.guarded[pid.Id] > 1 {
+func (h *hall) guard(pid lease.Ref) {
+	if h.guarded[pid.GetId()]++; h.guarded[pid.GetId()] > 1 {
 		return
 	}
-	left := func(e effect) bool { return e.do == doUnguard && e.pid.Equal(pid) }
+	left := func(e effect) bool { return e.do == doUnguard && e.pid.GetId() == pid.GetId() }
 	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a seat
 		h.effects = slices.Delete(h.effects, i, i+1)
 		return
@@ -308,13 +307,13 @@ func (h *hall) guard(pid *actor.PID) {
 	h.effects = append(h.effects, effect{do: doGuard, pid: pid})
 }
 
-func (h *hall) unguard(pid *actor.PID) {
-	n := h.guarded[pid.Id]
+func (h *hall) unguard(pid lease.Ref) {
+	n := h.guarded[pid.GetId()]
 	if n == 0 {
 		return // it has terminated
 	}
-	if h.guarded[pid.Id] = n - 1; n == 1 {
-		delete(h.guarded, pid.Id)
+	if h.guarded[pid.GetId()] = n - 1; n == 1 {
+		delete(h.guarded, pid.GetId())
 		h.effects = append(h.effects, effect{do: doUnguard, pid: pid})
 	}
 }
@@ -372,7 +371,7 @@ func (h *hall) answer(r *Request, err error) {
 func (h *hall) local() (all []string) {
 	for s := h.first; s != nil; s = s.next {
 		for _, hold := range s.holds {
-			all = append(all, hold.who())
+			all = append(all, hold.Holder())
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -160,7 +161,7 @@ func (s *lockState) onUnacked(now time.Duration, m *callDone) {
 }
 
 func (s *lockState) onGranted(now time.Duration, m *callDone) {
-	deadline := deadlineOf(m.sent, m.call.lease)
+	deadline := lease.Deadline(m.sent, m.call.lease)
 	if deadline <= now {
 		s.trial.stale = max(s.trial.stale, now)
 		s.abandonTrial(now)
@@ -183,7 +184,7 @@ func (s *lockState) begin(deadline time.Duration, tokens scripts.Tokens) {
 	s.grant.tokens = tokens
 	s.trial, s.failures, s.busy, s.spins = trial{}, failures{}, busy{}, 0
 	s.phase, s.guarded, s.unsure, s.extension = held, false, false, nil
-	s.emit(effect{do: doKeep, grant: s.grant})
+	s.emit(effect{do: doKeep, grant: &s.grant.Grant})
 }
 
 // onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
@@ -380,7 +381,7 @@ func (s *lockState) settleWatch(now time.Duration) {
 }
 
 // holder is the grant by which this process holds the lock, here or in another seat of the hall; nil: it does not.
-func (s *lockState) holder() *Grant {
+func (s *lockState) holder() *grant {
 	if s.grant == nil && s.seat != nil && s.seat.hall.holding > 0 {
 		return s.seat.hall.known().grant
 	}
@@ -391,7 +392,7 @@ func (s *lockState) holder() *Grant {
 func (s *lockState) busyError(now time.Duration, r *Request) error {
 	e := &protocol.BusyError{Name: r.address.Name}
 	if g := s.holder(); g != nil {
-		e.Holder, e.TTL, e.Local = g.id, max(0, g.left(now)), true
+		e.Holder, e.TTL, e.Local = g.ID, max(0, g.Left(now)), true
 		return e
 	}
 	if s.busy.unset {

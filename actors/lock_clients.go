@@ -6,28 +6,27 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/asynkron/protoactor-go/actor"
-
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // client is an actor that waits here or holds leases. It is watched, and what it has ends with it. All are of one system, so
 // that the ID says which one it is.
 type client struct {
-	pid     *actor.PID
+	pid     lease.Ref
 	count   int                 // waits and leases
 	waiting map[uint64]*Request // its acquires, by its own IDs
 }
 
 // bind counts an acquire of an actor; false, with the answer given, when its ID is in use.
 func (s *lockState) bind(r *Request) bool {
-	c := s.clients[r.requester.Id]
+	c := s.clients[r.requester.GetId()]
 	if c == nil {
 		c = &client{pid: r.requester, waiting: map[uint64]*Request{}}
 		if s.clients == nil {
 			s.clients = map[string]*client{}
 		}
-		s.clients[r.requester.Id] = c
+		s.clients[r.requester.GetId()] = c
 		s.emit(effect{do: doGuard, pid: c.pid})
 	}
 	if c.waiting[r.id] != nil {
@@ -42,7 +41,7 @@ func (s *lockState) bind(r *Request) bool {
 
 // unwait notes that an actor's acquire waits no more; without a grant it counts no more either.
 func (s *lockState) unwait(r *Request) {
-	if c := s.clients[r.requester.Id]; c != nil {
+	if c := s.clients[r.requester.GetId()]; c != nil {
 		delete(c.waiting, r.id)
 		if r.err != nil {
 			s.unbind(r.requester)
@@ -62,17 +61,17 @@ func (s *lockState) clientOf(r *Request) *client {
 	if r.requester == nil {
 		return nil
 	}
-	return s.clients[r.requester.Id]
+	return s.clients[r.requester.GetId()]
 }
 
 // unbind counts a wait or lease of an actor less, and stops watching it after the last one.
-func (s *lockState) unbind(pid *actor.PID) {
-	c := s.clients[pid.Id]
+func (s *lockState) unbind(pid lease.Ref) {
+	c := s.clients[pid.GetId()]
 	if c == nil {
 		return
 	}
 	if c.count--; c.count == 0 {
-		delete(s.clients, pid.Id)
+		delete(s.clients, pid.GetId())
 		s.emit(effect{do: doUnguard, pid: c.pid})
 	}
 }
@@ -80,11 +79,11 @@ func (s *lockState) unbind(pid *actor.PID) {
 // onRequesterGone ends the waits of a terminated actor and releases its leases. Nobody is told, unless another actor has its name:
 // that one may have asked already, and would wait for ever.
 func (s *lockState) onRequesterGone(m requesterGone) {
-	c := s.clients[m.pid.Id]
+	c := s.clients[m.pid.GetId()]
 	if c == nil {
 		return
 	}
-	delete(s.clients, m.pid.Id)
+	delete(s.clients, m.pid.GetId())
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
 		r := c.waiting[id]
 		s.queue.remove(r)
@@ -92,7 +91,7 @@ func (s *lockState) onRequesterGone(m requesterGone) {
 		s.emit(farewell(r, m.replaced))
 	}
 	for _, h := range slices.Clone(s.holds) {
-		if h.requester == nil || h.requester.Id != m.pid.Id {
+		if h.Requester == nil || h.Requester.GetId() != m.pid.GetId() {
 			continue
 		}
 		s.unhold(h)
@@ -114,8 +113,8 @@ func farewell(r *Request, replaced bool) effect {
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
 // requesters are the actors that wait here or hold leases.
-func (s *lockState) requesters() []*actor.PID {
-	var all []*actor.PID
+func (s *lockState) requesters() []lease.Ref {
+	var all []lease.Ref
 	for _, c := range s.clients {
 		all = append(all, c.pid)
 	}
@@ -123,8 +122,8 @@ func (s *lockState) requesters() []*actor.PID {
 }
 
 // waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
-func (s *lockState) waitingOf(pid *actor.PID, id uint64) *Request {
-	if c := s.clients[pid.Id]; c != nil {
+func (s *lockState) waitingOf(pid lease.Ref, id uint64) *Request {
+	if c := s.clients[pid.GetId()]; c != nil {
 		return c.waiting[id]
 	}
 	return nil

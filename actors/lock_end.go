@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -24,9 +25,9 @@ type ghost struct {
 }
 
 // haunt has a grant released from an instant on.
-func (s *lockState) haunt(from time.Duration, id string, stale, lease time.Duration) *ghost {
+func (s *lockState) haunt(from time.Duration, id string, stale, length time.Duration) *ghost {
 	s.ghosts = append(s.ghosts, ghost{
-		id: id, stale: stale, next: from, until: max(from, stale) + lease + margin(lease),
+		id: id, stale: stale, next: from, until: max(from, stale) + length + lease.Margin(length),
 	})
 	return &s.ghosts[len(s.ghosts)-1]
 }
@@ -96,9 +97,9 @@ func (s *lockState) onCancel(now time.Duration, m cancelRequest) {
 // lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
 // haunted: Redis may still have the grant.
 func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
-	s.emit(effect{do: doDrop, grant: s.grant})
+	s.emit(effect{do: doDrop, grant: &s.grant.Grant})
 	s.endHolds(protocol.ErrLeaseLost, reason)
-	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: reason}})
+	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
 	if haunted {
 		s.hauntGrant(now)
 	}
@@ -111,10 +112,10 @@ func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
 func (s *lockState) endHolds(err error, reason string) {
 	for _, h := range s.holds {
 		switch {
-		case h.lose(err, reason):
-			if h.requester != nil {
+		case h.Lose(err, reason):
+			if h.Requester != nil {
 				s.emit(effect{do: doTellLost, hold: h, err: h.Reason()})
-				s.unbind(h.requester)
+				s.unbind(h.Requester)
 			}
 		default:
 			s.claimed++
@@ -147,7 +148,7 @@ func (s *lockState) onClose(now time.Duration, to stage) {
 		s.fail(c.request, protocol.ErrClosed)
 	}
 	if s.grant != nil {
-		s.emit(effect{do: doDrop, grant: s.grant})
+		s.emit(effect{do: doDrop, grant: &s.grant.Grant})
 		s.endGrant(now, now)
 	}
 	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -32,7 +33,7 @@ func (s *lockState) onExtend(r *Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:
 		s.fail(r, endOf(r.hold))
-	case s.grant.watched:
+	case s.grant.Watched:
 		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
 	default:
 		r.hold = h
@@ -42,7 +43,7 @@ func (s *lockState) onExtend(r *Request) {
 }
 
 // endOf says why a hold is held no more.
-func endOf(h *Hold) error {
+func endOf(h *lease.Hold) error {
 	if h == nil || h.Err() == nil {
 		return protocol.ErrNotHeld
 	}
@@ -60,7 +61,7 @@ func (s *lockState) settleExtension(now time.Duration) {
 		return
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
-		if r := e.waiting[0]; r.do == opAcquire && r.lease <= s.grant.left(now) {
+		if r := e.waiting[0]; r.do == opAcquire && r.lease <= s.grant.Left(now) {
 			s.hand(now, r) // an earlier one has done it
 			s.leaveExtension(r)
 		} else {
@@ -87,13 +88,13 @@ func (s *lockState) endExtension(now time.Duration) {
 }
 
 // sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
-func (s *lockState) sendExtend(now, lease time.Duration) {
-	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.id, lease: lease}
-	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(lease, s.grant.left(now)))) // so that there is time for another
+func (s *lockState) sendExtend(now, length time.Duration) {
+	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
+	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // so that there is time for another
 	s.emit(effect{do: doCall, call: s.extension.call})
-	s.grant.longest = max(s.grant.longest, lease)
-	if short := deadlineOf(now, lease); short < s.grant.until() {
-		s.grant.deadline.Store(int64(short))
+	s.grant.longest = max(s.grant.longest, length)
+	if short := lease.Deadline(now, length); short < s.grant.Until() {
+		s.grant.Move(short)
 		s.guarded = true
 	}
 }
@@ -108,9 +109,9 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && !m.held:
 		s.lose(now, goneReason, false)
 	case m.class == scripts.Done:
-		s.grant.deadline.Store(int64(deadlineOf(m.sent, m.call.lease)))
-		s.emit(effect{do: doDrop, grant: s.grant})
-		s.emit(effect{do: doKeep, grant: s.grant})
+		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
+		s.emit(effect{do: doDrop, grant: &s.grant.Grant})
+		s.emit(effect{do: doKeep, grant: &s.grant.Grant})
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Rejected:
 		r := e.waiting[0]
@@ -140,7 +141,7 @@ func (s *lockState) extended(now time.Duration, r *Request) {
 	if r.do == opAcquire {
 		s.hand(now, r)
 	} else {
-		r.until = s.grant.until()
+		r.until = s.grant.Until()
 		s.answer(r, nil)
 	}
 	s.leaveExtension(r)

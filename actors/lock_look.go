@@ -27,7 +27,7 @@ type lookAround struct{}
 // forgettable reports whether a grant is held that Redis may lose without anybody noticing, and for which others wait here: nobody waits for
 // one permit, but for any.
 func (s *lockState) forgettable() bool {
-	return s.phase == held && !s.grant.watched && s.address.Kind.Inspect != nil
+	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
 // wantLook has Redis asked although nobody waits: a try was refused because of what is held here, and the next one is to know better; or
@@ -70,8 +70,8 @@ func (s *lockState) lookAt() time.Duration {
 }
 
 func (s *lockState) look(now time.Duration) {
-	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.watched {
-		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.id, target: s.grant}
+	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.Watched {
+		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.ID, target: s.grant}
 		l.call.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 		s.emit(effect{do: doCall, call: l.call})
 	}

@@ -4,8 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -30,10 +29,10 @@ type (
 	// alarm says that the instant set by the last alarm effect has come.
 	alarm struct{}
 	// grantDue says that the grant's deadline is near, or that renewing it failed.
-	grantDue struct{ grant *Grant }
+	grantDue struct{ grant *lease.Grant }
 	// grantGone says that Redis does not have the grant any more.
 	grantGone struct {
-		grant  *Grant
+		grant  *lease.Grant
 		reason string // "" when a renewal has found it
 	}
 	// freed says which grants this process has ended in Redis, without asking their holders.
@@ -48,7 +47,7 @@ type (
 	// requesterGone says that an actor which waits here or holds leases has terminated. replaced: another one has its name already,
 	// and some of what it asked for may be meant.
 	requesterGone struct {
-		pid      *actor.PID
+		pid      lease.Ref
 		replaced bool
 	}
 	// countRequesters asks the shell whether the actors that wait here or hold leases are still there.
@@ -89,7 +88,7 @@ func (m grantGone) why() string { return cmp.Or(m.reason, goneReason) }
 // lockCall is a script call that the step asks for.
 type lockCall struct {
 	do       callKind
-	address  *Address
+	address  *lease.Address
 	home     *lockState // the part of a hall that asked
 	grant    string
 	from     string        // of a pass: the grant that ends
@@ -102,7 +101,7 @@ type lockCall struct {
 	standing bool          // of an acquire: it should stand there already
 	heir     *trial        // of a release: our first contender in Redis' queue
 	request  *Request      // of a side call: who asked
-	target   *Grant        // of a look: the grant when it was asked
+	target   *grant        // of a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 
 	rpc.Call // itself, on its way: the step sets its timing, the shell the rest
@@ -133,9 +132,9 @@ type effect struct {
 	do      effectKind
 	call    call
 	request *Request
-	hold    *Hold
-	grant   *Grant
-	pid     *actor.PID
+	hold    *lease.Hold
+	grant   *lease.Grant
+	pid     lease.Ref
 	channel string
 	at      time.Duration
 	err     error

@@ -55,7 +55,7 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 		r.state = m.state
 		r.state.Waiting = s.queue.len
 		for _, h := range s.holds {
-			r.state.Local = append(r.state.Local, h.who())
+			r.state.Local = append(r.state.Local, h.Holder())
 		}
 		s.answer(r, nil)
 	}
@@ -69,7 +69,7 @@ const (
 // onFreed ends what this process has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
 // way, and says nothing any more then.
 func (s *lockState) onFreed(now time.Duration, m freed) {
-	if s.phase == held && slices.Contains(m.grants, s.grant.id) {
+	if s.phase == held && slices.Contains(m.grants, s.grant.ID) {
 		s.lose(now, m.reason, false)
 	}
 	if !slices.Contains(m.grants, s.trial.id) {
@@ -97,12 +97,4 @@ func (s *lockState) cancelSide(now time.Duration, r *Request, cause error) {
 	default:
 		s.fail(r, cause)
 	}
-}
-
-// who names the holder for people: its owner, or its grant when it has none.
-func (h *Hold) who() string {
-	if h.owner.IsZero() {
-		return h.grant.id
-	}
-	return h.owner.String()
 }

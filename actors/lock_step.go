@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -26,8 +25,8 @@ import (
 type lockState struct {
 	// fixed at construction
 	policy  *Policy
-	address *Address
-	self    *actor.PID
+	address *lease.Address
+	self    lease.Ref
 
 	phase    phase
 	watch    watchState
@@ -39,8 +38,8 @@ type lockState struct {
 
 	queue requestQueue // local waiters, oldest first
 
-	grant *Grant  // phases held, passing, releasing
-	holds []*Hold // the local holder's leases on it; one owner's
+	grant *grant        // phases held, passing, releasing
+	holds []*lease.Hold // the local holder's leases on it; one owner's
 	turn  turn
 
 	trial    trial     // phases acquiring and passing: the grant that is being asked for
@@ -74,7 +73,7 @@ type lockState struct {
 }
 
 // init makes it ready for its first step.
-func (s *lockState) init(policy *Policy, address *Address) {
+func (s *lockState) init(policy *Policy, address *lease.Address) {
 	s.policy, s.address, s.alarmAt, s.yield = policy, address, clock.Never, &s.turns
 }
 
@@ -117,7 +116,7 @@ type busy struct {
 
 // step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
 func (s *lockState) step(now time.Duration, message any) []effect {
-	if s.phase == held && s.grant.left(now) <= 0 {
+	if s.phase == held && s.grant.Left(now) <= 0 {
 		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
 	}
 	s.receive(now, message)
@@ -126,7 +125,7 @@ func (s *lockState) step(now time.Duration, message any) []effect {
 	return s.takeEffects()
 }
 
-func (s *lockState) start(self *actor.PID) { s.self = self }
+func (s *lockState) start(self lease.Ref) { s.self = self }
 
 func (s *lockState) room() *[]effect { return &s.effects }
 
@@ -158,9 +157,9 @@ func (s *lockState) receive(now time.Duration, message any) {
 	case alarm:
 		s.alarmAt = clock.Never
 	case grantDue:
-		s.guarded = s.guarded || m.grant == s.grant
+		s.guarded = s.guarded || s.grant.is(m.grant)
 	case grantGone:
-		if m.grant == s.grant && s.phase == held {
+		if s.grant.is(m.grant) && s.phase == held {
 			s.lose(now, m.why(), false)
 		}
 	case freed:
@@ -261,7 +260,7 @@ func (s *lockState) due(now time.Duration, p phase) bool {
 
 // settleGuard stops watching the clock when the grant has been renewed.
 func (s *lockState) settleGuard(now time.Duration) {
-	if s.guarded && s.phase == held && s.grant.watched && !s.grant.suspect.Load() && s.grant.left(now) > s.grant.lease/2 {
+	if s.guarded && s.phase == held && s.grant.Watched && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
 	}
 }
@@ -291,7 +290,7 @@ func (s *lockState) setAlarm() {
 		at = min(at, s.retryAt)
 	}
 	if s.phase == held && s.guarded {
-		at = min(at, s.grant.until())
+		at = min(at, s.grant.Until())
 	}
 	if e := s.extension; e != nil && len(e.waiting) > 0 && e.call == nil {
 		at = min(at, e.retryAt)
@@ -356,9 +355,9 @@ func (s *lockState) answer(r *Request, err error) {
 
 // holdOf finds the lease that a release or extend names; nil when it is not held here. A serial is a name for leases of actors only: a
 // goroutine has its lease in its hands, and nobody else may end it.
-func (s *lockState) holdOf(r *Request) *Hold {
-	i := slices.IndexFunc(s.holds, func(h *Hold) bool {
-		return h == r.hold || r.hold == nil && h.requester != nil && h.serial == r.serial && r.address.Kind == s.address.Kind
+func (s *lockState) holdOf(r *Request) *lease.Hold {
+	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
+		return h == r.hold || r.hold == nil && h.Requester != nil && h.Serial == r.serial && r.address.Kind == s.address.Kind
 	})
 	if i < 0 {
 		return nil
@@ -368,10 +367,10 @@ func (s *lockState) holdOf(r *Request) *Hold {
 
 // leased reports whether somebody here has a lease.
 func (s *lockState) leased() bool {
-	return slices.ContainsFunc(s.holds, func(h *Hold) bool { return h.Until() != 0 })
+	return slices.ContainsFunc(s.holds, func(h *lease.Hold) bool { return h.Until() != 0 })
 }
 
 // heldBy reports whether an owner has a lease on this grant.
 func (s *lockState) heldBy(owner protocol.Owner) bool {
-	return !owner.IsZero() && s.phase == held && slices.ContainsFunc(s.holds, func(h *Hold) bool { return h.owner == owner })
+	return !owner.IsZero() && s.phase == held && slices.ContainsFunc(s.holds, func(h *lease.Hold) bool { return h.Owner == owner })
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -18,13 +19,13 @@ func (s *lockState) next(now time.Duration) {
 	switch {
 	case head == nil:
 		s.release(now)
-	case s.turn.served == 0 && head.wants(s.grant.lease, s.grant.watched):
+	case s.turn.served == 0 && head.wants(s.grant.Lease, s.grant.Watched):
 		s.give(now, head)
 	case !s.address.Kind.Handoff || !s.sound(now):
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
-	case s.grant.watched && head.lease == 0:
+	case s.grant.Watched && head.lease == 0:
 		s.give(now, head)
 	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // an acquire of its own can wait for replicas
 		s.release(now)
@@ -50,7 +51,7 @@ func (s *lockState) endTurn(now time.Duration, head *Request) {
 
 // sound reports whether the grant may be handed on: no renewal failed, and more than a renewal interval is left.
 func (s *lockState) sound(now time.Duration) bool {
-	return !s.grant.suspect.Load() && s.grant.left(now) > s.grant.lease/3
+	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
 }
 
 // give makes a waiter the holder of the grant.
@@ -83,17 +84,17 @@ func (s *lockState) give(now time.Duration, r *Request) {
 // hand delivers one lease on the current grant.
 func (s *lockState) hand(now time.Duration, r *Request) {
 	h := r.hold
-	h.grant, h.serial, h.owner, h.requester, h.token, h.since = s.grant, s.policy.Serial(), r.owner, r.requester, s.grant.token, now
+	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.owner, r.requester, s.grant.token, now
 	s.holds = append(s.holds, h)
 	if r.requester != nil {
-		s.grant.tended.Store(true)
+		s.grant.Tended.Store(true)
 	}
 	s.answer(r, nil)
 }
 
 // joins reports whether r may hold the grant beside those who do.
 func (s *lockState) joins(r *Request) bool {
-	return s.address.Kind.Shared && s.phase == held && s.grant.watched && r.lease == 0
+	return s.address.Kind.Shared && s.phase == held && s.grant.Watched && r.lease == 0
 }
 
 // reenters reports whether r's owner holds the lock in this process.
@@ -103,7 +104,7 @@ func (s *lockState) reenters(r *Request) bool {
 
 // reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
 func (s *lockState) reenter(now time.Duration, r *Request) {
-	if !s.grant.watched && r.lease > s.grant.left(now) {
+	if !s.grant.Watched && r.lease > s.grant.Left(now) {
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
 		return
@@ -136,17 +137,17 @@ func (s *lockState) onRelease(now time.Duration, r *Request) {
 }
 
 // unhold takes a lease out of the grant.
-func (s *lockState) unhold(h *Hold) {
-	s.holds = slices.DeleteFunc(s.holds, func(other *Hold) bool { return other == h })
-	if h.requester != nil {
-		h.claim() // a goroutine has claimed its lease itself
-		s.unbind(h.requester)
+func (s *lockState) unhold(h *lease.Hold) {
+	s.holds = slices.DeleteFunc(s.holds, func(other *lease.Hold) bool { return other == h })
+	if h.Requester != nil {
+		h.Claim() // a goroutine has claimed its lease itself
+		s.unbind(h.Requester)
 	}
 }
 
 // pass replaces the grant by one for the next waiter, in one call and without a wake-up.
 func (s *lockState) pass(now time.Duration, head *Request) {
-	s.emit(effect{do: doDrop, grant: s.grant})
+	s.emit(effect{do: doDrop, grant: &s.grant.Grant})
 	s.trial = s.trialFor(head)
 	s.phase = passing
 	s.yield.Leaves()
@@ -155,14 +156,14 @@ func (s *lockState) pass(now time.Duration, head *Request) {
 
 func (s *lockState) sendPass(now time.Duration) {
 	c := s.call(callPass)
-	c.from, c.grant, c.lease = s.grant.id, s.trial.id, s.trial.lease
+	c.from, c.grant, c.lease = s.grant.ID, s.trial.id, s.trial.lease
 	c.ends, c.idlers = s.turn.ending, s.idlers()
-	c.Timing = rpc.Hasty(now, rpc.Window(min(s.trial.lease, s.grant.left(now)))) // so that there is time for another
+	c.Timing = rpc.Hasty(now, rpc.Window(min(s.trial.lease, s.grant.Left(now)))) // so that there is time for another
 }
 
 // passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
 func (s *lockState) passAgain(now time.Duration) {
-	if s.grant.left(now) > 0 {
+	if s.grant.Left(now) > 0 {
 		s.sendPass(now)
 		return
 	}
@@ -174,7 +175,7 @@ func (s *lockState) passAgain(now time.Duration) {
 }
 
 func (s *lockState) onPassDone(now time.Duration, m *callDone) {
-	deadline := deadlineOf(m.sent, m.call.lease)
+	deadline := lease.Deadline(m.sent, m.call.lease)
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
 		s.tellReleasers(nil)
@@ -187,7 +188,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 			}
 		}
 		s.begin(deadline, m.tokens)
-		if head := s.queue.front(); head != nil && head.wants(s.grant.lease, s.grant.watched) {
+		if head := s.queue.front(); head != nil && head.wants(s.grant.Lease, s.grant.Watched) {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:
@@ -224,7 +225,7 @@ func (s *lockState) endPass(now, sent time.Duration, err error) {
 
 // release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
 func (s *lockState) release(now time.Duration) {
-	s.emit(effect{do: doDrop, grant: s.grant})
+	s.emit(effect{do: doDrop, grant: &s.grant.Grant})
 	s.phase, s.failures = releasing, failures{}
 	s.yield.Leaves()
 	s.sendRelease(now)
@@ -232,16 +233,16 @@ func (s *lockState) release(now time.Duration) {
 
 func (s *lockState) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
-	c.grant = s.grant.id
-	c.Timing = s.failures.patient(now, rpc.Window(s.grant.lease), s.policy.Patience, s.failures.silent(now))
-	c.Patience = min(c.Patience, s.grant.left(now)+margin(s.grant.longest))
+	c.grant = s.grant.ID
+	c.Timing = s.failures.patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.silent(now))
+	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
 	c.First = true
 }
 
 // releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way
 // may have prolonged it there, so it goes on in the background.
 func (s *lockState) releaseAgain(now time.Duration) {
-	if s.grant.left(now)+margin(s.grant.longest) > 0 {
+	if s.grant.Left(now)+lease.Margin(s.grant.longest) > 0 {
 		s.sendRelease(now)
 		return
 	}
@@ -285,7 +286,7 @@ func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLease
 
 // goneFromRedis reports that a turn ended in Redis before it ended here.
 func (s *lockState) goneFromRedis() {
-	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.id, Reason: goneReason}})
+	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: goneReason}})
 }
 
 // tellReleasers answers those who wait for the release.
@@ -309,16 +310,16 @@ func (s *lockState) released(now, sent time.Duration, err error) {
 // endGrant forgets the grant; its holders are gone. Redis did not have it when it executed a call that was sent at this instant; a
 // copy of its acquire that came after that brings it back, so it is released until none can come any more.
 func (s *lockState) endGrant(now, sent time.Duration) {
-	s.grant.over()
+	s.grant.End()
 	if s.grant.stale > sent {
-		s.hauntLater(now, s.grant.id, s.grant.stale, s.grant.longest)
+		s.hauntLater(now, s.grant.ID, s.grant.stale, s.grant.longest)
 	}
 	s.grant, s.guarded = nil, false
 }
 
 // hauntGrant has the grant released in the background: it ends here, but Redis may still have it.
 func (s *lockState) hauntGrant(now time.Duration) {
-	s.haunt(now, s.grant.id, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
+	s.haunt(now, s.grant.ID, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
 	s.grant.stale = 0
 }
 

@@ -4,8 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -19,12 +18,12 @@ type machine interface {
 	idle() bool                          // nothing would be missed if the actor stopped
 	forget(r *Request)                   // somebody else has answered it
 	room() *[]effect                     // where the effects of the next step go
-	start(self *actor.PID)
+	start(self lease.Ref)
 
 	// of the actor message API, which counters have no part in
-	waitingOf(requester *actor.PID, id uint64) *Request
-	requesters() []*actor.PID // those that wait or hold; some more than once
-	leased() bool             // somebody has a lease
+	waitingOf(requester lease.Ref, id uint64) *Request
+	requesters() []lease.Ref // those that wait or hold; some more than once
+	leased() bool            // somebody has a lease
 }
 
 // call is a script call that a machine asks for.
@@ -38,7 +37,7 @@ type call interface {
 	recycle() // the machine does not know it any more
 }
 
-func newMachine(policy, spinning *Policy, address *Address) machine {
+func newMachine(policy, spinning *Policy, address *lease.Address) machine {
 	switch kind := address.Kind; {
 	case kind.Counting != nil:
 		return newCountState(policy, address)

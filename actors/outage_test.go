@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -39,20 +40,29 @@ func newOutage(t *testing.T) (*Engine, *notes) {
 	return e, &notes{}
 }
 
+// newKept is a grant that the watchdog of e renews.
+func newKept(e *Engine, name string) *lease.Grant {
+	g := &lease.Grant{
+		Address: &lease.Address{Kind: scripts.Lock, Name: name, Raw: name}, ID: name, Lease: e.policy.Lease, Watched: true,
+		Actor: actor.NewPID("here", name),
+	}
+	g.Begin(e.clock.Now() + e.policy.Lease)
+	return g
+}
+
 // When Redis is back, what could not be renewed is renewed at once; whoever waits for that hears when the last answer is there.
 func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	e, n := newOutage(t)
 	w := e.watchdog
-	grant := func(name string) *Grant {
-		home := &lockState{address: &Address{Kind: scripts.Lock, Name: name, Raw: name}}
-		g := newGrant(home, trial{id: name, lease: e.policy.Lease, watched: true}, e.clock.Now()+e.policy.Lease)
+	grant := func(name string) *lease.Grant {
+		g := newKept(e, name)
 		w.keep(g)
 		return g
 	}
 	failed, ended := grant("failed"), grant("ended")
 	grant("well")
-	w.renewAll(n, []*timerwheel.Timer[*Grant]{&failed.timer, &ended.timer}, e.renewBatch)
+	w.renewAll(n, []*timerwheel.Timer[*lease.Grant]{&failed.Timer, &ended.Timer}, e.renewBatch)
 	first := n.sent[0].(*rpc.Call)
 	w.onAnswer(n)
 	w.onFailed(n, first.Tag.(*renewal), assert.AnError)
@@ -115,13 +125,12 @@ func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
 	e, n := newOutage(t)
 	e.renewals = theRenewals
 	const grants = 250
-	var due []*timerwheel.Timer[*Grant]
+	var due []*timerwheel.Timer[*lease.Grant]
 	for i := range grants {
 		id := strconv.Itoa(i)
-		home := &lockState{address: &Address{Kind: scripts.Lock, Name: id, Raw: id}}
-		g := newGrant(home, trial{id: id, lease: e.policy.Lease, watched: true}, e.clock.Now()+e.policy.Lease)
+		g := newKept(e, id)
 		e.watchdog.keep(g)
-		due = append(due, &g.timer)
+		due = append(due, &g.Timer)
 	}
 	e.watchdog.Receive(delivery{n, grantsDue{due}})
 	var sizes []int

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -19,14 +18,14 @@ import (
 type Request struct {
 	// set by the requester
 	do       operation
-	address  *Address
+	address  *lease.Address
 	owner    protocol.Owner // explicit owner of an acquire
 	lease    time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
 	try      bool
 	backoff  protocol.Backoff // of an acquire that spins
 	bounded  bool             // somebody will ask who held the lock
 	deadline time.Duration    // of a force-release: it must not be executed later; 0: its own time is all
-	hold     *Hold            // of an acquire: to be filled; of release and extend: which one
+	hold     *lease.Hold      // of an acquire: to be filled; of release and extend: which one
 
 	// of an operation that counts
 	count  *scripts.CountOp
@@ -35,7 +34,7 @@ type Request struct {
 	// who is answered: one of the three
 	answered  chan struct{}  // a goroutine
 	notify    func(*Request) // a Pending; called on the lock actor, must not block
-	requester *actor.PID     // an actor; id is its own name for the request
+	requester lease.Ref      // an actor; id is its own name for the request
 	id        uint64
 	serial    uint64 // of a release or renew by an actor: the lease that it names
 
@@ -111,7 +110,7 @@ func (r *Request) stopTimer() {
 type requestPool struct{ pool sync.Pool }
 
 // take is a request for a goroutine.
-func (p *requestPool) take(do operation, address *Address) *Request {
+func (p *requestPool) take(do operation, address *lease.Address) *Request {
 	r, _ := p.pool.Get().(*Request)
 	if r == nil {
 		r = &Request{answered: make(chan struct{}, 1)}

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -48,7 +49,7 @@ type slotKey struct {
 
 // slot is a lock actor as its router sees it.
 type slot struct {
-	address *Address
+	address *lease.Address
 	pid     *actor.PID
 	used    bool // since the last sweep
 	dying   bool
@@ -67,8 +68,8 @@ type (
 		message any
 	}
 	cancelByID struct {
-		address   *Address
-		requester *actor.PID
+		address   *lease.Address
+		requester lease.Ref
 		id        uint64
 	}
 )
@@ -103,7 +104,7 @@ func (r *router) Receive(c actor.Context) {
 	}
 }
 
-func keyOf(a *Address) slotKey { return slotKey{family: a.Kind.Family, raw: a.Raw} }
+func keyOf(a *lease.Address) slotKey { return slotKey{family: a.Kind.Family, raw: a.Raw} }
 
 // route sends a message to the lock that it is about. Only a request makes a new lock actor: a cancel names an earlier request.
 func (r *router) route(c actor.Context, message any) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -90,7 +91,7 @@ func understand(message any) asked {
 		}
 	case protocol.Acquire:
 		q := &Request{
-			do: opAcquire, id: m.ID, owner: m.Owner, lease: m.Lease, try: m.Try, backoff: m.Backoff, bounded: m.Wait > 0, hold: &Hold{},
+			do: opAcquire, id: m.ID, owner: m.Owner, lease: m.Lease, try: m.Try, backoff: m.Backoff, bounded: m.Wait > 0, hold: &lease.Hold{},
 		}
 		return asked{q, m.Kind, m.Lock, m.Wait}
 	case protocol.Cancel:
@@ -106,7 +107,9 @@ func understand(message any) asked {
 }
 
 // nowhere is the address of a request before it is known whether there is such a lock: answers name it as it was asked for.
-func (q asked) nowhere() *Address { return &Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock} }
+func (q asked) nowhere() *lease.Address {
+	return &lease.Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock}
+}
 
 // resolve finds the lock that a request is about, and says what is wrong with the request.
 func (e *Engine) resolve(q asked) error {
@@ -121,7 +124,7 @@ func (e *Engine) resolve(q asked) error {
 	}
 	switch q.do {
 	case opAcquire:
-		if e.isFuture(q.requester) {
+		if e.isFuture(q.requester.(*actor.PID)) {
 			return fmt.Errorf("%w: a future cannot wait for a lock, because being watched completes it: ask as an actor", protocol.ErrInvalid)
 		}
 		spec := AcquireSpec{Owner: q.owner, Lease: q.lease, Wait: q.most, Try: q.try, Backoff: q.backoff}
@@ -129,7 +132,7 @@ func (e *Engine) resolve(q asked) error {
 		q.backoff = spec.Backoff
 		return err
 	case opExtend:
-		return CheckLease(q.lease)
+		return lease.Check(q.lease)
 	}
 	return nil
 }
@@ -155,21 +158,7 @@ func (e *Engine) lives(pid *actor.PID) bool {
 	return there
 }
 
-// The bounds of a fixed lease.
-const (
-	MinLease = 50 * time.Millisecond
-	MaxLease = 24 * time.Hour
-)
-
-// CheckLease checks the length of a fixed lease.
-func CheckLease(d time.Duration) error {
-	if d < MinLease || d > MaxLease {
-		return fmt.Errorf("%w: lease %v is not between %v and %v", protocol.ErrInvalid, d, MinLease, MaxLease)
-	}
-	return nil
-}
-
-func (e *Engine) checkAcquire(owner protocol.Owner, lease, wait time.Duration, try bool) error {
+func (e *Engine) checkAcquire(owner protocol.Owner, length, wait time.Duration, try bool) error {
 	switch {
 	case !owner.IsZero() && owner.Runtime() != e.id:
 		return fmt.Errorf("%w: owner %v is of another runtime", protocol.ErrInvalid, owner)
@@ -177,8 +166,8 @@ func (e *Engine) checkAcquire(owner protocol.Owner, lease, wait time.Duration, t
 		return fmt.Errorf("%w: wait %v is negative", protocol.ErrInvalid, wait)
 	case wait > 0 && try:
 		return fmt.Errorf("%w: a try does not wait", protocol.ErrInvalid)
-	case lease != 0:
-		return CheckLease(lease)
+	case length != 0:
+		return lease.Check(length)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -49,7 +50,7 @@ func (c *routed) retire() (dying *slot) {
 }
 
 func (c *routed) request() *Request {
-	return &Request{do: opAcquire, address: &Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, answered: make(chan struct{}, 1)}
+	return &Request{do: opAcquire, address: &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, answered: make(chan struct{}, 1)}
 }
 
 // What comes while a lock actor may end reaches it, or the next one, in the order in which it came: the request and its cancel.

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/rpc"
@@ -114,8 +115,8 @@ func (a *shell) carryOut(c actor.Context, effects []effect) {
 			e.request.stopTimer()
 		case doTellLost:
 			lock := e.hold.Address()
-			a.tell(e.hold.requester, &protocol.Lost{
-				Kind: lock.Kind.Name, Lock: lock.Name, Serial: e.hold.serial, Err: fmt.Errorf("holdfast: lock %q: %w", lock.Name, e.err),
+			a.tell(e.hold.Requester, &protocol.Lost{
+				Kind: lock.Kind.Name, Lock: lock.Name, Serial: e.hold.Serial, Err: fmt.Errorf("holdfast: lock %q: %w", lock.Name, e.err),
 			}, false)
 		case doKeep:
 			a.engine.watchdog.keep(e.grant)
@@ -146,15 +147,15 @@ func (a *shell) carryOut(c actor.Context, effects []effect) {
 // while it stops.
 func (a *shell) countRequesters(c actor.Context) {
 	for _, pid := range a.machine.requesters() {
-		if !a.engine.lives(pid) {
+		if !a.engine.lives(pid.(*actor.PID)) {
 			a.step(c, requesterGone{pid: pid})
 		}
 	}
 }
 
 // tell has a requester told something about this lock.
-func (a *shell) tell(requester *actor.PID, message any, system bool) {
-	a.engine.outbox.Post(requester, outbox.Message{Lock: a.slot.address.Name, Content: message, System: system})
+func (a *shell) tell(requester lease.Ref, message any, system bool) {
+	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.slot.address.Name, Content: message, System: system})
 }
 
 // setTimer arms the one timer of this actor; a timer that fires for an instant that was moved is harmless.

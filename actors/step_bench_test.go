@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkStep(b *testing.B) {
 // stepBench plays the shell of a lock actor, and a Redis that grants at once.
 type stepBench struct {
 	*testing.B
-	address *Address
+	address *lease.Address
 	state   lockState
 	numbers uint64
 	now     time.Duration
@@ -33,7 +34,7 @@ type stepBench struct {
 }
 
 func newStepBench(b *testing.B) *stepBench {
-	p := &stepBench{B: b, address: &Address{Kind: scripts.Lock, Name: "x", Raw: "x"}, now: time.Hour}
+	p := &stepBench{B: b, address: &lease.Address{Kind: scripts.Lock, Name: "x", Raw: "x"}, now: time.Hour}
 	policy := Policy{Lease: 30 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}.withTimes()
 	policy.NewID = func() string { p.numbers++; return "u:" + strconv.FormatUint(p.numbers, 10) }
 	policy.Serial = func() uint64 { p.numbers++; return p.numbers }
@@ -53,14 +54,14 @@ func (p *stepBench) run(waiters int) {
 		}
 		held := p.granted[0]
 		p.granted = append(p.granted[:0], p.granted[1:]...)
-		held.hold.claim()
+		held.hold.Claim()
 		p.take(&Request{do: opRelease, address: p.address, hold: held.hold})
 		p.acquire()
 	}
 }
 
 func (p *stepBench) acquire() {
-	p.take(&Request{do: opAcquire, address: p.address, hold: &Hold{}})
+	p.take(&Request{do: opAcquire, address: p.address, hold: &lease.Hold{}})
 }
 
 // ring lets time pass until the alarm that the state has asked for.

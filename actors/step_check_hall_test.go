@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
 // checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
@@ -66,7 +67,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 // view is what is known of a seat outside.
 func (c *stepChecker) view(h *hall, s *lockState) *seatCheck {
 	v := &seatCheck{
-		s: s, flying: map[*lockCall]bool{}, kept: map[*Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
+		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
 	}
 	for call := range c.flying {
 		v.flying[call] = call.home == s
@@ -75,7 +76,7 @@ func (c *stepChecker) view(h *hall, s *lockState) *seatCheck {
 		}
 	}
 	for g := range c.kept {
-		if g.home == s {
+		if homeOf(g) == s {
 			v.kept[g] = true
 		}
 	}
@@ -98,7 +99,7 @@ func (c *stepChecker) checkAlone(h *hall) error {
 	for s := h.first; s != nil; s = s.next {
 		if s.grant != nil && !s.address.Kind.Beside {
 			if alone != nil {
-				return fmt.Errorf("%s and %s both hold alone", alone.grant.id, s.grant.id)
+				return fmt.Errorf("%s and %s both hold alone", alone.grant.ID, s.grant.ID)
 			}
 			alone = s
 		}
@@ -108,8 +109,8 @@ func (c *stepChecker) checkAlone(h *hall) error {
 	}
 	for s := h.first; s != nil; s = s.next {
 		for _, hold := range s.holds {
-			if hold.owner != alone.holds[0].owner || hold.owner.IsZero() && s != alone {
-				return fmt.Errorf("%s holds beside %s, which is held alone by another owner", s.grant.id, alone.grant.id)
+			if hold.Owner != alone.holds[0].Owner || hold.Owner.IsZero() && s != alone {
+				return fmt.Errorf("%s holds beside %s, which is held alone by another owner", s.grant.ID, alone.grant.ID)
 			}
 		}
 	}
@@ -132,7 +133,7 @@ func (c *stepChecker) checkIDs(h *hall) error {
 			add(s.seat.reserved)
 		}
 		if s.grant != nil {
-			add(s.grant.id)
+			add(s.grant.ID)
 		}
 		for _, g := range s.ghosts {
 			add(g.id)
@@ -146,7 +147,7 @@ func (c *stepChecker) checkGuards(h *hall) error {
 	counts := map[string]int{}
 	for r := h.queue.head; r != nil; r = r.next {
 		if r.requester != nil {
-			counts[r.requester.Id]++
+			counts[r.requester.GetId()]++
 		}
 	}
 	h.each(func(s *lockState) {

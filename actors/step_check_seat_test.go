@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -14,7 +15,7 @@ import (
 type seatCheck struct {
 	s       *lockState
 	flying  map[*lockCall]bool
-	kept    map[*Grant]bool
+	kept    map[*lease.Grant]bool
 	guarded map[string]bool
 	watched bool
 	alarmAt time.Duration
@@ -34,13 +35,13 @@ func (c *seatCheck) checkHolds(now time.Duration) error {
 	}
 	for _, h := range s.holds {
 		switch {
-		case h.grant != s.grant:
+		case !s.grant.is(h.Grant):
 			return fmt.Errorf("a hold on a former grant")
-		case !s.address.Kind.Shared && (h.owner != s.holds[0].owner || h.owner.IsZero() && len(s.holds) > 1):
+		case !s.address.Kind.Shared && (h.Owner != s.holds[0].Owner || h.Owner.IsZero() && len(s.holds) > 1):
 			return fmt.Errorf("two owners hold")
 		}
 	}
-	if s.phase == held && s.grant.left(now) <= 0 {
+	if s.phase == held && s.grant.Left(now) <= 0 {
 		return fmt.Errorf("held after the deadline")
 	}
 	return nil
@@ -56,7 +57,7 @@ func (c *seatCheck) checkPhase() error {
 		return fmt.Errorf("phase %d and grant %v", s.phase, s.grant)
 	case hasTrial != (s.trial.id != "") && (s.phase != free || !s.trial.standing):
 		return fmt.Errorf("phase %d and trial %+v", s.phase, s.trial)
-	case s.phase == held && (!c.kept[s.grant] || len(c.kept) != 1), s.phase != held && len(c.kept) > 0:
+	case s.phase == held && (!c.kept[&s.grant.Grant] || len(c.kept) != 1), s.phase != held && len(c.kept) > 0:
 		return fmt.Errorf("phase %d and %d grants with the watchdog", s.phase, len(c.kept))
 	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
 		return fmt.Errorf("phase %d with releasers", s.phase)
@@ -180,7 +181,7 @@ func (c *seatCheck) checkTwins() error {
 	s := c.s
 	ids := map[string]bool{}
 	for _, g := range s.ghosts {
-		if ids[g.id] || s.grant != nil && s.grant.id == g.id || s.trial.id == g.id {
+		if ids[g.id] || s.grant != nil && s.grant.ID == g.id || s.trial.id == g.id {
 			return fmt.Errorf("ghost %s twice, or of the living", g.id)
 		}
 		ids[g.id] = true
@@ -202,7 +203,7 @@ func (c *seatCheck) checkClients() error {
 	for name, client := range s.clients {
 		leases := 0
 		for _, h := range s.holds {
-			if h.requester != nil && h.requester.Id == name {
+			if h.Requester != nil && h.Requester.GetId() == name {
 				leases++
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 )
@@ -19,10 +20,10 @@ type stepChecker struct {
 
 	open    map[*Request]bool // asked, not answered
 	came    map[*Request]time.Duration
-	flying  map[*lockCall]bool // sent, not answered
-	kept    map[*Grant]bool    // the watchdog looks after them
-	guarded map[string]bool    // actors that are watched
-	watched map[string]bool    // channels
+	flying  map[*lockCall]bool    // sent, not answered
+	kept    map[*lease.Grant]bool // the watchdog looks after them
+	guarded map[string]bool       // actors that are watched
+	watched map[string]bool       // channels
 	alarmAt time.Duration
 	stopped bool
 	ends    bool                    // the runtime shuts down or closes
@@ -31,7 +32,7 @@ type stepChecker struct {
 
 func newStepChecker(s machine) *stepChecker {
 	return &stepChecker{
-		state: s, open: map[*Request]bool{}, came: map[*Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*Grant]bool{}, guarded: map[string]bool{},
+		state: s, open: map[*Request]bool{}, came: map[*Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{},
 		watched: map[string]bool{}, alarmAt: clock.Never,
 	}
 }
@@ -62,7 +63,7 @@ func (c *stepChecker) before(now time.Duration, message any) {
 	c.inside = map[protocol.Owner]bool{}
 	c.eachSeat(func(s *lockState) {
 		for _, h := range s.holds {
-			c.inside[h.owner] = true
+			c.inside[h.Owner] = true
 		}
 	})
 	switch m := message.(type) {
@@ -75,9 +76,9 @@ func (c *stepChecker) before(now time.Duration, message any) {
 	case alarm:
 		c.alarmAt = clock.Never
 	case requesterGone:
-		delete(c.guarded, m.pid.Id)
+		delete(c.guarded, m.pid.GetId())
 		maps.DeleteFunc(c.open, func(r *Request, _ bool) bool {
-			return !m.replaced && r.do == opAcquire && r.requester != nil && r.requester.Equal(m.pid)
+			return !m.replaced && r.do == opAcquire && r.requester != nil && r.requester.GetId() == m.pid.GetId()
 		})
 	}
 }
@@ -136,9 +137,9 @@ func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error 
 			delete(c.watched, e.channel)
 		}
 	case doGuard:
-		c.guarded[e.pid.Id] = true
+		c.guarded[e.pid.GetId()] = true
 	case doUnguard:
-		delete(c.guarded, e.pid.Id)
+		delete(c.guarded, e.pid.GetId())
 	case doAlarm:
 		if c.alarmAt = e.at; e.at <= now {
 			return fmt.Errorf("the alarm at %v is due already: it would spin", e.at)
@@ -166,14 +167,14 @@ func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error
 	if r.do == opAcquire && !r.try && errors.Is(r.err, rpc.ErrNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
 		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
 	}
-	if r.do != opAcquire || r.err != nil || panicked && r.hold.state.Load() == holdLost {
+	if r.do != opAcquire || r.err != nil || panicked && lost(r.hold) {
 		return nil //nolint:nilerr // or it was given, and lost by the panic
 	}
-	s := r.hold.grant.home
+	s := homeOf(r.hold.Grant)
 	switch {
 	case c.ends && (r.owner.IsZero() || !c.inside[r.owner]):
 		return fmt.Errorf("somebody new is let in while the runtime ends")
-	case s.phase != held || r.hold.grant != s.grant || !slices.Contains(s.holds, r.hold):
+	case s.phase != held || !s.grant.is(r.hold.Grant) || !slices.Contains(s.holds, r.hold):
 		return fmt.Errorf("a lease on a grant that is not held")
 	case !r.hold.Valid(now):
 		return fmt.Errorf("a lease that is over when it is given")
@@ -210,3 +211,6 @@ func checkTiming(now time.Duration, t *rpc.Timing) error {
 	}
 	return nil
 }
+
+// lost reports whether a hold has ended otherwise than by its holder.
+func lost(h *lease.Hold) bool { return h.Err() != nil && !errors.Is(h.Err(), protocol.ErrNotHeld) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -29,16 +30,16 @@ type proc struct {
 	subscribed bool
 	channel    string
 	pausedTo   time.Duration
-	timers     map[*Grant]int // the watchdog's, likewise
+	timers     map[*lease.Grant]int // the watchdog's, likewise
 	dead       map[string]bool
-	holds      []*Hold // that were given and not released
+	holds      []*lease.Hold // that were given and not released
 	waiting    map[*Request]func(error)
 	stopped    bool
 }
 
 func newProc(w *world, name string, policy Policy) *proc {
 	p := &proc{
-		w: w, name: name, timers: map[*Grant]int{}, dead: map[string]bool{}, waiting: map[*Request]func(error){},
+		w: w, name: name, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*Request]func(error){},
 	}
 	grants, serials := 0, uint64(0)
 	policy.NewID = func() string { grants++; return fmt.Sprintf("%s:%d", name, grants) }
@@ -55,7 +56,7 @@ func newProc(w *world, name string, policy Policy) *proc {
 	if w.hasty {
 		p.policy.Patience = modelLease
 	}
-	p.state = newMachine(&p.policy, &p.policy, &Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
+	p.state = newMachine(&p.policy, &p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 	return p
 }
@@ -126,14 +127,14 @@ func (p *proc) carryOut(e *effect) {
 		p.keep(e.grant)
 	case doDrop:
 		p.timers[e.grant]++
-		e.grant.kept.Store(false)
+		e.grant.Kept.Store(false)
 	case doWatch, doUnwatch:
 		p.channel = e.channel
 		p.watch(e.do == doWatch)
 	case doAlarm:
 		p.setAlarm(e.at)
 	case doGuard:
-		if p.dead[e.pid.Id] {
+		if p.dead[e.pid.GetId()] {
 			p.post(0, requesterGone{pid: e.pid})
 		}
 	case doEmit:
@@ -228,25 +229,25 @@ func describe(message any) string {
 	case *callDone:
 		text = fmt.Sprintf("%v %s %s held=%v granted=%v", m.class, m.call.do.word(), m.call.grant, m.held, m.acquired.Granted)
 	case grantDue:
-		text = "due " + m.grant.id
+		text = "due " + m.grant.ID
 	case grantGone:
-		text = "gone " + m.grant.id
+		text = "gone " + m.grant.ID
 	}
 	return strings.TrimPrefix(text, "actors.")
 }
 
 // What follows is what the watchdog does.
 
-func (p *proc) keep(g *Grant) {
-	g.kept.Store(true)
-	at := g.until() - p.w.upTo(g.lease/64)
-	if g.watched {
-		at = g.until() + margin(g.lease) - g.lease + g.lease/3
+func (p *proc) keep(g *lease.Grant) {
+	g.Kept.Store(true)
+	at := g.Until() - p.w.upTo(g.Lease/64)
+	if g.Watched {
+		at = g.Until() + lease.Margin(g.Lease) - g.Lease + g.Lease/3
 	}
 	p.arm(g, at)
 }
 
-func (p *proc) arm(g *Grant, at time.Duration) {
+func (p *proc) arm(g *lease.Grant, at time.Duration) {
 	p.timers[g]++
 	number := p.timers[g]
 	p.w.at(max(at, p.pausedTo), func() {
@@ -256,37 +257,37 @@ func (p *proc) arm(g *Grant, at time.Duration) {
 	})
 }
 
-func (p *proc) due(g *Grant) {
-	now, deadline := p.w.now, g.until()
+func (p *proc) due(g *lease.Grant) {
+	now, deadline := p.w.now, g.Until()
 	switch {
-	case deadline == 0 || !g.kept.Load():
-	case !g.watched || deadline <= now:
+	case deadline == 0 || !g.Kept.Load():
+	case !g.Watched || deadline <= now:
 		p.post(0, grantDue{g})
 	default:
-		renewal := &lockCall{do: callExtend, address: g.address, grant: g.id, lease: g.lease}
-		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.lease)))
+		renewal := &lockCall{do: callExtend, address: g.Address, grant: g.ID, lease: g.Lease}
+		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.Lease)))
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
 }
 
-func (p *proc) renewed(g *Grant, done callDone) {
+func (p *proc) renewed(g *lease.Grant, done callDone) {
 	now := p.w.now
 	switch {
 	case done.class != scripts.Done:
-		if g.until() == 0 || !g.kept.Load() {
+		if g.Until() == 0 || !g.Kept.Load() {
 			return
 		}
-		g.suspect.Store(true)
+		g.Suspect.Store(true)
 		p.post(0, grantDue{g})
-		if g.left(now) > 0 {
+		if g.Left(now) > 0 {
 			p.arm(g, now+modelLease/60+p.w.upTo(modelLease/30))
 		}
 	case !done.held:
 		p.post(0, grantGone{grant: g})
-	case g.extend(now, deadlineOf(done.sent, g.lease)):
-		g.suspect.Store(false)
-		if g.kept.Load() {
-			p.arm(g, now+g.lease/3)
+	case g.Extend(now, lease.Deadline(done.sent, g.Lease)):
+		g.Suspect.Store(false)
+		if g.Kept.Load() {
+			p.arm(g, now+g.Lease/3)
 		}
 	}
 }

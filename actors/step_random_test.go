@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -197,10 +198,10 @@ func (w *world) run() error {
 // checkHolders: a lease that is valid here is valid in Redis.
 func (w *world) checkHolders() {
 	for _, p := range w.procs {
-		p.holds = slices.DeleteFunc(p.holds, func(h *Hold) bool { return h.state.Load() != holdOpen })
+		p.holds = slices.DeleteFunc(p.holds, func(h *lease.Hold) bool { return h.Err() != nil })
 		for _, h := range p.holds {
-			if h.Valid(w.now) && !w.key.has(w, h.grant.id) && !w.removed[h.grant.id] {
-				w.failf("%s believes to hold %s until %v, but Redis has %v", p.name, h.grant.id, h.Until(), w.key)
+			if h.Valid(w.now) && !w.key.has(w, h.Grant.ID) && !w.removed[h.Grant.ID] {
+				w.failf("%s believes to hold %s until %v, but Redis has %v", p.name, h.Grant.ID, h.Until(), w.key)
 			}
 		}
 	}
@@ -222,7 +223,7 @@ func (w *world) checkOrphan() {
 // knows tells whether a process will release this grant.
 func (p *proc) knows(id string) (known bool) {
 	look := func(s *lockState) {
-		known = known || s.grant != nil && s.grant.id == id || s.trial.id == id ||
+		known = known || s.grant != nil && s.grant.ID == id || s.trial.id == id ||
 			slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
 	}
 	p.checker.eachSeat(look)

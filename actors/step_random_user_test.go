@@ -9,13 +9,14 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // user acquires and releases, one lease after the other, sometimes as an actor.
 type user struct {
 	p     *proc
-	pid   *actor.PID // nil: a goroutine
+	pid   lease.Ref // nil: a goroutine
 	owner protocol.Owner
 	ids   uint64
 }
@@ -40,18 +41,18 @@ func (u *user) request(do operation, then func(error)) *Request {
 }
 
 // address is the lock, of one of the kinds.
-func (w *world) address() *Address {
+func (w *world) address() *lease.Address {
 	kind := w.kinds[0]
 	if len(w.kinds) > 1 {
 		kind = w.kinds[w.random.IntN(len(w.kinds))]
 	}
-	return &Address{Kind: kind, Name: "orders", Raw: "orders"}
+	return &lease.Address{Kind: kind, Name: "orders", Raw: "orders"}
 }
 
 // send is a request on its way through the router.
 func (u *user) send(r *Request) { u.p.post(u.p.w.upTo(100*time.Microsecond), r) }
 
-func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.Id] }
+func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
 
 // next is the next thing that this user does, if it is not the end.
 func (u *user) next() {
@@ -74,11 +75,11 @@ func (u *user) next() {
 
 func (u *user) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
 
-func (u *user) acquire(then func()) { u.take(func(h *Hold) { u.use(h, then) }, then) }
+func (u *user) acquire(then func()) { u.take(func(h *lease.Hold) { u.use(h, then) }, then) }
 
-func (u *user) take(granted func(h *Hold), refused func()) {
+func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	w := u.p.w
-	h := &Hold{}
+	h := &lease.Hold{}
 	r := u.request(opAcquire, func(err error) {
 		if err != nil {
 			refused()
@@ -108,7 +109,7 @@ func (u *user) holding() time.Duration {
 }
 
 // use does something under the lease and then releases it.
-func (u *user) use(h *Hold, then func()) {
+func (u *user) use(h *lease.Hold, then func()) {
 	w := u.p.w
 	switch {
 	case u.gone():
@@ -125,22 +126,22 @@ func (u *user) use(h *Hold, then func()) {
 }
 
 // nest re-enters, or takes the other half, and releases what it has in either order.
-func (u *user) nest(h *Hold, then func()) {
+func (u *user) nest(h *lease.Hold, then func()) {
 	w := u.p.w
-	release := func(h *Hold, then func()) func() {
+	release := func(h *lease.Hold, then func()) func() {
 		return func() { w.after(u.holding(), func() { u.release(h, then) }) }
 	}
 	switch {
 	case u.owner.IsZero():
 		release(h, then)()
 	case len(w.kinds) > 1 && w.chance(50):
-		u.take(func(inner *Hold) { u.release(h, release(inner, then)) }, release(h, then))
+		u.take(func(inner *lease.Hold) { u.release(h, release(inner, then)) }, release(h, then))
 	default:
 		u.acquire(release(h, then))
 	}
 }
 
-func (u *user) extend(h *Hold) {
+func (u *user) extend(h *lease.Hold) {
 	w := u.p.w
 	if u.gone() {
 		return
@@ -148,7 +149,7 @@ func (u *user) extend(h *Hold) {
 	r := u.request(opExtend, func(error) {})
 	r.hold, r.lease, r.address = h, 50*time.Millisecond+w.upTo(time.Second), h.Address()
 	if u.pid != nil {
-		r.hold, r.serial = nil, h.serial
+		r.hold, r.serial = nil, h.Serial
 	}
 	u.send(r)
 	if w.chance(20) {
@@ -159,7 +160,7 @@ func (u *user) extend(h *Hold) {
 // meddle names the lease of somebody who is no actor.
 func (u *user) meddle() {
 	w := u.p.w
-	others := slices.DeleteFunc(slices.Clone(u.p.holds), func(h *Hold) bool { return h.requester != nil })
+	others := slices.DeleteFunc(slices.Clone(u.p.holds), func(h *lease.Hold) bool { return h.Requester != nil })
 	if len(others) == 0 {
 		u.think()
 		return
@@ -167,15 +168,15 @@ func (u *user) meddle() {
 	h := others[w.random.IntN(len(others))]
 	r := u.request([]operation{opRelease, opExtend}[w.random.IntN(2)], func(err error) {
 		if err == nil {
-			w.failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.Id, h.serial)
+			w.failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.GetId(), h.Serial)
 		}
 		u.think()
 	})
-	r.address, r.serial, r.lease = h.Address(), h.serial, time.Second
+	r.address, r.serial, r.lease = h.Address(), h.Serial, time.Second
 	u.send(r)
 }
 
-func (u *user) release(h *Hold, then func()) {
+func (u *user) release(h *lease.Hold, then func()) {
 	w := u.p.w
 	r := u.request(opRelease, func(err error) {
 		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
@@ -189,8 +190,8 @@ func (u *user) release(h *Hold, then func()) {
 		delete(u.p.waiting, r)
 		return
 	case u.pid != nil:
-		r.serial = h.serial
-	case h.claim():
+		r.serial = h.Serial
+	case h.Claim():
 		r.hold = h
 	default: // lost
 		delete(u.p.waiting, r)
@@ -205,14 +206,14 @@ func (u *user) release(h *Hold, then func()) {
 
 // die is the end of an actor: nobody will hear its answers.
 func (u *user) die() {
-	u.p.dead[u.pid.Id] = true
+	u.p.dead[u.pid.GetId()] = true
 	for r := range u.p.waiting {
 		if r.requester == u.pid {
 			delete(u.p.waiting, r)
 		}
 	}
-	u.p.w.logf("%s: %s dies", u.p.name, u.pid.Id)
-	if u.p.checker.guarded[u.pid.Id] {
+	u.p.w.logf("%s: %s dies", u.p.name, u.pid.GetId())
+	if u.p.checker.guarded[u.pid.GetId()] {
 		u.p.post(0, requesterGone{pid: u.pid})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -95,7 +96,7 @@ func (f *fight) next(u *user, process int) {
 		return
 	}
 	u.pid = nil
-	h := &Hold{}
+	h := &lease.Hold{}
 	r := u.request(opAcquire, func(err error) {
 		if err != nil {
 			f.failf("%s: %v", u.p.name, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -64,7 +65,7 @@ func (v *visits) visit(u *user) {
 		return
 	}
 	u.pid = nil
-	h := &Hold{}
+	h := &lease.Hold{}
 	again := func() { v.after(v.leave(), func() { v.visit(u) }) }
 	r := u.request(opAcquire, func(err error) {
 		if err != nil {

@@ -35,16 +35,16 @@ func (p *player) print(e *effect) {
 	case doForget:
 		p.writef("forget %s", p.names[e.request])
 	case doTellLost:
-		p.writef("tell %s lost serial=%d %q", e.hold.requester.Id, e.hold.serial, e.err)
+		p.writef("tell %s lost serial=%d %q", e.hold.Requester.GetId(), e.hold.Serial, e.err)
 	case doKeep:
-		p.grants[e.grant.id] = e.grant
-		p.writef("keep %s until=%v", e.grant.id, e.grant.until())
+		p.grants[e.grant.ID] = e.grant
+		p.writef("keep %s until=%v", e.grant.ID, e.grant.Until())
 	case doDrop:
-		p.writef("drop %s", e.grant.id)
+		p.writef("drop %s", e.grant.ID)
 	case doGuard:
-		p.writef("guard %s", e.pid.Id)
+		p.writef("guard %s", e.pid.GetId())
 	case doUnguard:
-		p.writef("unguard %s", e.pid.Id)
+		p.writef("unguard %s", e.pid.GetId())
 	case doWatch:
 		p.channel = e.channel
 		fallthrough
@@ -110,7 +110,7 @@ func (p *player) printAnswer(r *Request) {
 	case r.do == opAcquire && r.err != nil:
 		p.writef("refuse %s %q", name, r.err)
 	case r.do == opAcquire:
-		p.writef("grant %s %s serial=%d until=%v", name, r.hold.grant.id, r.hold.serial, r.hold.Until())
+		p.writef("grant %s %s serial=%d until=%v", name, r.hold.Grant.ID, r.hold.Serial, r.hold.Until())
 	case r.err != nil:
 		p.writef("answer %v %s %q", r.do, name, r.err)
 	case r.do == opExtend:

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -34,7 +35,7 @@ func (p *player) message(verb string, a arguments) any {
 	case "release", "extend", "inspect", "force-release":
 		return p.ask(verb, a)
 	case "claim": // the holder calls Release; the message comes with a later "release"
-		require.True(p.t, p.request(a.word(0)).hold.claim())
+		require.True(p.t, p.request(a.word(0)).hold.Claim())
 	case "cancel":
 		return p.cancel(a)
 	case "ready":
@@ -49,12 +50,12 @@ func (p *player) message(verb string, a arguments) any {
 		return alarm{}
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
 		g := p.grants[a.word(0)]
-		g.suspect.Store(a.has("suspect"))
+		g.Suspect.Store(a.has("suspect"))
 		return grantDue{g}
 	case "renewed": // by the watchdog, with a renewal sent at this instant; nobody is told
 		g := p.grants[a.word(0)]
-		require.True(p.t, g.extend(p.now, deadlineOf(p.now, g.lease)))
-		g.suspect.Store(false)
+		require.True(p.t, g.Extend(p.now, lease.Deadline(p.now, g.Lease)))
+		g.Suspect.Store(false)
 	case "gone":
 		return grantGone{grant: p.grants[a.word(0)]}
 	case "terminated":
@@ -78,7 +79,7 @@ func (p *player) message(verb string, a arguments) any {
 
 func (p *player) acquire(a arguments) any {
 	r := p.newRequest(opAcquire, a.word(0), a)
-	r.hold = &Hold{}
+	r.hold = &lease.Hold{}
 	p.acquires = append(p.acquires, a.word(0))
 	r.try, r.bounded = a.has("try"), a.has("wait")
 	if lease := a.values["lease"]; lease != "" {
@@ -91,7 +92,7 @@ func (p *player) acquire(a arguments) any {
 }
 
 func (p *player) newRequest(do operation, name string, a arguments) *Request {
-	r := &Request{do: do, address: &Address{Kind: p.kind, Name: "orders", Raw: "orders"}}
+	r := &Request{do: do, address: &lease.Address{Kind: p.kind, Name: "orders", Raw: "orders"}}
 	for _, word := range []string{"read", "write"} { // which half
 		if p.kind.Family == scripts.ReadWrite && a.has(word) {
 			r.address.Kind = p.kindOf(word)
@@ -137,7 +138,7 @@ func (p *player) ask(verb string, a arguments) any {
 		r.hold = p.request(a.word(0)).hold
 	}
 	if do == opRelease && r.hold != nil && !a.has("claimed") {
-		require.True(p.t, r.hold.claim(), "%s: the hold has ended", p.line)
+		require.True(p.t, r.hold.Claim(), "%s: the hold has ended", p.line)
 	}
 	if deadline := a.values["deadline"]; deadline != "" {
 		r.deadline = p.duration(deadline)

@@ -14,6 +14,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -148,7 +149,7 @@ type player struct {
 	ended    map[string]bool // their holds that are known to be lost
 	calls    []*lockCall     // on their way
 	sent     map[*lockCall]time.Duration
-	grants   map[string]*Grant
+	grants   map[string]*lease.Grant
 	pids     map[string]*actor.PID
 	channel  string // the last one that was watched
 	out      strings.Builder
@@ -158,7 +159,7 @@ func newPlayer(t *testing.T, title string) *player {
 	p := &player{
 		t: t, title: title,
 		requests: map[string]*Request{}, names: map[*Request]string{}, ended: map[string]bool{},
-		sent: map[*lockCall]time.Duration{}, grants: map[string]*Grant{}, pids: map[string]*actor.PID{},
+		sent: map[*lockCall]time.Duration{}, grants: map[string]*lease.Grant{}, pids: map[string]*actor.PID{},
 	}
 	p.setPolicy(nil)
 	return p
@@ -166,7 +167,7 @@ func newPlayer(t *testing.T, title string) *player {
 
 // start makes the actor of these options.
 func (p *player) start() {
-	p.state = newMachine(&p.policy, &p.policy, &Address{Kind: p.kind, Name: "orders", Raw: "orders"})
+	p.state = newMachine(&p.policy, &p.policy, &lease.Address{Kind: p.kind, Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 }
 
@@ -316,7 +317,7 @@ func (p *player) step(message any) {
 		p.print(&effects[i])
 	}
 	for _, name := range p.acquires { // holds end without an effect
-		if h := p.request(name).hold; h.state.Load() == holdLost && !p.ended[name] {
+		if h := p.request(name).hold; lost(h) && !p.ended[name] {
 			p.ended[name] = true
 			p.writef("end %s %q", name, h.Err())
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -25,30 +26,32 @@ import (
 type watchdog struct {
 	// fixed at construction
 	engine *Engine
-	wheel  *timerwheel.Wheel[*Grant]
+	wheel  *timerwheel.Wheel[*lease.Grant]
 	self   *actor.PID
 
 	leaks leaks // leases that nobody has any more
 
 	// owned by the actor
-	failed map[*timerwheel.Timer[*Grant]]struct{} // grants whose last renewal failed; some have ended since
-	flying int                                    // renewals without an answer
-	behind []*actor.PID                           // who waits for them
+	failed map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
+	flying int                                          // renewals without an answer
+	behind []*actor.PID                                 // who waits for them
 
 	// The wheel sleeps on a timer, which stands still with the machine, up to the next grant that is due. So while it holds any it
 	// is nudged now and then: it looks at the clock, and hands over what is due after a suspension.
-	nudge   timerwheel.Timer[*Grant] // is due at once, and nobody's
-	nudger  clock.Timer              // arms nudge
-	nudging atomic.Bool              // nudger is set, or nudge is on its way
+	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and nobody's
+	nudger  clock.Timer                    // arms nudge
+	nudging atomic.Bool                    // nudger is set, or nudge is on its way
 }
 
 type (
 	// grantsDue is one slot of the wheel.
-	grantsDue struct{ timers []*timerwheel.Timer[*Grant] }
+	grantsDue struct {
+		timers []*timerwheel.Timer[*lease.Grant]
+	}
 	// renewal is the tag of a renewal script.
 	renewal struct {
 		kind   *scripts.Kind
-		timers []*timerwheel.Timer[*Grant]
+		timers []*timerwheel.Timer[*lease.Grant]
 		grants []string      // their ids
 		bound  time.Duration // the earliest of their deadlines
 	}
@@ -67,11 +70,11 @@ const slotsPerLease = 66
 const nudgeEvery = time.Second
 
 func newWatchdog(e *Engine) (*watchdog, error) {
-	w := &watchdog{engine: e, failed: map[*timerwheel.Timer[*Grant]]struct{}{}}
+	w := &watchdog{engine: e, failed: map[*timerwheel.Timer[*lease.Grant]]struct{}{}}
 	var err error
 	w.wheel, err = timerwheel.New(timerwheel.Options{
 		Width: max(e.policy.Lease/slotsPerLease, time.Millisecond), Now: e.clock.Now,
-	}, func(due []*timerwheel.Timer[*Grant]) { e.root.Send(w.self, grantsDue{due}) })
+	}, func(due []*timerwheel.Timer[*lease.Grant]) { e.root.Send(w.self, grantsDue{due}) })
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +90,13 @@ func (w *watchdog) stop() {
 }
 
 // keep watches a grant from now on: its next renewal, or its deadline. It may be called from any actor.
-func (w *watchdog) keep(g *Grant) {
-	at := g.until()
-	if g.watched {
-		at += margin(g.lease) - g.lease + g.lease/3
+func (w *watchdog) keep(g *lease.Grant) {
+	at := g.Until()
+	if g.Watched {
+		at += lease.Margin(g.Lease) - g.Lease + g.Lease/3
 	}
-	g.kept.Store(true)
-	w.wheel.Add(&g.timer, at)
+	g.Kept.Store(true)
+	w.wheel.Add(&g.Timer, at)
 	w.nudgeLater()
 }
 
@@ -106,7 +109,7 @@ func (w *watchdog) nudgeLater() {
 
 // onNudge goes on nudging while there is anything to lose. Who keeps a grant meanwhile sees that nobody nudges, or is seen here.
 func (w *watchdog) onNudge() {
-	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*Grant], _ struct{}) bool { return !t.Value.kept.Load() })
+	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*lease.Grant], _ struct{}) bool { return !t.Value.Kept.Load() })
 	for _, leak := range w.leaks.take() {
 		if !leak.Notice(w.engine) {
 			w.leaks.add(leak)
@@ -119,9 +122,9 @@ func (w *watchdog) onNudge() {
 }
 
 // drop ends that, before anything else is sent for the grant. A renewal that is on its way already is not followed by another.
-func (w *watchdog) drop(g *Grant) {
-	g.kept.Store(false)
-	w.wheel.Cancel(&g.timer)
+func (w *watchdog) drop(g *lease.Grant) {
+	g.Kept.Store(false)
+	w.wheel.Cancel(&g.Timer)
 }
 
 // Receive is the actor's only entry.
@@ -142,15 +145,15 @@ func (w *watchdog) Receive(c actor.Context) {
 // onBack renews at once what could not be renewed, instead of when its time has come. Who has sent the news is told to go on when
 // every renewal has been answered.
 func (w *watchdog) onBack(c actor.Context, m gateway.Recovered) {
-	var due []*timerwheel.Timer[*Grant]
+	var due []*timerwheel.Timer[*lease.Grant]
 	for t := range w.failed {
 		if w.wheel.Cancel(t) { // else it is on its way already
 			due = append(due, t)
 		}
 	}
 	clear(w.failed)
-	slices.SortFunc(due, func(a, b *timerwheel.Timer[*Grant]) int { // who has least time left goes first
-		return cmp.Or(cmp.Compare(a.Value.until(), b.Value.until()), cmp.Compare(a.Value.id, b.Value.id))
+	slices.SortFunc(due, func(a, b *timerwheel.Timer[*lease.Grant]) int { // who has least time left goes first
+		return cmp.Or(cmp.Compare(a.Value.Until(), b.Value.Until()), cmp.Compare(a.Value.ID, b.Value.ID))
 	})
 	w.renewAll(c, due, w.engine.renewBatch)
 	switch {
@@ -175,7 +178,7 @@ func (w *watchdog) onAnswer(c actor.Context) {
 
 // renewAll renews the watched ones among grants that are due, at most that many in one script. Those that end soon are left to their
 // lock actors, which have exact timers.
-func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant], most int) {
+func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.Grant], most int) {
 	now := w.engine.clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
@@ -186,18 +189,18 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*Grant],
 			w.onNudge()
 			continue
 		}
-		deadline := g.until()
+		deadline := g.Until()
 		switch {
-		case deadline == 0 || !g.kept.Load():
+		case deadline == 0 || !g.Kept.Load():
 			continue
-		case !g.watched || deadline <= now:
-			c.Send(g.lock, grantDue{g})
+		case !g.Watched || deadline <= now:
+			c.Send(g.Actor.(*actor.PID), grantDue{g})
 			continue
 		}
-		if g.tended.Load() {
-			c.Send(g.lock, countRequesters{})
+		if g.Tended.Load() {
+			c.Send(g.Actor.(*actor.PID), countRequesters{})
 		}
-		key := renewalKey{g.address.Kind, g.address.part}
+		key := renewalKey{g.Address.Kind, g.Address.Part}
 		batch := batches[key]
 		if batch == nil {
 			batch = &renewal{kind: key.kind, bound: deadline}
@@ -224,7 +227,7 @@ func (w *watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 	raws := make([]string, len(r.timers))
 	r.grants = make([]string, len(r.timers))
 	for i, t := range r.timers {
-		raws[i], r.grants[i] = t.Value.address.Raw, t.Value.id
+		raws[i], r.grants[i] = t.Value.Address.Raw, t.Value.ID
 		delete(w.failed, t)
 	}
 	w.flying++
@@ -251,19 +254,19 @@ func (w *watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 	for _, i := range gone {
 		g := r.timers[i].Value
 		r.timers[i] = nil
-		c.Send(g.lock, grantGone{grant: g})
+		c.Send(g.Actor.(*actor.PID), grantGone{grant: g})
 	}
 	now := w.engine.clock.Now()
-	deadline := deadlineOf(m.Sent, w.engine.policy.Lease)
+	deadline := lease.Deadline(m.Sent, w.engine.policy.Lease)
 	kept := r.timers[:0]
 	for _, t := range r.timers {
 		switch {
-		case t == nil || t.Value.until() == 0:
-		case t.Value.extend(now, deadline):
-			t.Value.suspect.Store(false)
+		case t == nil || t.Value.Until() == 0:
+		case t.Value.Extend(now, deadline):
+			t.Value.Suspect.Store(false)
 			kept = append(kept, t)
 		default: // the answer came too late for it: it is in no wheel any more, so nobody else would tell
-			c.Send(t.Value.lock, grantDue{t.Value})
+			c.Send(t.Value.Actor.(*actor.PID), grantDue{t.Value})
 		}
 	}
 	w.arm(kept, now+w.engine.policy.Lease/3)
@@ -272,17 +275,17 @@ func (w *watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 // onFailed tells the lock actors, and tries again soon: a few times before the deadline, with jitter.
 func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
 	now := w.engine.clock.Now()
-	var kept []*timerwheel.Timer[*Grant]
+	var kept []*timerwheel.Timer[*lease.Grant]
 	for _, t := range r.timers {
 		g := t.Value
-		left := g.left(now)
-		if g.until() == 0 || !g.kept.Load() {
+		left := g.Left(now)
+		if g.Until() == 0 || !g.Kept.Load() {
 			continue
 		}
-		if !g.suspect.Swap(true) {
-			w.engine.events.Emit(protocol.RenewFailed{Name: g.address.Name, ID: g.id, Left: left, Err: err})
+		if !g.Suspect.Swap(true) {
+			w.engine.events.Emit(protocol.RenewFailed{Name: g.Address.Name, ID: g.ID, Left: left, Err: err})
 		}
-		c.Send(g.lock, grantDue{g})
+		c.Send(g.Actor.(*actor.PID), grantDue{g})
 		if left > 0 {
 			kept = append(kept, t)
 			w.failed[t] = struct{}{}
@@ -293,10 +296,10 @@ func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
 }
 
 // arm puts grants back into the wheel, but not those that ended meanwhile.
-func (w *watchdog) arm(timers []*timerwheel.Timer[*Grant], at time.Duration) {
+func (w *watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
 	w.wheel.AddAll(timers, at)
 	for _, t := range timers {
-		if !t.Value.kept.Load() {
+		if !t.Value.Kept.Load() {
 			w.wheel.Cancel(t)
 		}
 	}

@@ -1,4 +1,4 @@
-package actors
+package lease
 
 import (
 	"testing"
@@ -11,10 +11,10 @@ import (
 
 // Local holders of one turn share a grant: what is said about the lease of one must not follow from the grant of the next.
 func TestHold_EndsWithItsHolderWhenTheGrantGoesOn(t *testing.T) {
-	grant := newGrant(&lockState{}, trial{id: "g1", lease: time.Second, watched: true}, deadlineOf(0, time.Second))
-	first, second, third := &Hold{grant: grant}, &Hold{grant: grant}, &Hold{grant: grant}
-	assert.True(t, first.claim())
-	assert.True(t, second.lose(protocol.ErrLeaseLost, ""))
+	grant := newTestGrant(Deadline(0, time.Second))
+	first, second, third := &Hold{Grant: grant}, &Hold{Grant: grant}, &Hold{Grant: grant}
+	assert.True(t, first.Claim())
+	assert.True(t, second.Lose(protocol.ErrLeaseLost, ""))
 
 	assert.Zero(t, first.Until())
 	assert.False(t, first.Valid(0))
@@ -33,12 +33,12 @@ func TestHold_EndsOnce(t *testing.T) {
 		h.OnEnd(func(err error) { ends = append(ends, err) })
 		want := protocol.ErrNotHeld
 		if claimFirst {
-			assert.True(t, h.claim())
-			assert.False(t, h.lose(protocol.ErrLeaseLost, ""))
+			assert.True(t, h.Claim())
+			assert.False(t, h.Lose(protocol.ErrLeaseLost, ""))
 		} else {
 			want = protocol.ErrLeaseLost
-			assert.True(t, h.lose(protocol.ErrLeaseLost, ""))
-			assert.False(t, h.claim())
+			assert.True(t, h.Lose(protocol.ErrLeaseLost, ""))
+			assert.False(t, h.Claim())
 		}
 		<-done
 		<-h.Done()

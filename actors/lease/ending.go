@@ -1,4 +1,4 @@
-package actors
+package lease
 
 import (
 	"context"
@@ -143,13 +143,13 @@ func (e *Ending) End(err error, why string) bool {
 	}
 	e.mu.Unlock()
 	for f := range onEnd {
-		shield(func() { (*f)(err) })
+		CallSafely(func() { (*f)(err) })
 	}
 	return true
 }
 
-// shield runs what may come upon code of the user, a context of its own making, and lives with its panic.
-func shield(f func()) {
+// CallSafely runs what may come upon code of the user, a context of its own making, and lives with its panic.
+func CallSafely(f func()) {
 	defer func() { _ = recover() }()
 	f()
 }

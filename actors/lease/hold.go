@@ -1,26 +1,24 @@
-package actors
+package lease
 
 import (
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Hold is one local lease. It is embedded in what the user holds, so that an acquire allocates once.
+// Hold is one local lease.
 //
 // Exactly one side ends it: the holder by claiming it for a release, or the lock actor by losing it. A claimed hold keeps the
 // lock actor alive until the release message has arrived, which is why that message may go straight to the lock actor.
 type Hold struct {
-	// set by the lock actor before the grant is delivered
-	grant     *Grant
-	serial    uint64
-	token     int64 // fencing token; 0: none
-	since     time.Duration
-	owner     protocol.Owner
-	requester *actor.PID // of the actor message API; nil for a goroutine
+	// set by the machine before the hold is delivered
+	Grant     *Grant
+	Serial    uint64
+	Token     int64 // fencing token; 0: the kind has none
+	Since     time.Duration
+	Owner     protocol.Owner
+	Requester Ref // of the actor message API; nil for a goroutine
 
 	state atomic.Uint32
 
@@ -34,32 +32,29 @@ const (
 )
 
 // ID is the owner field in Redis.
-func (h *Hold) ID() string { return h.grant.id }
-
-// Token is the fencing token, 0 if the kind has none.
-func (h *Hold) Token() int64 { return h.token }
+func (h *Hold) ID() string { return h.Grant.ID }
 
 // Address is the lock that is held.
-func (h *Hold) Address() *Address { return h.grant.address }
+func (h *Hold) Address() *Address { return h.Grant.Address }
 
 // Until is the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may go on, with the next holder.
 func (h *Hold) Until() time.Duration {
 	if h.state.Load() != holdOpen {
 		return 0
 	}
-	return h.grant.until()
+	return h.Grant.Until()
 }
 
 // Valid reports whether the lease is held at this instant.
 func (h *Hold) Valid(now time.Duration) bool {
-	return h.state.Load() == holdOpen && h.grant.left(now) > 0
+	return h.state.Load() == holdOpen && h.Grant.Left(now) > 0
 }
 
 // Fixed reports whether the lease was asked for with a fixed length.
-func (h *Hold) Fixed() bool { return !h.grant.watched }
+func (h *Hold) Fixed() bool { return !h.Grant.Watched }
 
-// claim is the holder's way to end the hold; false when it has ended before.
-func (h *Hold) claim() bool {
+// Claim is the holder's way to end the hold; false when it has ended before.
+func (h *Hold) Claim() bool {
 	if !h.state.CompareAndSwap(holdOpen, holdClaimed) {
 		return false
 	}
@@ -67,11 +62,19 @@ func (h *Hold) claim() bool {
 	return true
 }
 
-// lose is the lock actor's way to end the hold; false when its holder has claimed it and the release is on its way.
-func (h *Hold) lose(err error, why string) bool {
+// Lose is the lock actor's way to end the hold; false when its holder has claimed it and the release is on its way.
+func (h *Hold) Lose(err error, why string) bool {
 	if !h.state.CompareAndSwap(holdOpen, holdLost) {
 		return false
 	}
 	h.End(err, why)
 	return true
+}
+
+// Holder names the holder for people: its owner, or its grant when it has none.
+func (h *Hold) Holder() string {
+	if h.Owner.IsZero() {
+		return h.Grant.ID
+	}
+	return h.Owner.String()
 }

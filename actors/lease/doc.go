@@ -1,0 +1,11 @@
+// Package lease is what one caller holds and until when. Any goroutine may read it.
+//
+// The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. A
+// local holder has a Hold on it: several, one after the other or together, may share one grant. The handles of the root read holds, and end
+// them by Claim; the machine ends them by Lose.
+//
+//	grant.go   an acquisition in Redis and its deadline; the address of a lock
+//	hold.go    a local lease on it
+//	ending.go  the end of a lease: channels, contexts and functions that wait for it
+//	signal.go  a channel that may be left to the garbage collector
+package lease

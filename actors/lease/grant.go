@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+	"github.com/holdfast-go/holdfast/timerwheel"
+)
+
+// Grant is one acquisition in Redis. The lock actor makes it and ends it; the watchdog moves its deadline; holders read the deadline.
+type Grant struct {
+	// fixed at construction
+	Address *Address
+	ID      string        // the owner field in Redis
+	Lease   time.Duration // what every renewal sets
+	Watched bool          // renewed by the watchdog; otherwise a fixed lease
+	Actor   Ref           // the lock actor, to be told of trouble
+	Part    any           // the lock actor's own: what else it knows of the grant
+
+	// deadline is the instant from which the lease counts as lost, 0 once the grant is over. Whoever moves it does so by
+	// compare-and-swap from what it saw, so a late renewal cannot revive a grant that has ended.
+	deadline atomic.Int64
+	// Suspect is set between a failed renewal and the next good one: nothing is handed on meanwhile.
+	Suspect atomic.Bool
+
+	// Tended is set once an actor of the user holds a lease on it: each renewal is an occasion to see whether it still lives.
+	Tended atomic.Bool
+
+	Kept  atomic.Bool              // the watchdog looks after it
+	Timer timerwheel.Timer[*Grant] // the wheel's; next renewal, or the end of a fixed lease
+}
+
+// The bounds of a fixed lease.
+const (
+	Min = 50 * time.Millisecond
+	Max = 24 * time.Hour
+)
+
+// Check checks the length of a fixed lease.
+func Check(d time.Duration) error {
+	if d < Min || d > Max {
+		return fmt.Errorf("%w: lease %v is not between %v and %v", protocol.ErrInvalid, d, Min, Max)
+	}
+	return nil
+}
+
+// Margin is how much earlier than the server a holder counts its lease as over: clock rates may differ by 1 %, and 2 ms are
+// for rounding. From the Redis documentation on distributed locks (clock drift).
+func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
+
+// Deadline is the local deadline of a lease that Redis granted or renewed by a call sent at this instant.
+func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
+
+// Ref names an actor. It is a PID of protoactor; nobody here sends to it.
+type Ref interface{ GetId() string }
+
+// Begin starts a grant that has been filled in.
+func (g *Grant) Begin(deadline time.Duration) {
+	g.Timer.Value = g
+	g.Move(deadline)
+}
+
+// Move sets the deadline, whatever it was.
+func (g *Grant) Move(deadline time.Duration) { g.deadline.Store(int64(deadline)) }
+
+// Until is the deadline; 0: the grant is over.
+func (g *Grant) Until() time.Duration { return time.Duration(g.deadline.Load()) }
+
+// Left is how long the lease lasts from now on; 0 or less: it is over.
+func (g *Grant) Left(now time.Duration) time.Duration { return g.Until() - now }
+
+// End ends the grant: no renewal moves its deadline again, and no holder of it is valid.
+func (g *Grant) End() { g.deadline.Store(0) }
+
+// Extend moves the deadline after a renewal, unless the grant has ended or its deadline has passed before the answer came.
+func (g *Grant) Extend(now, deadline time.Duration) bool {
+	for {
+		old := g.deadline.Load()
+		if old == 0 || int64(now) >= old {
+			return false
+		}
+		if g.deadline.CompareAndSwap(old, int64(deadline)) {
+			return true
+		}
+	}
+}
+
+// Address names one lock: its kind, the user's name for it, and the key in Redis after Options.NameMapper.
+type Address struct {
+	Kind *scripts.Kind
+	Name string
+	Raw  string
+	Part uint16 // of a cluster, in which all of its keys are; 0 on a single server
+}

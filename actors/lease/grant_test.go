@@ -1,0 +1,59 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever the lease, however long the way to the server, and whatever its clock's rate within half a percent of ours: the holder's
+// deadline comes before the server lets the key go.
+func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+	for range 50_000 {
+		length := Min + upTo(Max-Min)>>random.IntN(21) // short ones as often as long ones
+		length = max(length, Min)
+		sent := upTo(24 * time.Hour)
+		executed := sent + upTo(10*time.Millisecond)<<random.IntN(10)
+		rate := 1 + (random.Float64()-0.5)/100 // of the server's clock, by ours
+
+		// The server cuts the lease and its own clock to milliseconds. Its clock reads phase when it executes the script.
+		phase := upTo(time.Millisecond)
+		lasts := length.Truncate(time.Millisecond) - phase
+		expires := executed + time.Duration(float64(lasts)/rate)
+
+		require.LessOrEqual(t, Deadline(sent, length), expires, "seed %d: lease %v, rate %v", seed, length, rate)
+	}
+}
+
+// A renewal moves the deadline of a grant that lasts, and nothing else does: neither one that is late, nor one of a grant that is over.
+func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
+	t.Parallel()
+	deadline := Deadline(0, time.Second)
+	fresh := func() *Grant { return newTestGrant(deadline) }
+
+	g := fresh()
+	assert.True(t, g.Extend(deadline-1, 2*time.Second))
+	assert.Equal(t, 2*time.Second, g.Until())
+
+	g = fresh()
+	assert.False(t, g.Extend(deadline, 2*time.Second), "its deadline is now")
+	assert.Equal(t, deadline, g.Until())
+
+	g = fresh()
+	g.End()
+	assert.False(t, g.Extend(0, 2*time.Second))
+	assert.Zero(t, g.Until())
+}
+
+func newTestGrant(deadline time.Duration) *Grant {
+	g := &Grant{ID: "g1", Lease: time.Second, Watched: true}
+	g.Begin(deadline)
+	return g
+}
