@@ -22,10 +22,11 @@ var ends []func()
 // tests share. What was given last is called first.
 func AtEnd(end func()) { ends = append(ends, end) }
 
-// tests ends what is shared, the server last, before goleak looks.
+// tests ends what is shared, the server last, and waits for clients that are about to end, before goleak looks.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {
+	defer awaitRedials()
 	defer stopShared()
 	defer func() {
 		for _, end := range slices.Backward(ends) {

@@ -1,0 +1,24 @@
+package redistest
+
+import (
+	"bytes"
+	"runtime/pprof"
+	"time"
+)
+
+// redialEnd bounds the wait for what go-redis has begun: a look each second, and the dial before it.
+const redialEnd = 10 * time.Second
+
+// awaitRedials returns when no client tries to reach a server that is gone. go-redis does so in a goroutine that looks once a second whether
+// its client has been closed. Where one has not, goleak tells of it.
+func awaitRedials() {
+	for end := time.Now().Add(redialEnd); redialing() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func redialing() bool {
+	var profile bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)
+	return bytes.Contains(profile.Bytes(), []byte("pool.(*ConnPool).tryDial"))
+}
