@@ -29,24 +29,25 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 		var left atomic.Int64
 		left.Store(int64(tries(p, 20_000, 500)))
 		var visitors sync.WaitGroup
-		var proxies []*faultproxy.Proxy
+		var links []*outOfStep
 		for range runtimes {
-			rt, proxy := outOfStepRuntime(t, p)
-			proxies = append(proxies, proxy)
-			confused := func() bool { return proxy.Repeated() > 2 && proxy.Dropped() > 2 }
+			link := newOutOfStep(t, p)
+			links = append(links, link)
+			confused := func() bool { return link.Repeated() > 2 && link.Dropped() > 2 }
 			for range goroutines {
 				visitors.Go(func() {
-					for (left.Add(-1) >= 0 || !confused()) && rooms[rand.IntN(locks)].visit(t, rt) {
+					for (left.Add(-1) >= 0 || !confused()) && rooms[rand.IntN(locks)].visit(t, link.rt) {
+						link.served.Add(1)
 					}
 				})
 			}
 		}
-		confuse(t, proxies, &visitors)
+		confuse(links, &visitors)
 
-		for _, proxy := range proxies {
-			t.Logf("%d replies came twice, %d not or in part", proxy.Repeated(), proxy.Dropped())
-			assert.Positive(t, proxy.Repeated())
-			assert.Positive(t, proxy.Dropped())
+		for _, link := range links {
+			t.Logf("%d replies came twice, %d not or in part", link.Repeated(), link.Dropped())
+			assert.Positive(t, link.Repeated())
+			assert.Positive(t, link.Dropped())
 		}
 		for _, room := range rooms {
 			assert.Zero(t, room.crowds.Load(), "two holders at a time")
@@ -55,13 +56,20 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 	})
 }
 
-// outOfStepRuntime has a client that waits only briefly for a reply that does not come, but as long as a busy machine may need for one.
-func outOfStepRuntime(t *testing.T, p *locktest.Place) (*holdfast.Runtime, *faultproxy.Proxy) {
+// outOfStep is a link on which replies come out of step, and the runtime behind it.
+type outOfStep struct {
+	*faultproxy.Proxy
+	rt     *holdfast.Runtime
+	served atomic.Int64 // how often somebody was
+}
+
+// newOutOfStep has a client that waits only briefly for a reply that does not come, but as long as a busy machine may need for one.
+func newOutOfStep(t *testing.T, p *locktest.Place) *outOfStep {
 	proxy := faultproxy.New(t, p.Addr)
 	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100*time.Millisecond + locktest.Slack()})
 	rt := locktest.NewRuntime(t, client, holdfast.Options{})
 	t.Cleanup(proxy.Heal)
-	return rt, proxy
+	return &outOfStep{Proxy: proxy, rt: rt}
 }
 
 // room is a lock and who is in it.
@@ -89,25 +97,39 @@ func (r *room) enter(t *testing.T, lease *holdfast.Lease) bool {
 	return assert.True(t, valid) && assert.NoError(t, lease.Release(context.Background()))
 }
 
-// confuse puts connections out of step until the visitors have gone, but leaves time for an attempt in between, also on a busy machine.
-func confuse(t *testing.T, proxies []*faultproxy.Proxy, visitors *sync.WaitGroup) {
+// confuse puts connections out of step until the visitors have gone. No link has another fault before somebody on it was served: on a
+// busy machine a steady row of faults would let nobody through for as long as a runtime has patience.
+func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { visitors.Wait(); close(gone) }()
+	seen := make([]int64, len(links))
 	for {
-		proxy := proxies[rand.IntN(len(proxies))]
-		switch rand.IntN(5) {
-		case 0:
-			proxy.BreakReplies(1)
-		case 1:
-			proxy.SkipReplies(1)
-		default:
-			proxy.RepeatReplies(1)
+		i := rand.IntN(len(links))
+		link := links[i]
+		due := link.served.Load() > seen[i]
+		if due {
+			link.confuse()
 		}
 		select {
 		case <-gone:
 			return
-		case <-time.After(rand.N(20*time.Millisecond + locktest.Slack()/20)):
-			proxy.Forget() // else whoever comes after a pause would always meet one
+		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
+		if due {
+			link.Forget() // else whoever comes after a pause would always meet one
+			seen[i] = link.served.Load()
+		}
+	}
+}
+
+// confuse has one reply break off, be missing, or come twice.
+func (link *outOfStep) confuse() {
+	switch rand.IntN(5) {
+	case 0:
+		link.BreakReplies(1)
+	case 1:
+		link.SkipReplies(1)
+	default:
+		link.RepeatReplies(1)
 	}
 }

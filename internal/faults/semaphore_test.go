@@ -229,13 +229,13 @@ func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
 	const total = 3
 	setPermits(t, p, total)
 	var visitors sync.WaitGroup
-	var proxies []*faultproxy.Proxy
+	var links []*outOfStep
 	var left, held, most atomic.Int64
 	left.Store(int64(locktest.Scaled(10_000, 500)))
 	for range 2 {
-		rt, proxy := outOfStepRuntime(t, p)
-		proxies = append(proxies, proxy)
-		s := rt.Semaphore(p.Name)
+		link := newOutOfStep(t, p)
+		links = append(links, link)
+		s := link.rt.Semaphore(p.Name)
 		for range 8 {
 			visitors.Go(func() {
 				for left.Add(-1) >= 0 {
@@ -248,11 +248,12 @@ func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
 					if !assert.NoError(t, s.Release(context.Background(), n)) {
 						return
 					}
+					link.served.Add(1)
 				}
 			})
 		}
 	}
-	confuse(t, proxies, &visitors)
+	confuse(links, &visitors)
 	assert.LessOrEqual(t, most.Load(), int64(total))
 	permits(t, p, total)
 }
