@@ -103,6 +103,7 @@ type trial struct {
 	lease    time.Duration
 	watched  bool
 	stale    time.Duration // until then an earlier copy of the attempt may still run
+	passed   time.Duration // from then on the first of those copies may have run, if it is a pass
 	standing bool          // it stands in Redis' own queue, and has to be taken out of it when it is given up
 }
 

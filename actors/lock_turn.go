@@ -192,9 +192,11 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:
+		s.tellReleasers(nil) // the old grant is gone, whatever becomes of the new one
+		s.unsure = true
 		s.trial.stale = max(s.trial.stale, now)
 		s.failed(now, m, tooLate(now-m.sent))
-	case m.class == scripts.Done && (m.receivers > 0 || s.unsure):
+	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.passedAndOver(now)):
 		s.yieldAfter(now, m)
 		s.endPass(now, m.sent, nil)
 		s.retryAt = s.startAt()
@@ -208,11 +210,20 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 		s.release(now)
 	default:
 		if m.class == scripts.Unknown {
+			if s.trial.stale == 0 {
+				s.trial.passed = m.call.Asked
+			}
 			s.trial.stale = max(s.trial.stale, m.call.Deadline)
 			s.unsure = s.unsure || m.call.ends
 		}
 		s.failed(now, m, m.err)
 	}
+}
+
+// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
+// it is no sign of a loss that Redis has neither grant. Before that, somebody must have deleted one of them.
+func (s *lockState) passedAndOver(now time.Duration) bool {
+	return s.trial.stale > 0 && now >= lease.Deadline(s.trial.passed, s.trial.lease)
 }
 
 // endPass forgets both grants of a pass: Redis has neither.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -96,10 +98,30 @@ func (w *world) execute(c *lockCall) callDone {
 	}
 	done := callDone{class: scripts.Done}
 	w.key.execute(w, c, &done)
+	w.noteRelease(c, &done)
 	if w.trace != nil {
 		w.logf("Redis %s %s: %v, has %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.key)
 	}
 	return done
+}
+
+// noteRelease remembers that a holder's release was executed. A repeated pass finds only the heir, so the first one counts.
+func (w *world) noteRelease(c *lockCall, done *callDone) {
+	switch {
+	case c.do == callRelease && done.held:
+		w.released[c.grant] = ""
+	case c.do == callPass && (done.held || done.receivers > 0):
+		w.released[c.from] = c.grant
+	}
+}
+
+// checkRelease: whose release was executed is not told that the lease was lost. A pass is the exception whose heir was deleted: nobody
+// can know which of both grants that was.
+func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
+	heir, released := w.released[h.ID()]
+	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
+		w.failf("%s: the release of %s was executed, but: %v", p.name, h.ID(), err)
+	}
 }
 
 func (w *world) publish() (receivers int) {

@@ -24,6 +24,7 @@ var (
 //
 //   - whoever may believe to hold the lock does so in Redis, so no two processes do;
 //   - whatever has the lock in Redis is known to its process, so it will be released;
+//   - whoever released in Redis what it held is not told that it was lost;
 //   - the stepChecker is content.
 //
 // And when the users have gone and the network is well: every request was answered, the key is free, and all actors retire or have
@@ -80,9 +81,10 @@ type world struct {
 
 	kinds     []*scripts.Kind // that users ask for
 	key       key
-	listeners int             // that are told of releases, and want nothing
-	excused   bool            // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
-	removed   map[string]bool // grants whose key somebody deleted: nobody can know
+	listeners int               // that are told of releases, and want nothing
+	excused   bool              // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
+	removed   map[string]bool   // grants whose key somebody deleted: nobody can know
+	released  map[string]string // grants whose holder's release was executed; with the heir of a pass
 	procs     []*proc
 	owners    uint64
 }
@@ -109,7 +111,7 @@ func (h *eventHeap) Pop() any {
 
 func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w := &world{
-		random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}, way: time.Millisecond, key: key, kinds: kinds,
+		random: rand.New(rand.NewPCG(seed, seed)), removed: map[string]bool{}, released: map[string]string{}, way: time.Millisecond, key: key, kinds: kinds,
 	}
 	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
 	w.panics = []int{0, 0, 0, 0, 5}[w.random.IntN(5)]

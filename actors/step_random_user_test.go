@@ -182,6 +182,7 @@ func (u *user) release(h *lease.Hold, then func()) {
 		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
 			w.failf("%s: released once, but: %v", u.p.name, err)
 		}
+		w.checkRelease(u.p, h, err)
 		then()
 	})
 	r.address = h.Address()
