@@ -139,9 +139,9 @@ func (g *gateway) startWorker(self *actor.PID) {
 
 // send fills batches while workers are free.
 func (g *gateway) send(c actor.Context) {
+	g.returnStrays(c, g.sender.Clock.Now())
 	for g.free > 0 && g.waiting.len() > 0 {
 		now := g.sender.Clock.Now()
-		g.forwardStrays(c)
 		calls := g.waiting.pop(g.room(now), now, g.outage.heard)
 		if len(calls) == 0 {
 			break
@@ -174,6 +174,9 @@ func (g *gateway) arm(c actor.Context) {
 		at = min(at, g.waiting.sweepAt)
 		if g.free > 0 { // it is too early to send
 			at = min(at, g.outage.opensAt())
+		}
+		if g.home != nil {
+			at = min(at, max(g.outage.lookAt, g.doubtedAt()))
 		}
 	}
 	if at >= g.checkAt {

@@ -227,7 +227,7 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	g := newLateGateway(t, 0)
 	g.home = actor.NewPID("here", "exchange")
 	other := newSilentNode(t)
-	g.sender.Nodes = oneNode{node: g.node}
+	g.sender.Nodes = &oneNode{node: g.node}
 	for range 3 {
 		call := &rpc.Call{Timing: rpc.Patient(g.clock.now, 2*time.Second, 10*time.Second)}
 		call.Call = scripts.Lock.Inspect("orders")
@@ -235,10 +235,53 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	}
 	g.outage.vain, g.outage.silent = 1, true
 	require.Len(t, g.next().calls, 1)
-	g.free, g.sender.Nodes = 1, oneNode{node: other}
+	g.free, g.sender.Nodes = 1, &oneNode{node: other}
 	assert.Nil(t, g.next())
 	assert.Len(t, g.context.sent, 2)
 	assert.Zero(t, g.waiting.len())
+}
+
+// Nobody has to come back from a silent master for the calls in its line to be sent to the one that replaces it: while its workers hang,
+// the masters are asked for again, but not all the time.
+func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
+	t.Parallel()
+	for name, hanging := range map[string]func(g *lateGateway){
+		"the first one": func(*lateGateway) {},
+		"all": func(g *lateGateway) {
+			g.outage.vain, g.outage.silent, g.stuck = 1+StuckMax, true, StuckMax
+		},
+	} {
+		g := newLateGateway(t, 0)
+		g.home = actor.NewPID("here", "exchange")
+		nodes := &oneNode{node: g.node}
+		g.sender.Nodes = nodes
+		push := func() {
+			call := &rpc.Call{Timing: rpc.Patient(g.clock.now, 2*time.Second, 10*time.Second)}
+			call.Call = scripts.Lock.Inspect("orders")
+			g.waiting.push(call)
+		}
+		push()
+		require.NotNil(t, g.next(), name)
+		hanging(g)
+		push()
+		g.send(g.context)
+		looked := nodes.suspects
+		for range 3 {
+			require.LessOrEqual(t, g.checkAt, g.clock.now+lookWait, "%s: it is looked again", name)
+			g.clock.now, g.checkAt = g.checkAt, clock.Never
+			g.check(g.context)
+			g.send(g.context)
+			assert.Equal(t, looked+1, nodes.suspects, name)
+			looked = nodes.suspects
+		}
+		assert.Empty(t, g.context.sent, name)
+		nodes.node = newSilentNode(t)
+		g.clock.now, g.checkAt = g.checkAt, clock.Never
+		g.check(g.context)
+		g.send(g.context)
+		assert.Len(t, g.context.sent, 1, name)
+		assert.Zero(t, g.waiting.len(), name)
+	}
 }
 
 // newSilentNode is a node that nobody asks for anything.
@@ -251,7 +294,9 @@ func newSilentNode(t *testing.T) *redisnode.Node {
 // oneNode has every key at one node.
 type oneNode struct {
 	redisnode.Nodes
-	node *redisnode.Node
+	node     *redisnode.Node
+	suspects int // how often it was asked for again
 }
 
-func (o oneNode) ForKey(string) *redisnode.Node { return o.node }
+func (o *oneNode) ForKey(string) *redisnode.Node { return o.node }
+func (o *oneNode) Suspect()                      { o.suspects++ }

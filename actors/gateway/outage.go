@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
@@ -24,6 +25,8 @@ type outage struct {
 
 	heard   time.Duration // when Redis was seen to serve the last time
 	reached time.Duration // when the newest batch left the line of which an answer shows that
+
+	lookAt time.Duration // the masters are not asked for again before
 }
 
 type (
@@ -32,7 +35,10 @@ type (
 	Resume    struct{}
 )
 
-const Silence = 500 * time.Millisecond // after which an answer counts as the end of an outage
+const (
+	Silence  = 500 * time.Millisecond // after which an answer counts as the end of an outage
+	lookWait = 200 * time.Millisecond // between two looks for another master
+)
 
 // room is how many calls may be sent in one batch now.
 func (g *gateway) room(now time.Duration) int {
@@ -89,10 +95,16 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	}
 }
 
-// forwardStrays sends the calls in line back to the clusterGateway when their keys have moved to another master, which may serve.
-func (g *gateway) forwardStrays(c actor.Context) {
-	if g.home == nil || g.outage.vain == 0 {
+// returnStrays sends the calls in line back to the clusterGateway when their keys have moved from a master that does not answer to another
+// one. It also has the masters be asked for again now and then. No worker has to be free for that: all of them may hang.
+func (g *gateway) returnStrays(c actor.Context, now time.Duration) {
+	o := &g.outage
+	if g.home == nil || g.waiting.len() == 0 || now < g.doubtedAt() {
 		return
+	}
+	if now >= o.lookAt {
+		o.lookAt = now + lookWait
+		g.sender.Nodes.Suspect()
 	}
 	if n := g.sender.Nodes.ForKey(g.waiting.front().Key()); n == nil || n == g.node {
 		return
@@ -100,4 +112,15 @@ func (g *gateway) forwardStrays(c actor.Context) {
 	for _, call := range g.waiting.all() {
 		c.Send(g.home, call)
 	}
+}
+
+// doubtedAt is when there is reason to look for another master: none has answered, or the oldest batch has hung for a while.
+func (g *gateway) doubtedAt() time.Duration {
+	switch {
+	case g.outage.vain > 0:
+		return 0
+	case len(g.inFlight) > 0:
+		return g.inFlight[0].begun + lookWait
+	}
+	return clock.Never
 }

@@ -28,7 +28,7 @@ type Cluster struct {
 	known     atomic.Bool
 
 	asks       chan struct{} // is full when no more may ask for the masters
-	suspecting atomic.Bool
+	suspicions atomic.Int64  // since the masters are being asked for; 0: they are not
 	background sync.WaitGroup
 	ctx        context.Context // ends with close
 	cancel     context.CancelFunc
@@ -183,17 +183,29 @@ func (c *Cluster) PublishCommand() any { return c.tells }
 // Part returns the slot.
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
-// Suspect has go-redis ask for the masters again. A client without timeouts may hang in that and never ask again: then we ask.
+// Suspect has go-redis ask for the masters again, in the background: of several nodes at once while some of them are silent, which
+// ReloadState does not do. A suspicion while they are asked has them be asked once more, after a pause.
 func (c *Cluster) Suspect() {
-	switch {
-	case timeoutsOf(c.client).bounded():
-		c.client.ReloadState(context.Background())
-	case c.suspecting.CompareAndSwap(false, true):
-		go func() {
-			defer c.suspecting.Store(false)
-			ctx, cancel := context.WithTimeout(c.ctx, DiscoverWait)
-			defer cancel()
-			_, _ = c.list(ctx)
-		}()
+	if c.suspicions.Add(1) > 1 {
+		return
 	}
+	go func() {
+		for seen := int64(1); ; seen = c.suspicions.Load() {
+			c.askAround()
+			select {
+			case <-c.ctx.Done():
+				return
+			case <-time.After(suspectAgain):
+			}
+			if c.suspicions.CompareAndSwap(seen, 0) {
+				return
+			}
+		}
+	}()
+}
+
+func (c *Cluster) askAround() {
+	ctx, cancel := context.WithTimeout(c.ctx, DiscoverWait)
+	defer cancel()
+	_, _ = c.list(ctx, func(ask func()) { go ask() }) // Close does not wait for silent nodes
 }

@@ -13,11 +13,13 @@ const (
 	// timeouts allow. So it is asked again every askAgain until an answer has come, and asksMax times at once at most.
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
+	// suspectAgain is the pause before the masters are asked for once more.
+	suspectAgain = 200 * time.Millisecond
 )
 
 // Discover finds out which masters there are and how releases are published. It returns when ctx ends, whatever go-redis waits for.
 func (c *Cluster) Discover(ctx context.Context) error {
-	masters, err := c.list(ctx)
+	masters, err := c.list(ctx, c.inBackground)
 	if err != nil {
 		return err
 	}
@@ -28,8 +30,8 @@ func (c *Cluster) Discover(ctx context.Context) error {
 	return nil
 }
 
-// list is the masters as the first node that answers names them, or why no node does.
-func (c *Cluster) list(ctx context.Context) ([]*redis.Client, error) {
+// list is the masters as the first node that answers names them, or why no node does. start runs a function on a goroutine of its own.
+func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client, error) {
 	type answer struct {
 		masters []*redis.Client
 		err     error
@@ -40,7 +42,7 @@ func (c *Cluster) list(ctx context.Context) ([]*redis.Client, error) {
 	for range asksMax {
 		select {
 		case c.asks <- struct{}{}:
-			c.inBackground(func() {
+			start(func() {
 				defer func() { <-c.asks }()
 				masters, err := c.askWho(ctx)
 				answers <- answer{masters, err}
@@ -128,7 +130,7 @@ func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, al
 
 // Each calls f for every master, at once.
 func (c *Cluster) Each(ctx context.Context, f func(n *Node)) error {
-	masters, err := c.list(ctx)
+	masters, err := c.list(ctx, c.inBackground)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -79,5 +80,57 @@ func TestCluster_KnowsNobodyBeforeItHasDecided(t *testing.T) {
 	home, known := c.tells.Server(c, "channel")
 	assert.True(t, known)
 	assert.NotNil(t, home, "messages are sharded")
+	c.Close()
+}
+
+// A node that says nothing keeps nobody from learning of a new master: another node is asked meanwhile.
+func TestCluster_SuspectAsksPastASilentNode(t *testing.T) {
+	t.Parallel()
+	const before, after = "10.0.0.1:1", "10.0.0.1:2" // nobody connects to them
+	var asks atomic.Int32
+	ended := make(chan struct{})
+	slots := func(context.Context) ([]redis.ClusterSlot, error) {
+		master := after
+		switch asks.Add(1) {
+		case 1:
+			master = before
+		case 2:
+			<-ended
+			return nil, context.DeadlineExceeded
+		}
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: master}}}}, nil
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	c := NewCluster(client, &PublishMode{}, ReplyWait)
+	require.NoError(t, c.Discover(t.Context()))
+	master := func() string { return optionsOf(c.ForKey("a").Client).Addr }
+	require.Equal(t, before, master())
+	c.Suspect()
+	assert.Eventually(t, func() bool { return master() == after }, 10*time.Second, 10*time.Millisecond)
+	close(ended)
+	c.Close()
+}
+
+// What is suspected while a node is being asked leads to another question: the answer may be older.
+func TestCluster_SuspectedWhileAsked(t *testing.T) {
+	t.Parallel()
+	var asks atomic.Int32
+	asked, ended := make(chan struct{}), make(chan struct{})
+	slots := func(context.Context) ([]redis.ClusterSlot, error) {
+		if asks.Add(1) == 1 {
+			close(asked)
+			<-ended
+		}
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}}}, nil
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	c := NewCluster(client, &PublishMode{}, ReplyWait)
+	c.Suspect()
+	<-asked
+	c.Suspect()
+	close(ended)
+	assert.Eventually(t, func() bool { return asks.Load() > 1 }, 10*time.Second, 10*time.Millisecond)
 	c.Close()
 }

@@ -252,10 +252,22 @@ func Follow(tb testing.TB, master *Server) *Server {
 // FailOver kills the master of a key, and returns when every node that is left knows another.
 func (c *Cluster) FailOver(key string) {
 	c.tb.Helper()
+	c.killed = c.replace(key, (*Server).Kill)
+}
+
+// FailOverSilent pauses the master of a key, and returns when every other node knows another.
+func (c *Cluster) FailOverSilent(key string) {
+	c.tb.Helper()
+	c.replace(key, (*Server).Pause)
+}
+
+// replace has the master of a key fail, and returns it when every other node knows another.
+func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
+	c.tb.Helper()
 	ctx := context.Background()
-	old := c.Owner(key)
+	old = c.Owner(key)
 	slot := int(old.look().ClusterKeySlot(ctx, key).Val())
-	old.Kill()
+	fail(old)
 	await(c.tb, "another master", func() bool {
 		for _, node := range c.nodes() {
 			if node == old {
@@ -267,7 +279,7 @@ func (c *Cluster) FailOver(key string) {
 		}
 		return true
 	})
-	c.killed = old
+	return old
 }
 
 // Switch has a replica take the place of the master of a key, which becomes its replica, and returns when every node knows it. Nothing is

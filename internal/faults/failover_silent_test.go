@@ -1,0 +1,63 @@
+package faults_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestFault_SilentMasterIsReplaced has the master of a cluster fall silent, so that what was sent to it hangs, until a replica has taken its
+// place. Releases of then are confirmed by the replica, long before the old master's connections are given up.
+func TestFault_SilentMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	for range locktest.Scaled(3, 1) {
+		showSilentMasterReplaced(t)
+	}
+}
+
+func showSilentMasterReplaced(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1, time.Second)
+	client := locktest.ClusterClient(t, cluster)
+	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: failoverLease})
+	slot := int(scripts.Slot(redistest.Name(t)))
+	key := nameIn(t, slot)
+	var held []*holdfast.Lease
+	for range 5 {
+		held = append(held, locktest.Acquire(t, rt.Lock(nameIn(t, slot)), holdfast.WithLease(2*failoverLease)))
+	}
+	master := cluster.Owner(key).Client(t)
+	locktest.Await(t, "the replica to have them", func() bool { return master.Wait(t.Context(), 1, time.Second).Val() == 1 })
+
+	ctx, stop := context.WithCancel(t.Context())
+	var users sync.WaitGroup
+	defer users.Wait()
+	defer stop()
+	for range 5 {
+		lock := rt.Lock(nameIn(t, slot))
+		users.Go(func() {
+			for ctx.Err() == nil {
+				_ = lock.Do(ctx, func(context.Context) error { return nil })
+			}
+		})
+	}
+	cluster.FailOverSilent(key)
+	stalls := locktest.NewStalls(cluster.Replicas[0].Client(t))
+	defer stalls.End()
+	start := time.Now()
+	var releases sync.WaitGroup
+	for _, lease := range held {
+		releases.Go(func() { assert.NoError(t, lease.Release(t.Context())) })
+	}
+	releases.Wait()
+	took := time.Since(start)
+	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
+	assert.Less(t, took, failoverLease/3+stalls.Slack())
+}
