@@ -2,37 +2,40 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// The errors that this package returns match one of these by errors.Is, name the lock, and wrap the cause.
+// Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that
+// caused it. An error about a lock names it.
 var (
-	// ErrNotAcquired: TryAcquire found the lock taken, or WithWait elapsed, or ctx ended while waiting; then ctx's error matches
-	// too. errors.As to a *BusyError tells by whom it was held, if that is known.
+	// ErrNotAcquired: TryAcquire found the lock taken, WithWait elapsed, or ctx ended while waiting; in that case ctx's error
+	// matches too. If the holder is known, errors.As to a *BusyError names it.
 	ErrNotAcquired = protocol.ErrNotAcquired
-	// ErrNotHeld: Release or Extend of a lease that was released already.
+	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld
-	// ErrLeaseLost: the lease ended without Release: expired, key deleted, force-released, failed over away.
+	// ErrLeaseLost: the lease ended without Release: it expired, the key was deleted, the lock was force-released, or a failover
+	// lost it.
 	ErrLeaseLost = protocol.ErrLeaseLost
 	// ErrClosed: the runtime is closed, closing or shutting down; or Close ended the lease.
 	ErrClosed = protocol.ErrClosed
-	// ErrTooManyWaiters: Options.MaxWaiters acquires wait for the name already.
+	// ErrTooManyWaiters: Options.MaxWaiters acquires are already waiting for the name.
 	ErrTooManyWaiters = protocol.ErrTooManyWaiters
-	// ErrNotReplicated: fewer than Options.AckReplicas replicas acknowledged; the acquire was undone.
+	// ErrNotReplicated: fewer than Options.AckReplicas replicas acknowledged the acquire, so it was undone.
 	ErrNotReplicated = protocol.ErrNotReplicated
 	// ErrUpgrade: the owner of a read lock asked for the write lock, which can never succeed.
 	ErrUpgrade = protocol.ErrUpgrade
-	// ErrForeignKey: the key holds something else: another type, a value that is no lock, or a lock of another
-	// family. It is left as it is.
+	// ErrForeignKey: the key holds something else: another type, a value that is not a lock, or a lock of an incompatible kind. The
+	// key is left unchanged.
 	ErrForeignKey = protocol.ErrForeignKey
-	// ErrInvalid: a bad name, option or argument.
+	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid
 )
 
-// BusyError tells by whom the lock was held when an acquire was refused. It matches ErrNotAcquired. Local says that this very runtime
-// holds it: maybe the caller itself, which without a WithOwner, or the context that Do gives to its function, does not re-enter.
+// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. If Local is true, this runtime
+// holds the lock, possibly for the caller itself: to re-enter, acquire with WithOwner, or with the context that Do passes to its
+// function.
 type BusyError = protocol.BusyError
 
-// CheckError is what Runtime.Check and Runtime.CheckFor return: Findings, the most important first. Its text has 25 lines at most, and
-// one rule with all the rights that are missing.
+// CheckError is the error of Runtime.Check and Runtime.CheckFor. Findings lists the problems, the most important first. Its text
+// has at most 25 lines, and includes one ACL rule that grants all missing rights.
 type CheckError = protocol.CheckError
 
-// Finding is one thing that a check has found missing or wrong: What, Why it matters, and the Remedy.
+// Finding is one problem found by a check: What is missing or wrong, Why it matters, and the Remedy.
 type Finding = protocol.Finding

@@ -2,33 +2,34 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// Event is something worth knowing that no caller is waiting for; see Options.OnEvent. Use a type switch.
+// Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch.
 type Event = protocol.Event
 
-// The events.
+// The types of events.
 type (
-	// LeaseLost: a lease ended without a release. Its holder has been told before.
+	// LeaseLost: a lease ended without a release. The lease itself reported it to its holder first.
 	LeaseLost = protocol.LeaseLost
-	// LeaseLeaked: a lease was dropped without a release; it has been released, unless it has a fixed length.
+	// LeaseLeaked: a lease was dropped without a release. It has now been released, unless it is a fixed lease, which just expires.
 	LeaseLeaked = protocol.LeaseLeaked
-	// RenewFailed: renewing failed; it is tried again until the lease's deadline.
+	// RenewFailed: a renewal failed; it is retried until the lease's deadline.
 	RenewFailed = protocol.RenewFailed
-	// Unconfirmed: a release, a count-down or the undoing of an acquire was given up; permits or a count-down may be missing.
+	// Unconfirmed: the runtime gave up on a release, a count-down or the undoing of an acquire; permits or a count-down may be
+	// missing.
 	Unconfirmed = protocol.Unconfirmed
-	// Reconnected: the connection for unlock messages is back; all who wait try again.
+	// Reconnected: the connection for unlock messages was re-established; all waiters retry.
 	Reconnected = protocol.Reconnected
-	// SubscribeRefused: Redis refuses to subscribe to a lock's channel; its waiters ask once a second.
+	// SubscribeRefused: Redis refuses to subscribe to a lock's channel; its waiters retry once a second.
 	SubscribeRefused = protocol.SubscribeRefused
-	// QueueLost: a waiter of a fair lock was thrown out of the queue, and stands at its end now.
+	// QueueLost: a waiter of a fair lock was removed from the queue, and is now at its end.
 	QueueLost = protocol.QueueLost
-	// ActorPanicked: a message made an actor panic; its request was refused, the lock reads its state anew.
+	// ActorPanicked: an actor panicked on a message. The request was refused, and the lock reads its state again.
 	ActorPanicked = protocol.ActorPanicked
 	// RequestDropped: a message to a lock could not be answered.
 	RequestDropped = protocol.RequestDropped
-	// RequesterBlocked: telling an actor of the answer to its request does not come back.
+	// RequesterBlocked: delivering an answer to an actor has been blocked for a second.
 	RequesterBlocked = protocol.RequesterBlocked
-	// CallbackPanicked: Options.OnEvent panicked. Logged only.
+	// CallbackPanicked: Options.OnEvent panicked. Only logged.
 	CallbackPanicked = protocol.CallbackPanicked
-	// EventsDropped: Options.OnEvent was too slow.
+	// EventsDropped: Options.OnEvent was too slow, so events were dropped.
 	EventsDropped = protocol.EventsDropped
 )

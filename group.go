@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
-// group is what the lease of a multi lock holds: a lease of each member that was acquired. It ends as a whole: when fewer than
-// quorum of them are left, the holder is told, and the rest is given back, so that a lease that has ended holds nothing.
+// group is the lease of a multi lock: the leases of all members that were acquired. It ends as a whole. When fewer than quorum
+// members are left, the lease ends and the remaining members are released, so a lease that has ended holds nothing.
 type group struct {
 	name    string
 	members []*Lease
 	quorum  int
-	left    atomic.Int32 // members that have not ended
+	left    atomic.Int32 // number of members that have not ended
 
 	lease.Ending
 }
@@ -33,21 +33,21 @@ func newGroup(name string, members []*Lease, quorum int) *group {
 	return g
 }
 
-// memberEnded is called on the lock actor of a member that was lost, and for each member that the group gives back itself.
+// memberEnded is called on the lock actor of a member that was lost, and for each member that the group itself releases.
 func (g *group) memberEnded(member *Lease, err error) {
 	left := int(g.left.Add(-1))
 	if left >= g.quorum || g.Err() != nil {
 		return
 	}
 	if !g.End(err, fmt.Sprintf("%d of %d members are left, the last to end was %q", left, len(g.members), member.name)) {
-		return // two at once
+		return // two members ended at once
 	}
 	for _, member := range g.members {
 		member.engine.ReleaseAsync(member.hold)
 	}
 }
 
-// Home is the engine of a member that has not ended; nil when the lease has.
+// Home returns the engine of a member that has not ended, or nil once the lease has ended.
 func (g *group) Home() *actors.Engine {
 	for _, member := range g.members {
 		if g.Err() == nil && member.Err() == nil {
@@ -57,7 +57,7 @@ func (g *group) Home() *actors.Engine {
 	return nil
 }
 
-// Notice reports the leak, and gives the members back unless they are fixed.
+// Notice reports the leak and releases the members, unless their leases are fixed.
 func (g *group) Notice(e *actors.Engine) (done bool) {
 	awaited := g.Awaited()
 	for _, member := range g.members {
@@ -79,7 +79,7 @@ func (g *group) Notice(e *actors.Engine) (done bool) {
 	return true
 }
 
-// kind is that of all members; "": they are of several.
+// kind is the members' kind, or "" if they differ.
 func (g *group) kind() Kind {
 	kind := g.members[0].hold.Address().Kind.Name
 	for _, member := range g.members {
@@ -90,7 +90,7 @@ func (g *group) kind() Kind {
 	return kind
 }
 
-// since is when the last member was acquired.
+// since is the time at which the last member was acquired.
 func (g *group) since() (last time.Time) {
 	for _, member := range g.members {
 		if since := member.engine.Time(member.hold.Since); since.After(last) {
@@ -119,13 +119,13 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("holdfast: extend %s: %w", actors.Quoted(g.name), err)
 	}
 	err = g.each(ctx, func(member *Lease) func(ctx context.Context) error { return member.startExtend(d) })
-	if lost := g.Reason(); err != nil && lost != nil { // its end has released the members that were left
+	if lost := g.Reason(); err != nil && lost != nil { // when the lease ended, the remaining members were released
 		return fmt.Errorf("holdfast: extend %s: %w", actors.Quoted(g.name), lost)
 	}
 	return err
 }
 
-// each does something with all members; it has succeeded when it has with a quorum.
+// each runs a call for every member. It succeeds when a quorum of the calls does.
 func (g *group) each(ctx context.Context, start func(member *Lease) func(ctx context.Context) error) error {
 	calls := together{n: len(g.members), enough: g.quorum}
 	errs := calls.run(ctx, func(i int) func(ctx context.Context) error { return start(g.members[i]) })
@@ -145,7 +145,7 @@ func (g *group) valid() bool {
 	return valid >= g.quorum && g.Err() == nil
 }
 
-// expiresAt is the deadline of the member with which fewer than a quorum are left.
+// expiresAt is the deadline after which fewer than a quorum of members are valid.
 func (g *group) expiresAt() time.Time {
 	if g.Err() != nil {
 		return time.Time{}
@@ -166,18 +166,18 @@ func (g *group) id() string {
 	return strings.Join(ids, ",")
 }
 
-// together are calls that are made at the same time.
+// together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // when so many have succeeded, the others get as long again, and no longer; 0: they do
-	hopeless int // when so many have failed, the others get no more time; 0: they do
+	enough   int // after this many successes the others get only as much time again; 0: no such limit
+	hopeless int // after this many failures the others are cancelled; 0: no such limit
 }
 
-// leeway is what the others get at least when enough calls have succeeded.
+// leeway is the least time that the remaining calls get once enough have succeeded.
 const leeway = 2 * time.Millisecond
 
-// run returns the errors when all calls have returned. Those that are not waited for learn it by the end of their context. start is
-// called for one after the other and must not block; what it returns does.
+// run returns the errors once all calls have returned. Calls that are no longer waited for are cancelled through their context. run
+// calls start for one after the other; start must not block, the call that it returns may.
 func (t together) run(ctx context.Context, start func(i int) (call func(ctx context.Context) error)) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

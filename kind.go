@@ -5,7 +5,7 @@ import "github.com/holdfast-go/holdfast/protocol"
 // Kind says how a name is locked or counted.
 type Kind = protocol.Kind
 
-// The kinds, each named after the method of Runtime that makes its handles.
+// The kinds. The comments name the method of Runtime that makes handles of each kind.
 const (
 	KindLock            = protocol.KindLock            // Runtime.Lock: "lock"
 	KindFair            = protocol.KindFair            // Runtime.FairLock: "fair lock"

@@ -6,48 +6,49 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CountDownLatch is a handle on the latch of one name: a count that goes down to zero, for which others wait. Safe for concurrent use.
-//
-// The count is Redisson's RCountDownLatch's. Errors are those of a Semaphore.
+// CountDownLatch is a handle to the latch with one name: waiters wait until its count has gone down to zero. The count is that of
+// Redisson's RCountDownLatch. Errors are those of Semaphore. Safe for concurrent use.
 type CountDownLatch struct{ counter }
 
-// CountDownLatch is the latch of this name, Redisson's getCountDownLatch. Making a handle is cheap and does no I/O; a bad name is
-// reported by the first call that would use it, as an error matching ErrInvalid.
+// CountDownLatch returns the latch with this name, Redisson's getCountDownLatch. Making a handle is cheap and does no I/O. A bad
+// name is reported by the first call that would use it, as an error matching ErrInvalid.
 func (rt *Runtime) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{rt.counter(scripts.CountDownLatch, name)}
 }
 
-// TrySetCount sets the count, 0 to 2^31-1, of a latch that has none, because it was never set, has come to zero or was deleted;
-// false if it has one.
+// TrySetCount sets the count to n, 0 to 2^31-1, if the latch has none: it was never set, has reached zero, or was deleted. It
+// reports whether it set the count.
 func (l *CountDownLatch) TrySetCount(ctx context.Context, n int) (bool, error) {
 	set, err := l.count(ctx, scripts.LatchTrySet, n, 0, false)
 	return set == 1, err
 }
 
-// CountDown makes the count one less; at zero, all who wait are woken and the latch is gone. Without a count nothing happens. It works
-// when ctx has ended already: it then waits 500 ms. Until Redis confirms, the runtime goes on trying, for 30 s, also after an
-// error that wraps ctx's: do not count down again. What it then had to give up is reported by an Unconfirmed event.
+// CountDown decrements the count. At zero, all waiters are woken and the latch is removed. Without a count it does nothing.
+//
+// CountDown works even if ctx has ended: it then waits up to 500 ms. The runtime retries for 30 s until Redis confirms, even after
+// CountDown has returned an error that wraps ctx's, so do not count down again. An Unconfirmed event reports when the runtime gave
+// up.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	_, err := l.count(ctx, scripts.LatchCountDown, 1, 1, false)
 	return err
 }
 
-// Count is what is left to count; 0 for a latch that was never set or has come to zero.
+// Count returns the current count; 0 if the latch was never set or has reached zero.
 func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 	n, err := l.count(ctx, scripts.LatchRead, 0, 0, false)
 	return int(n), err
 }
 
-// Wait returns when the count is zero, at once if there is none. When ctx ends before, the error wraps ctx's.
+// Wait returns when the count is zero, at once if there is none. If ctx ends first, the error wraps ctx's.
 //
-// Everybody who waits is woken; a second at most passes when the message of that was lost. Deleting the latch ends the waiting too, whereas
-// Redisson's waiters go on. A waiter looks at the count once it is woken: if the latch was set again by then, it waits on.
+// All waiters are woken; if the notification is lost, they notice within a second. Deleting the latch ends the wait too, unlike in
+// Redisson. A woken waiter reads the count: if the latch has been set again by then, it keeps waiting.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	_, err := l.count(ctx, scripts.LatchWait, 0, 0, false)
 	return err
 }
 
-// Delete removes the latch; true if it had a count. Those who wait in Holdfast's processes return.
+// Delete removes the latch, and reports whether it had a count. Waiters in Holdfast's processes return.
 func (l *CountDownLatch) Delete(ctx context.Context) (bool, error) {
 	deleted, err := l.count(ctx, scripts.LatchDelete, 0, 0, false)
 	return deleted == 1, err

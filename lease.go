@@ -11,32 +11,35 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
-// Lease is what you hold: it exists only once a lock was acquired. Safe for concurrent use.
+// Lease represents a lock that is held. It is returned by a successful acquire. Safe for concurrent use.
 //
-// Release every lease. One that was dropped instead is noticed when the garbage collector has found it: a LeaseLeaked event reports it,
-// and it is released, unless WithLease gave it a fixed length. A lease counts as dropped when nobody has it, nor
-// a channel from Done, nor a context from Context.
+// Release every lease. If a lease is dropped instead, the runtime notices once the garbage collector has found it, reports a
+// LeaseLeaked event and releases the lock, unless WithLease gave it a fixed time. A lease is dropped when nothing refers to it, to
+// a channel from Done, or to a context from Context.
 type Lease struct {
 	engine *actors.Engine
 	name   string
 	hold   *lease.Hold
-	group  *group // of a multi lock; it has no engine and no hold then
+	group  *group // of a multi lock, which has no engine and no hold
 
-	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil: it need not, or the lease was released
+	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil: not needed, or already released
 }
 
-// unguard ends the watch for a lease that is dropped: it is being released.
+// unguard stops watching for a dropped lease, because it is being released.
 func (l *Lease) unguard() {
 	if guard := l.guard.Swap(nil); guard != nil {
 		guard.Free()
 	}
 }
 
-// Release gives the lease back. It works when ctx has ended already: it then has 500 ms of its own. When Redis does not confirm for
-// Options.Lease/3 (1 s to 10 s), the lease is over for the caller all the same and the error wraps the cause; the runtime goes on
-// trying until the deadline.
-// A second Release is ErrNotHeld; the release of a lost lease is ErrLeaseLost; after Close it is nil. A multi lock's lease gives all
-// members back at the same time and joins their errors; a red lock's counts as given back when a majority confirms.
+// Release releases the lock. It works even if ctx has ended: it then has 500 ms of its own.
+//
+// When Redis does not confirm for Options.Lease/3 (between 1 s and 10 s), the lease is over for the caller and the error wraps the
+// cause; the runtime retries until the deadline. A second Release returns ErrNotHeld, releasing a lost lease returns ErrLeaseLost,
+// and Release after Close returns nil.
+//
+// The lease of a multi lock releases all members at the same time and joins their errors. That of a red lock counts as released
+// when a majority confirms.
 func (l *Lease) Release(ctx context.Context) error {
 	l.unguard()
 	if l.group != nil {
@@ -45,18 +48,18 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.engine.Release(ctx, l.hold)
 }
 
-// startRelease is Release of a member's lease: begun here, waited for by what is returned.
+// startRelease begins to release a member's lease; the function that it returns waits for the result.
 func (l *Lease) startRelease() func(ctx context.Context) error { return l.engine.StartRelease(l.hold) }
 
-// startExtend is Extend of a member's lease likewise.
+// startExtend begins to extend a member's lease; the function that it returns waits for the result.
 func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 	return l.engine.StartExtend(l.hold, d)
 }
 
-// Extend makes a lease that was acquired WithLease last from now to now + d, also when that is shorter. d is 50 ms to 24 h.
-// A lease that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (1 s to 10 s), the
-// error wraps the cause and the shorter of the two leases counts. A multi lock's lease extends all members, a red lock's a
-// majority.
+// Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
+// that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (between 1 s and 10 s),
+// the error wraps the cause and the shorter of the two leases counts. The lease of a multi lock extends all members, that of a red
+// lock a majority.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
 		return l.group.extend(ctx, d)
@@ -64,7 +67,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return l.engine.Extend(ctx, l.hold, d)
 }
 
-// ending tells that the lease has ended.
+// ending is the state in which the lease's end is recorded.
 func (l *Lease) ending() *lease.Ending {
 	if l.group != nil {
 		return &l.group.Ending
@@ -75,11 +78,12 @@ func (l *Lease) ending() *lease.Ending {
 // Done is closed when the lease has ended: by release, loss or Close.
 func (l *Lease) Done() <-chan struct{} { return l.ending().Done() }
 
-// Err is nil while the lease is held, then ErrNotHeld (released), ErrLeaseLost or ErrClosed.
+// Err returns nil while the lease is held; after that ErrNotHeld (released), ErrLeaseLost or ErrClosed.
 func (l *Lease) Err() error { return l.ending().Err() }
 
-// Valid looks at the clock now: it is false from the local deadline on, even when nobody has noticed the loss yet. On Linux the
-// clock counts the time that the machine was suspended; Done is then closed within a second of its waking.
+// Valid reports whether the lease is still valid, by the clock. It is false from the local deadline on, even if no loss has been
+// noticed yet. On Linux the clock includes the time for which the machine was suspended; Done is then closed within a second of its
+// resumption.
 func (l *Lease) Valid() bool {
 	if l.group != nil {
 		return l.group.valid()
@@ -87,8 +91,9 @@ func (l *Lease) Valid() bool {
 	return l.hold.Valid(l.engine.Now())
 }
 
-// ExpiresAt is the local deadline, earlier than the server's expiry; a renewal moves it. Once the lease has ended it is the zero
-// time. Of a multi lock it is the earliest member's, of a red lock the latest instant at which a majority is still valid.
+// ExpiresAt returns the local deadline, which is earlier than the server's expiry; each renewal moves it. Once the lease has ended
+// it is the zero time. For a multi lock it is the deadline of the earliest member, for a red lock the latest instant at which a
+// majority is still valid.
 func (l *Lease) ExpiresAt() time.Time {
 	if l.group != nil {
 		return l.group.expiresAt()
@@ -100,12 +105,12 @@ func (l *Lease) ExpiresAt() time.Time {
 	return l.engine.Time(until)
 }
 
-// Context returns a context that ends with the lease, or with parent. Its cause is then the lease's Err. Call cancel when done.
+// Context returns a context that ends with the lease, with the lease's Err as its cause, or with parent. Call cancel when done.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	return l.ending().Context(parent)
 }
 
-// Token is the fencing token of a fenced lock; 0 for other kinds. A multi lock has none, its Members have.
+// Token returns the fencing token of a fenced lock; 0 for other kinds. A multi lock has no token, but its Members may have.
 func (l *Lease) Token() int64 {
 	if l.group != nil {
 		return 0
@@ -113,7 +118,8 @@ func (l *Lease) Token() int64 {
 	return l.hold.Token
 }
 
-// ID is the owner field in Redis. Local holders of one turn share it. Of a multi lock it is the members', separated by commas.
+// ID returns the owner field in Redis, which the local holders of one turn (see Handoff) share; for a permit, the permit's id. For
+// a multi lock it is the members' IDs, separated by commas.
 func (l *Lease) ID() string {
 	if l.group != nil {
 		return l.group.id()
@@ -121,9 +127,9 @@ func (l *Lease) ID() string {
 	return l.hold.ID()
 }
 
-// Members are the leases of a multi lock's members, in the order in which the locks were given to Multi; of a red lock those that were
-// acquired. Each has its own Token, ID and deadline. Releasing one of them ends the multi lock's lease when fewer than
-// it needs are left. Members is nil for the lease of a single lock.
+// Members returns the leases of a multi lock's members, in the order in which the locks were given to Multi; for a red lock, those
+// that were acquired. It is nil for a single lock. Each member has its own Token, ID and deadline. Releasing a member ends the
+// whole lease if fewer members are left than the lock needs.
 func (l *Lease) Members() []*Lease {
 	if l.group == nil {
 		return nil
@@ -131,22 +137,22 @@ func (l *Lease) Members() []*Lease {
 	members := make([]*Lease, len(l.group.members))
 	for i, m := range l.group.members {
 		members[i] = &Lease{engine: m.engine, name: m.name, hold: m.hold}
-		members[i].guard.Store(l.guard.Load()) // whoever has one has the whole
+		members[i].guard.Store(l.guard.Load()) // a member keeps the whole lease from being dropped
 	}
 	return members
 }
 
-// Name is the lock's name. Of a multi lock it is the members' names, each once, separated by commas.
+// Name returns the lock's name. For a multi lock it is the members' names, each once, separated by commas.
 func (l *Lease) Name() string { return l.name }
 
-// during calls fn with a context that ends with the lease and has what inner has, and releases the lease when fn has ended.
+// during calls fn with inner's values and a context that ends with the lease, and releases the lease when fn has returned.
 func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
 	inner, cancel := l.ending().Bound(context.WithValue(inner, leaseKey{}, l))
 	defer func() {
 		closed := l.Err()
 		cancel()
 		err = actors.Join(err, l.Release(ctx))
-		if errors.Is(closed, ErrClosed) { // its release says nothing about that
+		if errors.Is(closed, ErrClosed) { // which its release does not report
 			err = actors.Join(err, fmt.Errorf("holdfast: lock %s: %w before the function had returned", actors.Quoted(l.name), ErrClosed))
 		}
 	}()
@@ -155,13 +161,14 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext is the innermost lease whose Do made ctx: that of its fencing token, for example. It is nil if there is none.
+// LeaseFromContext returns the lease of the innermost Do that made ctx, for example to read its fencing token; nil if there is
+// none.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }
 
-// notAcquired is the error of a grant that was given up.
+// notAcquired is the error for a grant that was given up.
 func (l *Lease) notAcquired(cause error) error {
 	return fmt.Errorf("holdfast: acquire %q: %w: %w", l.Name(), ErrNotAcquired, cause)
 }

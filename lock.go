@@ -12,44 +12,44 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Lock is a handle on the lock of one name. It holds nothing itself: what is held is a Lease. Safe for concurrent use.
+// Lock is a handle to the lock with one name. Acquiring returns a Lease, which represents the hold. Safe for concurrent use.
 type Lock struct {
 	rt      *Runtime
 	address *lease.Address
 	bad     error // of the name
 }
 
-// State is what is known of a lock: Redis' view, and this process's waiters and leases.
+// State describes a lock: what Redis has, and this process's waiters and leases.
 type State = protocol.State
 
-// Holder is one holder as Redis has it.
+// Holder is one holder of a lock, as stored in Redis.
 type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
 	address, err := rt.engine.Address(kind, name)
-	return &Lock{rt: rt, address: &address, bad: err} // a lock actor keeps the address, not the handle
+	return &Lock{rt: rt, address: &address, bad: err} // the lock's actor keeps the address, not the handle
 }
 
-// Name is the name given to Runtime.Lock.
+// Name is the name given to the method of Runtime that made the handle.
 func (l *Lock) Name() string { return l.address.Name }
 
-// PID is where to send protocol messages about this lock; they name kind and lock. It is good for the runtime's life and shared
-// by many locks, and cannot be stopped. Package protocol says how to ask and what is answered.
+// PID is the address for protocol messages about this lock; each message names the kind and the lock. It is valid for the runtime's
+// life, is shared by many locks, and cannot be stopped. Package protocol describes the requests and their answers.
 func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
 
 func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the lock until ctx ends. Waiters of this process are served in order of arrival. When ctx ends, the error
-// matches ErrNotAcquired and ctx's error; nothing is held then. When Redis does not answer for Options.Lease/3 (1 s to 10 s),
-// the error wraps the cause.
+// Acquire waits for the lock until ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and ctx's
+// error. When Redis does not answer for Options.Lease/3 (between 1 s and 10 s), the error wraps the cause. Waiters of one process
+// are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return l.acquire(ctx, opts, false)
 }
 
-// TryAcquire makes one attempt. When the lock is taken, or others wait for it in this process, the error matches ErrNotAcquired
-// and is a *BusyError.
+// TryAcquire makes one attempt. If the lock is taken, or others in this process are waiting for it, the error matches
+// ErrNotAcquired and is a *BusyError.
 func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return l.acquire(ctx, opts, true)
 }
@@ -59,7 +59,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	if err != nil {
 		return nil, err
 	}
-	hold := new(lease.Hold) // not with the lease in one: the runtime has it, too, and must not keep a lease that the user drops
+	hold := new(lease.Hold) // not allocated with the lease: the runtime refers to it, and must not keep alive a lease that the user drops
 	if err := l.rt.engine.Acquire(ctx, l.address, spec, hold); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 	return lease, nil
 }
 
-// take acquires a lease that this package releases: nobody can drop it.
+// take acquires a lease that this package itself releases, so no guard is needed.
 func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
 	var taken struct { // one allocation
 		lease Lease
@@ -122,13 +122,15 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 	return *given, nil
 }
 
-// Do acquires the lock, calls fn, and releases. fn's context ends with the lease, its cause is the lease's Err, and it carries
-// the owner for this same lock only, so that a nested Do on it re-enters. LeaseFromContext finds the lease in it. The error is fn's,
-// joined with the release's: a lease that was lost while fn ran is ErrLeaseLost, one that Close ended is ErrClosed. If fn panics,
-// the lock is released and the panic propagates.
+// Do acquires the lock, calls fn, and releases the lock. fn's context ends with the lease, and its cause is then the lease's Err.
+// LeaseFromContext returns the lease from it.
 //
-// The owner in fn's context is fn's whole work: two goroutines of fn that call Do on this lock with that context both re-enter it, and do
-// not exclude each other. Give each of them an owner of its own (WithOwner, ContextWithOwner) for a lock that they compete for.
+// The error is fn's, joined with that of the release: ErrLeaseLost if the lease was lost while fn ran, ErrClosed if Close ended it.
+// If fn panics, the lock is released and the panic propagates.
+//
+// The context also carries the lease's owner, for this lock only, so a nested Do on it re-enters. Two goroutines of fn that call Do
+// on this lock with that context both re-enter, and do not exclude each other. If they compete for the lock, give each its own
+// owner (WithOwner, ContextWithOwner).
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	spec, err := l.spec(ctx, opts, false)
 	if err != nil {
@@ -147,7 +149,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	return lease.during(ctx, contextForLock(ctx, spec.Owner, l), fn)
 }
 
-// Inspect reads who holds the lock and who waits for it. Its error wraps the cause when Redis does not answer.
+// Inspect reads who holds the lock and who waits for it. When Redis does not answer, the error wraps the cause.
 func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
 		return State{}, fmt.Errorf("holdfast: inspect %s: %w", actors.Quoted(l.address.Name), l.bad)
@@ -155,10 +157,12 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	return l.rt.engine.Inspect(ctx, l.address)
 }
 
-// ForceRelease frees the lock whoever holds it, here or elsewhere, and wakes the waiters; true if it was held. A holder of this
-// runtime is told at once, others within a third of their lease. It is not repeated when its outcome is unknown: the error then
-// says so, and the lock may be free or not. It is not executed after ctx's deadline, but when ctx is cancelled it may still be on
-// its way, for two seconds at most, and then hits whoever holds the lock by that time.
+// ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
+// held. A holder in this runtime learns of it at once, others within a third of their lease.
+//
+// If its outcome is unknown it is not repeated: the error says so, and the lock may or may not be free. It is never executed after
+// ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and then frees the
+// lock of whoever holds it by that time.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", actors.Quoted(l.address.Name), l.bad)

@@ -12,30 +12,30 @@ import (
 	"github.com/holdfast-go/holdfast/actors"
 )
 
-// MultiLock takes several locks as one: all of them (Multi), or a majority (Red). It holds nothing itself: what is held is a
-// Lease, which has those of the members and ends as a whole. Safe for concurrent use.
+// MultiLock acquires several locks as one: all of them (Multi) or a majority (Red). Acquiring returns one Lease for all members,
+// which ends as a whole. Safe for concurrent use.
 type MultiLock struct {
 	members []*Lock // in order of acquisition
 	given   []*Lock // as they were given
 	name    string
-	quorum  int                                                  // so many members make a lease
+	quorum  int                                                  // number of members that make a lease
 	take    func(ctx context.Context, p *plan) ([]*Lease, error) // by member; nil: not acquired
 	bad     error
 }
 
-// Multi is a lock that is held when all of these are: Redisson's getMultiLock. They may be of any kinds, runtimes and servers, and
-// may be used alone, too.
+// Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. They may be of different kinds,
+// runtimes and servers, and may also be used on their own.
 //
-// All multi locks take their members in one order, by name, then by position here, so they never wait for each other in a
-// circle. What others may cause (a caller that holds a member already, a Redisson multi lock in another order) ends by time:
-// only the first wait is as long as the caller's, while nothing is held. Every later one is bounded by 2 s; after it everything
-// is given back, and after a random pause the next attempt begins by waiting for the member that was in the way.
+// All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each
+// other. Cycles with other clients (a caller that already holds a member, a Redisson multi lock with another order) are broken by
+// time limits. Only the first wait, while nothing is held, is as long as the caller's. Each later wait is at most 2 s. If it fails,
+// everything is released, and after a random pause the next attempt begins by waiting for the member that was not available.
 //
-// The lease is lost when any member is lost. All of it ends then: Done, Err and Context tell, and the other members are given
-// back at once. The end of one runtime ends it, too, with ErrClosed.
+// The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
+// Closing one of the runtimes ends the lease with ErrClosed.
 //
-// No locks, a nil one, and one lock twice (the same name in the same runtime) are ErrInvalid. Locks that exclude each other
-// otherwise, as one name through two runtimes of one Redis, cannot be seen: acquiring them ends with ctx.
+// No locks, a nil lock, or the same lock twice (the same name in the same runtime) are ErrInvalid. Multi cannot detect other locks
+// that exclude each other, such as one name through two runtimes of one Redis: acquiring them fails when ctx ends.
 func Multi(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members), m.takeAll
@@ -66,30 +66,31 @@ func newMultiLock(locks []*Lock) *MultiLock {
 	return m
 }
 
-// sameKey reports whether both are one key in Redis, as far as that can be seen.
+// sameKey reports whether both locks are known to be one key in Redis.
 func (l *Lock) sameKey(other *Lock) bool {
 	return other != nil && l.rt == other.rt && l.address.Raw == other.address.Raw
 }
 
 // Acquire waits for the locks until ctx ends; then the error matches ErrNotAcquired and ctx's error. Other errors are those of
-// Lock.Acquire for the member that they name; of a red lock they are returned when no majority can be had any more. Before it
-// returns an error, what was acquired is given back, for 500 ms at most: what no server confirmed by then the runtimes go on with.
+// Lock.Acquire for the member that they name; a red lock returns them once it cannot get a majority any more. Before returning an
+// error, Acquire releases what it has acquired, for at most 500 ms; the runtimes keep trying to release what no server has
+// confirmed by then.
 //
-// WithWait bounds all of it. WithLease is the lease of every member; Multi sets it anew on those that had to wait for later ones.
-// An Owner means something to its runtime only: WithOwner and ContextWithOwner are ErrInvalid when a member belongs to another.
-// Do lets its function enter again without.
+// WithWait limits the whole acquire. WithLease applies to every member; Multi extends the leases of early members to their full
+// length if later ones took long. An Owner is valid in its runtime only, so WithOwner and ContextWithOwner are ErrInvalid when a
+// member belongs to another runtime. A nested Do re-enters without them.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }
 
-// TryAcquire makes one attempt on each member: Multi on one after the other until one fails, Red on all at once. When that fails
-// the error matches ErrNotAcquired, and errors.As to a *BusyError tells who was in the way.
+// TryAcquire makes one attempt on each member: Multi tries one after the other until one fails, Red tries all at once. On failure
+// the error matches ErrNotAcquired, and errors.As to a *BusyError names a holder that was in the way.
 func (m *MultiLock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, true)
 }
 
-// Do acquires the locks, calls fn, and releases them, as Lock.Do does. fn's context carries the owner of every member for that
-// member only, so that a nested Do on any of them, or on a multi lock of them, re-enters.
+// Do acquires the locks, calls fn, and releases the locks, as Lock.Do does. fn's context carries an owner for each member, so a
+// nested Do on a member, or on a multi lock of members, re-enters.
 func (m *MultiLock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	p, err := m.plan(ctx, opts, false)
 	if err != nil {
@@ -127,7 +128,7 @@ func (m *MultiLock) acquire(ctx context.Context, opts []AcquireOption, try bool)
 
 // plan is one acquire of a multi lock.
 type plan struct {
-	specs []actors.AcquireSpec // what is asked of each member
+	specs []actors.AcquireSpec // one per member
 	try   bool
 	fixed time.Duration // WithLease; 0: renewed by the watchdogs
 	end   time.Time     // of WithWait; zero: none
@@ -166,7 +167,7 @@ func (m *MultiLock) carryOut(ctx context.Context, p *plan) (*Lease, error) {
 	return &Lease{name: m.name, group: newGroup(m.name, leases, m.quorum)}, nil
 }
 
-// takeAll takes every member. Each round begins with the member that was in the way in the one before.
+// takeAll acquires every member. Each round begins with the member that was unavailable in the previous round.
 func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	var seen *BusyError
 	for first, round := 0, 0; ; round++ {
@@ -177,7 +178,7 @@ func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 		knows := errors.As(err, &seen)
 		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, m.jitter, round) {
 			if !knows && seen != nil {
-				err = fmt.Errorf("%w; before that: %w", err, seen) // the last round may have been too short to learn anything
+				err = fmt.Errorf("%w; before that: %w", err, seen) // the last round may have been too short to learn the holder
 			}
 			return nil, withEnd(ctx, err)
 		}
@@ -185,9 +186,10 @@ func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	}
 }
 
-// takeInOrder makes one round. It waits for the first member as long as the caller does, with nothing held; then it tries those
-// before it, without waiting; then it waits for those after it, with patience. So who holds members waits only for members that
-// come later in the order than all of these. Without a lease of every member it keeps none, and says which was in the way.
+// takeInOrder makes one round. It waits for the first member as long as the caller does, holding nothing. Then it tries the members
+// before that one without waiting, and then waits for those after it for at most patience. So a caller that holds members only ever
+// waits for members that are later in the order than all of them. On failure it keeps nothing, and returns the member that was
+// unavailable.
 func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patience time.Duration) (leases []*Lease, busy int, err error) {
 	taken := make([]*Lease, len(m.members))
 	defer func() {
@@ -221,7 +223,7 @@ func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patienc
 	return taken, 0, nil
 }
 
-// startingWith are the numbers below n in order, but for one that comes first.
+// startingWith returns first, and then the other numbers below n in order.
 func startingWith(first, n int) []int {
 	order := []int{first}
 	for i := range n {
@@ -239,19 +241,19 @@ const (
 	pauseMax    = 100 * time.Millisecond // and after any
 )
 
-// jitter is a random time below its argument.
+// jitter returns a random duration below its argument.
 type jitter func(time.Duration) time.Duration
 
 func (m *MultiLock) jitter(d time.Duration) time.Duration { return m.members[0].rt.engine.Jitter(d) }
 
-// doubled is a time that doubles from round to round up to a bound.
+// doubled is d, doubled in each round, up to most.
 func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
-// patience is how long to wait for a later member while others are held. It grows from round to round, so that a circle is left
-// soon and a long queue is outlasted in the end; it differs, so that two who meet do not give up together again and again; and
-// it leaves most of a fixed lease to the caller.
+// patience is how long to wait for a later member while holding others. It grows from round to round, to leave a cycle soon and yet
+// outlast a long queue in the end. It is random, so that two callers do not keep giving up at the same time. And it leaves most of
+// a fixed lease to the caller.
 func patience(jitter jitter, round int, fixed time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if fixed > 0 {
@@ -260,7 +262,7 @@ func patience(jitter jitter, round int, fixed time.Duration) time.Duration {
 	return longest/2 + jitter(longest/2)
 }
 
-// pause waits before the next round; false when there is none, because the caller waits no longer.
+// pause waits before the next round. It returns false when the caller's time is up.
 func (p *plan) pause(ctx context.Context, jitter jitter, round int) bool {
 	timer := time.NewTimer(p.atMost(jitter(doubled(pauseMin, round, pauseMax))))
 	defer timer.Stop()
@@ -272,7 +274,7 @@ func (p *plan) pause(ctx context.Context, jitter jitter, round int) bool {
 	}
 }
 
-// left is what is left of WithWait, at least a moment; 0 without it.
+// left is the remainder of WithWait, at least 1 ns; 0 without WithWait.
 func (p *plan) left() time.Duration {
 	if p.end.IsZero() {
 		return 0
@@ -280,7 +282,7 @@ func (p *plan) left() time.Duration {
 	return max(time.Until(p.end), 1)
 }
 
-// atMost is d, or what is left of WithWait if that is less.
+// atMost is d, or the remainder of WithWait if that is less.
 func (p *plan) atMost(d time.Duration) time.Duration {
 	if left := p.left(); left > 0 {
 		return min(d, left)
@@ -288,7 +290,8 @@ func (p *plan) atMost(d time.Duration) time.Duration {
 	return d
 }
 
-// evenOut gives the fixed leases of members that waited for later ones their full length. Where that fails they keep what is left.
+// evenOut extends the fixed leases of members that waited for later ones to their full length. If that fails they keep what is
+// left.
 func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	waited := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool {
 		return !l.hold.Fixed() || time.Until(l.ExpiresAt()) > p.fixed-p.fixed/8
@@ -301,20 +304,21 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error { return waited[i].startExtend(p.fixed) })
 }
 
-// giveBack releases the leases that there are and waits a short time for that. It must not depend on a caller's context.
+// giveBack releases the leases that are not nil, and waits a short time for the results. It must not depend on the caller's
+// context.
 func giveBack(leases []*Lease) {
 	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
 	together{n: len(held)}.run(ended, func(i int) func(ctx context.Context) error { return held[i].startRelease() })
 }
 
-// ended is a context with which a release has only a short time of its own.
+// ended is a context that has ended, so that a release uses only its own short time limit.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// withEnd adds to an error that ctx has ended.
+// withEnd adds ctx's error to err if ctx has ended.
 func withEnd(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", err, cause)

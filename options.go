@@ -14,65 +14,69 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Options configure a Runtime. The zero value works.
+// Options configures a Runtime. The zero value works.
 type Options struct {
-	// Lease is the watchdog lease: how long Redis keeps a lock whose holder has died. It is renewed every Lease/3.
-	// 50 ms to 24 h; default 30 s. Shorter frees the locks of crashed holders sooner and renews more often.
+	// Lease is the watchdog lease: how long Redis keeps a lock whose holder has crashed. It is renewed every Lease/3. 50 ms to 24
+	// h; default 30 s. A shorter lease frees the locks of crashed holders sooner, and is renewed more often.
 	Lease time.Duration
-	// RenewBatch is how many locks one renewal script renews. Default 100, at most 10 000: a script blocks the server while it runs.
+	// RenewBatch is the number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
+	// while it runs.
 	RenewBatch int
-	// FairWait is how long Redis keeps a place in a fair lock's queue, as Redisson's fairLockWaitTimeout. Default 5 min.
+	// FairWait is how long Redis keeps a place in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min.
 	FairWait time.Duration
-	// Handoff bounds passing a lock on inside this process.
+	// Handoff limits how long the lock is passed on inside this process.
 	Handoff Handoff
-	// MaxWaiters is how many acquires may wait for one name in this process; more are refused with ErrTooManyWaiters. Default 100 000.
-	// Each waiter of a fair lock has a place in Redis, and each hand-over moves all of them up. That blocks the server for some 2 ms with
-	// 1 000 waiters, and for some 40 ms with 10 000. Bound the waiters of fair locks accordingly.
+	// MaxWaiters is the number of acquires that may wait for one name in this process. Further ones fail with ErrTooManyWaiters.
+	// Default 100 000. Each waiter of a fair lock has a place in Redis, and each hand-over moves all of them up. That blocks the
+	// server for about 2 ms with 1 000 waiters, and for about 40 ms with 10 000. Limit the waiters of fair locks accordingly.
 	MaxWaiters int
-	// AckReplicas is how many replicas must acknowledge each new grant of a lock or a permit (WAIT), so that the failover to one of
-	// them does not forget it. An acquire that fewer acknowledge is undone, and fails with ErrNotReplicated. What this process hands
-	// on is no new grant. Semaphores and latches do not wait. Default 0: none. It makes a failover that forgets a grant less likely,
-	// not impossible: the replica that takes over may be another.
+	// AckReplicas is the number of replicas that must acknowledge each new grant of a lock or a permit (WAIT), so that a failover
+	// to one of them does not lose the grant. An acquire that fewer replicas acknowledge is undone and fails with ErrNotReplicated.
+	// Passing a lock on inside the process is not a new grant and does not wait. Semaphores and latches do not wait either. Default
+	// 0. A failover that loses a grant becomes less likely, not impossible: another replica may be promoted.
 	AckReplicas int
-	// AckTimeout bounds the wait for AckReplicas; it counts against the lease. Default 1 s, at most Lease/3. It must be shorter than
-	// the client's ReadTimeout, and shorter than 5 s: the runtime never waits longer for a reply. Leave room for a round trip.
+	// AckTimeout limits the wait for AckReplicas, and counts against the lease. Default 1 s, or Lease/3 if that is less; at most
+	// Lease/3. It must be shorter than the client's ReadTimeout and than 5 s, the longest that the runtime waits for a reply. Leave
+	// room for a round trip.
 	AckTimeout time.Duration
-	// PubSub says how wake-ups are told. On a single server it is always plain; PubSubSharded needs a cluster.
+	// PubSub selects how wake-ups are published. On a single server it is always plain; PubSubSharded requires a cluster.
 	PubSub PubSubMode
-	// NameMapper turns a lock's name into its Redis key, for example to add a prefix. It must be quick and always say the same: the
-	// requests of actors wait for it. Default identity.
+	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic, because
+	// actors block on it. Default: the key is the name.
 	NameMapper func(name string) string
-	// Logger gets the events, as OnEvent does. Default slog.Default().
+	// Logger receives the same events as OnEvent. Default slog.Default().
 	Logger *slog.Logger
-	// OnEvent is called with every event, one after the other, off the actors; it may block or panic without harm. When it is
-	// more than 1024 events behind, events are dropped and counted. Runtime.Close waits for it, 5 s for a call that does not come
-	// back; so it should not call Close itself.
+	// OnEvent is called with every event, one at a time, outside the actors; it may block or panic without harm. Once it is more
+	// than 1024 events behind, further events are dropped and counted. Runtime.Close waits up to 5 s for a running call, so OnEvent
+	// should not call Close itself.
 	OnEvent func(Event)
-	// System is the actor system to live in. Default: an own one, stopped by Close. A given one is never stopped, and may hold
-	// several runtimes. Its root's middleware and supervisor are for the user's actors alone.
+	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given
+	// system is never stopped, and may contain several runtimes. Its root's middleware and supervisor apply to the user's actors
+	// only.
 	System *actor.ActorSystem
 }
 
-// Handoff bounds one turn: how long a process keeps a lock in Redis for one local holder after another. The larger, the fewer
-// calls to Redis; the smaller, the sooner other processes get their turn. When a turn ends and nobody else listens, the next one may
-// begin with the same call to Redis; about once a second the lock is left free all the same, for those who only poll.
+// Handoff limits a turn: the time for which a process keeps a lock in Redis while one local holder after another uses it. Larger
+// values mean fewer calls to Redis; smaller ones give other processes their turn sooner. When a turn ends and no other process
+// subscribes to the lock's channel, the next turn may begin in the same call to Redis. About once a second the lock is left free
+// anyway, for clients that only poll.
 type Handoff struct {
 	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
 	For time.Duration // since the acquisition in Redis; default 10 ms, at most Lease/3
 }
 
-// PubSubMode says how wake-ups are told: both sides of a lock must agree, Redisson's included.
+// PubSubMode selects how wake-ups are published. All clients of a lock must agree, Redisson's included.
 type PubSubMode int
 
-// The modes. Auto is as Redisson decides it: sharded on a cluster that can, else plain. Sentinel is no cluster, also where go-redis
-// has a ClusterClient for it.
+// PubSubAuto decides as Redisson does: sharded on a cluster that supports it, else plain. Sentinel is not a cluster, even where
+// go-redis uses a ClusterClient for it.
 const (
 	PubSubAuto PubSubMode = iota
 	PubSubPlain
 	PubSubSharded
 )
 
-// complete fills in the defaults and checks everything, for a runtime on this client; the error names every bad field.
+// complete fills in the defaults for a runtime on this client and checks every field; the error names all bad ones.
 func (o Options) complete(client redis.UniversalClient) (Options, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -135,35 +139,37 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// AcquireOption changes one acquire. Only the functions of this package make one.
+// AcquireOption changes one acquire. Only the functions of this package make options.
 type AcquireOption func(*acquireOptions)
 
 type acquireOptions struct {
 	actors.AcquireSpec
-	lease, wait bool // the option was given
+	lease, wait bool // whether the option was given
 }
 
-// WithLease asks for a fixed lease, 50 ms to 24 h, that the watchdog does not renew: an acquisition in Redis of its own.
-// On re-entry it is ignored on a watchdog hold, and prolongs a fixed one to max(remaining, d).
+// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Each such acquire takes the lock in Redis by
+// itself. When an owner re-enters, WithLease has no effect on a lease that the watchdog renews, and prolongs a fixed one to
+// max(remaining, d).
 func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
 }
 
-// WithWait bounds the waiting, besides ctx. With TryAcquire it is ErrInvalid.
+// WithWait limits the time spent waiting, in addition to ctx. With TryAcquire it is ErrInvalid.
 func WithWait(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
 }
 
-// WithOwner says who acquires: see Owner. An Owner of another runtime is ErrInvalid.
+// WithOwner acquires on behalf of owner: see Owner. An Owner of another runtime is ErrInvalid.
 func WithOwner(owner Owner) AcquireOption {
 	return func(o *acquireOptions) { o.Owner = owner }
 }
 
-// Backoff is how long a waiter of a spin lock pauses between attempts: Initial at first, each time Multiplier times as long, Max at
-// most; always with jitter, from half of that up to all of it. Zero fields: 1 ms, 128 ms, 2.
+// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, each following one is
+// Multiplier times longer, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
 type Backoff = protocol.Backoff
 
-// WithBackoff sets the pauses between the attempts of a spin lock's waiter. With any other kind of lock it is ErrInvalid, whatever b is.
+// WithBackoff sets the pauses between the attempts of a spin lock's waiter. With any other kind of lock it is ErrInvalid, even if b
+// is zero.
 func WithBackoff(b Backoff) AcquireOption {
 	return func(o *acquireOptions) { o.Backoff, o.BacksOff = b, true }
 }

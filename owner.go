@@ -6,33 +6,33 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Owner says who acquires. Go has no thread identity, so re-entry is explicit: acquiring again under the same Owner re-enters,
-// and the lock is freed by as many releases. Without an Owner every acquire is an owner of its own. Owners are comparable;
-// the zero Owner is none. Runtime.NewOwner makes them.
+// Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the
+// same Owner re-enters, and the lock is free after the same number of releases. Without an Owner every acquire has its own. Owners
+// are comparable; the zero Owner means none. Runtime.NewOwner makes them.
 type Owner = protocol.Owner
 
 type ownerKey struct{}
 
-// ownerInContext is an owner, for every lock or for one.
+// ownerInContext is an owner in a context, for every lock or for one.
 type ownerInContext struct {
 	owner Owner
 	only  *Lock // nil: for every lock
 	outer *ownerInContext
 }
 
-// ContextWithOwner lets every acquire under the returned context act for o; WithOwner overrides it. Do not pass it to
+// ContextWithOwner returns a context under which every acquire acts for o; WithOwner overrides it. Do not pass the context to
 // concurrent goroutines: they would all be the same owner.
 func ContextWithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &ownerInContext{owner: o})
 }
 
-// contextForLock is what Do gives to its function: an owner for that lock only.
+// contextForLock is the context that Do passes to its function: it has an owner for that lock only.
 func contextForLock(ctx context.Context, o Owner, l *Lock) context.Context {
 	outer, _ := ctx.Value(ownerKey{}).(*ownerInContext)
 	return context.WithValue(ctx, ownerKey{}, &ownerInContext{owner: o, only: l, outer: outer})
 }
 
-// ownerFor finds the innermost owner that is meant for l.
+// ownerFor finds the innermost owner that applies to l.
 func ownerFor(ctx context.Context, l *Lock) Owner {
 	entry, _ := ctx.Value(ownerKey{}).(*ownerInContext)
 	for ; entry != nil; entry = entry.outer {

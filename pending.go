@@ -18,12 +18,12 @@ type Pending struct {
 	mu        sync.Mutex
 	err       error
 	answered  bool
-	taken     bool // somebody has the lease
+	taken     bool // Lease has returned the lease
 	cancelled bool
 }
 
-// AcquireAsync asks for the lock and returns at once. It waits until ctx ends, and no goroutine waits with it.
-// The lease must be taken with Pending.Lease, or given up with Pending.Cancel.
+// AcquireAsync starts to acquire the lock and returns at once. The acquire waits until ctx ends, without using a goroutine. Call
+// Pending.Lease to get the lease, or Pending.Cancel to give it up.
 func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending {
 	p := &Pending{done: make(chan struct{}), stop: func() {}}
 	p.lease.engine, p.lease.name, p.lease.hold = l.rt.engine, l.address.Name, new(lease.Hold)
@@ -47,7 +47,7 @@ func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending
 func (p *Pending) finish(err error) {
 	p.mu.Lock()
 	unwanted := p.cancelled && err == nil
-	if unwanted { // granted while the cancel was on its way
+	if unwanted { // granted while the cancellation was in flight
 		err = p.lease.notAcquired(context.Canceled)
 	}
 	if err == nil {
@@ -66,7 +66,7 @@ func (p *Pending) finish(err error) {
 // Done is closed when the outcome is known.
 func (p *Pending) Done() <-chan struct{} { return p.done }
 
-// Lease blocks until Done and returns the lease or why there is none. All calls return the same lease.
+// Lease blocks until the outcome is known, and returns the lease or the error. All calls return the same lease.
 func (p *Pending) Lease() (*Lease, error) {
 	<-p.done
 	p.mu.Lock()
@@ -78,7 +78,7 @@ func (p *Pending) Lease() (*Lease, error) {
 	return &p.lease, nil
 }
 
-// Cancel ends the waiting. A grant that nobody took with Lease is released; one that was taken stays with its taker.
+// Cancel stops waiting. A granted lease is released unless a call of Lease has already returned it.
 func (p *Pending) Cancel() {
 	p.mu.Lock()
 	first := !p.cancelled

@@ -10,82 +10,85 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// PermitSemaphore is a semaphore whose permits are leases: the watchdog renews what is held, and the permits of a process that dies
-// come back by themselves, within Options.Lease and ten seconds. Safe for concurrent use.
+// PermitSemaphore is a semaphore whose permits are leases. The watchdog renews permits that are held; those of a crashed process
+// become available again within Options.Lease plus ten seconds. Safe for concurrent use.
 //
-// Waiters of one process are served in order of arrival; a permit is never handed on inside the process, so each costs its own calls
-// to Redis. Redisson's permits are taken back ten seconds after their time, because clocks of clients may be wrong.
+// The waiters of one process are served in order of arrival. A permit is never passed on inside the process, so each costs its own
+// calls to Redis. Redisson takes a permit back ten seconds after its expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {
 	lock *Lock
 	counter
 }
 
-// PermitSemaphore is the semaphore of this name, Redisson's getPermitExpirableSemaphore. Until its permits are set it has none.
+// PermitSemaphore returns the semaphore with this name, Redisson's getPermitExpirableSemaphore. Until its permits are set, it has
+// none.
 func (rt *Runtime) PermitSemaphore(name string) *PermitSemaphore {
 	return &PermitSemaphore{lock: rt.lock(scripts.Permit, name), counter: rt.counter(scripts.PermitSemaphore, name)}
 }
 
-// Acquire waits for a permit until ctx ends. It is renewed by the watchdog until it is released; with WithLease it is fixed. Errors
-// are those of Lock.Acquire; one that matches ErrNotAcquired says so when SetPermits was never called. Lease.ID is the permit's id, with which anybody may release it: see ReleaseID.
+// Acquire waits for a permit until ctx ends. The watchdog renews the permit until it is released; WithLease makes it fixed. Errors
+// are those of Lock.Acquire; the text of ErrNotAcquired says if SetPermits was never called. Lease.ID is the permit's id, which
+// anyone can pass to ReleaseID.
 func (s *PermitSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.Acquire(ctx, opts...)
 }
 
-// TryAcquire makes one attempt. When no permit is free, or others wait for one in this process, the error matches ErrNotAcquired. It
-// says so when there is none because SetPermits was never called.
+// TryAcquire makes one attempt to take a permit. If none is free, or others in this process are waiting for one, the error matches
+// ErrNotAcquired. Its text says if SetPermits was never called.
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return s.lock.TryAcquire(ctx, opts...)
 }
 
-// TrySetPermits sets the number of permits, 0 to 2^31-1, of a semaphore that has none yet; false if it was set before.
+// TrySetPermits sets the number of permits to n, 0 to 2^31-1, unless it was set before. It reports whether it set the number.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	set, err := s.count(ctx, scripts.PermitsTrySet, n, 0, false)
 	return set == 1, err
 }
 
-// SetPermits sets the number of permits in all, 0 to 2^31-1, those that are held among them. If more are held, none comes free until
-// so many have been released.
+// SetPermits sets the total number of permits to n, 0 to 2^31-1, including those that are held. If more than n are held, none
+// becomes available until fewer than n are.
 func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 	_, err := s.count(ctx, scripts.PermitsSet, n, 0, false)
 	return err
 }
 
-// AddPermits changes the number of permits by delta, which may be negative.
+// AddPermits changes the total number of permits by delta, which may be negative.
 func (s *PermitSemaphore) AddPermits(ctx context.Context, delta int) error {
 	_, err := s.count(ctx, scripts.PermitsAdd, delta, -math.MaxInt32, false)
 	return err
 }
 
-// Available is how many permits are free; negative after more were taken away than were free.
+// Available returns the number of free permits. It is negative if the total was reduced below the number of permits held.
 func (s *PermitSemaphore) Available(ctx context.Context) (int, error) {
 	n, err := s.count(ctx, scripts.PermitsFree, 0, 0, false)
 	return int(n), err
 }
 
-// Acquired is how many permits are held.
+// Acquired returns the number of permits that are held.
 func (s *PermitSemaphore) Acquired(ctx context.Context) (int, error) {
 	n, err := s.count(ctx, scripts.PermitsOut, 0, 0, false)
 	return int(n), err
 }
 
-// Permits is how many permits there are in all; 0 for a semaphore that was never set.
+// Permits returns the total number of permits; 0 if the semaphore was never set.
 func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 	n, err := s.count(ctx, scripts.PermitsAll, 0, 0, false)
 	return int(n), err
 }
 
-// Delete removes the semaphore with its permits; true if there was one. The leases of this runtime's holders are lost at once or, if the
-// watchdog renews them, at their next renewal. So are the renewed ones in other processes; those with WithLease are not told and stay
-// valid until they end, because nothing renews them.
+// Delete removes the semaphore with its permits, and reports whether there was one. This runtime's leases are lost at once or, if
+// the watchdog renews them, at the next renewal. In other processes renewed leases are lost at their next renewal. Leases acquired
+// there with WithLease are not renewed, so they do not learn of it and stay valid until they end.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.PermitsDeleteAll, 0, 0, false)
 	return deleted == 1, err
 }
 
-// ReleaseID gives permits back by their ids, from anywhere: all of them, or none, with an error that matches ErrNotHeld, when one of
-// them is not held. The lease that one of them belongs to is lost: at once if it is one of this runtime's,
-// in another process at its next renewal. A lease of another process with WithLease is not told and stays valid until it ends, because
-// nothing renews it.
+// ReleaseID releases permits by their ids, in any process. If one of the ids is not held, it releases none, and the error matches
+// ErrNotHeld.
+//
+// The leases that the permits belong to are lost: at once in this runtime, at the next renewal in other processes. Leases acquired
+// there with WithLease are not renewed, so they do not learn of it and stay valid until they end.
 func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
 	op := scripts.PermitsRelease(ids)
 	if len(ids) == 0 {

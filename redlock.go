@@ -13,37 +13,38 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Red is a lock that is held when a majority of these are: Redlock, as the Redis documentation on distributed locks defines it, and
-// Redisson's getRedLock. Each should be of a runtime on a Redis of its own, none of which replicates another; then the lock
-// outlives the failure of a minority.
+// Red returns a lock that is held when a majority of the given locks are: Redlock, as defined by the Redis documentation on
+// distributed locks, and Redisson's getRedLock. Each lock should belong to a runtime on its own Redis server, and none of these
+// servers should replicate another. Then the lock survives the failure of a minority.
 //
-// A round tries all members at once, each for a short time. It has succeeded when a majority was acquired and the validity time is
-// positive: the lease, less the time since the round began, less the drift (1 % of the lease and 2 ms). Otherwise everything is
-// given back, also where no answer came, and after a random pause Acquire makes another round.
+// Each round tries all members at once, each for a short time. A round succeeds if a majority was acquired and the validity time is
+// positive: the lease, less the time since the round began, less the drift (1 % of the lease plus 2 ms). Otherwise all members are
+// released, even those that did not answer, and after a random pause Acquire starts another round.
 //
-// The lease is lost when the majority is lost: the members are renewed by their runtimes, each by itself, and one that is lost is
-// not acquired again. The rest is given back at once then.
+// The lease is lost when the majority is lost; the remaining members are then released at once. Each member is renewed by its own
+// runtime, and a lost member is not acquired again.
 //
-// Exclusion needs servers that keep what they have granted: with appendfsync always, or started again no sooner than the longest
-// lease after a crash. A server that comes back empty can help another to a majority. Locks as Multi refuses them are ErrInvalid.
+// Exclusion requires servers that keep their data across a crash: with appendfsync always, or by restarting no sooner than the
+// longest lease after the crash. A server that comes up empty can give a second holder a majority. Locks that Multi refuses are
+// ErrInvalid here too.
 func Red(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members)/2+1, m.takeMajority
 	return m
 }
 
-// tryTime is how long a red lock tries a member: short against the lease, so that validity is left, and long enough for a server
-// that is busy.
+// tryTime is how long a red lock tries a member: short compared with the lease, to leave validity, and long enough for a busy
+// server.
 func tryTime(lease time.Duration) time.Duration {
 	return min(lease/4, max(lease/20, 200*time.Millisecond), 500*time.Millisecond)
 }
 
-// validity is how long a lease that was asked for that long ago excludes others.
+// validity is the remaining time for which a lease excludes others if it was requested elapsed ago.
 func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }
 
-// takeMajority makes rounds until one succeeds, or none can.
+// takeMajority makes rounds until one succeeds or none can succeed any more.
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	for round := 0; ; round++ {
 		if err := ctx.Err(); err != nil {
@@ -59,7 +60,7 @@ func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error)
 	}
 }
 
-// tryAll makes one round. Without a majority that is valid it keeps nothing.
+// tryAll makes one round. Without a valid majority it keeps nothing.
 func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err error) {
 	n, lease := len(m.members), m.shortest(p)
 	taken, all := make([]*Lease, n), m.members
@@ -68,7 +69,7 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 			giveBack(taken)
 		}
 	}()
-	began := all[0].rt.engine.Now() // a clock that knows of suspensions
+	began := all[0].rt.engine.Now() // a clock that includes suspensions
 	tries, cancel := context.WithTimeout(ctx, tryTime(lease))
 	defer cancel()
 	calls := together{n: n, enough: m.quorum, hopeless: n - m.quorum + 1}
@@ -88,7 +89,7 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 	return taken, nil
 }
 
-// try asks for a member of a red lock, in bounded time.
+// try makes one attempt at a member of a red lock, in limited time.
 func (l *Lock) try(ctx context.Context, p *plan, i int) (*Lease, error) {
 	spec := p.specs[i]
 	spec.Try, spec.Wait = true, p.left()
@@ -99,7 +100,7 @@ func (l *Lock) try(ctx context.Context, p *plan, i int) (*Lease, error) {
 	return lease, err
 }
 
-// shortest is the shortest lease that the members are asked for.
+// shortest is the shortest of the members' leases.
 func (m *MultiLock) shortest(p *plan) time.Duration {
 	shortest := p.fixed
 	for _, member := range m.members {
@@ -110,7 +111,7 @@ func (m *MultiLock) shortest(p *plan) time.Duration {
 	return shortest
 }
 
-// refusal is the error of a round without a majority. It matches ErrNotAcquired unless so many members refuse for good that no
+// refusal is the error of a round without a majority. It matches ErrNotAcquired, unless so many members refuse permanently that no
 // round can succeed.
 func (m *MultiLock) refusal(errs []error) error {
 	if hopeless := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return !lasting(err) }); len(hopeless) > len(errs)-m.quorum {
@@ -120,7 +121,7 @@ func (m *MultiLock) refusal(errs []error) error {
 		actors.Quoted(m.name), ErrNotAcquired, succeeded(errs), len(errs), m.quorum, actors.Join(errs...))
 }
 
-// lasting reports whether a member's refusal would be the same in another round.
+// lasting reports whether a member would refuse another round in the same way.
 func lasting(err error) bool {
 	for _, sentinel := range []error{ErrClosed, ErrForeignKey, ErrUpgrade, ErrInvalid, redis.ErrClosed} {
 		if errors.Is(err, sentinel) {

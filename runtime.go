@@ -1,6 +1,7 @@
-// Package holdfast is an embeddable lock runtime on Redis. Every lock name maps to an actor that serializes acquire, release and
-// renew; one contender per process asks Redis, and inside the process a lock is passed on without Redis; leases are renewed in
-// batches. Keys, channels and messages are Redisson's, so Go and Java services share the same locks.
+// Package holdfast provides distributed locks on Redis for Go services: reentrant, fair, fenced, spin and read/write locks,
+// semaphores and latches. A process competes for a lock in Redis only once, no matter how many of its goroutines are waiting, and
+// passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys, channels and messages are
+// Redisson's, so Go and Java services can share the same locks.
 //
 //	rt, err := holdfast.New(client, holdfast.Options{})
 //	lease, err := rt.Lock("orders").Acquire(ctx)
@@ -8,22 +9,25 @@
 //
 // # What a lease means
 //
-// A lease without WithLease is renewed every Options.Lease/3 until it is released. Lease.Valid, Lease.Done and Lease.Context turn
-// before the server can expire the key: the local deadline is the instant before the last successful acquire or renew was sent,
-// plus the lease, minus 1 % and 2 ms. What nobody can foresee (the key deleted or evicted, a force-release, a failover) is told
-// within Options.Lease/3. No lock service can promise exclusion to a process that was paused past its lease: check Valid close to
-// the effect, or give the resource a fencing token.
+// A lease acquired without WithLease is renewed every Options.Lease/3 until it is released. Lease.Valid, Lease.Done and
+// Lease.Context report its end before the server can expire the key. Their local deadline is the instant just before the last
+// successful acquire or renewal was sent, plus the lease, minus 1 % and 2 ms. Losses that cannot be predicted (a deleted or evicted
+// key, a force-release, a failover) are reported within Options.Lease/3.
+//
+// No lock service can guarantee exclusion to a process that was paused past its lease. Check Lease.Valid immediately before each
+// side effect, or give the resource a fencing token (Runtime.FencedLock).
 //
 // # Shutting down
 //
-// Runtime.Shutdown refuses new acquires, waits until the last lease has been released, and closes the runtime: call it with a time limit
-// when the service stops, before closing the client. Runtime.Close does not wait. It ends every lease at once, so another process
-// may get a lock while code here still works under it. Lease.Done, Lease.Err and the lease's context tell that code,
-// and Do returns ErrClosed.
+// Runtime.Shutdown refuses new acquires, waits until the last lease has been released, and closes the runtime. Call it with a time
+// limit when the service stops, before closing the client.
+//
+// Runtime.Close does not wait for holders. It ends every lease at once, so another process may get a lock while code here still
+// runs under it. Lease.Done, Lease.Err and the lease's context report the end to that code, and Do returns ErrClosed.
 //
 // # Errors
 //
-// Match them with errors.Is against the sentinels of this package; the cause, often an error of go-redis, is wrapped too.
+// Match errors with errors.Is against the sentinels of this package. The cause, often an error of go-redis, is wrapped too.
 package holdfast
 
 import (
@@ -43,15 +47,17 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Runtime makes locks on one Redis. It is safe for concurrent use; a process usually has one per Redis.
+// Runtime provides the locks of one Redis. It is safe for concurrent use. A process usually has one Runtime per Redis.
 type Runtime struct {
 	id     string
 	engine *actors.Engine
 }
 
-// New starts a lock runtime on a client that the caller owns and closes after the runtime: a *redis.Client, also one of
-// redis.NewFailoverClient, or a *redis.ClusterClient (whose masters are asked directly: hooks that are to see that are added with
-// its OnNewNode). Add hooks before New. Anything else, and options out of range, match ErrInvalid. New does no I/O; see Check.
+// New starts a lock runtime on client, which the caller owns and closes after the runtime. New does no I/O; see Runtime.Check.
+//
+// The client is a *redis.Client (also one made by redis.NewFailoverClient) or a *redis.ClusterClient. Any other type, and options
+// out of range, match ErrInvalid. Add hooks before calling New. The runtime talks to the masters of a cluster directly: hooks that
+// must see its calls have to be added with ClusterClient.OnNewNode.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }
@@ -102,7 +108,8 @@ func checkClient(client redis.UniversalClient) error {
 	return fmt.Errorf("holdfast: new: %w client: it is nil", ErrInvalid)
 }
 
-// newUUID is a random UUID (version 4, RFC 9562): 122 random bits from the operating system, so that no two runtimes share one.
+// newUUID returns a random UUID (version 4, RFC 9562). Its 122 random bits come from the operating system, so no two runtimes share
+// one.
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, by its documentation
@@ -110,14 +117,16 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Check asks the server whether this runtime can work: reachable, version, role, rights for every script and channel (on throw-away
-// names, which are gone afterwards), eviction policy. Its error is a *CheckError that names everything that is missing, the most
-// important first; errors.Is and errors.As reach the errors of go-redis underneath. It takes 10 s at most. What the user may not read
-// of the server's INFO is not checked. Once the runtime closes, the error is ErrClosed.
+// Check asks the server whether this runtime can work: reachability, version, role, rights for every script and channel, and
+// eviction policy. It takes at most 10 s. To check the rights it uses throw-away names, which are gone afterwards.
+//
+// The error is a *CheckError that names everything that is missing, the most important first; errors.Is and errors.As reach the
+// errors of go-redis underneath. Parts of the server's INFO that the user may not read are not checked. Once the runtime is
+// closing, the error is ErrClosed.
 func (rt *Runtime) Check(ctx context.Context) error { return rt.CheckFor(ctx) }
 
-// CheckFor is Check for these kinds only: for a user who has the rights for no others. Without any it is for all. An unknown kind is
-// ErrInvalid.
+// CheckFor is Check for the given kinds only, for Redis users that have rights for no others. Without kinds it checks all. An
+// unknown kind is ErrInvalid.
 func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 	all := scripts.Everything()
 	checked := slices.DeleteFunc(slices.Clone(all), func(k *scripts.Kind) bool { return len(kinds) > 0 && !slices.Contains(kinds, k.Name) })
@@ -129,67 +138,73 @@ func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 	return rt.engine.CheckServer(ctx, checked)
 }
 
-// Shutdown closes the runtime once nothing is held any more. From the call on new acquires are refused with ErrClosed, as are acquires
-// that are waiting. Holders keep their leases: they are renewed, and may be extended, re-entered and released. Shutdown waits
-// for all of them, for a lease of WithLease at most until it expires, and then closes the runtime as Close does.
+// Shutdown waits until nothing is held any more, then closes the runtime as Close does. From the call on, new acquires and those
+// already waiting are refused with ErrClosed. Holders keep their leases, which are renewed and can be extended, re-entered and
+// released. Shutdown also waits for leases acquired with WithLease, at most until they expire.
 //
-// When ctx ends first, Shutdown closes the runtime all the same. The error then matches ctx's error and names the locks that were
-// still held, at most ten of them; their leases have ended with ErrClosed. A Shutdown that is overtaken by Close returns
-// when the runtime is closed.
+// When ctx ends first, Shutdown closes the runtime anyway. The error then matches ctx's error and names the locks that were still
+// held, at most ten of them; their leases have ended with ErrClosed. If Close is called meanwhile, Shutdown returns nil once the
+// runtime is closed.
 //
-// Semaphores and latches have no leases to wait for. Acquiring permits and waiting for a latch are refused, releases and count-downs are
-// not, until the runtime closes.
+// Semaphores and latches have no leases to wait for. Until the runtime closes, acquiring permits and waiting for a latch are
+// refused, while releases and count-downs still work.
 //
-// Do not wait for Shutdown while you hold a lease of the runtime: it would wait for you, until ctx ends.
+// Do not wait for Shutdown while holding a lease of the same runtime: it waits for that lease until ctx ends.
 func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdown(ctx) }
 
-// Close ends the runtime now. It refuses new work, answers every waiter and every held lease's Done with ErrClosed, then releases the
-// locks, and returns when no goroutine, timer, key or subscription of the runtime is left. Code that still works under a
-// lease is not waited for: it learns of the end by its context, and another process may get the lock meanwhile. Shutdown waits.
+// Close ends the runtime now, without waiting for holders; Shutdown waits for them. Close refuses new work, ends every wait and
+// every held lease with ErrClosed, then releases the locks. It returns when no goroutine, timer, key or subscription of the runtime
+// is left. Code that still runs under a lease learns of the end from its context, and another process may get the lock meanwhile.
 //
-// When ctx ends, or has ended before, Close has 500 ms more to release the locks. If that is not enough, because Redis does not answer,
-// it returns an error that matches ctx's: what could not be released, or what the server refuses to release, expires by its TTL.
-// Later calls wait for the same end.
+// When ctx ends, or has already ended, Close has another 500 ms to release the locks. If Redis does not confirm in that time, Close
+// returns an error that matches ctx's. Locks that could not be released, or that the server refuses to release, expire by their
+// TTL. Later calls wait for the same end.
 //
-// A ctx without end does not keep Close waiting for a Redis that is away. Once Redis has not answered for Options.Lease/3 (1 s to 10 s, and
-// half a second longer than one call may take), Close gives up what is not released yet, and returns an error that says so, at the latest
-// a second after Options.Lease, or after these times where they are longer. Permits of a Semaphore that were on their way back are
-// reported by an Unconfirmed event. Calls of the client that hang then end with its ReadTimeout.
+// Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for
+// Options.Lease/3 (between 1 s and 10 s, and at least half a second longer than one call may take), Close gives up the remaining
+// releases and returns an error that says so. This happens at the latest one second after Options.Lease, or after those times if
+// they are longer. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client that
+// still hang end with its ReadTimeout.
 //
-// A call of Options.OnEvent or of the Logger that does not come back, or an actor that blocks who tells it of its loss, is waited
-// for only for 5 s: Close then returns an error that says so, with everything released.
+// Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
+// delivery of its Lost message. It then returns an error that says so, with everything released.
 func (rt *Runtime) Close(ctx context.Context) error { return rt.engine.Close(ctx) }
 
-// ID is the client UUID used in owner fields.
+// ID is the UUID of this runtime. Owner fields in Redis begin with it.
 func (rt *Runtime) ID() string { return rt.id }
 
-// System is the actor system that the runtime's actors live in: Options.System, or an own one.
+// System is the actor system that the runtime runs in: Options.System, or one that the runtime created.
 func (rt *Runtime) System() *actor.ActorSystem { return rt.engine.System() }
 
-// NewOwner makes an owner for WithOwner and ContextWithOwner. Owners of one runtime mean nothing to another.
+// NewOwner returns a new owner for WithOwner and ContextWithOwner. An Owner is valid only in the runtime that made it.
 func (rt *Runtime) NewOwner() Owner { return protocol.NewOwner(rt.id, rt.engine.Number()) }
 
-// Lock is the reentrant lock of this name, Redisson's getLock. Making a handle is cheap and does no I/O. A bad name (empty, over
-// 512 bytes, invalid UTF-8, control characters, braces other than exactly one non-empty {tag}) is reported by the first call
-// that would use it, as an error matching ErrInvalid.
+// Lock returns the reentrant lock with this name, Redisson's getLock. Making a handle is cheap and does no I/O.
+//
+// A bad name is reported by the first call that would use it, as an error matching ErrInvalid. Bad names are empty, longer than 512
+// bytes, not valid UTF-8, or contain control characters or any braces other than exactly one non-empty {tag}.
 func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) }
 
-// FairLock is the lock of this name that is granted in the order of queueing, across goroutines, processes and languages, Redisson's
-// getFairLock. Each waiter stands in Redis' queue, so a lock changes hands at the cost of Redis' round trips. When a waiter gives up,
-// the next waiters of its process, sixteen at most, move up by one of their process's places each, and the process leaves the last one of
-// these. So no waiter of another process has more places before it than it had. A waiter whose process has died keeps the others waiting
-// for Options.Lease at most while another Holdfast process uses the lock; Redisson's own dead waiters stay for fairLockWaitTimeout.
+// FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages, Redisson's
+// getFairLock. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
+//
+// When a waiter gives up, up to sixteen of the next waiters of its process each move up to the process's previous place, and the
+// process leaves the last place that this frees. So no waiter of another process gets more waiters ahead of it than before.
+//
+// A waiter whose process has died blocks the others for at most Options.Lease while another Holdfast process uses the lock.
+// Redisson's own dead waiters stay for its fairLockWaitTimeout.
 func (rt *Runtime) FairLock(name string) *Lock { return rt.lock(scripts.FairLock, name) }
 
-// FencedLock is the lock of this name whose leases carry a fencing token (Lease.Token): each holder's is larger than all before it,
-// over processes, restarts without persistence and failovers, as long as the server's clock is not set back. A resource that
-// remembers the largest token it has seen, and refuses smaller ones, is safe from holders that come late (M. Kleppmann, "How to do
-// distributed locking", 2016). Redisson's getFencedLock; after a loss of data its clients may begin again at 1.
+// FencedLock returns the lock with this name whose leases carry a fencing token (Lease.Token), Redisson's getFencedLock. Each
+// holder's token is larger than all earlier ones, across processes, restarts without persistence and failovers, as long as the
+// server's clock is not set back. (Redisson clients may begin again at 1 after a loss of data.) A resource that remembers the
+// largest token it has seen, and refuses smaller ones, is safe from late holders (M. Kleppmann, "How to do distributed locking",
+// 2016).
 //
-// Tokens are at most 2^53 - 1. If the token key holds a larger number, or something that is no number, acquiring fails with
-// ErrForeignKey, and the key stays as it is: set it to the largest token that was given out, or delete it if none was.
+// Tokens are at most 2^53 - 1. If the token key holds a larger number, or no number, acquiring fails with ErrForeignKey and the key
+// stays unchanged. Set it to the largest token ever issued, or delete it if none was.
 func (rt *Runtime) FencedLock(name string) *Lock { return rt.lock(scripts.FencedLock, name) }
 
-// SpinLock is the lock of this name whose waiters subscribe to nothing and try again and again, see WithBackoff: for very many names
-// that are rarely contended, or servers without pub/sub. Redisson's getSpinLock.
+// SpinLock returns the lock with this name whose waiters poll (see WithBackoff) instead of subscribing, Redisson's getSpinLock. Use
+// it for very many names that are rarely contended, or for servers without pub/sub.
 func (rt *Runtime) SpinLock(name string) *Lock { return rt.lock(scripts.SpinLock, name) }

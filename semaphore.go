@@ -10,42 +10,42 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Semaphore is a handle on the semaphore of one name: a number of permits that nobody owns. Whoever has acquired permits must release
-// them, anybody may release more, and permits of a process that dies are gone: PermitSemaphore gives them back. Safe for concurrent
-// use.
+// Semaphore is a handle to the semaphore with one name: a number of permits without owners. Release what you acquire; the permits
+// of a process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
-// The permits are Redisson's RSemaphore's: who waits is served in order of arrival inside a process, and takes turns with other
-// processes. A waiter for several permits is not starved by waiters for fewer: after 100 ms as the first of its process it keeps the
-// permits that come free together, for half of the time at most; meanwhile others are not served and TryAcquire may fail although
-// permits are available. Redisson's waiters do not take part in that.
+// The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process, and processes take
+// turns. A waiter for several permits is not starved by waiters for fewer. After 100 ms at the head of its process's queue it
+// reserves the permits that become free, for at most half of the time. Meanwhile others are not served, and TryAcquire may fail
+// although permits are available. Redisson's waiters ignore reservations.
 //
-// Every operation counts once, whatever is lost on the way. Its error matches ErrForeignKey when the key holds something that is no
-// count, and ErrInvalid for a number out of range; it wraps the cause when Redis does not answer for Options.Lease/3 (1 s to 10 s).
+// Every operation counts exactly once, even if requests or replies are lost. The error matches ErrForeignKey when the key does not
+// hold a count, and ErrInvalid for a number out of range. It wraps the cause when Redis does not answer for Options.Lease/3
+// (between 1 s and 10 s).
 //
-// A failover of Redis may forget the last operations, because replication is asynchronous. Permits are then missing, or too many, until
-// somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.
+// A failover of Redis may lose the last operations, because replication is asynchronous. There are then too few or too many permits
+// until somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.
 type Semaphore struct{ counter }
 
-// Semaphore is the semaphore of this name, Redisson's getSemaphore. Making a handle is cheap and does no I/O; a bad name is reported
-// by the first call that would use it, as an error matching ErrInvalid. Until its permits are set it has none.
+// Semaphore returns the semaphore with this name, Redisson's getSemaphore. Making a handle is cheap and does no I/O. A bad name is
+// reported by the first call that would use it, as an error matching ErrInvalid. Until its permits are set, the semaphore has none.
 func (rt *Runtime) Semaphore(name string) *Semaphore {
 	return &Semaphore{rt.counter(scripts.Semaphore, name)}
 }
 
-// TrySetPermits sets the number of permits, 0 to 2^31-1, of a semaphore that has none yet; false if it was set before.
+// TrySetPermits sets the number of permits to n, 0 to 2^31-1, unless it was set before. It reports whether it set the number.
 func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	set, err := s.count(ctx, scripts.SemaphoreTrySet, n, 0, false)
 	return set == 1, err
 }
 
-// Acquire waits for n permits, 1 to 2^31-1, until ctx ends, and takes them all at once; none for n = 0. When ctx ends, the error
-// matches ErrNotAcquired and ctx's error, and nothing is taken: should Redis have granted permits already, they are given back.
+// Acquire waits for n permits, 1 to 2^31-1, until ctx ends, and takes them all at once. With n = 0 it takes none. When ctx ends,
+// nothing is taken and the error matches ErrNotAcquired and ctx's error; permits that Redis has already granted are returned.
 func (s *Semaphore) Acquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, false)
 }
 
-// TryAcquire takes n permits if they are there: one attempt. When there are too few, or others of this process wait for permits, the
-// error matches ErrNotAcquired. It says so when there are none because TrySetPermits was never called.
+// TryAcquire makes one attempt to take n permits. If too few are available, or others in this process are waiting for permits, the
+// error matches ErrNotAcquired. Its text says if TrySetPermits was never called.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) error {
 	return s.acquire(ctx, n, true)
 }
@@ -58,10 +58,11 @@ func (s *Semaphore) acquire(ctx context.Context, n int, try bool) error {
 	return err
 }
 
-// Release gives n permits back, 1 to 2^31-1, and wakes those who wait; nothing for n = 0. Nobody checks whether they were acquired, and
-// a semaphore without permits is created. It works when ctx has ended already: it then waits 500 ms. Until Redis confirms, the
-// runtime goes on trying, for 30 s, also after an error that wraps ctx's: do not release again. What it then had to give up
-// is reported by an Unconfirmed event.
+// Release returns n permits, 1 to 2^31-1, and wakes the waiters. With n = 0 it does nothing. It does not check whether the permits
+// were acquired, and creates a semaphore that does not exist.
+//
+// Release works even if ctx has ended: it then waits up to 500 ms. The runtime retries for 30 s until Redis confirms, even after
+// Release has returned an error that wraps ctx's, so do not release again. An Unconfirmed event reports when the runtime gave up.
 func (s *Semaphore) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return s.bad(scripts.SemaphoreRelease)
@@ -70,32 +71,32 @@ func (s *Semaphore) Release(ctx context.Context, n int) error {
 	return err
 }
 
-// AddPermits changes the number of permits by delta; it may become negative, and then that many more must be released before
-// anybody can acquire.
+// AddPermits changes the number of available permits by delta. A negative number stays negative until enough permits are released
+// or added.
 func (s *Semaphore) AddPermits(ctx context.Context, delta int) error {
 	_, err := s.count(ctx, scripts.SemaphoreAdd, delta, -math.MaxInt32, false)
 	return err
 }
 
-// Drain takes all permits that are available and returns how many; a negative number is set to 0.
+// Drain takes all available permits and returns their number; a negative number is set to 0.
 func (s *Semaphore) Drain(ctx context.Context) (int, error) {
 	n, err := s.count(ctx, scripts.SemaphoreDrain, 0, 0, false)
 	return int(n), err
 }
 
-// Available is how many permits there are; 0 for a semaphore that was never set.
+// Available returns the number of available permits; 0 if the semaphore was never set.
 func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	n, err := s.count(ctx, scripts.SemaphoreRead, 0, 0, false)
 	return int(n), err
 }
 
-// Delete removes the semaphore; true if there was one. Its waiters go on waiting, as Redisson's do.
+// Delete removes the semaphore, and reports whether there was one. Its waiters keep waiting, as Redisson's do.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.SemaphoreDelete, 0, 0, false)
 	return deleted == 1, err
 }
 
-// counter is what is the same for all handles on a count.
+// counter is the common part of the handles to semaphores and latches.
 type counter struct {
 	rt      *Runtime
 	address lease.Address
@@ -107,10 +108,10 @@ func (rt *Runtime) counter(kind *scripts.Kind, name string) counter {
 	return counter{rt: rt, address: address, invalid: err}
 }
 
-// Name is the name that the handle was made with.
+// Name returns the name that the handle was made with.
 func (c *counter) Name() string { return c.address.Name }
 
-// bad is the error of an operation on a name that cannot be used, nil for a good one.
+// bad is the error of an operation on an invalid name, nil for a valid one.
 func (c *counter) bad(op *scripts.CountOp) error {
 	if c.invalid == nil {
 		return nil
@@ -118,7 +119,7 @@ func (c *counter) bad(op *scripts.CountOp) error {
 	return fmt.Errorf("holdfast: %s %s: %w", op.Word, actors.Quoted(c.address.Name), c.invalid)
 }
 
-// count carries out an operation for a number from least to 2^31-1, which is as far as Redisson counts.
+// count runs an operation with a number from least to 2^31-1, Redisson's largest count.
 func (c *counter) count(ctx context.Context, op *scripts.CountOp, n, least int, try bool) (int64, error) {
 	if err := c.bad(op); err != nil {
 		return 0, err
