@@ -80,11 +80,11 @@ var mayUse = map[string][]string{
 	"actors/mailbox":   {},
 	"actors/outbox":    {"actors/clock"},
 	"actors/preflight": {"actors/clock", "actors/redisnode", "actors/rpc"},
-	"actors/pubsub":    {"actors/clock", "actors/outbox", "actors/redisnode", "actors/rpc", "actors/wait"},
+	"actors/pubsub":    {"actors/clock", "actors/outbox", "actors/lease", "actors/redisnode", "actors/rpc", "actors/turns", "actors/wait"},
 	"actors/redisnode": {"actors/clock", "actors/rpc"},
 	"actors/rpc":       {"actors/clock"},
 	"actors/turns":     {"actors/clock"},
-	"actors/wait":      {},
+	"actors/wait":      {"actors/clock", "actors/lease", "actors/rpc", "actors/turns"},
 }
 
 func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -85,7 +86,7 @@ func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error
 func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors.AcquireSpec, error) {
 	o, err := applied(opts)
 	if err != nil {
-		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(l.address.Name), err)
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(l.address.Name), err)
 	}
 	o.Try = try
 	if o.Owner.IsZero() {
@@ -103,7 +104,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 		err = l.rt.engine.Check(l.address.Kind, &o.AcquireSpec)
 	}
 	if err != nil {
-		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(l.address.Name), err)
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(l.address.Name), err)
 	}
 	return o.AcquireSpec, nil
 }
@@ -152,7 +153,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 // Inspect reads who holds the lock and who waits for it. When Redis does not answer, the error wraps the cause.
 func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
-		return State{}, fmt.Errorf("holdfast: inspect %s: %w", actors.Quoted(l.address.Name), l.bad)
+		return State{}, fmt.Errorf("holdfast: inspect %s: %w", wait.Quoted(l.address.Name), l.bad)
 	}
 	return l.rt.engine.Inspect(ctx, l.address)
 }
@@ -165,7 +166,7 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 // lock of whoever holds it by that time.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
-		return false, fmt.Errorf("holdfast: force-release %s: %w", actors.Quoted(l.address.Name), l.bad)
+		return false, fmt.Errorf("holdfast: force-release %s: %w", wait.Quoted(l.address.Name), l.bad)
 	}
 	return l.rt.engine.ForceRelease(ctx, l.address)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // MultiLock acquires several locks as one: all of them (Multi) or a majority (Red). Acquiring returns one Lease for all members,
@@ -97,7 +98,7 @@ func (m *MultiLock) Do(ctx context.Context, fn func(ctx context.Context) error, 
 		return err
 	}
 	if fn == nil {
-		return fmt.Errorf("holdfast: acquire %s: %w: the function is nil", actors.Quoted(m.name), ErrInvalid)
+		return fmt.Errorf("holdfast: acquire %s: %w: the function is nil", wait.Quoted(m.name), ErrInvalid)
 	}
 	inner := ctx
 	for i, member := range m.members {
@@ -137,7 +138,7 @@ type plan struct {
 // plan checks everything that can be wrong with an acquire before anything is sent.
 func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*plan, error) {
 	if m.bad != nil {
-		return nil, fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(m.name), m.bad)
+		return nil, fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(m.name), m.bad)
 	}
 	p := &plan{specs: make([]actors.AcquireSpec, len(m.members)), try: try}
 	for i, member := range m.members {
@@ -217,7 +218,7 @@ func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patienc
 	for i, lease := range taken {
 		if !lease.Valid() {
 			return nil, i, fmt.Errorf("holdfast: acquire %s: %w: %q ended before the others were acquired: %w",
-				actors.Quoted(m.name), ErrNotAcquired, lease.Name(), cmp.Or(lease.Err(), ErrLeaseLost))
+				wait.Quoted(m.name), ErrNotAcquired, lease.Name(), cmp.Or(lease.Err(), ErrLeaseLost))
 		}
 	}
 	return taken, 0, nil

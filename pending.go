@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // Pending is an acquire that waits without a goroutine.
 type Pending struct {
 	lease   Lease
-	request *actors.Request
+	request *wait.Request
 	stop    func()
 	done    chan struct{}
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -48,7 +49,7 @@ func validity(lease, elapsed time.Duration) time.Duration {
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	for round := 0; ; round++ {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", actors.Quoted(m.name), ErrNotAcquired, err)
+			return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", wait.Quoted(m.name), ErrNotAcquired, err)
 		}
 		leases, err := m.tryAll(ctx, p)
 		if err == nil {
@@ -84,7 +85,7 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 	}
 	valid := slices.DeleteFunc(slices.Clone(taken), func(l *Lease) bool { return l == nil || !l.Valid() })
 	if took := all[0].rt.engine.Now() - began; len(valid) < m.quorum || validity(lease, took) <= 0 {
-		return nil, fmt.Errorf("holdfast: acquire %s: %w: no validity is left after %v", actors.Quoted(m.name), ErrNotAcquired, took)
+		return nil, fmt.Errorf("holdfast: acquire %s: %w: no validity is left after %v", wait.Quoted(m.name), ErrNotAcquired, took)
 	}
 	return taken, nil
 }
@@ -115,10 +116,10 @@ func (m *MultiLock) shortest(p *plan) time.Duration {
 // round can succeed.
 func (m *MultiLock) refusal(errs []error) error {
 	if hopeless := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return !lasting(err) }); len(hopeless) > len(errs)-m.quorum {
-		return fmt.Errorf("holdfast: acquire %s: %w", actors.Quoted(m.name), actors.Join(hopeless...))
+		return fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(m.name), actors.Join(hopeless...))
 	}
 	return fmt.Errorf("holdfast: acquire %s: %w: %d of %d members acquired, %d needed: %w",
-		actors.Quoted(m.name), ErrNotAcquired, succeeded(errs), len(errs), m.quorum, actors.Join(errs...))
+		wait.Quoted(m.name), ErrNotAcquired, succeeded(errs), len(errs), m.quorum, actors.Join(errs...))
 }
 
 // lasting reports whether a member would refuse another round in the same way.

@@ -43,6 +43,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -81,7 +82,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	}
 	engine, err := actors.Start(actors.Config{
 		Client: client, ID: s.ID, System: o.System, PubSub: redisnode.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, NameMapper: o.NameMapper,
-		Policy: actors.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
+		Policy: wait.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
 			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout},
 		Logger: o.Logger, OnEvent: o.OnEvent, FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter, Salt: s.Salt, Shard: s.Shard, Between: s.Between,
 	})
@@ -132,7 +133,7 @@ func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 	checked := slices.DeleteFunc(slices.Clone(all), func(k *scripts.Kind) bool { return len(kinds) > 0 && !slices.Contains(kinds, k.Name) })
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(all, func(k *scripts.Kind) bool { return k.Name == kind }) {
-			return fmt.Errorf("holdfast: check: %w: unknown kind %s", ErrInvalid, actors.Quoted(string(kind)))
+			return fmt.Errorf("holdfast: check: %w: unknown kind %s", ErrInvalid, wait.Quoted(string(kind)))
 		}
 	}
 	return rt.engine.CheckServer(ctx, checked)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -116,7 +116,7 @@ func (c *counter) bad(op *scripts.CountOp) error {
 	if c.invalid == nil {
 		return nil
 	}
-	return fmt.Errorf("holdfast: %s %s: %w", op.Word, actors.Quoted(c.address.Name), c.invalid)
+	return fmt.Errorf("holdfast: %s %s: %w", op.Word, wait.Quoted(c.address.Name), c.invalid)
 }
 
 // count runs an operation with a number from least to 2^31-1, Redisson's largest count.

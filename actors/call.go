@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -65,34 +66,34 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s AcquireSpec, h
 }
 
 // acquire makes the request of an acquire that may be sent.
-func (e *Engine) acquire(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold) (*Request, error) {
+func (e *Engine) acquire(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: acquire %q: %w", a.Name, protocol.ErrClosed)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("holdfast: acquire %q: %w: %w", a.Name, protocol.ErrNotAcquired, err)
 	}
-	r := e.requests.take(opAcquire, a)
-	r.owner, r.lease, r.try, r.hold, r.backoff = s.Owner, s.Lease, s.Try, hold, s.Backoff
-	_, r.bounded = ctx.Deadline()
-	r.bounded = r.bounded || s.Wait > 0
+	r := e.requests.take(wait.Acquire, a)
+	r.Owner, r.Lease, r.Try, r.Hold, r.Backoff = s.Owner, s.Lease, s.Try, hold, s.Backoff
+	_, r.Bounded = ctx.Deadline()
+	r.Bounded = r.Bounded || s.Wait > 0
 	return r, nil
 }
 
 // send sends a request to the lock's router. Only then may anything be armed that cancels it: the lock drops a cancel of a request
 // that it does not know, and nothing would end the waiting of the request that arrives afterwards.
-func (e *Engine) send(r *Request) { e.root.Send(e.Router(r.address), r) }
+func (e *Engine) send(r *wait.Request) { e.root.Send(e.Router(r.Address), r) }
 
 // endAfter ends the waiting of a request that has been sent, d from now.
-func (e *Engine) endAfter(d time.Duration, r *Request) clock.Timer {
+func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
 // await waits for the answer to a request that has been sent. When ctx ends, the lock actor decides what became of the request: it
 // may have been granted already. recycle: nothing but ctx cancels the request, so it may be used again once it is answered.
-func (e *Engine) await(ctx context.Context, r *Request, recycle bool) error {
+func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error {
 	if e.answered(ctx, r) {
-		err := r.err
+		err := r.Err
 		if recycle {
 			e.requests.put(r)
 		}
@@ -102,22 +103,22 @@ func (e *Engine) await(ctx context.Context, r *Request, recycle bool) error {
 		e.Cancel(r, ctx.Err())
 	}
 	if e.answered(context.Background(), r) {
-		return r.err
+		return r.Err
 	}
-	return fmt.Errorf("holdfast: %s %q: %w", r.do, r.address.Name, protocol.ErrClosed)
+	return fmt.Errorf("holdfast: %s %q: %w", r.Do, r.Address.Name, protocol.ErrClosed)
 }
 
 // answered waits for the answer to a request; false: ctx or the engine has ended before. An answer that is there goes first, however
 // the runtime of Go chooses.
-func (e *Engine) answered(ctx context.Context, r *Request) bool {
+func (e *Engine) answered(ctx context.Context, r *wait.Request) bool {
 	select {
-	case <-r.answered:
+	case <-r.Answered:
 		return true
 	case <-ctx.Done():
 	case <-e.done:
 	}
 	select {
-	case <-r.answered:
+	case <-r.Answered:
 		return true
 	default:
 		return false
@@ -126,7 +127,7 @@ func (e *Engine) answered(ctx context.Context, r *Request) bool {
 
 // AcquireAsync asks for the lock and calls notify with the outcome, once, on an actor: notify must not block.
 // The request can be cancelled; stop must be called when the outcome is known.
-func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold, notify func(error)) (r *Request, stop func()) {
+func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	e.door.RLock()
 	defer e.door.RUnlock()
 	r, err := e.acquire(ctx, a, s, hold)
@@ -134,8 +135,8 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s AcquireSp
 		notify(err)
 		return nil, func() {}
 	}
-	r.answered = nil
-	r.notify = func(r *Request) { notify(r.err) }
+	r.Answered = nil
+	r.Notify = func(r *wait.Request) { notify(r.Err) }
 	e.send(r)
 	unhook := context.AfterFunc(ctx, func() { e.Cancel(r, ctx.Err()) })
 	stop = func() { lease.CallSafely(func() { unhook() }) }
@@ -147,8 +148,8 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s AcquireSp
 }
 
 // Cancel ends the waiting of a request; it is still answered, once.
-func (e *Engine) Cancel(r *Request, cause error) {
-	e.root.Send(e.Router(r.address), cancelRequest{request: r, cause: cause})
+func (e *Engine) Cancel(r *wait.Request, cause error) {
+	e.root.Send(e.Router(r.Address), wait.CancelRequest{Request: r, Cause: cause})
 }
 
 // releaseGrace is how long a release goes on when its context has ended.
@@ -164,8 +165,8 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	return e.awaitRelease(ctx, r)
 }
 
-// StartRelease is the first half of Release, which does not block; wait is the other.
-func (e *Engine) StartRelease(h *lease.Hold) (wait func(ctx context.Context) error) {
+// StartRelease is the first half of Release, which does not block; await is the other.
+func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) error) {
 	r, err := e.claim(h)
 	if r == nil {
 		return func(context.Context) error { return err }
@@ -174,9 +175,9 @@ func (e *Engine) StartRelease(h *lease.Hold) (wait func(ctx context.Context) err
 	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
 }
 
-func (e *Engine) awaitRelease(ctx context.Context, r *Request) error {
+func (e *Engine) awaitRelease(ctx context.Context, r *wait.Request) error {
 	if e.answered(ctx, r) {
-		err := r.err
+		err := r.Err
 		e.requests.put(r)
 		return err
 	}
@@ -185,7 +186,7 @@ func (e *Engine) awaitRelease(ctx context.Context, r *Request) error {
 		defer timer.Stop()
 	}
 	if e.answered(context.Background(), r) {
-		return r.err
+		return r.Err
 	}
 	return nil
 }
@@ -197,17 +198,17 @@ func (e *Engine) ReleaseAsync(h *lease.Hold) {
 	}
 }
 
-func (e *Engine) releaseAsync(r *Request) {
-	r.answered, r.notify = nil, func(*Request) {}
-	e.root.Send(r.hold.Grant.Actor.(*actor.PID), r)
+func (e *Engine) releaseAsync(r *wait.Request) {
+	r.Answered, r.Notify = nil, func(*wait.Request) {}
+	e.root.Send(r.Hold.Grant.Actor.(*actor.PID), r)
 }
 
 // claim ends the hold for its holder and makes the request that tells the lock actor. Without a request the error says
 // how the hold has ended before.
-func (e *Engine) claim(h *lease.Hold) (*Request, error) {
+func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
-		r := e.requests.take(opRelease, h.Grant.Address)
-		r.hold = h
+		r := e.requests.take(wait.Release, h.Grant.Address)
+		r.Hold = h
 		return r, nil
 	}
 	if h.Err() == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
@@ -221,14 +222,14 @@ func (e *Engine) Extend(ctx context.Context, h *lease.Hold, d time.Duration) err
 	return e.StartExtend(h, d)(ctx)
 }
 
-// StartExtend is the first half of Extend, which does not block; wait is the other.
-func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (wait func(ctx context.Context) error) {
+// StartExtend is the first half of Extend, which does not block; await is the other.
+func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
 	a := h.Grant.Address
 	if err := cmp.Or(lease.Check(d), h.Reason()); err != nil {
 		return func(context.Context) error { return fmt.Errorf("holdfast: extend %q: %w", a.Name, err) }
 	}
-	r := e.requests.take(opExtend, a)
-	r.hold, r.lease = h, d
+	r := e.requests.take(wait.Extend, a)
+	r.Hold, r.Lease = h, d
 	e.send(r)
 	return func(ctx context.Context) error { return e.await(ctx, r, true) }
 }
@@ -246,30 +247,30 @@ func (e *Engine) Jitter(d time.Duration) time.Duration { return e.policy.Jitter(
 
 // Inspect reads the state of a lock.
 func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State, error) {
-	r, err := e.side(ctx, opInspect, a)
+	r, err := e.side(ctx, wait.Inspect, a)
 	if err != nil {
 		return protocol.State{}, err
 	}
 	e.send(r)
 	err = e.await(ctx, r, false)
-	return r.state, err
+	return r.State, err
 }
 
 // ForceRelease frees a lock whoever holds it.
 func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
-	r, err := e.side(ctx, opForceRelease, a)
+	r, err := e.side(ctx, wait.ForceRelease, a)
 	if err != nil {
 		return false, err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		r.deadline = e.clock.Now() + time.Until(deadline)
+		r.Deadline = e.clock.Now() + time.Until(deadline)
 	}
 	e.send(r)
 	err = e.await(ctx, r, false)
-	return r.held, err
+	return r.Held, err
 }
 
-func (e *Engine) side(ctx context.Context, do operation, a *lease.Address) (*Request, error) {
+func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)
 	}

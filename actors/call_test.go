@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -33,17 +34,17 @@ func TestCount_AnswerGoesBeforeTheEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 50 { // Go chooses by chance
-		asked := make(chan *Request, 1)
+		asked := make(chan *wait.Request, 1)
 		clock := &lastMoment{}
 		e := &Engine{root: system.Root, clock: clock, shard: func(string) uint64 { return 0 }, done: make(chan struct{})}
 		e.routers[0] = system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
-			if r, ok := c.Message().(*Request); ok {
+			if r, ok := c.Message().(*wait.Request); ok {
 				asked <- r
 			}
 		}))
 		clock.ends = func() {
 			r := <-asked
-			r.number = 7
+			r.Number = 7
 			close(e.done)
 			e.answer(r)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -14,15 +15,15 @@ import (
 // Count carries out an operation of a kind that counts, number times or with that number, and returns what Redis answers. When ctx
 // ends it returns; what gives something back has a short time of its own then, and goes on without its caller after that.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
-	r := e.requests.take(opCount, a)
-	r.count, r.number, r.try = op, number, try
+	r := e.requests.take(wait.Count, a)
+	r.Count, r.Number, r.Try = op, number, try
 	if err := e.mayCount(ctx, r); err != nil {
 		e.requests.put(r)
 		return 0, err
 	}
 	e.send(r)
 	if e.answered(ctx, r) {
-		number, err := r.number, r.err
+		number, err := r.Number, r.Err
 		e.requests.put(r)
 		return number, err
 	}
@@ -35,20 +36,20 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 		}
 	}
 	if e.answered(context.Background(), r) {
-		return r.number, r.err
+		return r.Number, r.Err
 	}
-	return 0, r.because(protocol.ErrClosed)
+	return 0, r.Because(protocol.ErrClosed)
 }
 
-func (e *Engine) mayCount(ctx context.Context, r *Request) error {
+func (e *Engine) mayCount(ctx context.Context, r *wait.Request) error {
 	err := ctx.Err()
 	switch {
 	case e.closing.Load():
-		return r.because(protocol.ErrClosed)
-	case err == nil, r.count.Way == scripts.Give:
+		return r.Because(protocol.ErrClosed)
+	case err == nil, r.Count.Way == scripts.Give:
 		return nil
-	case r.count.Way == scripts.Take:
-		return r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, err))
+	case r.Count.Way == scripts.Take:
+		return r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, err))
 	}
-	return r.because(err)
+	return r.Because(err)
 }

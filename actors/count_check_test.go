@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -14,39 +15,39 @@ import (
 type countChecker struct {
 	state *countState
 
-	open    map[*Request]bool   // asked, not answered
-	flying  map[*countCall]bool // sent, not answered
+	open    map[*wait.Request]bool // asked, not answered
+	flying  map[*countCall]bool    // sent, not answered
 	alarmAt time.Duration
 	watched bool
 	stopped bool
 }
 
 func newCountChecker(s *countState) *countChecker {
-	return &countChecker{state: s, open: map[*Request]bool{}, flying: map[*countCall]bool{}, alarmAt: clock.Never}
+	return &countChecker{state: s, open: map[*wait.Request]bool{}, flying: map[*countCall]bool{}, alarmAt: clock.Never}
 }
 
 // step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
-func (c *countChecker) step(now time.Duration, message any) (effects []effect, panicked any, err error) {
+func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
 	switch m := message.(type) {
-	case *Request:
+	case *wait.Request:
 		c.open[m] = true
 	case *countDone:
 		delete(c.flying, m.call)
-	case alarm:
+	case wait.Alarm:
 		c.alarmAt = clock.Never
 	}
 	effects, panicked = c.survive(now, message)
 	return effects, panicked, c.after(now, effects, panicked != nil)
 }
 
-func (c *countChecker) survive(now time.Duration, message any) (effects []effect, panicked any) {
+func (c *countChecker) survive(now time.Duration, message any) (effects []wait.Effect, panicked any) {
 	defer func() {
 		if panicked = recover(); panicked == nil {
 			return
 		}
-		if r, ok := message.(*Request); ok {
-			c.state.queue.remove(r)
-			r.err = fmt.Errorf("the actor panicked: %v", panicked)
+		if r, ok := message.(*wait.Request); ok {
+			c.state.queue.Remove(r)
+			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
 			delete(c.open, r)
 		}
 		effects = c.state.distrust(now)
@@ -54,7 +55,7 @@ func (c *countChecker) survive(now time.Duration, message any) (effects []effect
 	return c.state.step(now, message), nil
 }
 
-func (c *countChecker) after(now time.Duration, effects []effect, panicked bool) error {
+func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {
 	for i := range effects {
 		if err := c.effect(now, &effects[i]); err != nil {
 			return err
@@ -66,31 +67,31 @@ func (c *countChecker) after(now time.Duration, effects []effect, panicked bool)
 	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())
 }
 
-func (c *countChecker) effect(now time.Duration, e *effect) error {
-	switch e.do {
-	case doCall:
-		c.flying[e.call.(*countCall)] = true
+func (c *countChecker) effect(now time.Duration, e *wait.Effect) error {
+	switch e.Do {
+	case wait.DoCall:
+		c.flying[e.Call.(*countCall)] = true
 		switch {
-		case checkTiming(now, &e.call.(*countCall).Timing) != nil:
-			return checkTiming(now, &e.call.(*countCall).Timing)
-		case e.call.(*countCall).terms.Request == "":
+		case checkTiming(now, &e.Call.(*countCall).Timing) != nil:
+			return checkTiming(now, &e.Call.(*countCall).Timing)
+		case e.Call.(*countCall).terms.Request == "":
 			return fmt.Errorf("a call without an id")
 		}
-	case doAnswer:
-		if !c.open[e.request] {
-			return fmt.Errorf("an answer to a request that is not open (answered twice?): %s", e.request.what())
+	case wait.DoAnswer:
+		if !c.open[e.Request] {
+			return fmt.Errorf("an answer to a request that is not open (answered twice?): %s", e.Request.Count.Word)
 		}
-		delete(c.open, e.request)
-	case doWatch, doUnwatch:
-		if c.watched == (e.do == doWatch) {
+		delete(c.open, e.Request)
+	case wait.DoWatch, wait.DoUnwatch:
+		if c.watched == (e.Do == wait.DoWatch) {
 			return fmt.Errorf("watch or unwatch twice")
 		}
-		c.watched = e.do == doWatch
-	case doAlarm:
-		c.alarmAt = e.at
-	case doStop:
+		c.watched = e.Do == wait.DoWatch
+	case wait.DoAlarm:
+		c.alarmAt = e.At
+	case wait.DoStop:
 		c.stopped = true
-		if !c.state.idle() || len(c.state.answered) > 0 && c.state.stage < closing {
+		if !c.state.idle() || len(c.state.answered) > 0 && c.state.stage < wait.Closing {
 			return fmt.Errorf("stop while not idle")
 		}
 	}
@@ -100,8 +101,8 @@ func (c *countChecker) effect(now time.Duration, e *effect) error {
 // checkOpen: every request that was not answered is somewhere where it will be.
 func (c *countChecker) checkOpen() error {
 	s := c.state
-	places := map[*Request]int{}
-	for r := s.queue.head; r != nil; r = r.next {
+	places := map[*wait.Request]int{}
+	for r := s.queue.Front(); r != nil; r = r.Next {
 		places[r]++
 	}
 	for _, e := range s.errands {
@@ -114,12 +115,12 @@ func (c *countChecker) checkOpen() error {
 	}
 	for r, n := range places {
 		if n != 1 || !c.open[r] {
-			return fmt.Errorf("%s waits in %d places, open: %v", r.what(), n, c.open[r])
+			return fmt.Errorf("%s waits in %d places, open: %v", r.Count.Word, n, c.open[r])
 		}
 	}
 	for r := range c.open {
 		if places[r] == 0 {
-			return fmt.Errorf("%s is forgotten: nothing will answer it", r.what())
+			return fmt.Errorf("%s is forgotten: nothing will answer it", r.Count.Word)
 		}
 	}
 	return nil
@@ -130,11 +131,11 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 	s := c.state
 	moving := func(call *countCall) bool { return c.alarmAt != clock.Never || call != nil && c.flying[call] }
 	switch {
-	case s.queue.len > 0 && !moving(s.attempt.call):
-		return fmt.Errorf("%d wait for ever", s.queue.len)
+	case s.queue.Len > 0 && !moving(s.attempt.call):
+		return fmt.Errorf("%d wait for ever", s.queue.Len)
 	case s.pending.number > 0 && s.giving == nil:
 		return fmt.Errorf("something is not given back")
-	case s.watch != unwatched && s.queue.len == 0 && c.alarmAt == clock.Never:
+	case s.watch != wait.Unwatched && s.queue.Len == 0 && c.alarmAt == clock.Never:
 		return fmt.Errorf("the channel is never let go")
 	case c.alarmAt <= now:
 		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
@@ -171,7 +172,7 @@ func (c *countChecker) checkAttempt() error {
 		return fmt.Errorf("an attempt for %d with %d numbers", len(a.served), len(a.number))
 	}
 	for _, r := range a.served {
-		if r != nil && r.queue != &c.state.queue {
+		if r != nil && r.Queue != &c.state.queue {
 			return fmt.Errorf("an attempt for somebody who does not wait")
 		}
 	}
@@ -187,7 +188,7 @@ func (c *countChecker) checkTwins() error {
 	switch {
 	case s.alarmAt != c.alarmAt:
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
-	case (s.watch != unwatched) != c.watched:
+	case (s.watch != wait.Unwatched) != c.watched:
 		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
 	}
 	return nil

@@ -5,16 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // onCancel ends the waiting of a request, unless it has been answered. What it gives back is given back all the same.
-func (s *countState) onCancel(now time.Duration, m cancelRequest) {
-	r := m.request
-	head := s.queue.front()
+func (s *countState) onCancel(now time.Duration, m wait.CancelRequest) {
+	r := m.Request
+	head := s.queue.Front()
 	if s.leave(r) {
-		s.answer(r, s.waitError(r, m.cause))
+		s.answer(r, s.waitError(r, m.Cause))
 		if r == head {
 			s.wake(now) // those behind may want less
 		}
@@ -22,21 +23,21 @@ func (s *countState) onCancel(now time.Duration, m cancelRequest) {
 	}
 	if i := slices.Index(s.pending.requests, r); i >= 0 {
 		s.pending.requests = slices.Delete(s.pending.requests, i, i+1)
-		s.fail(r, goesOn(m.cause))
+		s.fail(r, goesOn(m.Cause))
 		return
 	}
 	for _, e := range s.errands {
 		if i := slices.Index(e.requests, r); i >= 0 {
 			e.requests = slices.Delete(e.requests, i, i+1)
-			s.cancelErrand(e, r, m.cause)
+			s.cancelErrand(e, r, m.Cause)
 			return
 		}
 	}
 }
 
-func (s *countState) cancelErrand(e *errand, r *Request, cause error) {
-	if e.failures.last != nil {
-		cause = fmt.Errorf("%w: %w", cause, e.failures.last)
+func (s *countState) cancelErrand(e *errand, r *wait.Request, cause error) {
+	if e.failures.Last != nil {
+		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
 	}
 	if e.op.Way == scripts.Give {
 		s.fail(r, goesOn(cause))
@@ -54,10 +55,10 @@ func goesOn(cause error) error {
 }
 
 // onClose refuses the waiters and finishes what is on its way. A closing actor stops when nothing is left, an aborting one at once.
-func (s *countState) onClose(to stage) {
+func (s *countState) onClose(to wait.Stage) {
 	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
-	if to < aborting {
+	if to < wait.Aborting {
 		return
 	}
 	for _, e := range s.errands {
@@ -66,7 +67,7 @@ func (s *countState) onClose(to stage) {
 			s.fail(r, e.uncertain(protocol.ErrClosed))
 		}
 		if e.op.Way == scripts.Give {
-			s.emit(effect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: protocol.ErrClosed}})
+			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: protocol.ErrClosed}})
 		}
 	}
 	for _, r := range s.pending.requests {
@@ -78,9 +79,9 @@ func (s *countState) onClose(to stage) {
 // distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
 // All of them are repeated, which does no harm. What was decided before the panic is carried out, but for the request at hand, which
 // the shell has answered.
-func (s *countState) distrust(now time.Duration) []effect {
+func (s *countState) distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
-	s.retryAt = now + s.policy.backoff(3)
+	s.retryAt = now + s.policy.Backoff(3)
 	again := func(c *copies) {
 		c.disregard()
 	}
@@ -93,17 +94,17 @@ func (s *countState) distrust(now time.Duration) []effect {
 		e.retryAt = s.retryAt
 	}
 	s.alarmAt = s.retryAt // the next step settles what this one could not
-	s.emit(effect{do: doAlarm, at: s.alarmAt})
+	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }
 
 // disown forgets a request that was answered by somebody else.
-func (s *countState) disown(r *Request) {
+func (s *countState) disown(r *wait.Request) {
 	if r == nil {
 		return
 	}
-	same := func(other *Request) bool { return other == r }
-	s.effects = slices.DeleteFunc(s.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
+	same := func(other *wait.Request) bool { return other == r }
+	s.effects = slices.DeleteFunc(s.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
 	s.leave(r)
 	s.pending.requests = slices.DeleteFunc(s.pending.requests, same)
 	for _, e := range slices.Clone(s.errands) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -14,10 +15,10 @@ type errand struct {
 	copies
 	op       *scripts.CountOp
 	terms    scripts.CountTerms
-	requests []*Request // to be answered
+	requests []*wait.Request // to be answered
 	patience time.Duration
 	once     bool // not repeated: it does no harm if it fails
-	failures failures
+	failures wait.Failures
 	retryAt  time.Duration
 }
 
@@ -25,10 +26,10 @@ type errand struct {
 type pending struct {
 	op       *scripts.CountOp
 	number   int64
-	requests []*Request
+	requests []*wait.Request
 }
 
-func (p *pending) add(op *scripts.CountOp, number int64, r *Request) {
+func (p *pending) add(op *scripts.CountOp, number int64, r *wait.Request) {
 	p.op, p.number = op, p.number+number
 	if r != nil {
 		p.requests = append(p.requests, r)
@@ -78,7 +79,7 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 			s.forgetResult(e.op, &e.copies, m.sent)
 		}
 		for _, r := range e.requests {
-			r.number = m.counted.Number
+			r.Number = m.counted.Number
 			s.answer(r, nil)
 		}
 	case e.once:
@@ -91,14 +92,14 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	case m.expired:
 		s.giveUp(e, errLostTrack)
 	default:
-		e.failures.add(now, &m.call.Call, m.err)
+		e.failures.Add(now, &m.call.Call, m.err)
 		switch {
-		case e.failures.silent(now) >= e.patience, s.stage >= closing && e.op.Way == scripts.Ask:
-			s.giveUp(e, e.failures.last)
-		case late && e.failures.count <= lateMax:
+		case e.failures.Silent(now) >= e.patience, s.stage >= wait.Closing && e.op.Way == scripts.Ask:
+			s.giveUp(e, e.failures.Last)
+		case late && e.failures.Count <= wait.LateMax:
 			e.retryAt = now
 		default:
-			e.retryAt = now + s.policy.backoff(e.failures.count)
+			e.retryAt = now + s.policy.Backoff(e.failures.Count)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func (s *countState) giveUp(e *errand, err error) {
 		s.fail(r, e.uncertain(err))
 	}
 	if e.op.Way == scripts.Give {
-		s.emit(effect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
+		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
 		return
 	}
 	s.undo(e.op, &e.copies)
@@ -132,6 +133,6 @@ var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its 
 // loseTrack reports a request whose outcome nobody can learn any more, unless no copy of it ran.
 func (s *countState) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.stale > 0 {
-		s.emit(effect{do: doEmit, event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
+		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
 	}
 }

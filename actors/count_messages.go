@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -26,9 +27,9 @@ func (m *countDone) news() any {
 	case !op.Ends, !known && m.class != scripts.Unknown, known && m.counted.Number == 0:
 		return nil
 	case known && op.Grants != nil:
-		return freed{op.Grants, releasedByItsID}
+		return wait.Freed{Grants: op.Grants, Reason: wait.ReleasedByItsID}
 	}
-	return lookAround{}
+	return wait.LookAround{}
 }
 
 // countCall is a script call that the step asks for.

@@ -81,7 +81,7 @@ func newCountWorld(seed uint64) *countWorld {
 	w.panics = []int{0, 0, 0, 0, 3}[w.random.IntN(5)]
 	w.total = 1 + w.random.Int64N(5)
 	w.permits = w.total
-	policy := Policy{Lease: modelLease, MaxWaiters: 6}
+	policy := wait.Policy{Lease: modelLease, MaxWaiters: 6}
 	for i := range 1 + w.random.IntN(3) {
 		w.countProcs = append(w.countProcs, newCountProc(w, string(rune('A'+i)), policy))
 	}
@@ -94,13 +94,17 @@ func newCountWorld(seed uint64) *countWorld {
 			w.after(w.upTo(modelUse), p.pause)
 		}
 		if w.chance(20) {
-			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{closing}) })
+			w.after(w.upTo(modelUse), func() { p.post(0, wait.Close{Stage: wait.Closing}) })
 		}
 		if w.chance(20) { // sometimes a Close comes later
-			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{draining}) })
+			w.after(w.upTo(modelUse), func() { p.post(0, wait.Close{Stage: wait.Draining}) })
 		}
 		if w.chance(2) {
-			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{closing}); p.post(0, closeLock{aborting}) })
+			w.after(w.upTo(modelUse), func() {
+				w.excused = true
+				p.post(0, wait.Close{Stage: wait.Closing})
+				p.post(0, wait.Close{Stage: wait.Aborting})
+			})
 		}
 	}
 	w.after(modelUse, func() { w.calm = true })
@@ -136,7 +140,7 @@ func (w *countWorld) checkEnd() {
 		}
 		for range 2 { // the first may delete results before
 			if !p.stopped {
-				p.step(tryRetire{})
+				p.step(wait.TryRetire{})
 				w.drain()
 			}
 		}
@@ -164,7 +168,7 @@ func (w *countWorld) drain() {
 func (w *countWorld) goHome() {
 	for _, p := range w.countProcs {
 		for _, r := range p.arrived {
-			p.post(0, cancelRequest{request: r, cause: errors.New("context canceled")})
+			p.post(0, wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 		}
 	}
 }
@@ -175,19 +179,19 @@ type countProc struct {
 	name    string
 	state   *countState
 	checker *countChecker
-	policy  Policy
+	policy  wait.Policy
 
 	alarms     int // changes with every alarm effect: older timers mean nothing
 	watches    int // likewise
 	subscribed bool
 	pausedTo   time.Duration
-	waiting    map[*Request]func(error)
-	arrived    []*Request // acquires that wait, in order
+	waiting    map[*wait.Request]func(error)
+	arrived    []*wait.Request // acquires that wait, in order
 	stopped    bool
 }
 
-func newCountProc(w *countWorld, name string, policy Policy) *countProc {
-	p := &countProc{w: w, name: name, waiting: map[*Request]func(error){}}
+func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
+	p := &countProc{w: w, name: name, waiting: map[*wait.Request]func(error){}}
 	ids := 0
 	policy.NewID = func() string {
 		if w.chance(w.panics) {
@@ -197,7 +201,7 @@ func newCountProc(w *countWorld, name string, policy Policy) *countProc {
 		return fmt.Sprintf("%s:%d", name, ids)
 	}
 	policy.Jitter = w.upTo
-	p.policy = policy.withTimes()
+	p.policy = policy.WithTimes()
 	p.state = &countState{
 		policy: &p.policy, address: &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
 	}
@@ -222,21 +226,21 @@ func (p *countProc) step(message any) {
 	if w.trace != nil {
 		w.logf("%s <- %s", p.name, describeCount(message))
 	}
-	r, _ := message.(*Request)
+	r, _ := message.(*wait.Request)
 	if p.stopped {
 		if r != nil {
 			p.answer(r, protocol.ErrClosed)
 		}
 		return
 	}
-	if r != nil && r.count.Way == scripts.Take && !r.try {
+	if r != nil && r.Count.Way == scripts.Take && !r.Try {
 		p.arrived = append(p.arrived, r)
 	}
 	effects, panicked, err := p.checker.step(w.now, message)
 	if panicked != nil {
 		w.logf("%s  panic", p.name)
 		if r != nil {
-			p.answer(r, r.err)
+			p.answer(r, r.Err)
 		}
 	}
 	for i := range effects {
@@ -249,48 +253,48 @@ func (p *countProc) step(message any) {
 
 func describeCount(message any) string {
 	switch m := message.(type) {
-	case *Request:
-		return fmt.Sprintf("%s %p %d try=%v", m.what(), m, m.number, m.try)
-	case cancelRequest:
-		return fmt.Sprintf("cancel %s %p", m.request.what(), m.request)
+	case *wait.Request:
+		return fmt.Sprintf("%s %p %d try=%v", m.Count.Word, m, m.Number, m.Try)
+	case wait.CancelRequest:
+		return fmt.Sprintf("cancel %s %p", m.Request.Count.Word, m.Request)
 	case *countDone:
 		return fmt.Sprintf("%v %s %s %+v %v", m.class, m.call.op.Word, m.call.terms.Request, m.counted, m.err)
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", message), "actors.")
 }
 
-func (p *countProc) carryOut(e *effect) {
+func (p *countProc) carryOut(e *wait.Effect) {
 	w := p.w
-	switch e.do {
-	case doCall:
-		w.logf("%s  call %s %+v %+v", p.name, e.call.(*countCall).op.Word, e.call.(*countCall).terms, e.call.(*countCall).Timing)
-		w.call(e.call.(*countCall), func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
-	case doAnswer:
-		w.logf("%s  answer %s %p: %v", p.name, e.request.what(), e.request, e.request.err)
-		p.answer(e.request, e.request.err)
-	case doWatch, doUnwatch:
-		p.watch(e.do == doWatch)
-	case doAlarm:
+	switch e.Do {
+	case wait.DoCall:
+		w.logf("%s  call %s %+v %+v", p.name, e.Call.(*countCall).op.Word, e.Call.(*countCall).terms, e.Call.(*countCall).Timing)
+		w.call(e.Call.(*countCall), func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+	case wait.DoAnswer:
+		w.logf("%s  answer %s %p: %v", p.name, e.Request.Count.Word, e.Request, e.Request.Err)
+		p.answer(e.Request, e.Request.Err)
+	case wait.DoWatch, wait.DoUnwatch:
+		p.watch(e.Do == wait.DoWatch)
+	case wait.DoAlarm:
 		if !w.chance(5) { // else the timer was just firing, and its message is on its way
 			p.alarms++
 		}
-		if number := p.alarms; e.at != clock.Never {
-			w.at(e.at+w.upTo(time.Millisecond), func() {
+		if number := p.alarms; e.At != clock.Never {
+			w.at(e.At+w.upTo(time.Millisecond), func() {
 				if number == p.alarms {
-					p.take(alarm{})
+					p.take(wait.Alarm{})
 				}
 			})
 		}
-	case doEmit:
-		w.logf("%s  event %v", p.name, e.event)
+	case wait.DoEmit:
+		w.logf("%s  event %v", p.name, e.Event)
 		w.unconfirmed++
-	case doStop:
+	case wait.DoStop:
 		p.stopped = true
 	}
 }
 
 // answer gives the answer to its user, and checks that nobody who waits was overtaken.
-func (p *countProc) answer(r *Request, err error) {
+func (p *countProc) answer(r *wait.Request, err error) {
 	if i := slices.Index(p.arrived, r); i >= 0 {
 		if i > 0 && err == nil {
 			p.w.failf("%s: %p is served before %p", p.name, r, p.arrived[0])
@@ -343,13 +347,13 @@ type countUser struct{ p *countProc }
 func (u *countUser) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
 
 // send asks for something, and may lose patience.
-func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(*Request, error)) {
+func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(*wait.Request, error)) {
 	w := u.p.w
-	r := &Request{do: opCount, address: u.p.state.address, count: op, number: number, try: try}
+	r := &wait.Request{Do: wait.Count, Address: u.p.state.address, Count: op, Number: number, Try: try}
 	u.p.waiting[r] = func(err error) { then(r, err) }
 	u.p.post(w.upTo(100*time.Microsecond), r)
 	if w.chance(30) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 	}
 }
 
@@ -358,11 +362,11 @@ func (u *countUser) next() {
 	switch {
 	case w.calm || u.p.stopped:
 	case w.chance(3):
-		u.send(scripts.SemaphoreRead, 0, false, func(*Request, error) { u.think() })
+		u.send(scripts.SemaphoreRead, 0, false, func(*wait.Request, error) { u.think() })
 	case w.chance(3):
 		u.drain()
 	case w.chance(1):
-		u.p.post(0, tryRetire{})
+		u.p.post(0, wait.TryRetire{})
 		u.think()
 	default:
 		u.acquire()
@@ -375,7 +379,7 @@ func (u *countUser) acquire() {
 	if w.chance(60) {
 		number = 1
 	}
-	u.send(scripts.SemaphoreAcquire, number, w.chance(20), func(_ *Request, err error) {
+	u.send(scripts.SemaphoreAcquire, number, w.chance(20), func(_ *wait.Request, err error) {
 		if err != nil {
 			u.think()
 			return
@@ -386,12 +390,12 @@ func (u *countUser) acquire() {
 
 // drain takes what it can get.
 func (u *countUser) drain() {
-	u.send(scripts.SemaphoreDrain, 0, false, func(r *Request, err error) {
-		if err != nil || r.number == 0 {
+	u.send(scripts.SemaphoreDrain, 0, false, func(r *wait.Request, err error) {
+		if err != nil || r.Number == 0 {
 			u.think()
 			return
 		}
-		u.hold(r.number)
+		u.hold(r.Number)
 	})
 }
 
@@ -401,7 +405,7 @@ func (u *countUser) hold(number int64) {
 	w.held += number
 	w.after(w.upTo(5*time.Millisecond), func() {
 		w.held -= number
-		u.send(scripts.SemaphoreRelease, number, false, func(_ *Request, err error) {
+		u.send(scripts.SemaphoreRelease, number, false, func(_ *wait.Request, err error) {
 			if errors.Is(err, protocol.ErrClosed) {
 				w.lost += number
 			}

@@ -3,32 +3,34 @@ package actors
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // limitMargin is how much earlier than its time the result of a request counts as forgotten by Redis.
 const limitMargin = 3 * time.Second
 
-// script is the script of a call. Redis keeps the result of a request for a while, by its own clock: no copy of the request may
+// ScriptCall is the script of a call. Redis keeps the result of a request for a while, by its own clock: no copy of the request may
 // run after that, whatever has become of this process and of our idea of the server's clock meanwhile.
-func (c *countCall) script(site *scripts.Site, m redisnode.Nodes) scripts.Call {
+func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {
-		if n := m.ForKey(c.raw); copies.limit == 0 && n != nil && n.Clock.Known() {
-			copies.limit = n.Clock.At(copies.sent + c.terms.Keep - limitMargin)
+		if copies.limit == 0 {
+			if limit, known := at(c.raw, copies.sent+c.terms.Keep-limitMargin); known {
+				copies.limit = limit
+			}
 		}
 		script.Limit = copies.limit
 	}
 	return script
 }
 
-func (c *countCall) carrier() *rpc.Call { return &c.Call }
-func (c *countCall) acquires() bool     { return false }
-func (c *countCall) recycle()           {}
+func (c *countCall) Carrier() *rpc.Call { return &c.Call }
+func (c *countCall) Acquires() bool     { return false }
+func (c *countCall) Recycle()           {}
 
-func (c *countCall) answered(m *rpc.Result) (message, news any) {
+func (c *countCall) Answered(m *rpc.Result) (message, news any) {
 	c.done = c.read(m)
 	return &c.done, c.done.news()
 }

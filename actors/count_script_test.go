@@ -6,10 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -19,20 +17,21 @@ import (
 func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	t.Parallel()
 	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second
-	client := redis.NewClient(&redis.Options{})
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	m, site := redisnode.NewSingle(client, time.Second), &scripts.Site{}
-	n := m.ForKey("orders")
+	site := &scripts.Site{}
+	var start time.Duration // the server's clock at instant 0 of ours, as we know it
+	at := func(_ string, instant time.Duration) (int64, bool) {
+		return (start + instant).Milliseconds(), start > 0
+	}
 	c := &copies{request: "u:1", sent: time.Second}
 	call := &countCall{op: scripts.SemaphoreRelease, raw: "orders", terms: scripts.CountTerms{Request: "u:1", Numbers: []int64{1}, Keep: keep}, copies: c}
 
-	assert.Zero(t, call.script(site, m).Limit, "the server's clock is not known before the first call")
-	n.Clock.Set(server, 0)
+	assert.Zero(t, call.ScriptCall(site, at).Limit, "the server's clock is not known before the first call")
+	start = server
 	limit := (server + time.Second + keep - limitMargin).Milliseconds()
-	assert.Equal(t, limit, call.script(site, m).Limit)
+	assert.Equal(t, limit, call.ScriptCall(site, at).Limit)
 
-	n.Clock.Set(server+time.Minute+time.Second, time.Second) // put right
-	script := call.script(site, m)
+	start = server + time.Minute // put right
+	script := call.ScriptCall(site, at)
 	script.SetNotAfter((server + 2*time.Minute).Milliseconds())
 	assert.Equal(t, []any{limit}, script.Command[len(script.Command)-4:len(script.Command)-3])
 

@@ -29,58 +29,58 @@ import (
 // TTL a busy semaphore's would be millions. Only those with a lost answer are left to it, as a copy of the request may still come.
 type countState struct {
 	// fixed at construction
-	policy  *Policy
+	policy  *wait.Policy
 	address *lease.Address
 
-	queue    requestQueue // who waits, oldest first
-	arrivals int64        // numbers those who wait for zero
-	attempt  attempt      // what Redis is asked for on their behalf
-	blocked  bool         // the oldest has been refused: who comes now is behind it
-	left     int64        // what Redis said last
-	notSet   bool         // there is nothing to be had before somebody sets it
-	owed     int64        // permits that were taken and belong to nobody yet
+	queue    wait.Queue // who waits, oldest first
+	arrivals int64      // numbers those who wait for zero
+	attempt  attempt    // what Redis is asked for on their behalf
+	blocked  bool       // the oldest has been refused: who comes now is behind it
+	left     int64      // what Redis said last
+	notSet   bool       // there is nothing to be had before somebody sets it
+	owed     int64      // permits that were taken and belong to nobody yet
 	want     want
 
 	retryAt  time.Duration // no attempt before this instant
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
-	failures failures
-	watch    watchState
+	failures wait.Failures
+	watch    wait.Watch
 	watchAt  time.Duration // when the channel was last needed
 
 	pending  pending // what is to be given back next
 	giving   *errand // what is being given back
 	errands  []*errand
 	answered []string // requests whose results Redis need not keep
-	stage    stage
+	stage    wait.Stage
 	retiring bool
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
-	request *Request      // the one at hand: after a panic the shell answers it
-	effects []effect
+	request *wait.Request // the one at hand: after a panic the shell answers it
+	effects []wait.Effect
 }
 
 // answeredMax is how many results may wait to be deleted; those beyond it are left to their TTL.
 const answeredMax = 32
 
-func newCountState(policy *Policy, address *lease.Address) *countState {
+func newCountState(policy *wait.Policy, address *lease.Address) *countState {
 	return &countState{policy: policy, address: address, alarmAt: clock.Never}
 }
 
 // What the actor message API asks of a machine: its actors have nothing to do with counters.
-func (s *countState) start(lease.Ref)                      {}
-func (s *countState) waitingOf(lease.Ref, uint64) *Request { return nil }
-func (s *countState) requesters() []lease.Ref              { return nil }
-func (s *countState) leased() bool                         { return false }
+func (s *countState) start(lease.Ref)                           {}
+func (s *countState) waitingOf(lease.Ref, uint64) *wait.Request { return nil }
+func (s *countState) requesters() []lease.Ref                   { return nil }
+func (s *countState) leased() bool                              { return false }
 
-func (s *countState) room() *[]effect { return &s.effects }
+func (s *countState) room() *[]wait.Effect { return &s.effects }
 
 // forget takes out a request that was answered by somebody else.
-func (s *countState) forget(r *Request) { s.queue.remove(r) }
+func (s *countState) forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *countState) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
 
-func (s *countState) step(now time.Duration, message any) []effect {
-	s.request, _ = message.(*Request)
+func (s *countState) step(now time.Duration, message any) []wait.Effect {
+	s.request, _ = message.(*wait.Request)
 	s.receive(now, message)
 	s.settle(now)
 	s.setAlarm()
@@ -88,7 +88,7 @@ func (s *countState) step(now time.Duration, message any) []effect {
 }
 
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
-func (s *countState) takeEffects() []effect {
+func (s *countState) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
 	return effects
@@ -96,40 +96,40 @@ func (s *countState) takeEffects() []effect {
 
 func (s *countState) receive(now time.Duration, message any) {
 	switch m := message.(type) {
-	case *Request:
+	case *wait.Request:
 		s.onRequest(now, m)
 	case *countDone:
 		s.onDone(now, m)
-	case cancelRequest:
+	case wait.CancelRequest:
 		s.onCancel(now, m)
 	case wait.ChannelReady:
-		if s.watch != unwatched {
-			s.watch = subscribed
-			s.wake(now + s.policy.spread(m.Among)) // after a reconnection every waiter of the process tries again
+		if s.watch != wait.Unwatched {
+			s.watch = wait.Subscribed
+			s.wake(now + s.policy.Spread(m.Among)) // after a reconnection every waiter of the process tries again
 		}
 	case wait.ChannelMessage:
 		s.wake(now)
-	case alarm:
+	case wait.Alarm:
 		s.alarmAt = clock.Never
-	case tryRetire:
+	case wait.TryRetire:
 		s.retiring = true
-	case closeLock:
-		s.onClose(m.stage)
+	case wait.Close:
+		s.onClose(m.Stage)
 	}
 }
 
-func (s *countState) onRequest(now time.Duration, r *Request) {
-	if s.stage >= closing || s.stage >= draining && r.count.Enters() {
+func (s *countState) onRequest(now time.Duration, r *wait.Request) {
+	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
 		s.fail(r, protocol.ErrClosed)
 		return
 	}
-	switch r.count.Way {
+	switch r.Count.Way {
 	case scripts.Take, scripts.Look:
 		s.onWait(now, r)
 	case scripts.Give:
-		s.pending.add(r.count, r.number, r)
+		s.pending.add(r.Count, r.Number, r)
 	case scripts.Ask:
-		s.run(&errand{op: r.count, requests: []*Request{r}, patience: s.policy.Patience}, scripts.CountTerms{Numbers: []int64{r.number}})
+		s.run(&errand{op: r.Count, requests: []*wait.Request{r}, patience: s.policy.Patience}, scripts.CountTerms{Numbers: []int64{r.Number}})
 	}
 }
 
@@ -167,18 +167,18 @@ func (s *countState) settle(now time.Duration) {
 // settleWatch drops the channel some time after the last waiter has left.
 func (s *countState) settleWatch(now time.Duration) {
 	switch {
-	case s.watch == unwatched:
-	case s.queue.len > 0:
+	case s.watch == wait.Unwatched:
+	case s.queue.Len > 0:
 		s.watchAt = now
-	case s.stage >= draining || s.retiring || now >= s.watchAt+s.policy.Linger:
-		s.watch = unwatched
-		s.emit(effect{do: doUnwatch, channel: s.channel()})
+	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:
+		s.watch = wait.Unwatched
+		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 	}
 }
 
 // settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
 func (s *countState) settleEnd(now time.Duration) {
-	ending := s.retiring || s.stage >= closing
+	ending := s.retiring || s.stage >= wait.Closing
 	if ending && s.idle() && len(s.answered) > 0 {
 		e := &errand{op: scripts.Forget, once: true}
 		s.run(e, scripts.CountTerms{})
@@ -186,22 +186,22 @@ func (s *countState) settleEnd(now time.Duration) {
 	}
 	switch {
 	case ending && s.idle():
-		s.emit(effect{do: doStop})
+		s.emit(wait.Effect{Do: wait.DoStop})
 	case s.retiring:
-		s.emit(effect{do: doStay})
+		s.emit(wait.Effect{Do: wait.DoStay})
 	}
 	s.retiring = false
 }
 
 // idle reports that nothing would be missed if this actor stopped, but for results that Redis need not keep.
 func (s *countState) idle() bool {
-	return s.queue.len == 0 && s.attempt.request == "" && len(s.errands) == 0 && s.pending.number == 0 && s.watch == unwatched
+	return s.queue.Len == 0 && s.attempt.request == "" && len(s.errands) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
 }
 
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
 func (s *countState) setAlarm() {
 	at := clock.Never
-	if s.queue.len > 0 && s.attempt.call == nil {
+	if s.queue.Len > 0 && s.attempt.call == nil {
 		at = s.retryAt
 	}
 	for _, e := range s.errands {
@@ -209,12 +209,12 @@ func (s *countState) setAlarm() {
 			at = min(at, e.retryAt)
 		}
 	}
-	if s.watch != unwatched && s.queue.len == 0 {
+	if s.watch != wait.Unwatched && s.queue.Len == 0 {
 		at = min(at, s.watchAt+s.policy.Linger)
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at
-		s.emit(effect{do: doAlarm, at: at})
+		s.emit(wait.Effect{Do: wait.DoAlarm, At: at})
 	}
 }
 
@@ -232,7 +232,7 @@ func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.
 	}
 	c.call = &countCall{op: op, raw: s.address.Raw, terms: terms, copies: c, errand: e}
 	c.call.Timing = s.timing(now, op, e)
-	s.emit(effect{do: doCall, call: c.call})
+	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
 // timing is that of a call for an errand, or for those who wait.
@@ -240,11 +240,11 @@ func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) r
 	window := rpc.Window(s.policy.Lease)
 	switch {
 	case e == nil:
-		return s.failures.waiting(s.policy, now, window, s.queue.front())
+		return s.failures.Waiting(s.policy, now, window, s.queue.Front())
 	case e.once:
 		return rpc.Hasty(now, window)
 	}
-	t := e.failures.patient(now, window, e.patience, e.failures.silent(now))
+	t := e.failures.Patient(now, window, e.patience, e.failures.Silent(now))
 	t.First = t.First || op.Way == scripts.Give
 	return t
 }
@@ -257,14 +257,14 @@ func (s *countState) forgetResult(op *scripts.CountOp, c *copies, sent time.Dura
 	}
 }
 
-func (s *countState) emit(e effect) { s.effects = append(s.effects, e) }
+func (s *countState) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
 // fail answers that a request failed.
-func (s *countState) fail(r *Request, cause error) { s.answer(r, r.because(cause)) }
+func (s *countState) fail(r *wait.Request, cause error) { s.answer(r, r.Because(cause)) }
 
-func (s *countState) answer(r *Request, err error) {
-	r.err = err
-	s.emit(effect{do: doAnswer, request: r})
+func (s *countState) answer(r *wait.Request, err error) {
+	r.Err = err
+	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
 // dropErrand takes one off the list. What its call comes to does not count any more.

@@ -46,8 +46,8 @@ type countPlayer struct {
 
 	state    *countState
 	checker  *countChecker
-	requests map[string]*Request
-	names    map[*Request]string
+	requests map[string]*wait.Request
+	names    map[*wait.Request]string
 	calls    []*countCall // on their way
 	breakAt  int          // the id that makes the step panic, counted from now; 0: none
 	sent     map[*countCall]time.Duration
@@ -56,7 +56,7 @@ type countPlayer struct {
 func newCountPlayer(t *testing.T, title string) *countPlayer {
 	p := &countPlayer{
 		player:   player{t: t, title: title},
-		requests: map[string]*Request{}, names: map[*Request]string{}, sent: map[*countCall]time.Duration{},
+		requests: map[string]*wait.Request{}, names: map[*wait.Request]string{}, sent: map[*countCall]time.Duration{},
 	}
 	p.player.setPolicy(nil)
 	p.countPolicy()
@@ -123,22 +123,22 @@ func (p *countPlayer) message(verb string, a arguments) any {
 		if r == nil {
 			p.fail("there is no request %q", a.word(0))
 		}
-		return cancelRequest{request: r, cause: errors.New("context canceled")}
+		return wait.CancelRequest{Request: r, Cause: errors.New("context canceled")}
 	case "ready":
 		return p.ready(a)
 	case "message":
 		return wait.ChannelMessage{}
 	case "alarm":
-		return alarm{}
+		return wait.Alarm{}
 	case "retire":
-		return tryRetire{}
+		return wait.TryRetire{}
 	case "close":
 		if a.has("abort") {
-			return closeLock{aborting}
+			return wait.Close{Stage: wait.Aborting}
 		}
-		return closeLock{closing}
+		return wait.Close{Stage: wait.Closing}
 	case "shut-down":
-		return closeLock{draining}
+		return wait.Close{Stage: wait.Draining}
 	case "break": // the next id makes the step panic, or that after it, ...
 		p.breakAt = 1
 		if a.word(0) != "" {
@@ -157,10 +157,10 @@ func (p *countPlayer) ask(verb string, a arguments) any {
 	if op == nil {
 		p.fail("unknown message %q", verb)
 	}
-	r := &Request{do: opCount, address: p.state.address, count: op, number: 1, try: a.has("try")}
+	r := &wait.Request{Do: wait.Count, Address: p.state.address, Count: op, Number: 1, Try: a.has("try")}
 	for _, word := range a.words[1:] {
 		if word != "try" {
-			r.number = int64(p.number(word))
+			r.Number = int64(p.number(word))
 		}
 	}
 	p.requests[a.word(0)], p.names[r] = r, a.word(0)
@@ -220,7 +220,7 @@ func (p *countPlayer) step(message any) {
 	p.check(err)
 	if panicked != nil {
 		p.writef("panic %q", panicked)
-		if r, ok := message.(*Request); ok {
+		if r, ok := message.(*wait.Request); ok {
 			p.printAnswer(r)
 		}
 	}
@@ -229,17 +229,17 @@ func (p *countPlayer) step(message any) {
 	}
 }
 
-func (p *countPlayer) print(e *effect) {
-	switch e.do {
-	case doCall:
-		p.calls = append(p.calls, e.call.(*countCall))
-		p.sent[e.call.(*countCall)] = p.now
-		require.True(p.t, e.call.(*countCall).Leave(p.now, 0))
-		p.printCall(e.call.(*countCall))
-	case doAnswer:
-		p.printAnswer(e.request)
+func (p *countPlayer) print(e *wait.Effect) {
+	switch e.Do {
+	case wait.DoCall:
+		p.calls = append(p.calls, e.Call.(*countCall))
+		p.sent[e.Call.(*countCall)] = p.now
+		require.True(p.t, e.Call.(*countCall).Leave(p.now, 0))
+		p.printCall(e.Call.(*countCall))
+	case wait.DoAnswer:
+		p.printAnswer(e.Request)
 	default:
-		p.writef("%s", lineOf(e.do, e.at, e.event))
+		p.writef("%s", lineOf(e.Do, e.At, e.Event))
 	}
 }
 
@@ -260,15 +260,15 @@ func (p *countPlayer) printCall(c *countCall) {
 	p.writef("%s deadline=%v", text, c.Deadline)
 }
 
-func (p *countPlayer) printAnswer(r *Request) {
-	text := strings.TrimPrefix(fmt.Sprint(r.err), fmt.Sprintf("holdfast: %s %q: ", r.what(), "orders"))
+func (p *countPlayer) printAnswer(r *wait.Request) {
+	text := strings.TrimPrefix(fmt.Sprint(r.Err), fmt.Sprintf("holdfast: %s %q: ", r.Count.Word, "orders"))
 	switch {
-	case r.err != nil && errors.Is(r.err, protocol.ErrNotAcquired):
+	case r.Err != nil && errors.Is(r.Err, protocol.ErrNotAcquired):
 		p.writef("refuse %s %q", p.names[r], text)
-	case r.err != nil:
+	case r.Err != nil:
 		p.writef("fail %s %q", p.names[r], text)
-	case r.count.Way == scripts.Ask:
-		p.writef("answer %s %d", p.names[r], r.number)
+	case r.Count.Way == scripts.Ask:
+		p.writef("answer %s %d", p.names[r], r.Number)
 	default:
 		p.writef("answer %s", p.names[r])
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -16,29 +17,29 @@ type attempt struct {
 	op     *scripts.CountOp
 	upTo   int64 // of a Look: the last arrival that it can answer
 	number []int64
-	served []*Request // of a Take, in their order: for whom; nil: has gone
+	served []*wait.Request // of a Take, in their order: for whom; nil: has gone
 }
 
 // attemptMax is how many waiters one call asks for.
 const attemptMax = 100
 
-func (s *countState) onWait(now time.Duration, r *Request) {
+func (s *countState) onWait(now time.Duration, r *wait.Request) {
 	switch {
-	case r.try && s.blocked:
+	case r.Try && s.blocked:
 		s.answer(r, s.refusal(r))
 		return
-	case s.queue.len >= s.policy.MaxWaiters:
-		s.fail(r, tooMany(s.queue.len))
+	case s.queue.Len >= s.policy.MaxWaiters:
+		s.fail(r, wait.TooMany(s.queue.Len))
 		return
 	}
-	if s.queue.len == 0 { // what earlier waiters went through does not bind this one
-		s.failures, s.notSet, s.retryAt = failures{}, false, now
+	if s.queue.Len == 0 { // what earlier waiters went through does not bind this one
+		s.failures, s.notSet, s.retryAt = wait.Failures{}, false, now
 	}
-	r.came = now
-	s.queue.push(r)
-	if r.count.Way == scripts.Look {
+	r.Came = now
+	s.queue.Push(r)
+	if r.Count.Way == scripts.Look {
 		s.arrivals++
-		r.number = s.arrivals
+		r.Number = s.arrivals
 		s.wake(now) // it must look for itself
 	}
 }
@@ -48,7 +49,7 @@ func (s *countState) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
 		s.wokenFor = min(s.wokenFor, at)
-	case s.failures.count == 0:
+	case s.failures.Count == 0:
 		s.retryAt = min(s.retryAt, at)
 	}
 }
@@ -62,7 +63,7 @@ func (s *countState) settleAttempt(now time.Duration) {
 		s.undo(a.op, &a.copies)
 		*a = attempt{}
 	}
-	if s.queue.len == 0 {
+	if s.queue.Len == 0 {
 		s.blocked = false
 		return
 	}
@@ -85,7 +86,7 @@ func (a *attempt) wanted() bool {
 func (s *countState) ask(now time.Duration) {
 	a := &s.attempt
 	if a.request == "" {
-		*a = attempt{copies: copies{request: s.policy.NewID()}, op: s.queue.front().count, upTo: s.arrivals}
+		*a = attempt{copies: copies{request: s.policy.NewID()}, op: s.queue.Front().Count, upTo: s.arrivals}
 		if a.op.Way == scripts.Take {
 			s.invite()
 		}
@@ -99,9 +100,9 @@ func (s *countState) ask(now time.Duration) {
 // invite puts the oldest waiters into the attempt.
 func (s *countState) invite() {
 	a := &s.attempt
-	for r := s.queue.front(); r != nil && len(a.served) < attemptMax; r = r.next {
-		number := r.number
-		if r.try {
+	for r := s.queue.Front(); r != nil && len(a.served) < attemptMax; r = r.Next {
+		number := r.Number
+		if r.Try {
 			number = -number
 		}
 		a.served, a.number = append(a.served, r), append(a.number, number)
@@ -136,17 +137,17 @@ func (s *countState) onTaken(now time.Duration, m *countDone) {
 		s.forgetResult(a.op, &a.copies, m.sent)
 	}
 	s.noteReservation(now, m)
-	s.failures, s.left, s.notSet, s.blocked = failures{}, m.counted.Number, m.counted.NotSet, false
+	s.failures, s.left, s.notSet, s.blocked = wait.Failures{}, m.counted.Number, m.counted.NotSet, false
 	for i, r := range a.served {
 		switch {
 		case r == nil:
 		case m.counted.Served[i]:
-			s.owed -= r.number
-			s.queue.remove(r)
+			s.owed -= r.Number
+			s.queue.Remove(r)
 			s.answer(r, nil)
-		case r.try:
+		case r.Try:
 			a.served[i] = nil
-			s.queue.remove(r)
+			s.queue.Remove(r)
 			s.answer(r, s.refusal(r))
 		default:
 			s.blocked = true
@@ -158,10 +159,10 @@ func (s *countState) onTaken(now time.Duration, m *countDone) {
 // onLooked answers those who waited when the look was sent.
 func (s *countState) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
-	s.attempt, s.failures, s.left, s.blocked = attempt{}, failures{}, m.counted.Number, true
+	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true
 	if s.left <= 0 {
-		for r := s.queue.front(); r != nil && r.number <= upTo; r = s.queue.front() {
-			s.queue.remove(r)
+		for r := s.queue.Front(); r != nil && r.Number <= upTo; r = s.queue.Front() {
+			s.queue.Remove(r)
 			s.answer(r, nil)
 		}
 		s.blocked = false
@@ -180,9 +181,9 @@ func (s *countState) waitOn(now time.Duration) {
 		return
 	}
 	s.retryAt = min(now+s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), s.reserveAt(now))
-	if s.watch == unwatched {
-		s.watch = subscribing
-		s.emit(effect{do: doWatch, channel: s.channel()})
+	if s.watch == wait.Unwatched {
+		s.watch = wait.Subscribing
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel()})
 	}
 }
 
@@ -196,8 +197,8 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 		s.loseTrack(a.op, &a.copies)
 		s.attempt = attempt{}
 		s.retryAt = now
-	case late && s.failures.count < lateMax:
-		s.failures.add(now, &m.call.Call, m.err)
+	case late && s.failures.Count < wait.LateMax:
+		s.failures.Add(now, &m.call.Call, m.err)
 		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
 	default:
 		s.failed(now, m)
@@ -209,56 +210,56 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 
 // failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
 func (s *countState) failed(now time.Duration, m *countDone) {
-	s.failures.add(now, &m.call.Call, m.err)
-	s.retryAt = now + s.policy.backoff(s.failures.count)
-	for r := s.queue.front(); r != nil; {
-		next := r.next
-		if r.try || s.failures.outlast(now, r, s.policy.Patience) {
+	s.failures.Add(now, &m.call.Call, m.err)
+	s.retryAt = now + s.policy.Backoff(s.failures.Count)
+	for r := s.queue.Front(); r != nil; {
+		next := r.Next
+		if r.Try || s.failures.Outlast(now, r, s.policy.Patience) {
 			s.leave(r)
-			s.fail(r, s.failures.last)
+			s.fail(r, s.failures.Last)
 		}
 		r = next
 	}
 }
 
 func (s *countState) refuseAll(err error) {
-	for r := s.queue.front(); r != nil; r = s.queue.front() {
+	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
 		s.leave(r)
 		s.fail(r, err)
 	}
 }
 
 // leave takes a request out of the queue and out of the attempt; false if it does not wait.
-func (s *countState) leave(r *Request) bool {
+func (s *countState) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {
 			s.attempt.served[i] = nil
 		}
 	}
-	return s.queue.remove(r)
+	return s.queue.Remove(r)
 }
 
 // refusal is the answer of a try that was not served.
-func (s *countState) refusal(r *Request) error {
+func (s *countState) refusal(r *wait.Request) error {
 	switch {
 	case s.notSet:
-		return r.because(notSet(r))
-	case s.left >= r.number:
-		return r.because(fmt.Errorf("%w: others wait for permits", protocol.ErrNotAcquired))
+		return r.Because(wait.NotSet(r))
+	case s.left >= r.Number:
+		return r.Because(fmt.Errorf("%w: others wait for permits", protocol.ErrNotAcquired))
 	default:
-		return r.because(fmt.Errorf("%w: available %d, wanted %d", protocol.ErrNotAcquired, s.left, r.number))
+		return r.Because(fmt.Errorf("%w: available %d, wanted %d", protocol.ErrNotAcquired, s.left, r.Number))
 	}
 }
 
 // waitError is the answer of a waiter whose waiting ended.
-func (s *countState) waitError(r *Request, cause error) error {
-	if last := s.failures.last; last != nil && s.failures.count > 0 {
+func (s *countState) waitError(r *wait.Request, cause error) error {
+	if last := s.failures.Last; last != nil && s.failures.Count > 0 {
 		cause = fmt.Errorf("%w: %w", cause, last)
 	} else if s.notSet {
-		cause = fmt.Errorf("%w: %w", notSet(r), cause)
+		cause = fmt.Errorf("%w: %w", wait.NotSet(r), cause)
 	}
-	if r.count.Way == scripts.Take && !errors.Is(cause, protocol.ErrNotAcquired) {
+	if r.Count.Way == scripts.Take && !errors.Is(cause, protocol.ErrNotAcquired) {
 		cause = fmt.Errorf("%w: %w", protocol.ErrNotAcquired, cause)
 	}
-	return r.because(cause)
+	return r.Because(cause)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -15,7 +16,7 @@ import (
 // help (too few permits are ever given back in that time, or there are not so many) ends after its length, the next one is twice as
 // long. And when one has ended, nobody may reserve for as long as it lasted, so all of them together leave the others half of the time.
 type want struct {
-	head   *Request         // the oldest waiter, since
+	head   *wait.Request    // the oldest waiter, since
 	since  time.Duration    // this instant
 	length time.Duration    // of its next reservation
 	began  time.Duration    // the one that we have
@@ -31,15 +32,15 @@ const (
 
 // noteHead notes when somebody has become the oldest waiter.
 func (s *countState) noteHead(now time.Duration) {
-	if head := s.queue.front(); head != s.want.head {
+	if head := s.queue.Front(); head != s.want.head {
 		s.want.head, s.want.since, s.want.length = head, now, 2*s.policy.Want
 	}
 }
 
 // deserves tells whether the oldest waiter may reserve; if not now, then from an instant on.
 func (s *countState) deserves(now time.Duration) (yes bool, at time.Duration) {
-	head := s.queue.front()
-	if head == nil || head.try || head.count.Way != scripts.Take || head.number <= 1 {
+	head := s.queue.Front()
+	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
 		return false, clock.Never
 	}
 	at = max(s.want.since+s.policy.Want, s.want.rest)
@@ -97,12 +98,12 @@ func (s *countState) reserveAt(now time.Duration) time.Duration {
 // settleReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.
 func (s *countState) settleReservation(now time.Duration) {
 	w := &s.want
-	if s.attempt.request != "" || s.queue.len > 0 || w.until == 0 && (s.stage < draining || now >= w.rest) {
+	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
 		return
 	}
 	terms := scripts.CountTerms{Reserve: -1, Rest: max(now-w.began, restMin)}
 	w.rest = now + terms.Rest
-	if s.stage >= draining {
+	if s.stage >= wait.Draining {
 		terms.Rest, w.rest = 0, 0
 	}
 	w.until = 0

@@ -17,17 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/rpc"
-)
-
-// stage is how far a runtime has come with its end. Each stage includes those before it.
-type stage uint8
-
-// The stages.
-const (
-	running  stage = iota
-	draining       // Shutdown: holders go on, and nobody else gets in
-	closing        // Close: every lease ends, and is released
-	aborting       // Redis is asked for nothing any more
+	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // end is how an Engine ends.
@@ -38,8 +28,8 @@ type end struct {
 	abort    chan struct{}
 	aborted  sync.Once
 
-	drained [aborting]chan struct{} // by stage: nothing is left that it waits for
-	undone  [aborting]atomic.Int32  // by stage: routers that have something left
+	drained [wait.Aborting]chan struct{} // by stage: nothing is left that it waits for
+	undone  [wait.Aborting]atomic.Int32  // by stage: routers that have something left
 
 	mu  sync.Mutex
 	cut []string // names of the locks whose holders were cut off: Close came before the last of them had released
@@ -54,7 +44,7 @@ func (e *end) init() {
 }
 
 // routerDrained counts the routers that have nothing left that a stage waits for.
-func (e *Engine) routerDrained(at stage) {
+func (e *Engine) routerDrained(at wait.Stage) {
 	if e.end.undone[at].Add(-1) == 0 {
 		close(e.end.drained[at])
 	}
@@ -94,10 +84,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return e.Close(ctx)
 	}
 	if e.end.draining.CompareAndSwap(false, true) {
-		e.root.Send(e.guardian, closeRouter{draining})
+		e.root.Send(e.guardian, closeRouter{wait.Draining})
 	}
 	select {
-	case <-e.end.drained[draining]:
+	case <-e.end.drained[wait.Draining]:
 	case <-e.end.begun:
 	case <-ctx.Done():
 	}
@@ -137,7 +127,7 @@ func (e *Engine) Close(ctx context.Context) error {
 }
 
 func (e *Engine) shutDown() {
-	e.root.Send(e.guardian, closeRouter{closing})
+	e.root.Send(e.guardian, closeRouter{wait.Closing})
 	begun := e.clock.Now()
 	unreleased := e.awaitReleases()
 	e.cancel()
@@ -189,7 +179,7 @@ func (e *Engine) awaitReleases() (silent error) {
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)
 		select {
-		case <-e.end.drained[closing]:
+		case <-e.end.drained[wait.Closing]:
 			timer.Stop()
 			return nil
 		case <-e.end.abort:
@@ -215,8 +205,8 @@ func await(done, late chan struct{}) {
 
 // giveUp ends what still waits for Redis.
 func (e *Engine) giveUp() {
-	e.root.Send(e.guardian, closeRouter{aborting})
-	<-e.end.drained[closing]
+	e.root.Send(e.guardian, closeRouter{wait.Aborting})
+	<-e.end.drained[wait.Closing]
 }
 
 // closeGrace is how long Close waits for code of the user that does not come back.

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -34,7 +35,7 @@ type Config struct {
 	Client     redis.UniversalClient
 	ID         string             // the runtime's UUID
 	System     *actor.ActorSystem // nil: an own one
-	Policy     Policy             // the user's part of it
+	Policy     wait.Policy        // the user's part of it
 	PubSub     redisnode.PubSub
 	RenewBatch int
 	FairWait   time.Duration
@@ -62,11 +63,12 @@ type Engine struct {
 	masters    redisnode.Nodes
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
-	policy     Policy
-	spinning   Policy // of kinds whose waiters only look now and then: they need more gaps
+	policy     wait.Policy
+	spinning   wait.Policy // of kinds whose waiters only look now and then: they need more gaps
 	renewBatch int
 	nameMapper func(string) string
 	site       scripts.Site
+	serverTime wait.ServerTime // timeAt
 	sweepEvery time.Duration
 	events     *outbox.Events
 	outbox     *outbox.Outbox
@@ -113,7 +115,7 @@ const (
 // Start starts the actors. It does no I/O.
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
-		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.withTimes(), renewBatch: c.RenewBatch,
+		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.WithTimes(), renewBatch: c.RenewBatch,
 		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: redisnode.ErrorsOf(c.Client), events: outbox.NewEvents(c.Logger, c.OnEvent),
 		workers: mailbox.StartWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
 		stopped: make(chan struct{}), done: make(chan struct{}),
@@ -130,9 +132,9 @@ func Start(c Config) (*Engine, error) {
 		e.shard = func(name string) uint64 { return maphash.String(seed, name) }
 	}
 	if many, ok := c.Client.(*redis.ClusterClient); ok {
-		e.masters = redisnode.NewCluster(many, e.tells, e.policy.replyWait())
+		e.masters = redisnode.NewCluster(many, e.tells, replyWait(&e.policy))
 	} else {
-		e.masters, e.policy.Counts = redisnode.NewSingle(c.Client, e.policy.replyWait()), true
+		e.masters, e.policy.Counts = redisnode.NewSingle(c.Client, replyWait(&e.policy)), true
 	}
 	e.site = scripts.Site{
 		Runtime: c.ID, Publish: e.masters.PublishCommand(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
@@ -142,6 +144,7 @@ func Start(c Config) (*Engine, error) {
 	e.policy.Jitter = c.Jitter
 	e.policy.ServerTime = e.masters.Time
 	e.policy.Why = e.why
+	e.serverTime = e.timeAt
 	e.spinning = e.policy
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
@@ -161,7 +164,7 @@ func Start(c Config) (*Engine, error) {
 	e.outbox = outbox.New(e.clock, e.root, e.events)
 	e.sender = gateway.NewSender(gateway.Config{
 		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
-		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.pause, Props: e.props,
+		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause, Props: e.props,
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
 	})
 	if err := e.spawn(); err != nil {
@@ -245,7 +248,7 @@ type lane struct {
 
 func (e *Engine) pubSub() pubsub.Config {
 	c := pubsub.Config{
-		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.backoff,
+		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.Backoff,
 	}
 	if e.policy.Counts {
 		c.Own = func() (string, error) { // a user may subscribe to the channels of locks
@@ -262,6 +265,15 @@ func (e *Engine) why(raw string) error {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
 	}
 	return e.causes.WithLast(rpc.ErrNoAnswerYet)
+}
+
+// timeAt is the clock of the server that decides about a key, at an instant of ours.
+func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool) {
+	n := e.masters.ForKey(raw)
+	if n == nil || !n.Clock.Known() {
+		return 0, false
+	}
+	return n.Clock.At(instant), true
 }
 
 // Number is a number that this runtime has not used yet.
@@ -351,10 +363,20 @@ func (e *Engine) Router(a *lease.Address) *actor.PID {
 	return e.routers[e.shard(a.Raw)%routerCount]
 }
 
+// replyWait is how long at most a connection is read from, or written to, for one pipeline. A call is given up after its window, but its worker hangs until the connection is given up. So
+// that is done before more than hangingMax windows have passed: there always is a worker for the next attempt.
+func replyWait(p *wait.Policy) time.Duration {
+	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
+	if p.AckReplicas > 0 {
+		wait += p.AckTimeout
+	}
+	return min(wait, redisnode.ReplyWait)
+}
+
 // drop reports a message that cannot be answered.
 func (e *Engine) drop(lock, reason string) {
 	if len(lock) > protocol.MaxName {
-		lock = lock[:shownName] + "..."
+		lock = lock[:wait.ShownName] + "..."
 	}
 	e.events.Emit(protocol.RequestDropped{Name: lock, Reason: reason})
 }

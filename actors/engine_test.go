@@ -3,8 +3,15 @@ package actors
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // No two grants of a runtime have one ID, also when the operating system's chance gives the same again and again.
@@ -18,5 +25,26 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 		require.False(t, seen[id], id)
 		require.True(t, strings.HasPrefix(id, e.id+":"), id)
 		seen[id] = true
+	}
+}
+
+// No more attempts hang at once than there may be workers that do: however short the lease, a connection is given up before.
+func TestEngine_ReplyWait(t *testing.T) {
+	t.Parallel()
+	for lease, want := range map[time.Duration]time.Duration{
+		50 * time.Millisecond: gateway.Silence,
+		time.Second:           4 * time.Second / 3,
+		3 * time.Second:       4 * time.Second,
+		4 * time.Second:       redisnode.ReplyWait,
+		time.Minute:           redisnode.ReplyWait,
+	} {
+		p := wait.Policy{Lease: lease, AckTimeout: time.Second}
+		got := replyWait(&p)
+		assert.InDelta(t, want, got, 10, lease)
+		if got > gateway.Silence {
+			assert.LessOrEqual(t, got, gateway.StuckMax*rpc.Window(lease), lease)
+		}
+		p.AckReplicas = 1
+		assert.Equal(t, min(got+p.AckTimeout, redisnode.ReplyWait), replyWait(&p), lease)
 	}
 }

@@ -17,19 +17,19 @@ import (
 // (hall_effects.go). Like lockState it is pure.
 type hall struct {
 	// fixed at construction
-	policy  *Policy
+	policy  *wait.Policy
 	address *lease.Address
 	self    lease.Ref
 
-	queue requestQueue // waiting for a seat
-	crowd int          // waiting for a seat, or in one
-	first *seat        // the seats, oldest first
+	queue wait.Queue // waiting for a seat
+	crowd int        // waiting for a seat, or in one
+	first *seat      // the seats, oldest first
 	last  *seat
 	seats int
 	desk  lockState   // inspects and force-releases, and answers releases of what nobody holds
 	turns turns.Turns // the process stays out between turns as one
 
-	failures failures // calls of all seats without an answer, in a row
+	failures wait.Failures // calls of all seats without an answer, in a row
 
 	alarms    alarms
 	arrivals  uint64 // of seats
@@ -37,7 +37,7 @@ type hall struct {
 	guarded   map[string]int // actors that wait or hold, by how many seats
 	alarmAt   time.Duration
 	told      time.Duration // what the shell's timer is set to
-	stage     stage
+	stage     wait.Stage
 	retiring  bool
 	again     []again       // steps that follow from the one at hand
 	atHand    again         // the one that is running
@@ -45,7 +45,7 @@ type hall struct {
 	fixed     int           // of these, with a fixed lease that Redis may lose without anybody noticing
 	lookAt    time.Duration // the next look at those is due; 0: nobody wants the lock
 	wanted    bool          // something has happened since the last that asks for one
-	effects   []effect
+	effects   []wait.Effect
 }
 
 // seat is one contender or grant.
@@ -74,16 +74,16 @@ type again struct {
 	message any
 }
 
-func (h *hall) init(policy *Policy, address *lease.Address) {
+func (h *hall) init(policy *wait.Policy, address *lease.Address) {
 	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
-	h.queue.crowd = &h.crowd
+	h.queue.Crowd = &h.crowd
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
 	h.desk.init(policy, address)
 	h.desk.ringing = &alarmPlace{}
 }
 
 // step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
-func (h *hall) step(now time.Duration, message any) []effect {
+func (h *hall) step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // what a panic has interrupted
 	h.receive(now, message)
 	h.settleStage(now)
@@ -97,9 +97,9 @@ func (h *hall) step(now time.Duration, message any) []effect {
 
 func (h *hall) start(self lease.Ref) { h.self, h.desk.self = self, self }
 
-func (h *hall) room() *[]effect { return &h.effects }
+func (h *hall) room() *[]wait.Effect { return &h.effects }
 
-func (h *hall) takeEffects() []effect {
+func (h *hall) takeEffects() []wait.Effect {
 	effects := h.effects
 	h.effects = nil
 	return effects
@@ -107,9 +107,9 @@ func (h *hall) takeEffects() []effect {
 
 func (h *hall) receive(now time.Duration, message any) {
 	switch m := message.(type) {
-	case *Request:
+	case *wait.Request:
 		h.onRequest(now, m)
-	case cancelRequest:
+	case wait.CancelRequest:
 		h.onCancel(now, m)
 	case *callDone:
 		h.pass(now, m.call.home, m)
@@ -121,39 +121,42 @@ func (h *hall) receive(now time.Duration, message any) {
 		h.onChannelReady(now, m)
 	case wait.ChannelMessage:
 		h.onChannelMessage(now, m)
-	case alarm:
+	case wait.Alarm:
 		h.onAlarm(now, m)
-	case requesterGone:
+	case wait.RequesterGone:
 		h.onRequesterGone(now, m)
-	case freed:
+	case wait.Freed:
 		h.onFreed(m)
 		h.follow(now)
-	case lookAround:
+	case wait.LookAround:
 		h.each(func(s *lockState) { h.pass(now, s, m) })
-	case tryRetire:
+	case wait.TryRetire:
 		h.retiring = true
-	case closeLock:
+	case wait.Close:
 		h.onClose(m)
 	}
 }
 
-func (h *hall) onRequest(now time.Duration, r *Request) {
-	switch r.do {
-	case opAcquire:
+func (h *hall) onRequest(now time.Duration, r *wait.Request) {
+	switch r.Do {
+	case wait.Acquire:
 		h.admit(now, r, false)
-	case opRelease, opExtend:
-		r.home = h.servesLease(r)
-		h.pass(now, r.home, r)
+	case wait.Release, wait.Extend:
+		r.Home = h.servesLease(r)
+		h.pass(now, servedBy(r), r)
 	default:
-		r.home = &h.desk
-		h.pass(now, r.home, r)
+		r.Home = &h.desk
+		h.pass(now, servedBy(r), r)
 	}
 }
 
+// servedBy is the seat that has a request, or had it last.
+func servedBy(r *wait.Request) *lockState { return r.Home.(*lockState) }
+
 // servesLease is the seat of the lease that a release or extend names; the desk answers for what nobody holds.
-func (h *hall) servesLease(r *Request) *lockState {
-	if r.hold != nil {
-		return homeOf(r.hold.Grant)
+func (h *hall) servesLease(r *wait.Request) *lockState {
+	if r.Hold != nil {
+		return homeOf(r.Hold.Grant)
 	}
 	for s := h.first; s != nil; s = s.next {
 		if s.holdOf(r) != nil {
@@ -163,13 +166,13 @@ func (h *hall) servesLease(r *Request) *lockState {
 	return &h.desk
 }
 
-func (h *hall) onCancel(now time.Duration, m cancelRequest) {
-	switch r := m.request; {
+func (h *hall) onCancel(now time.Duration, m wait.CancelRequest) {
+	switch r := m.Request; {
 	case h.leave(r):
-		h.answer(r, h.waitError(now, r, m.cause))
-	case r.home != nil:
+		h.answer(r, h.waitError(now, r, m.Cause))
+	case r.Home != nil:
 		h.moveUp(now, r)
-		h.pass(now, r.home, m)
+		h.pass(now, servedBy(r), m)
 	}
 }
 
@@ -204,7 +207,7 @@ func (h *hall) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-func (h *hall) onAlarm(now time.Duration, m alarm) {
+func (h *hall) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // one that wants another at once has to wait for the next
 		s := h.alarms.take(now)
@@ -220,38 +223,38 @@ func (h *hall) onAlarm(now time.Duration, m alarm) {
 	h.alarmAt = h.alarms.next()
 }
 
-func (h *hall) onRequesterGone(now time.Duration, m requesterGone) {
-	delete(h.guarded, m.pid.GetId())
-	for r := h.queue.front(); r != nil; {
+func (h *hall) onRequesterGone(now time.Duration, m wait.RequesterGone) {
+	delete(h.guarded, m.Requester.GetId())
+	for r := h.queue.Front(); r != nil; {
 		gone := r
-		if r = r.next; gone.requester != nil && gone.requester.GetId() == m.pid.GetId() {
+		if r = r.Next; gone.Requester != nil && gone.Requester.GetId() == m.Requester.GetId() {
 			h.leave(gone)
-			h.effects = append(h.effects, farewell(gone, m.replaced))
+			h.effects = append(h.effects, farewell(gone, m.Replaced))
 		}
 	}
 	h.each(func(s *lockState) { h.pass(now, s, m) })
 }
 
-func (h *hall) onClose(m closeLock) {
-	h.stage = max(h.stage, m.stage)
+func (h *hall) onClose(m wait.Close) {
+	h.stage = max(h.stage, m.Stage)
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
 // settleStage tells the seats how far the runtime has come with its end. While it drains, a contender whose owner holds the lock alone
 // goes on. If that hold ends first, the contender is refused like any other.
 func (h *hall) settleStage(now time.Duration) {
-	if h.stage == running {
+	if h.stage == wait.Running {
 		return
 	}
 	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
 		prev := s.prev
-		if s.stage < h.stage && (h.stage > draining || !h.enters(s)) {
-			h.pass(now, &s.lockState, closeLock{h.stage})
+		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
+			h.pass(now, &s.lockState, wait.Close{Stage: h.stage})
 		}
 		s = prev
 	}
 	if h.desk.stage < h.stage {
-		h.pass(now, &h.desk, closeLock{h.stage})
+		h.pass(now, &h.desk, wait.Close{Stage: h.stage})
 	}
 }
 
@@ -269,17 +272,17 @@ func (h *hall) each(f func(s *lockState)) {
 func (h *hall) settleEnd() {
 	idle := h.idle()
 	switch {
-	case idle && (h.retiring || h.stage >= closing):
-		h.effects = append(h.effects, effect{do: doStop})
+	case idle && (h.retiring || h.stage >= wait.Closing):
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoStop})
 	case h.retiring:
-		h.effects = append(h.effects, effect{do: doStay})
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoStay})
 	}
 	h.retiring = false
 }
 
 // idle reports that nothing would be missed if this actor stopped.
 func (h *hall) idle() bool {
-	return h.seats == 0 && h.queue.len == 0 && len(h.again) == 0 && h.desk.idle()
+	return h.seats == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.idle()
 }
 
 // setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
@@ -289,30 +292,30 @@ func (h *hall) setAlarm() {
 			h.alarmAt = clock.Never
 		}
 		h.told = h.alarmAt
-		h.effects = append(h.effects, effect{do: doAlarm, at: h.told})
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoAlarm, At: h.told})
 	}
 }
 
 // distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
-func (h *hall) distrust(now time.Duration) []effect {
+func (h *hall) distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.seat; s != nil {
-		if r, ok := h.atHand.message.(*Request); ok { // it was on its way from one seat to another
+		if r, ok := h.atHand.message.(*wait.Request); ok { // it was on its way from one seat to another
 			s.forget(r)
-			h.answer(r, r.because(errPanicked))
+			h.answer(r, r.Because(wait.ErrPanicked))
 		}
 		h.absorb(now, s, s.distrust(now))
 		h.atHand = again{}
 		h.count(s)
 	}
-	h.alarmAt = min(h.alarmAt, now+h.policy.backoff(1))
+	h.alarmAt = min(h.alarmAt, now+h.policy.Backoff(1))
 	h.setAlarm()
 	return h.takeEffects()
 }
 
 // waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
-func (h *hall) waitingOf(pid lease.Ref, id uint64) *Request {
-	for r := h.queue.front(); r != nil; r = r.next {
-		if r.requester != nil && r.requester.GetId() == pid.GetId() && r.id == id {
+func (h *hall) waitingOf(pid lease.Ref, id uint64) *wait.Request {
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		if r.Requester != nil && r.Requester.GetId() == pid.GetId() && r.ID == id {
 			return r
 		}
 	}
@@ -337,9 +340,9 @@ func (h *hall) leased() bool {
 // requesters are the actors that wait here or hold leases.
 func (h *hall) requesters() []lease.Ref {
 	var all []lease.Ref
-	for r := h.queue.front(); r != nil; r = r.next {
-		if r.requester != nil {
-			all = append(all, r.requester)
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		if r.Requester != nil {
+			all = append(all, r.Requester)
 		}
 	}
 	for s := h.first; s != nil; s = s.next {
@@ -349,15 +352,15 @@ func (h *hall) requesters() []lease.Ref {
 }
 
 // forget takes out a request that was answered by somebody else.
-func (h *hall) forget(r *Request) {
+func (h *hall) forget(r *wait.Request) {
 	h.leave(r)
 	if h.atHand.message == r {
 		h.atHand.message = nil
 	}
-	h.effects = slices.DeleteFunc(h.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
+	h.effects = slices.DeleteFunc(h.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
 	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
-	if r.home != nil {
-		r.home.forget(r)
-		h.again = append(h.again, again{r.home, nil}) // it may be left with nothing to do
+	if r.Home != nil {
+		servedBy(r).forget(r)
+		h.again = append(h.again, again{servedBy(r), nil}) // it may be left with nothing to do
 	}
 }

@@ -45,7 +45,7 @@ func (h *hall) take(now time.Duration, next again) {
 	case done.call.do == callForceRelease && done.class == scripts.Unknown:
 		h.wanted = h.fixed > 0
 	case len(done.freed) > 0:
-		h.onFreed(freed{done.freed, forceReleased})
+		h.onFreed(wait.Freed{Grants: done.freed, Reason: wait.ForceReleased})
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":
@@ -60,17 +60,17 @@ func (h *hall) take(now time.Duration, next again) {
 }
 
 // onFreed tells the seats whose grants were ended. There may be very many of both.
-func (h *hall) onFreed(m freed) {
-	ended := make(map[string]bool, len(m.grants))
-	for _, grant := range m.grants {
+func (h *hall) onFreed(m wait.Freed) {
+	ended := make(map[string]bool, len(m.Grants))
+	for _, grant := range m.Grants {
 		ended[grant] = true
 	}
 	h.each(func(s *lockState) {
 		if ended[s.trial.id] {
-			h.again = append(h.again, again{s, freed{[]string{s.trial.id}, m.reason}})
+			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.trial.id}, Reason: m.Reason}})
 		}
 		if s.grant != nil && ended[s.grant.ID] {
-			h.again = append(h.again, again{s, freed{[]string{s.grant.ID}, m.reason}})
+			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.grant.ID}, Reason: m.Reason}})
 		}
 	})
 }
@@ -119,34 +119,34 @@ func (h *hall) depose(s *lockState) {
 }
 
 // seat has r served by a seat.
-func (h *hall) seat(now time.Duration, s *lockState, r *Request) {
-	r.home = s
+func (h *hall) seat(now time.Duration, s *lockState, r *wait.Request) {
+	r.Home = s
 	h.pass(now, s, r)
 }
 
-func (h *hall) absorb(now time.Duration, s *lockState, effects []effect) {
+func (h *hall) absorb(now time.Duration, s *lockState, effects []wait.Effect) {
 	for i := range effects {
-		switch e := &effects[i]; e.do {
-		case doCall:
-			h.onCall(s, e.call.(*lockCall))
+		switch e := &effects[i]; e.Do {
+		case wait.DoCall:
+			h.onCall(s, e.Call.(*lockCall))
 			h.effects = append(h.effects, *e)
-		case doAnswer:
-			h.onAnswer(now, s, e.request)
+		case wait.DoAnswer:
+			h.onAnswer(now, s, e.Request)
 			h.effects = append(h.effects, *e)
-		case doAlarm:
-			h.alarms.set(s, e.at)
-			h.alarmAt = min(h.alarmAt, e.at)
-		case doWatch:
-			h.listen(s, e.channel)
-		case doUnwatch:
-			h.unlisten(s, e.channel)
-		case doGuard:
-			h.guard(e.pid)
-		case doUnguard:
-			h.unguard(e.pid)
-		case doReseat:
-			h.admit(now, e.request, true)
-		case doStop, doStay:
+		case wait.DoAlarm:
+			h.alarms.set(s, e.At)
+			h.alarmAt = min(h.alarmAt, e.At)
+		case wait.DoWatch:
+			h.listen(s, e.Channel)
+		case wait.DoUnwatch:
+			h.unlisten(s, e.Channel)
+		case wait.DoGuard:
+			h.guard(e.Actor)
+		case wait.DoUnguard:
+			h.unguard(e.Actor)
+		case wait.DoReseat:
+			h.admit(now, e.Request, true)
+		case wait.DoStop, wait.DoStay:
 		default:
 			h.effects = append(h.effects, *e)
 		}
@@ -159,8 +159,8 @@ func (h *hall) onCall(s *lockState, call *lockCall) {
 	switch {
 	case (call.do == callRelease || call.do == callGhost) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
 		call.heir = h.heir(s)
-	case call.do == callAcquire && s.queue.len > 0:
-		if alone := h.above(s.queue.front()); alone != nil {
+	case call.do == callAcquire && s.queue.Len > 0:
+		if alone := h.above(s.queue.Front()); alone != nil {
 			call.alone, alone.grant.lasting = alone.grant.ID, true
 			alone.turn.spent = true // nobody may follow the owner while it shares
 		}
@@ -227,17 +227,17 @@ func (h *hall) tellHolder(id string) bool {
 }
 
 // onAnswer likewise.
-func (h *hall) onAnswer(now time.Duration, s *lockState, r *Request) {
+func (h *hall) onAnswer(now time.Duration, s *lockState, r *wait.Request) {
 	switch {
-	case r.do == opInspect && r.err == nil:
-		r.state.Waiting, r.state.Local = h.crowd, h.local()
-	case r.do == opAcquire && r.err == nil && r.address.Kind.Owned && s.heldBy(r.owner):
+	case r.Do == wait.Inspect && r.Err == nil:
+		r.State.Waiting, r.State.Local = h.crowd, h.local()
+	case r.Do == wait.Acquire && r.Err == nil && r.Address.Kind.Owned && s.heldBy(r.Owner):
 		h.gather(s, r)
 	}
 }
 
 // gather serves an owner that waits in several goroutines, once it holds the lock in one.
-func (h *hall) gather(s *lockState, r *Request) {
+func (h *hall) gather(s *lockState, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
 		if &other.lockState != s {
@@ -246,51 +246,51 @@ func (h *hall) gather(s *lockState, r *Request) {
 	}
 }
 
-func (h *hall) gatherFrom(q *requestQueue, s *lockState, r *Request) {
-	if q.owners[r.owner] == 0 {
+func (h *hall) gatherFrom(q *wait.Queue, s *lockState, r *wait.Request) {
+	if q.Owners[r.Owner] == 0 {
 		return
 	}
-	for other := q.front(); other != nil; {
+	for other := q.Front(); other != nil; {
 		match, home := other, s
-		other = other.next
+		other = other.Next
 		switch {
-		case match.owner != r.owner:
+		case match.Owner != r.Owner:
 			continue
 		case q == &h.queue && h.upgrades(match): // it came before its owner had what keeps it waiting
 			h.leave(match)
-			h.answer(match, match.because(protocol.ErrUpgrade))
+			h.answer(match, match.Because(protocol.ErrUpgrade))
 			continue
-		case match.address.Kind == r.address.Kind:
+		case match.Address.Kind == r.Address.Kind:
 		case q == &h.queue && h.above(match) == s.seat: // it stands in line to share what it holds alone now
 			home = &h.newSeat(match).lockState
 		default:
 			continue
 		}
 		if !h.leave(match) {
-			q.remove(match)
-			match.home.unbindMoved(match)
-			h.again = append(h.again, again{match.home, nil}) // it may be left with nothing to do
+			q.Remove(match)
+			servedBy(match).unbindMoved(match)
+			h.again = append(h.again, again{servedBy(match), nil}) // it may be left with nothing to do
 		}
-		match.home = home
+		match.Home = home
 		h.again = append(h.again, again{home, match})
 	}
 }
 
 // wait puts a request in line for a seat.
-func (h *hall) wait(r *Request) {
-	h.queue.push(r)
-	if r.requester != nil {
-		h.guard(r.requester)
+func (h *hall) wait(r *wait.Request) {
+	h.queue.Push(r)
+	if r.Requester != nil {
+		h.guard(r.Requester)
 	}
 }
 
 // leave takes it out of the line; false when it does not stand there.
-func (h *hall) leave(r *Request) bool {
-	if !h.queue.remove(r) {
+func (h *hall) leave(r *wait.Request) bool {
+	if !h.queue.Remove(r) {
 		return false
 	}
-	if r.requester != nil {
-		h.unguard(r.requester)
+	if r.Requester != nil {
+		h.unguard(r.Requester)
 	}
 	return true
 }
@@ -299,12 +299,12 @@ func (h *hall) guard(pid lease.Ref) {
 	if h.guarded[pid.GetId()]++; h.guarded[pid.GetId()] > 1 {
 		return
 	}
-	left := func(e effect) bool { return e.do == doUnguard && e.pid.GetId() == pid.GetId() }
+	left := func(e wait.Effect) bool { return e.Do == wait.DoUnguard && e.Actor.GetId() == pid.GetId() }
 	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a seat
 		h.effects = slices.Delete(h.effects, i, i+1)
 		return
 	}
-	h.effects = append(h.effects, effect{do: doGuard, pid: pid})
+	h.effects = append(h.effects, wait.Effect{Do: wait.DoGuard, Actor: pid})
 }
 
 func (h *hall) unguard(pid lease.Ref) {
@@ -314,7 +314,7 @@ func (h *hall) unguard(pid lease.Ref) {
 	}
 	if h.guarded[pid.GetId()] = n - 1; n == 1 {
 		delete(h.guarded, pid.GetId())
-		h.effects = append(h.effects, effect{do: doUnguard, pid: pid})
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnguard, Actor: pid})
 	}
 }
 
@@ -323,7 +323,7 @@ func (h *hall) listen(s *lockState, channel string) {
 	if l == nil {
 		l = &listeners{}
 		h.listeners[channel] = l
-		h.effects = append(h.effects, effect{do: doWatch, channel: channel})
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoWatch, Channel: channel})
 	}
 	l.seats = append(l.seats, s)
 	if l.ready {
@@ -337,7 +337,7 @@ func (h *hall) unlisten(s *lockState, channel string) {
 	if len(l.seats) == 0 {
 		delete(h.listeners, channel)
 		h.turns.SetOthersListen(len(h.listeners) > 0)
-		h.effects = append(h.effects, effect{do: doUnwatch, channel: channel})
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnwatch, Channel: channel})
 	}
 }
 
@@ -345,27 +345,27 @@ func (h *hall) unlisten(s *lockState, channel string) {
 // while they wait. What one seat asks in vain while others are answered is no reason.
 func (h *hall) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
-		h.failures = failures{}
+		h.failures = wait.Failures{}
 		return
 	}
-	h.failures.add(now, &done.call.Call, done.err)
-	for r := h.queue.front(); r != nil && h.failures.outlast(now, r, h.policy.Patience); r = h.queue.front() {
+	h.failures.Add(now, &done.call.Call, done.err)
+	for r := h.queue.Front(); r != nil && h.failures.Outlast(now, r, h.policy.Patience); r = h.queue.Front() {
 		h.leave(r)
-		h.answer(r, r.because(h.failures.last))
+		h.answer(r, r.Because(h.failures.Last))
 	}
 }
 
 // refuseWaiting answers all who wait for a seat.
 func (h *hall) refuseWaiting(cause error) {
-	for r := h.queue.front(); r != nil; r = h.queue.front() {
+	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
 		h.leave(r)
-		h.answer(r, r.because(cause))
+		h.answer(r, r.Because(cause))
 	}
 }
 
-func (h *hall) answer(r *Request, err error) {
-	r.err = err
-	h.effects = append(h.effects, effect{do: doAnswer, request: r})
+func (h *hall) answer(r *wait.Request, err error) {
+	r.Err = err
+	h.effects = append(h.effects, wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
 func (h *hall) local() (all []string) {
@@ -391,8 +391,10 @@ func (h *hall) known() *lockState {
 	return known
 }
 
-func (h *hall) busyError(now time.Duration, r *Request) error { return h.known().busyError(now, r) }
+func (h *hall) busyError(now time.Duration, r *wait.Request) error {
+	return h.known().busyError(now, r)
+}
 
-func (h *hall) waitError(now time.Duration, r *Request, cause error) error {
+func (h *hall) waitError(now time.Duration, r *wait.Request, cause error) error {
 	return h.known().waitError(now, r, cause)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -18,9 +19,9 @@ const (
 )
 
 // admit takes a request, or takes one back that has been here before: that one counts among those who wait already.
-func (h *hall) admit(now time.Duration, r *Request, before bool) {
+func (h *hall) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
-		r.came = now
+		r.Came = now
 	}
 	if err := h.objection(r); err != nil {
 		h.answer(r, err)
@@ -36,35 +37,35 @@ func (h *hall) admit(now time.Duration, r *Request, before bool) {
 	}
 	switch waiting := h.crowd; {
 	case waiting >= h.policy.MaxWaiters && !before:
-		h.answer(r, r.because(tooMany(waiting)))
-	case r.try && !h.open(now, r):
+		h.answer(r, r.Because(wait.TooMany(waiting)))
+	case r.Try && !h.open(now, r):
 		h.wanted = h.fixed > 0
 		h.answer(r, h.busyError(now, r))
-	case h.queue.len > 0 || !h.place(now, r):
+	case h.queue.Len > 0 || !h.place(now, r):
 		h.wait(r)
 	}
 }
 
 // objection is why an acquire cannot be served at all.
-func (h *hall) objection(r *Request) error {
+func (h *hall) objection(r *wait.Request) error {
 	switch {
-	case r.requester != nil && h.waitingOf(r.requester, r.id) != nil:
-		return r.because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
+	case r.Requester != nil && h.waitingOf(r.Requester, r.ID) != nil:
+		return r.Because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID))
 	case h.upgrades(r):
-		return r.because(protocol.ErrUpgrade)
-	case h.stage >= draining && h.reentered(r) == nil && h.above(r) == nil:
-		return r.because(protocol.ErrClosed)
+		return r.Because(protocol.ErrUpgrade)
+	case h.stage >= wait.Draining && h.reentered(r) == nil && h.above(r) == nil:
+		return r.Because(protocol.ErrClosed)
 	}
 	return nil
 }
 
 // open reports whether r would get a seat at once; a try may not wait for one.
-func (h *hall) open(now time.Duration, r *Request) bool {
-	if h.queue.len > 0 {
+func (h *hall) open(now time.Duration, r *wait.Request) bool {
+	if h.queue.Len > 0 {
 		return false
 	}
 	for s := h.first; s != nil; s = s.next {
-		alone := !r.address.Kind.Beside
+		alone := !r.Address.Kind.Beside
 		if s.contends() && (alone || s.waits(now)) || len(s.holds) > 0 && alone {
 			return false
 		}
@@ -75,7 +76,7 @@ func (h *hall) open(now time.Duration, r *Request) bool {
 
 // seatWaiters gives seats to who waits, until the next one has to wait.
 func (h *hall) seatWaiters(now time.Duration) {
-	for r := h.queue.front(); r != nil; r = h.queue.front() {
+	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
 		if !h.place(now, r) {
 			return
 		}
@@ -83,7 +84,7 @@ func (h *hall) seatWaiters(now time.Duration) {
 }
 
 // place gives r a seat, if it does not have to wait for one.
-func (h *hall) place(now time.Duration, r *Request) bool {
+func (h *hall) place(now time.Duration, r *wait.Request) bool {
 	s, ok := h.find(now, r)
 	if !ok {
 		return false
@@ -97,8 +98,8 @@ func (h *hall) place(now time.Duration, r *Request) bool {
 }
 
 // find finds the seat for r: nil for a new one, not ok when it has to wait.
-func (h *hall) find(now time.Duration, r *Request) (s *seat, ok bool) {
-	switch kind := r.address.Kind; {
+func (h *hall) find(now time.Duration, r *wait.Request) (s *seat, ok bool) {
+	switch kind := r.Address.Kind; {
 	case kind.Queued:
 		return nil, true
 	case !kind.Beside:
@@ -113,9 +114,9 @@ func (h *hall) find(now time.Duration, r *Request) (s *seat, ok bool) {
 // moveUp has the waiters behind one that gives up take the places before them in Redis' queue, which their process has waited for longest.
 // The last place that comes free is left. So impatient waiters get a fair lock, too, and nobody else has more places before him. There may
 // be very many waiters, so some move up and the others stay.
-func (h *hall) moveUp(now time.Duration, gone *Request) {
-	s := gone.home.seat
-	if s == nil || !s.address.Kind.Queued || gone.queue != &s.queue {
+func (h *hall) moveUp(now time.Duration, gone *wait.Request) {
+	s := servedBy(gone).seat
+	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
 		return
 	}
 	places, behind := []*seat{s}, 0
@@ -124,15 +125,15 @@ func (h *hall) moveUp(now time.Duration, gone *Request) {
 		if !other.contends() {
 			continue
 		}
-		if !places[len(places)-1].suits(other.queue.front()) {
+		if !places[len(places)-1].suits(other.queue.Front()) {
 			break
 		}
 		places = append(places, other)
 	}
 	for i := len(places) - 1; i > 0; i-- { // the last one first: a place that nobody waits for would be left
 		from := places[i]
-		r := from.queue.front()
-		from.queue.remove(r)
+		r := from.queue.Front()
+		from.queue.Remove(r)
 		from.unbindMoved(r)
 		h.seat(now, &places[i-1].lockState, r)
 	}
@@ -142,15 +143,15 @@ func (h *hall) moveUp(now time.Duration, gone *Request) {
 }
 
 // suits reports whether the place in Redis' queue that this seat has, or has asked for, is good for r.
-func (s *seat) suits(r *Request) bool {
+func (s *seat) suits(r *wait.Request) bool {
 	asked := s.trial.standing || s.inflight != nil && !s.inflight.try
-	return asked && r.wants(s.trial.lease, s.trial.watched)
+	return asked && r.Wants(s.trial.lease, s.trial.watched)
 }
 
 // findAlone: those who hold alone wait until everybody else has gone, and share one seat, so that one may follow the other.
-func (h *hall) findAlone(r *Request) (found *seat, ok bool) {
+func (h *hall) findAlone(r *wait.Request) (found *seat, ok bool) {
 	for s := h.first; s != nil; s = s.next {
-		if s.address.Kind == r.address.Kind {
+		if s.address.Kind == r.Address.Kind {
 			found = s
 		} else if !s.ended() {
 			return nil, false
@@ -160,12 +161,12 @@ func (h *hall) findAlone(r *Request) (found *seat, ok bool) {
 }
 
 // findShared: those who share wait for who is alone. The watchdog's have one seat, as long as it is renewed; others have their own.
-func (h *hall) findShared(now time.Duration, r *Request) (found *seat, ok bool) {
+func (h *hall) findShared(now time.Duration, r *wait.Request) (found *seat, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case !s.address.Kind.Beside && !s.ended():
 			return nil, false
-		case !s.shared || r.lease > 0 || s.phase == held && !s.sound(now):
+		case !s.shared || r.Lease > 0 || s.phase == held && !s.sound(now):
 		case found == nil || s.phase == held:
 			found = s
 		}
@@ -174,35 +175,35 @@ func (h *hall) findShared(now time.Duration, r *Request) (found *seat, ok bool) 
 }
 
 // mayContend: some waiters at a time ask Redis; once one has been refused, it alone. Tries are not counted: none of them stays.
-func (h *hall) mayContend(now time.Duration, r *Request) bool {
+func (h *hall) mayContend(now time.Duration, r *wait.Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case !s.contends():
 		case s.waits(now):
 			return false
-		case !s.queue.front().try:
+		case !s.queue.Front().Try:
 			n++
 		}
 	}
-	return r.try || n < contendersMax
+	return r.Try || n < contendersMax
 }
 
 // upgrades reports whether r's owner holds beside others what it now wants alone: it would wait for itself.
-func (h *hall) upgrades(r *Request) bool {
-	return !r.address.Kind.Beside && h.alone(r.owner) == nil && h.holds(r.owner, func(s *seat) bool { return s.address.Kind.Beside }) != nil
+func (h *hall) upgrades(r *wait.Request) bool {
+	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *seat) bool { return s.address.Kind.Beside }) != nil
 }
 
 // above is the seat by which r's owner holds alone what it now wants beside others: it may have both.
-func (h *hall) above(r *Request) *seat {
-	if !r.address.Kind.Beside {
+func (h *hall) above(r *wait.Request) *seat {
+	if !r.Address.Kind.Beside {
 		return nil
 	}
-	return h.alone(r.owner)
+	return h.alone(r.Owner)
 }
 
 // enters reports whether a contender's owner holds the lock alone.
-func (h *hall) enters(s *seat) bool { return s.contends() && h.above(s.queue.front()) != nil }
+func (h *hall) enters(s *seat) bool { return s.contends() && h.above(s.queue.Front()) != nil }
 
 // alone is the seat by which an owner holds the lock alone.
 func (h *hall) alone(owner protocol.Owner) *seat {
@@ -223,11 +224,11 @@ func (h *hall) holds(owner protocol.Owner, such func(s *seat) bool) *seat {
 }
 
 // reentered is the seat that r's owner holds already.
-func (h *hall) reentered(r *Request) *lockState {
-	if !r.address.Kind.Owned {
+func (h *hall) reentered(r *wait.Request) *lockState {
+	if !r.Address.Kind.Owned {
 		return nil
 	}
-	s := h.holds(r.owner, func(s *seat) bool { return s.address.Kind == r.address.Kind })
+	s := h.holds(r.Owner, func(s *seat) bool { return s.address.Kind == r.Address.Kind })
 	if s == nil {
 		return nil
 	}
@@ -235,14 +236,14 @@ func (h *hall) reentered(r *Request) *lockState {
 }
 
 // newSeat is a seat for r, and for those who may share it.
-func (h *hall) newSeat(r *Request) *seat {
-	s := &seat{hall: h, prev: h.last, shared: r.address.Kind.Shared && r.lease == 0}
-	s.init(h.policy, r.address)
-	s.queue.crowd = &h.crowd
+func (h *hall) newSeat(r *wait.Request) *seat {
+	s := &seat{hall: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
+	s.init(h.policy, r.Address)
+	s.queue.Crowd = &h.crowd
 	h.arrivals++
 	s.ringing = &alarmPlace{order: h.arrivals}
 	s.self, s.yield, s.seat = h.self, &h.turns, s
-	s.standby = r.address.Kind.Queued && h.holding+h.seats > 0
+	s.standby = r.Address.Kind.Queued && h.holding+h.seats > 0
 	if alone := h.above(r); alone != nil {
 		s.shared = false
 		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares; but no number is used twice
@@ -293,13 +294,13 @@ func (h *hall) promote(now time.Duration) {
 
 // contends reports whether somebody waits in this seat.
 func (s *lockState) contends() bool {
-	return s.queue.len > 0 && (s.phase == free || s.phase == acquiring)
+	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
 }
 
 // waits reports whether a contender has been refused, or not answered, and pauses before it asks again.
 func (s *lockState) waits(now time.Duration) bool {
-	return s.contends() && (s.failures.count > 0 || s.phase == free && s.retryAt > now)
+	return s.contends() && (s.failures.Count > 0 || s.phase == free && s.retryAt > now)
 }
 
 // ended reports whether a seat has neither a grant nor somebody who wants one.
-func (s *lockState) ended() bool { return s.phase == free && s.queue.len == 0 }
+func (s *lockState) ended() bool { return s.phase == free && s.queue.Len == 0 }

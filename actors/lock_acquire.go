@@ -15,45 +15,32 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// watchState says whether the lock's channel is subscribed to.
-type watchState uint8
-
-const (
-	unwatched watchState = iota
-	subscribing
-	subscribed
-)
-
-func (s *lockState) onAcquire(now time.Duration, r *Request) {
+func (s *lockState) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
-	case s.stage >= draining && !s.heldBy(r.owner):
+	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
 		s.fail(r, protocol.ErrClosed)
 	case s.reenters(r):
 		s.reenter(now, r)
-	case r.try && (s.queue.len > 0 || len(s.holds) > 0):
+	case r.Try && (s.queue.Len > 0 || len(s.holds) > 0):
 		s.wantLook()
 		s.answer(r, s.busyError(now, r))
-	case s.queue.len >= s.policy.MaxWaiters:
-		s.fail(r, tooMany(s.queue.len))
+	case s.queue.Len >= s.policy.MaxWaiters:
+		s.fail(r, wait.TooMany(s.queue.Len))
 	default:
 		if s.seat == nil {
-			r.came = now
+			r.Came = now
 		}
-		s.queue.push(r)
-		if s.phase == free && s.queue.len == 1 { // what earlier waiters went through does not bind this one
-			s.failures, s.busy = failures{}, busy{}
+		s.queue.Push(r)
+		if s.phase == free && s.queue.Len == 1 { // what earlier waiters went through does not bind this one
+			s.failures, s.busy = wait.Failures{}, busy{}
 			s.retryAt = s.startAt()
 		}
 	}
 }
 
-func tooMany(waiting int) error {
-	return fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, waiting)
-}
-
 // startAt is when a first attempt may be made: a try cannot wait for others to have their turn.
 func (s *lockState) startAt() time.Duration {
-	if head := s.queue.front(); head != nil && head.try {
+	if head := s.queue.Front(); head != nil && head.Try {
 		return 0
 	}
 	return s.yield.OpensAt()
@@ -61,7 +48,7 @@ func (s *lockState) startAt() time.Duration {
 
 // attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
 func (s *lockState) attempt(now time.Duration) {
-	if head := s.queue.front(); !s.trial.standing || !head.wants(s.trial.lease, s.trial.watched) {
+	if head := s.queue.Front(); !s.trial.standing || !head.Wants(s.trial.lease, s.trial.watched) {
 		s.abandonTrial(now)
 		s.trial = s.trialFor(head)
 	}
@@ -69,8 +56,8 @@ func (s *lockState) attempt(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-func (s *lockState) trialFor(r *Request) trial {
-	t := trial{lease: r.lease}
+func (s *lockState) trialFor(r *wait.Request) trial {
+	t := trial{lease: r.Lease}
 	if s.seat != nil {
 		t.plain, s.seat.reserved = s.seat.reserved, ""
 	}
@@ -89,17 +76,17 @@ func (s *lockState) sendAcquire(now time.Duration) {
 	s.yield.Tries(now)
 	c := s.call(callAcquire)
 	c.grant, c.lease, c.standing = s.trial.id, s.trial.lease, s.trial.standing
-	head := s.queue.front()
+	head := s.queue.Front()
 	if head != nil {
-		c.holder, c.try = head.try || head.bounded || s.address.Kind.Queued, head.try // see hall.tellHolder
+		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see hall.tellHolder
 	}
-	c.Timing = s.failures.acquiring(s.policy, now, c.lease, head)
+	c.Timing = s.failures.Acquiring(s.policy, now, c.lease, head)
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
 func (s *lockState) attemptAgain(now time.Duration) {
-	head := s.queue.front()
-	if head == nil || !head.wants(s.trial.lease, s.trial.watched) {
+	head := s.queue.Front()
+	if head == nil || !head.Wants(s.trial.lease, s.trial.watched) {
 		s.abandonTrial(now)
 		return
 	}
@@ -126,7 +113,7 @@ func (s *lockState) onInherited(now time.Duration, m inherited) {
 
 // onPromoted contends like one that is alone from now on.
 func (s *lockState) onPromoted(now time.Duration) {
-	if s.standby = false; s.phase == free && s.queue.len > 0 && s.failures.count == 0 {
+	if s.standby = false; s.phase == free && s.queue.Len > 0 && s.failures.Count == 0 {
 		s.retryAt = now
 	}
 }
@@ -182,9 +169,9 @@ func tooLate(took time.Duration) error {
 func (s *lockState) begin(deadline time.Duration, tokens scripts.Tokens) {
 	s.grant = newGrant(s, s.trial, deadline)
 	s.grant.tokens = tokens
-	s.trial, s.failures, s.busy, s.spins = trial{}, failures{}, busy{}, 0
+	s.trial, s.failures, s.busy, s.spins = trial{}, wait.Failures{}, busy{}, 0
 	s.phase, s.guarded, s.unsure, s.extension = held, false, false, nil
-	s.emit(effect{do: doKeep, grant: &s.grant.Grant})
+	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 }
 
 // onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
@@ -193,26 +180,26 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 		s.trial.standing, s.phase = true, free
 		s.seat.first = m.acquired.First
 		if m.acquired.Requeued {
-			s.emit(effect{do: doEmit, event: protocol.QueueLost{Name: s.address.Name, ID: s.trial.id}})
+			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.trial.id}})
 		}
 	} else {
 		s.forgetTrial(now, m.sent)
 	}
-	s.failures = failures{}
+	s.failures = wait.Failures{}
 	s.yield.Refused()
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
-	for r := s.queue.front(); r != nil && r.try && r.came <= m.sent && !s.excuses(now, r); r = s.queue.front() {
-		s.queue.remove(r)
+	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
+		s.queue.Remove(r)
 		s.answer(r, s.busyError(now, r))
 	}
-	switch head := s.queue.front(); {
+	switch head := s.queue.Front(); {
 	case head == nil:
 		return
-	case head.try && head.came <= m.sent:
-		s.retryAt = now + s.policy.backoff(0)
+	case head.Try && head.Came <= m.sent:
+		s.retryAt = now + s.policy.Backoff(0)
 		return
-	case head.try: // it came while somebody else's attempt was on its way: the lock may have come free since
+	case head.Try: // it came while somebody else's attempt was on its way: the lock may have come free since
 		s.retryAt = now
 		return
 	}
@@ -240,17 +227,17 @@ func (s *lockState) onBusy(now time.Duration, m *callDone) {
 
 // excuses reports whether a try is repeated that was refused because of a grant which this process has given up. The release of that grant
 // is on its way, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
-func (s *lockState) excuses(now time.Duration, r *Request) bool {
+func (s *lockState) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.haunts(s.busy.holder)
 	if s.seat != nil {
 		s.seat.hall.each(func(other *lockState) { ours = ours || other.haunts(s.busy.holder) })
 	}
-	return ours && now < r.came+rpc.Window(s.policy.Lease)
+	return ours && now < r.Came+rpc.Window(s.policy.Lease)
 }
 
 // nextSpin is how long the first waiter of a lock that spins pauses.
 func (s *lockState) nextSpin() time.Duration {
-	b := s.queue.front().backoff
+	b := s.queue.Front().Backoff
 	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
 	if pause >= b.Max || pause <= 0 {
 		pause = b.Max
@@ -265,13 +252,13 @@ func (s *lockState) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
 	}
-	if s.watch == unwatched {
-		s.watch, s.channel = subscribing, s.address.Kind.Channel(s.address.Raw, s.trial.id)
-		s.emit(effect{do: doWatch, channel: s.channel})
+	if s.watch == wait.Unwatched {
+		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.trial.id)
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
 	}
 	if s.seat != nil && s.seat.first && s.seat.others == "" {
 		s.seat.others = s.address.Kind.Others(s.address.Raw)
-		s.emit(effect{do: doWatch, channel: s.seat.others})
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.seat.others})
 	}
 }
 
@@ -284,8 +271,8 @@ func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
 		s.refuseAll(scripts.Explain(m.err))
-	case late && s.failures.count < lateMax:
-		s.failures.add(now, &m.call.Call, m.err)
+	case late && s.failures.Count < wait.LateMax:
+		s.failures.Add(now, &m.call.Call, m.err)
 		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
 	default:
 		s.failed(now, m, m.err)
@@ -298,41 +285,38 @@ func (s *lockState) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 }
 
-// lateMax is how often in a row an attempt that came too late is repeated at once.
-const lateMax = 3
-
 // failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
 // who asked for it.
 func (s *lockState) failed(now time.Duration, m *callDone, err error) {
-	s.failures.add(now, &m.call.Call, err)
-	s.retryAt = now + s.policy.backoff(s.failures.count)
-	for r := s.queue.front(); r != nil && (r.try || s.failures.outlast(now, r, s.policy.Patience)); r = s.queue.front() {
-		s.queue.remove(r)
-		s.fail(r, s.failures.last)
+	s.failures.Add(now, &m.call.Call, err)
+	s.retryAt = now + s.policy.Backoff(s.failures.Count)
+	for r := s.queue.Front(); r != nil && (r.Try || s.failures.Outlast(now, r, s.policy.Patience)); r = s.queue.Front() {
+		s.queue.Remove(r)
+		s.fail(r, s.failures.Last)
 	}
-	if s.failures.silent(now) >= s.policy.Patience {
-		s.tellReleasers(unconfirmed(s.failures.last))
+	if s.failures.Silent(now) >= s.policy.Patience {
+		s.tellReleasers(unconfirmed(s.failures.Last))
 	}
 }
 
 func (s *lockState) refuseAll(err error) {
-	for r := s.queue.front(); r != nil; r = s.queue.front() {
-		s.queue.remove(r)
+	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
+		s.queue.Remove(r)
 		s.fail(r, err)
 	}
 }
 
 // onChannelReady tries at once, or after a reconnection at some time soon: every waiter of the process does.
 func (s *lockState) onChannelReady(now time.Duration, m wait.ChannelReady) {
-	if s.watch == unwatched {
+	if s.watch == wait.Unwatched {
 		return
 	}
-	s.watch = subscribed
+	s.watch = wait.Subscribed
 	s.yield.Joined()
 	if now < s.yield.OpensAt() {
 		return
 	}
-	at := now + s.policy.spread(m.Among)
+	at := now + s.policy.Spread(m.Among)
 	if s.phase == free {
 		at = min(at, max(s.retryAt, now))
 	}
@@ -359,7 +343,7 @@ func (s *lockState) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:
 		s.wokenFor = at
-	case s.phase == free && s.failures.count == 0:
+	case s.phase == free && s.failures.Count == 0:
 		s.retryAt = at
 	}
 }
@@ -367,14 +351,14 @@ func (s *lockState) wake(now, at time.Duration) {
 // settleWatch drops the channel some time after the last waiter has left.
 func (s *lockState) settleWatch(now time.Duration) {
 	switch {
-	case s.watch == unwatched:
-	case s.queue.len > 0:
+	case s.watch == wait.Unwatched:
+	case s.queue.Len > 0:
 		s.watchAt = now
-	case s.stage >= draining || s.retiring || now >= s.watchAt+s.policy.Linger:
-		s.watch = unwatched
-		s.emit(effect{do: doUnwatch, channel: s.channel})
+	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:
+		s.watch = wait.Unwatched
+		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
 		if s.seat != nil && s.seat.others != "" {
-			s.emit(effect{do: doUnwatch, channel: s.seat.others})
+			s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.seat.others})
 			s.seat.others = ""
 		}
 	}
@@ -389,33 +373,28 @@ func (s *lockState) holder() *grant {
 }
 
 // busyError tells by whom the lock is held: by this process, or by whom Redis named last.
-func (s *lockState) busyError(now time.Duration, r *Request) error {
-	e := &protocol.BusyError{Name: r.address.Name}
+func (s *lockState) busyError(now time.Duration, r *wait.Request) error {
+	e := &protocol.BusyError{Name: r.Address.Name}
 	if g := s.holder(); g != nil {
 		e.Holder, e.TTL, e.Local = g.ID, max(0, g.Left(now)), true
 		return e
 	}
 	if s.busy.unset {
-		return r.because(notSet(r))
+		return r.Because(wait.NotSet(r))
 	}
 	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
 	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // by a lock of another kind
 	return e
 }
 
-// notSet is why nothing can be acquired of what somebody has to set first.
-func notSet(r *Request) error {
-	return fmt.Errorf("%w: %s", protocol.ErrNotAcquired, r.address.Kind.NotSet)
-}
-
 // waitError is the answer of a waiter whose waiting ended: by whom the lock was held, or why Redis could not say.
-func (s *lockState) waitError(now time.Duration, r *Request, cause error) error {
+func (s *lockState) waitError(now time.Duration, r *wait.Request, cause error) error {
 	err := s.busyError(now, r)
 	switch {
-	case s.failures.count > 0:
-		err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.last))
+	case s.failures.Count > 0:
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.Last))
 	case s.grant == nil && !s.busy.known:
-		err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
 	}
 	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
 		return err

@@ -3,14 +3,18 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"sync"
 
-	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-func (c *lockCall) script(site *scripts.Site, _ redisnode.Nodes) scripts.Call {
+// lockCalls keeps main calls that have been answered: one would be half of what a pair allocates.
+var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
+
+func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Call {
 	kind, raw := c.address.Kind, c.address.Raw
 	switch c.do {
 	case callAcquire:
@@ -38,17 +42,17 @@ func (c *lockCall) script(site *scripts.Site, _ redisnode.Nodes) scripts.Call {
 	panic(fmt.Sprintf("no script for call %d", c.do))
 }
 
-func (c *lockCall) carrier() *rpc.Call { return &c.Call }
-func (c *lockCall) acquires() bool     { return c.do == callAcquire }
+func (c *lockCall) Carrier() *rpc.Call { return &c.Call }
+func (c *lockCall) Acquires() bool     { return c.do == callAcquire }
 
-func (c *lockCall) recycle() {
+func (c *lockCall) Recycle() {
 	if c.main() {
 		*c = lockCall{}
 		lockCalls.Put(c)
 	}
 }
 
-func (c *lockCall) answered(m *rpc.Result) (message, news any) {
+func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
 	c.done = c.read(m)
 	return &c.done, c.done.news()
 }

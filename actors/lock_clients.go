@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -14,54 +15,54 @@ import (
 // that the ID says which one it is.
 type client struct {
 	pid     lease.Ref
-	count   int                 // waits and leases
-	waiting map[uint64]*Request // its acquires, by its own IDs
+	count   int                      // waits and leases
+	waiting map[uint64]*wait.Request // its acquires, by its own IDs
 }
 
 // bind counts an acquire of an actor; false, with the answer given, when its ID is in use.
-func (s *lockState) bind(r *Request) bool {
-	c := s.clients[r.requester.GetId()]
+func (s *lockState) bind(r *wait.Request) bool {
+	c := s.clients[r.Requester.GetId()]
 	if c == nil {
-		c = &client{pid: r.requester, waiting: map[uint64]*Request{}}
+		c = &client{pid: r.Requester, waiting: map[uint64]*wait.Request{}}
 		if s.clients == nil {
 			s.clients = map[string]*client{}
 		}
-		s.clients[r.requester.GetId()] = c
-		s.emit(effect{do: doGuard, pid: c.pid})
+		s.clients[r.Requester.GetId()] = c
+		s.emit(wait.Effect{Do: wait.DoGuard, Actor: c.pid})
 	}
-	if c.waiting[r.id] != nil {
-		r.err = r.because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.id))
-		s.emit(effect{do: doAnswer, request: r})
+	if c.waiting[r.ID] != nil {
+		r.Err = r.Because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID))
+		s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 		return false
 	}
 	c.count++
-	c.waiting[r.id] = r
+	c.waiting[r.ID] = r
 	return true
 }
 
 // unwait notes that an actor's acquire waits no more; without a grant it counts no more either.
-func (s *lockState) unwait(r *Request) {
-	if c := s.clients[r.requester.GetId()]; c != nil {
-		delete(c.waiting, r.id)
-		if r.err != nil {
-			s.unbind(r.requester)
+func (s *lockState) unwait(r *wait.Request) {
+	if c := s.clients[r.Requester.GetId()]; c != nil {
+		delete(c.waiting, r.ID)
+		if r.Err != nil {
+			s.unbind(r.Requester)
 		}
 	}
 }
 
 // unbindMoved forgets an actor's acquire that waits elsewhere from now on.
-func (s *lockState) unbindMoved(r *Request) {
+func (s *lockState) unbindMoved(r *wait.Request) {
 	if c := s.clientOf(r); c != nil {
-		delete(c.waiting, r.id)
-		s.unbind(r.requester)
+		delete(c.waiting, r.ID)
+		s.unbind(r.Requester)
 	}
 }
 
-func (s *lockState) clientOf(r *Request) *client {
-	if r.requester == nil {
+func (s *lockState) clientOf(r *wait.Request) *client {
+	if r.Requester == nil {
 		return nil
 	}
-	return s.clients[r.requester.GetId()]
+	return s.clients[r.Requester.GetId()]
 }
 
 // unbind counts a wait or lease of an actor less, and stops watching it after the last one.
@@ -72,42 +73,42 @@ func (s *lockState) unbind(pid lease.Ref) {
 	}
 	if c.count--; c.count == 0 {
 		delete(s.clients, pid.GetId())
-		s.emit(effect{do: doUnguard, pid: c.pid})
+		s.emit(wait.Effect{Do: wait.DoUnguard, Actor: c.pid})
 	}
 }
 
 // onRequesterGone ends the waits of a terminated actor and releases its leases. Nobody is told, unless another actor has its name:
 // that one may have asked already, and would wait for ever.
-func (s *lockState) onRequesterGone(m requesterGone) {
-	c := s.clients[m.pid.GetId()]
+func (s *lockState) onRequesterGone(m wait.RequesterGone) {
+	c := s.clients[m.Requester.GetId()]
 	if c == nil {
 		return
 	}
-	delete(s.clients, m.pid.GetId())
+	delete(s.clients, m.Requester.GetId())
 	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
 		r := c.waiting[id]
-		s.queue.remove(r)
+		s.queue.Remove(r)
 		s.leaveExtension(r)
-		s.emit(farewell(r, m.replaced))
+		s.emit(farewell(r, m.Replaced))
 	}
 	for _, h := range slices.Clone(s.holds) {
-		if h.Requester == nil || h.Requester.GetId() != m.pid.GetId() {
+		if h.Requester == nil || h.Requester.GetId() != m.Requester.GetId() {
 			continue
 		}
 		s.unhold(h)
-		if m.replaced {
-			s.emit(effect{do: doTellLost, hold: h, err: fmt.Errorf("%w: %w", protocol.ErrLeaseLost, errReplaced)})
+		if m.Replaced {
+			s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: fmt.Errorf("%w: %w", protocol.ErrLeaseLost, errReplaced)})
 		}
 	}
 }
 
 // farewell is what becomes of a wait whose requester has terminated.
-func farewell(r *Request, replaced bool) effect {
+func farewell(r *wait.Request, replaced bool) wait.Effect {
 	if !replaced {
-		return effect{do: doForget, request: r}
+		return wait.Effect{Do: wait.DoForget, Request: r}
 	}
-	r.err = r.because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, errReplaced))
-	return effect{do: doAnswer, request: r}
+	r.Err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, errReplaced))
+	return wait.Effect{Do: wait.DoAnswer, Request: r}
 }
 
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
@@ -122,7 +123,7 @@ func (s *lockState) requesters() []lease.Ref {
 }
 
 // waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
-func (s *lockState) waitingOf(pid lease.Ref, id uint64) *Request {
+func (s *lockState) waitingOf(pid lease.Ref, id uint64) *wait.Request {
 	if c := s.clients[pid.GetId()]; c != nil {
 		return c.waiting[id]
 	}

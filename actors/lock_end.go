@@ -1,12 +1,12 @@
 package actors
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -39,7 +39,7 @@ func (s *lockState) haunts(id string) bool {
 
 // hauntLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
 func (s *lockState) hauntLater(now time.Duration, id string, stale, lease time.Duration) {
-	s.haunt(min(now+s.policy.haunting(0), max(now, stale)), id, stale, lease)
+	s.haunt(min(now+s.policy.Haunting(0), max(now, stale)), id, stale, lease)
 }
 
 func (s *lockState) settleGhosts(now time.Duration) {
@@ -52,7 +52,7 @@ func (s *lockState) settleGhosts(now time.Duration) {
 		c := &lockCall{do: callGhost, address: s.address, grant: g.id}
 		c.Timing = rpc.Patient(now, rpc.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
 		c.First = true
-		s.emit(effect{do: doCall, call: c})
+		s.emit(wait.Effect{Do: wait.DoCall, Call: c})
 	}
 }
 
@@ -64,42 +64,42 @@ func (s *lockState) onGhostDone(now time.Duration, m *callDone) {
 	g := &s.ghosts[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= closing), m.class == scripts.Done && m.sent >= g.stale:
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.stale:
 		s.ghosts = slices.Delete(s.ghosts, i, i+1)
 	case m.class == scripts.Done:
-		g.next = min(g.stale, now+s.policy.haunting(g.releases))
+		g.next = min(g.stale, now+s.policy.Haunting(g.releases))
 		g.releases++
 	default:
 		g.failures++
-		g.next = now + s.policy.backoff(g.failures)
+		g.next = now + s.policy.Backoff(g.failures)
 	}
 }
 
 // onCancel ends the waiting of a request, unless it has been answered.
-func (s *lockState) onCancel(now time.Duration, m cancelRequest) {
-	r := m.request
-	if s.queue.remove(r) {
-		s.answer(r, s.waitError(now, r, m.cause))
+func (s *lockState) onCancel(now time.Duration, m wait.CancelRequest) {
+	r := m.Request
+	if s.queue.Remove(r) {
+		s.answer(r, s.waitError(now, r, m.Cause))
 		return
 	}
 	if i := slices.Index(s.releasers, r); i >= 0 {
 		s.releasers = slices.Delete(s.releasers, i, i+1)
-		cause := m.cause
-		if s.failures.last != nil {
-			cause = s.failures.last
+		cause := m.Cause
+		if s.failures.Last != nil {
+			cause = s.failures.Last
 		}
 		s.fail(r, unconfirmed(cause))
 		return
 	}
-	s.cancelSide(now, r, m.cause)
+	s.cancelSide(now, r, m.Cause)
 }
 
 // lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
 // haunted: Redis may still have the grant.
 func (s *lockState) lose(now time.Duration, reason string, haunted bool) {
-	s.emit(effect{do: doDrop, grant: &s.grant.Grant})
+	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.endHolds(protocol.ErrLeaseLost, reason)
-	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
 	if haunted {
 		s.hauntGrant(now)
 	}
@@ -114,7 +114,7 @@ func (s *lockState) endHolds(err error, reason string) {
 		switch {
 		case h.Lose(err, reason):
 			if h.Requester != nil {
-				s.emit(effect{do: doTellLost, hold: h, err: h.Reason()})
+				s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: h.Reason()})
 				s.unbind(h.Requester)
 			}
 		default:
@@ -126,19 +126,19 @@ func (s *lockState) endHolds(err error, reason string) {
 
 // onClose refuses the waiters; a closing actor ends the leases and gives the lock back, and stops when nothing is left; an aborting one
 // stops at once.
-func (s *lockState) onClose(now time.Duration, to stage) {
+func (s *lockState) onClose(now time.Duration, to wait.Stage) {
 	if to <= s.stage {
 		return
 	}
 	s.stage = to
 	s.refuseAll(protocol.ErrClosed)
-	if to >= closing && s.phase == held {
+	if to >= wait.Closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
 	if s.inflight == nil {
 		s.retryAt = now
 	}
-	if to < aborting {
+	if to < wait.Aborting {
 		return
 	}
 	for _, r := range s.releasers {
@@ -148,22 +148,20 @@ func (s *lockState) onClose(now time.Duration, to stage) {
 		s.fail(c.request, protocol.ErrClosed)
 	}
 	if s.grant != nil {
-		s.emit(effect{do: doDrop, grant: &s.grant.Grant})
+		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 		s.endGrant(now, now)
 	}
 	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0
 }
 
-var errPanicked = errors.New("the actor panicked")
-
 // distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
 // is asked anew. The waiters stay, and what was decided before the panic is carried out.
-func (s *lockState) distrust(now time.Duration) []effect {
+func (s *lockState) distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
-		s.fail(r, unconfirmed(errPanicked))
+		s.fail(r, unconfirmed(wait.ErrPanicked))
 	}
 	for _, c := range s.sides {
-		s.fail(c.request, errPanicked)
+		s.fail(c.request, wait.ErrPanicked)
 	}
 	s.releasers, s.sides, s.looking = nil, nil, nil
 	for i := range s.ghosts {
@@ -176,17 +174,17 @@ func (s *lockState) distrust(now time.Duration) []effect {
 	if s.grant != nil {
 		s.lose(now, "an actor panicked", true)
 	}
-	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, nil, now+s.policy.backoff(3)
+	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, nil, now+s.policy.Backoff(3)
 	s.alarmAt = s.retryAt // the next step settles what this one could not
-	s.emit(effect{do: doAlarm, at: s.alarmAt})
+	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }
 
 // forget takes out a request that was answered by somebody else: the one at hand, when there was a panic.
-func (s *lockState) forget(r *Request) {
-	same := func(other *Request) bool { return other == r }
-	s.queue.remove(r)
-	s.effects = slices.DeleteFunc(s.effects, func(e effect) bool { return e.do == doAnswer && e.request == r })
+func (s *lockState) forget(r *wait.Request) {
+	same := func(other *wait.Request) bool { return other == r }
+	s.queue.Remove(r)
+	s.effects = slices.DeleteFunc(s.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
 	s.releasers = slices.DeleteFunc(s.releasers, same)
 	if e := s.extension; e != nil {
 		e.waiting = slices.DeleteFunc(e.waiting, same)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -14,11 +15,11 @@ import (
 // extension is what is asked about the length of the grant's fixed lease, by extends and by re-entries. They go one at a time:
 // a late copy of an earlier call could undo what a later one was told.
 type extension struct {
-	waiting  []*Request    // the first is the one that call is for
-	call     *lockCall     // on its way; nil: none
-	retryAt  time.Duration // no call before this instant
-	stale    time.Duration // until then a copy of an earlier call may still run
-	failures failures
+	waiting  []*wait.Request // the first is the one that call is for
+	call     *lockCall       // on its way; nil: none
+	retryAt  time.Duration   // no call before this instant
+	stale    time.Duration   // until then a copy of an earlier call may still run
+	failures wait.Failures
 }
 
 // extending is what is asked about the grant's lease, from the first time on: most grants are never asked about.
@@ -29,14 +30,14 @@ func (s *lockState) extending() *extension {
 	return s.extension
 }
 
-func (s *lockState) onExtend(r *Request) {
+func (s *lockState) onExtend(r *wait.Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:
-		s.fail(r, endOf(r.hold))
+		s.fail(r, endOf(r.Hold))
 	case s.grant.Watched:
 		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
 	default:
-		r.hold = h
+		r.Hold = h
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
 	}
@@ -61,11 +62,11 @@ func (s *lockState) settleExtension(now time.Duration) {
 		return
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
-		if r := e.waiting[0]; r.do == opAcquire && r.lease <= s.grant.Left(now) {
+		if r := e.waiting[0]; r.Do == wait.Acquire && r.Lease <= s.grant.Left(now) {
 			s.hand(now, r) // an earlier one has done it
 			s.leaveExtension(r)
 		} else {
-			s.sendExtend(now, r.lease)
+			s.sendExtend(now, r.Lease)
 		}
 	}
 }
@@ -76,11 +77,11 @@ func (s *lockState) endExtension(now time.Duration) {
 	s.extension = nil
 	for _, r := range waiting {
 		switch {
-		case r.do != opAcquire:
-			s.fail(r, endOf(r.hold))
+		case r.Do != wait.Acquire:
+			s.fail(r, endOf(r.Hold))
 		case s.seat != nil:
 			s.unbindMoved(r)
-			s.emit(effect{do: doReseat, request: r})
+			s.emit(wait.Effect{Do: wait.DoReseat, Request: r})
 		default:
 			s.onAcquire(now, r)
 		}
@@ -91,7 +92,7 @@ func (s *lockState) endExtension(now time.Duration) {
 func (s *lockState) sendExtend(now, length time.Duration) {
 	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
 	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // so that there is time for another
-	s.emit(effect{do: doCall, call: s.extension.call})
+	s.emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, length)
 	if short := lease.Deadline(now, length); short < s.grant.Until() {
 		s.grant.Move(short)
@@ -110,8 +111,8 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 		s.lose(now, goneReason, false)
 	case m.class == scripts.Done:
 		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
-		s.emit(effect{do: doDrop, grant: &s.grant.Grant})
-		s.emit(effect{do: doKeep, grant: &s.grant.Grant})
+		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+		s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Rejected:
 		r := e.waiting[0]
@@ -121,34 +122,34 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 		if m.class == scripts.Unknown {
 			e.stale = max(e.stale, m.call.Deadline)
 		}
-		e.failures.add(now, &m.call.Call, m.err)
-		e.retryAt = now + s.policy.backoff(e.failures.count)
-		if r, cause := e.waiting[0], e.failures.last; e.failures.silent(now) >= s.policy.Patience {
+		e.failures.Add(now, &m.call.Call, m.err)
+		e.retryAt = now + s.policy.Backoff(e.failures.Count)
+		if r, cause := e.waiting[0], e.failures.Last; e.failures.Silent(now) >= s.policy.Patience {
 			s.leaveExtension(r)
 			s.fail(r, unprolonged(r, cause))
 		}
 	}
 }
 
-func unprolonged(r *Request, cause error) error {
-	if r.do == opAcquire {
+func unprolonged(r *wait.Request, cause error) error {
+	if r.Do == wait.Acquire {
 		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)
 	}
 	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
-func (s *lockState) extended(now time.Duration, r *Request) {
-	if r.do == opAcquire {
+func (s *lockState) extended(now time.Duration, r *wait.Request) {
+	if r.Do == wait.Acquire {
 		s.hand(now, r)
 	} else {
-		r.until = s.grant.Until()
+		r.Until = s.grant.Until()
 		s.answer(r, nil)
 	}
 	s.leaveExtension(r)
 }
 
 // leaveExtension takes r out; false when it is not there. The next has to wait until no copy of r's call can run any more.
-func (s *lockState) leaveExtension(r *Request) bool {
+func (s *lockState) leaveExtension(r *wait.Request) bool {
 	e := s.extension
 	if e == nil {
 		return false
@@ -164,6 +165,6 @@ func (s *lockState) leaveExtension(r *Request) bool {
 	if e.call != nil && !e.call.Withdraw() {
 		e.stale = max(e.stale, e.call.Deadline)
 	}
-	e.call, e.failures, e.retryAt = nil, failures{}, e.stale
+	e.call, e.failures, e.retryAt = nil, wait.Failures{}, e.stale
 	return true
 }

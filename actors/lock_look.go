@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -20,9 +21,6 @@ type looking struct {
 	at     time.Duration // the next is due; 0: nobody wants the lock
 	wanted bool          // something has happened since the last that asks for one
 }
-
-// lookAround asks for a look: a hall knows who wants the lock, and a counter that it may have ended permits.
-type lookAround struct{}
 
 // forgettable reports whether a grant is held that Redis may lose without anybody noticing, and for which others wait here: nobody waits for
 // one permit, but for any.
@@ -49,7 +47,7 @@ func (s *lockState) lookingOf() *looking {
 func (s *lockState) settleLook(now time.Duration) {
 	switch l := s.looking; {
 	case s.seat != nil:
-	case !s.forgettable(), s.queue.len == 0 && (l == nil || !l.wanted):
+	case !s.forgettable(), s.queue.Len == 0 && (l == nil || !l.wanted):
 		if l != nil {
 			l.at = 0
 		}
@@ -73,7 +71,7 @@ func (s *lockState) look(now time.Duration) {
 	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.Watched {
 		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.ID, target: s.grant}
 		l.call.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
-		s.emit(effect{do: doCall, call: l.call})
+		s.emit(wait.Effect{Do: wait.DoCall, Call: l.call})
 	}
 }
 
@@ -103,7 +101,7 @@ func (h *hall) settleLook(now time.Duration) {
 		h.lookAt, h.wanted = now+h.policy.PollCap, false
 		for s := h.first; s != nil; s = s.next {
 			if s.fixed {
-				h.again = append(h.again, again{&s.lockState, lookAround{}})
+				h.again = append(h.again, again{&s.lockState, wait.LookAround{}})
 			}
 		}
 		h.follow(now)

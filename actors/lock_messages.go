@@ -1,22 +1,17 @@
 package actors
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // The messages of a lock actor, beside *Request and the user's protocol messages.
 type (
-	// cancelRequest ends the waiting of a request.
-	cancelRequest struct {
-		request *Request
-		cause   error
-	}
 	// woken says when to try again, after a release that the hall has heard of.
 	woken struct{ at time.Duration }
 	// inherited says that a release of this process, sent at this instant, has made a standing contender the holder.
@@ -26,32 +21,6 @@ type (
 	}
 	// promoted ends a contender's standby: it is the first of its process now.
 	promoted struct{}
-	// alarm says that the instant set by the last alarm effect has come.
-	alarm struct{}
-	// grantDue says that the grant's deadline is near, or that renewing it failed.
-	grantDue struct{ grant *lease.Grant }
-	// grantGone says that Redis does not have the grant any more.
-	grantGone struct {
-		grant  *lease.Grant
-		reason string // "" when a renewal has found it
-	}
-	// freed says which grants this process has ended in Redis, without asking their holders.
-	freed struct {
-		grants []string
-		reason string
-	}
-	// tryRetire asks an idle lock actor to stop.
-	tryRetire struct{}
-	// closeLock tells how far the runtime has come with its end.
-	closeLock struct{ stage stage }
-	// requesterGone says that an actor which waits here or holds leases has terminated. replaced: another one has its name already,
-	// and some of what it asked for may be meant.
-	requesterGone struct {
-		pid      lease.Ref
-		replaced bool
-	}
-	// countRequesters asks the shell whether the actors that wait here or hold leases are still there.
-	countRequesters struct{}
 	// callDone is the answer of a script call of this lock.
 	callDone struct {
 		call  *lockCall
@@ -76,14 +45,12 @@ func (m *callDone) news() any {
 	case m.call.do != callForceRelease:
 		return nil
 	case m.class == scripts.Unknown:
-		return lookAround{}
+		return wait.LookAround{}
 	case len(m.freed) > 0:
-		return freed{m.freed, forceReleased}
+		return wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}
 	}
 	return nil
 }
-
-func (m grantGone) why() string { return cmp.Or(m.reason, goneReason) }
 
 // lockCall is a script call that the step asks for.
 type lockCall struct {
@@ -100,7 +67,7 @@ type lockCall struct {
 	try      bool          // of an acquire: do not stand in Redis' queue
 	standing bool          // of an acquire: it should stand there already
 	heir     *trial        // of a release: our first contender in Redis' queue
-	request  *Request      // of a side call: who asked
+	request  *wait.Request // of a side call: who asked
 	target   *grant        // of a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
 
@@ -125,38 +92,4 @@ const (
 	callInspect
 	callForceRelease
 	callLook // whether Redis still has a grant
-)
-
-// effect is one thing that the shell has to do.
-type effect struct {
-	do      effectKind
-	call    call
-	request *Request
-	hold    *lease.Hold
-	grant   *lease.Grant
-	pid     lease.Ref
-	channel string
-	at      time.Duration
-	err     error
-	event   protocol.Event
-}
-
-type effectKind uint8
-
-const (
-	doCall     effectKind = iota // send call to Redis
-	doAnswer                     // answer request
-	doForget                     // nobody is left to answer request to
-	doTellLost                   // tell hold's requester that it was lost
-	doKeep                       // give grant to the watchdog
-	doDrop                       // take it back
-	doWatch                      // subscribe to channel
-	doUnwatch                    // and no more
-	doAlarm                      // set the timer to at
-	doGuard                      // watch the actor pid
-	doUnguard                    // and no more
-	doEmit                       // report event
-	doReseat                     // to its hall: request needs another seat
-	doStop                       // stop this actor: nothing is left
-	doStay                       // tell the router that this actor is in use
 )

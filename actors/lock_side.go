@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Side calls run beside the grant's own calls: they change no phase, and each is answered to the request that asked for it.
 
 // onSide is an inspect or a force-release.
-func (s *lockState) onSide(now time.Duration, r *Request) {
-	c := &lockCall{do: callInspect, address: r.address, request: r}
+func (s *lockState) onSide(now time.Duration, r *wait.Request) {
+	c := &lockCall{do: callInspect, address: r.Address, request: r}
 	c.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
-	if r.do == opForceRelease {
+	if r.Do == wait.ForceRelease {
 		c.do = callForceRelease
-		if r.deadline > 0 && r.deadline < c.Until { // who gave it up does not expect it to hit the next holder
-			c.Until, c.Grace = r.deadline, c.Until-r.deadline
+		if r.Deadline > 0 && r.Deadline < c.Until { // who gave it up does not expect it to hit the next holder
+			c.Until, c.Grace = r.Deadline, c.Until-r.Deadline
 		}
 	}
 	s.sideCall(c)
@@ -26,11 +27,11 @@ func (s *lockState) onSide(now time.Duration, r *Request) {
 
 func (s *lockState) sideCall(c *lockCall) {
 	s.sides = append(s.sides, c)
-	s.emit(effect{do: doCall, call: c})
+	s.emit(wait.Effect{Do: wait.DoCall, Call: c})
 }
 
 func (s *lockState) onSideDone(now time.Duration, m *callDone) {
-	s.onFreed(now, freed{m.freed, forceReleased}) // also when nobody waits for the answer any more
+	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}) // also when nobody waits for the answer any more
 	i := slices.Index(s.sides, m.call)
 	if i < 0 {
 		return // cancelled
@@ -49,30 +50,25 @@ func (s *lockState) onSideDone(now time.Duration, m *callDone) {
 	case m.class != scripts.Done:
 		s.fail(r, scripts.Explain(m.err))
 	case m.call.do == callForceRelease:
-		r.held = m.held
+		r.Held = m.held
 		s.answer(r, nil)
 	default:
-		r.state = m.state
-		r.state.Waiting = s.queue.len
+		r.State = m.state
+		r.State.Waiting = s.queue.Len
 		for _, h := range s.holds {
-			r.state.Local = append(r.state.Local, h.Holder())
+			r.State.Local = append(r.State.Local, h.Holder())
 		}
 		s.answer(r, nil)
 	}
 }
 
-const (
-	forceReleased   = "force-released"
-	releasedByItsID = "released by its ID"
-)
-
 // onFreed ends what this process has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
 // way, and says nothing any more then.
-func (s *lockState) onFreed(now time.Duration, m freed) {
-	if s.phase == held && slices.Contains(m.grants, s.grant.ID) {
-		s.lose(now, m.reason, false)
+func (s *lockState) onFreed(now time.Duration, m wait.Freed) {
+	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
+		s.lose(now, m.Reason, false)
 	}
-	if !slices.Contains(m.grants, s.trial.id) {
+	if !slices.Contains(m.Grants, s.trial.id) {
 		return
 	}
 	if s.phase == passing { // the pass was executed
@@ -85,14 +81,14 @@ func (s *lockState) onFreed(now time.Duration, m freed) {
 }
 
 // cancelSide answers a request beside the queue now; what it asked for may still happen.
-func (s *lockState) cancelSide(now time.Duration, r *Request, cause error) {
+func (s *lockState) cancelSide(now time.Duration, r *wait.Request, cause error) {
 	i := slices.IndexFunc(s.sides, func(c *lockCall) bool { return c.request == r })
 	switch {
 	case i >= 0:
 		s.sides = slices.Delete(s.sides, i, i+1)
 		s.fail(r, cause)
 	case !s.leaveExtension(r):
-	case r.do == opAcquire:
+	case r.Do == wait.Acquire:
 		s.answer(r, s.waitError(now, r, cause))
 	default:
 		s.fail(r, cause)

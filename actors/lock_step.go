@@ -24,19 +24,19 @@ import (
 //	lock_look.go     looks whether Redis still has a fixed lease
 type lockState struct {
 	// fixed at construction
-	policy  *Policy
+	policy  *wait.Policy
 	address *lease.Address
 	self    lease.Ref
 
 	phase    phase
-	watch    watchState
+	watch    wait.Watch
 	standby  bool // another of this process contends first: no need to listen, nor to ask often
 	unsure   bool // the grant may have been released already: an earlier copy may have run
 	guarded  bool // the grant's deadline is near or a renewal failed: watch the clock
-	stage    stage
+	stage    wait.Stage
 	retiring bool
 
-	queue requestQueue // local waiters, oldest first
+	queue wait.Queue // local waiters, oldest first
 
 	grant *grant        // phases held, passing, releasing
 	holds []*lease.Hold // the local holder's leases on it; one owner's
@@ -44,7 +44,7 @@ type lockState struct {
 
 	trial    trial     // phases acquiring and passing: the grant that is being asked for
 	inflight *lockCall // the main call on its way; nil: none
-	failures failures
+	failures wait.Failures
 
 	retryAt time.Duration // no attempt before this instant
 	watchAt time.Duration // when the channel was last needed
@@ -55,7 +55,7 @@ type lockState struct {
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
-	releasers []*Request // answered when the release or the pass in flight is confirmed
+	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
 
 	extension *extension // what is asked about the length of the grant's fixed lease; nil: nothing was yet
 	looking   *looking   // whether Redis still has a fixed lease that somebody waits behind; nil: nobody asked yet
@@ -69,11 +69,11 @@ type lockState struct {
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
 	ringing *alarmPlace   // the same, in a hall
-	effects []effect
+	effects []wait.Effect
 }
 
 // init makes it ready for its first step.
-func (s *lockState) init(policy *Policy, address *lease.Address) {
+func (s *lockState) init(policy *wait.Policy, address *lease.Address) {
 	s.policy, s.address, s.alarmAt, s.yield = policy, address, clock.Never, &s.turns
 }
 
@@ -116,7 +116,7 @@ type busy struct {
 }
 
 // step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
-func (s *lockState) step(now time.Duration, message any) []effect {
+func (s *lockState) step(now time.Duration, message any) []wait.Effect {
 	if s.phase == held && s.grant.Left(now) <= 0 {
 		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
 	}
@@ -128,10 +128,10 @@ func (s *lockState) step(now time.Duration, message any) []effect {
 
 func (s *lockState) start(self lease.Ref) { s.self = self }
 
-func (s *lockState) room() *[]effect { return &s.effects }
+func (s *lockState) room() *[]wait.Effect { return &s.effects }
 
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
-func (s *lockState) takeEffects() []effect {
+func (s *lockState) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
 	return effects
@@ -139,11 +139,11 @@ func (s *lockState) takeEffects() []effect {
 
 func (s *lockState) receive(now time.Duration, message any) {
 	switch m := message.(type) {
-	case *Request:
+	case *wait.Request:
 		s.onRequest(now, m)
 	case *callDone:
 		s.onCallDone(now, m)
-	case cancelRequest:
+	case wait.CancelRequest:
 		s.onCancel(now, m)
 	case wait.ChannelReady:
 		s.onChannelReady(now, m)
@@ -155,7 +155,7 @@ func (s *lockState) receive(now time.Duration, message any) {
 		s.onInherited(now, m)
 	case promoted:
 		s.onPromoted(now)
-	case alarm:
+	case wait.Alarm:
 		s.alarmAt = clock.Never
 	case grantDue:
 		s.guarded = s.guarded || s.grant.is(m.grant)
@@ -163,31 +163,31 @@ func (s *lockState) receive(now time.Duration, message any) {
 		if s.grant.is(m.grant) && s.phase == held {
 			s.lose(now, m.why(), false)
 		}
-	case freed:
+	case wait.Freed:
 		s.onFreed(now, m)
-	case lookAround:
+	case wait.LookAround:
 		s.look(now)
-	case requesterGone:
+	case wait.RequesterGone:
 		s.onRequesterGone(m)
-	case tryRetire:
+	case wait.TryRetire:
 		s.retiring = true
-	case closeLock:
-		s.onClose(now, m.stage)
+	case wait.Close:
+		s.onClose(now, m.Stage)
 	}
 }
 
-func (s *lockState) onRequest(now time.Duration, r *Request) {
-	if r.requester != nil && r.do == opAcquire && !s.bind(r) {
+func (s *lockState) onRequest(now time.Duration, r *wait.Request) {
+	if r.Requester != nil && r.Do == wait.Acquire && !s.bind(r) {
 		return
 	}
-	switch r.do {
-	case opAcquire:
+	switch r.Do {
+	case wait.Acquire:
 		s.onAcquire(now, r)
-	case opRelease:
+	case wait.Release:
 		s.onRelease(now, r)
-	case opExtend:
+	case wait.Extend:
 		s.onExtend(r)
-	case opInspect, opForceRelease:
+	case wait.Inspect, wait.ForceRelease:
 		s.onSide(now, r)
 	}
 }
@@ -235,15 +235,15 @@ func (s *lockState) settle(now time.Duration) {
 	if s.due(now, passing) {
 		s.passAgain(now)
 	}
-	if s.phase == free && s.trial.standing && s.queue.len == 0 {
+	if s.phase == free && s.trial.standing && s.queue.Len == 0 {
 		s.abandonTrial(now)
 	}
-	if s.due(now, acquiring) || s.phase == acquiring && s.queue.len == 0 && s.recall() {
+	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
 	s.settleGhosts(now) // before an attempt, which would find them in its way
 	switch {
-	case s.phase != free || s.queue.len == 0:
+	case s.phase != free || s.queue.Len == 0:
 	case s.due(now, free):
 		s.attempt(now)
 	case s.yield.Waits(now):
@@ -270,24 +270,24 @@ func (s *lockState) settleGuard(now time.Duration) {
 func (s *lockState) settleEnd() {
 	idle := s.idle()
 	switch {
-	case idle && (s.retiring || s.stage >= closing):
-		s.emit(effect{do: doStop})
+	case idle && (s.retiring || s.stage >= wait.Closing):
+		s.emit(wait.Effect{Do: wait.DoStop})
 	case s.retiring:
-		s.emit(effect{do: doStay})
+		s.emit(wait.Effect{Do: wait.DoStay})
 	}
 	s.retiring = false
 }
 
 // idle reports that nothing would be missed if this actor stopped.
 func (s *lockState) idle() bool {
-	return s.phase == free && !s.trial.standing && s.queue.len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
-		len(s.ghosts) == 0 && s.watch == unwatched && len(s.clients) == 0 && !s.looks()
+	return s.phase == free && !s.trial.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
+		len(s.ghosts) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
 }
 
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
 func (s *lockState) setAlarm() {
 	at := clock.Never
-	if s.inflight == nil && (s.phase != free || s.queue.len > 0) && s.phase != held {
+	if s.inflight == nil && (s.phase != free || s.queue.Len > 0) && s.phase != held {
 		at = min(at, s.retryAt)
 	}
 	if s.phase == held && s.guarded {
@@ -302,23 +302,23 @@ func (s *lockState) setAlarm() {
 			at = min(at, g.next)
 		}
 	}
-	if s.watch != unwatched && s.queue.len == 0 {
+	if s.watch != wait.Unwatched && s.queue.Len == 0 {
 		at = min(at, s.watchAt+s.policy.Linger)
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at
-		s.emit(effect{do: doAlarm, at: at})
+		s.emit(wait.Effect{Do: wait.DoAlarm, At: at})
 	}
 }
 
-func (s *lockState) emit(e effect) { s.effects = append(s.effects, e) }
+func (s *lockState) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
 // call asks the shell for a main call, whose terms are to be filled in. Its answer counts only while it is the one in flight.
 func (s *lockState) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
 	c.do, c.address = do, s.address
 	s.inflight = c
-	s.emit(effect{do: doCall, call: c})
+	s.emit(wait.Effect{Do: wait.DoCall, Call: c})
 	return c
 }
 
@@ -339,26 +339,26 @@ func (s *lockState) disregard() {
 }
 
 // fail answers that a request's operation failed, or with nil that it did not.
-func (s *lockState) fail(r *Request, cause error) {
+func (s *lockState) fail(r *wait.Request, cause error) {
 	if cause != nil {
-		cause = r.because(cause)
+		cause = r.Because(cause)
 	}
 	s.answer(r, cause)
 }
 
-func (s *lockState) answer(r *Request, err error) {
-	r.err = err
-	if r.requester != nil && r.do == opAcquire {
+func (s *lockState) answer(r *wait.Request, err error) {
+	r.Err = err
+	if r.Requester != nil && r.Do == wait.Acquire {
 		s.unwait(r)
 	}
-	s.emit(effect{do: doAnswer, request: r})
+	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
 // holdOf finds the lease that a release or extend names; nil when it is not held here. A serial is a name for leases of actors only: a
 // goroutine has its lease in its hands, and nobody else may end it.
-func (s *lockState) holdOf(r *Request) *lease.Hold {
+func (s *lockState) holdOf(r *wait.Request) *lease.Hold {
 	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
-		return h == r.hold || r.hold == nil && h.Requester != nil && h.Serial == r.serial && r.address.Kind == s.address.Kind
+		return h == r.Hold || r.Hold == nil && h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind
 	})
 	if i < 0 {
 		return nil

@@ -9,23 +9,24 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/turns"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // next decides what happens to a grant that no local holder has.
 func (s *lockState) next(now time.Duration) {
-	head := s.queue.front()
+	head := s.queue.Front()
 	switch {
 	case head == nil:
 		s.release(now)
-	case s.turn.served == 0 && head.wants(s.grant.Lease, s.grant.Watched):
+	case s.turn.served == 0 && head.Wants(s.grant.Lease, s.grant.Watched):
 		s.give(now, head)
 	case !s.address.Kind.Handoff || !s.sound(now):
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
-	case s.grant.Watched && head.lease == 0:
+	case s.grant.Watched && head.Lease == 0:
 		s.give(now, head)
 	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // an acquire of its own can wait for replicas
 		s.release(now)
@@ -40,7 +41,7 @@ func (s *lockState) turnOver(now time.Duration) bool {
 
 // endTurn lets others have the lock. If there are none it goes on to the next waiter at once, in one call instead of a release and an
 // acquire; but for the gaps, without which those who only look now and then would never find it free.
-func (s *lockState) endTurn(now time.Duration, head *Request) {
+func (s *lockState) endTurn(now time.Duration, head *wait.Request) {
 	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.yield.GapDue(&s.policy.Policy, now) {
 		s.release(now)
 		return
@@ -55,56 +56,56 @@ func (s *lockState) sound(now time.Duration) bool {
 }
 
 // give makes a waiter the holder of the grant.
-func (s *lockState) give(now time.Duration, r *Request) {
+func (s *lockState) give(now time.Duration, r *wait.Request) {
 	s.turn.served++
 	if s.address.Kind.Tokens {
 		s.grant.token = s.grant.tokens.First
 		s.grant.tokens.First++
 	}
 	s.hand(now, r) // before it leaves the queue: a panic must not make it forgotten
-	s.queue.remove(r)
-	for q := s.queue.front(); q != nil && s.joins(q); q = s.queue.front() {
+	s.queue.Remove(r)
+	for q := s.queue.Front(); q != nil && s.joins(q); q = s.queue.Front() {
 		s.turn.served++
 		s.hand(now, q)
-		s.queue.remove(q)
+		s.queue.Remove(q)
 	}
-	if s.queue.owners[r.owner] == 0 {
+	if s.queue.Owners[r.Owner] == 0 {
 		return
 	}
-	for q := s.queue.front(); q != nil; { // the same owner may wait in several goroutines
+	for q := s.queue.Front(); q != nil; { // the same owner may wait in several goroutines
 		other := q
-		q = q.next
-		if other.owner == r.owner {
+		q = q.Next
+		if other.Owner == r.Owner {
 			s.reenter(now, other)
-			s.queue.remove(other)
+			s.queue.Remove(other)
 		}
 	}
 }
 
 // hand delivers one lease on the current grant.
-func (s *lockState) hand(now time.Duration, r *Request) {
-	h := r.hold
-	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.owner, r.requester, s.grant.token, now
+func (s *lockState) hand(now time.Duration, r *wait.Request) {
+	h := r.Hold
+	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
 	s.holds = append(s.holds, h)
-	if r.requester != nil {
+	if r.Requester != nil {
 		s.grant.Tended.Store(true)
 	}
 	s.answer(r, nil)
 }
 
 // joins reports whether r may hold the grant beside those who do.
-func (s *lockState) joins(r *Request) bool {
-	return s.address.Kind.Shared && s.phase == held && s.grant.Watched && r.lease == 0
+func (s *lockState) joins(r *wait.Request) bool {
+	return s.address.Kind.Shared && s.phase == held && s.grant.Watched && r.Lease == 0
 }
 
 // reenters reports whether r's owner holds the lock in this process.
-func (s *lockState) reenters(r *Request) bool {
-	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.owner)
+func (s *lockState) reenters(r *wait.Request) bool {
+	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
 }
 
 // reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
-func (s *lockState) reenter(now time.Duration, r *Request) {
-	if !s.grant.Watched && r.lease > s.grant.Left(now) {
+func (s *lockState) reenter(now time.Duration, r *wait.Request) {
+	if !s.grant.Watched && r.Lease > s.grant.Left(now) {
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
 		return
@@ -115,10 +116,10 @@ func (s *lockState) reenter(now time.Duration, r *Request) {
 	s.hand(now, r)
 }
 
-func (s *lockState) onRelease(now time.Duration, r *Request) {
+func (s *lockState) onRelease(now time.Duration, r *wait.Request) {
 	h := s.holdOf(r)
 	switch {
-	case h == nil && r.hold != nil && s.claimed > 0:
+	case h == nil && r.Hold != nil && s.claimed > 0:
 		s.claimed-- // it ended here while the holder was releasing it
 		s.fail(r, s.lateRelease())
 	case h == nil:
@@ -146,8 +147,8 @@ func (s *lockState) unhold(h *lease.Hold) {
 }
 
 // pass replaces the grant by one for the next waiter, in one call and without a wake-up.
-func (s *lockState) pass(now time.Duration, head *Request) {
-	s.emit(effect{do: doDrop, grant: &s.grant.Grant})
+func (s *lockState) pass(now time.Duration, head *wait.Request) {
+	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.trial = s.trialFor(head)
 	s.phase = passing
 	s.yield.Leaves()
@@ -167,7 +168,7 @@ func (s *lockState) passAgain(now time.Duration) {
 		s.sendPass(now)
 		return
 	}
-	s.tellReleasers(unconfirmed(s.failures.last))
+	s.tellReleasers(unconfirmed(s.failures.Last))
 	s.hauntGrant(now)
 	s.endGrant(now, now)
 	s.abandonTrial(now)
@@ -188,7 +189,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 			}
 		}
 		s.begin(deadline, m.tokens)
-		if head := s.queue.front(); head != nil && head.wants(s.grant.Lease, s.grant.Watched) {
+		if head := s.queue.Front(); head != nil && head.Wants(s.grant.Lease, s.grant.Watched) {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:
@@ -231,13 +232,13 @@ func (s *lockState) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
 	s.forgetTrial(now, sent)
-	s.failures = failures{}
+	s.failures = wait.Failures{}
 }
 
 // release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
 func (s *lockState) release(now time.Duration) {
-	s.emit(effect{do: doDrop, grant: &s.grant.Grant})
-	s.phase, s.failures = releasing, failures{}
+	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.phase, s.failures = releasing, wait.Failures{}
 	s.yield.Leaves()
 	s.sendRelease(now)
 }
@@ -245,7 +246,7 @@ func (s *lockState) release(now time.Duration) {
 func (s *lockState) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.grant = s.grant.ID
-	c.Timing = s.failures.patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.silent(now))
+	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.Silent(now))
 	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
 	c.First = true
 }
@@ -258,7 +259,7 @@ func (s *lockState) releaseAgain(now time.Duration) {
 		return
 	}
 	s.hauntGrant(now)
-	s.released(now, now, unconfirmed(s.failures.last))
+	s.released(now, now, unconfirmed(s.failures.Last))
 }
 
 func (s *lockState) onReleaseDone(now time.Duration, m *callDone) {
@@ -297,7 +298,7 @@ func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLease
 
 // goneFromRedis reports that a turn ended in Redis before it ended here.
 func (s *lockState) goneFromRedis() {
-	s.emit(effect{do: doEmit, event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: goneReason}})
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: goneReason}})
 }
 
 // tellReleasers answers those who wait for the release.
@@ -313,7 +314,7 @@ func (s *lockState) tellReleasers(err error) {
 func (s *lockState) released(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
-	s.failures = failures{}
+	s.failures = wait.Failures{}
 	s.phase = free
 	s.retryAt = s.startAt()
 }
@@ -340,7 +341,7 @@ func unconfirmed(cause error) error {
 
 // lateRelease is what to say to a release that arrives after its lease has ended here.
 func (s *lockState) lateRelease() error {
-	if s.stage >= closing {
+	if s.stage >= wait.Closing {
 		return nil
 	}
 	return lostBy("it ended before its release came")
@@ -356,7 +357,7 @@ func (s *lockState) yieldAfter(now time.Duration, m *callDone) {
 }
 
 // listens reports whether this process hears of its own releases.
-func (s *lockState) listens() bool { return s.watch == subscribed || s.yield.OthersListen() }
+func (s *lockState) listens() bool { return s.watch == wait.Subscribed || s.yield.OthersListen() }
 
 // idlers are how many of those who are told of a release of ours want nothing, ourselves included.
 func (s *lockState) idlers() int {

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
@@ -31,7 +32,7 @@ func (n *notes) Self() *actor.PID               { return nil }
 func (n *notes) Send(_ *actor.PID, message any) { n.sent = append(n.sent, message) }
 
 func newOutage(t *testing.T) (*Engine, *notes) {
-	e := &Engine{ctx: t.Context(), events: outbox.NewEvents(slog.New(slog.DiscardHandler), nil), clock: clock.NewSystem(), policy: Policy{Lease: 30 * time.Second}.withTimes(), renewBatch: 100}
+	e := &Engine{ctx: t.Context(), events: outbox.NewEvents(slog.New(slog.DiscardHandler), nil), clock: clock.NewSystem(), policy: wait.Policy{Lease: 30 * time.Second}.WithTimes(), renewBatch: 100}
 	e.policy.Jitter = func(time.Duration) time.Duration { return 0 }
 	var err error
 	e.watchdog, err = newWatchdog(e)
@@ -106,7 +107,7 @@ func TestEngine_RenewalsHaveAGatewayOfTheirOwn(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	e, err := Start(Config{
-		Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Policy: Policy{Lease: time.Minute, HandoffMax: 1, MaxWaiters: 1}, RenewBatch: 1,
+		Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Policy: wait.Policy{Lease: time.Minute, HandoffMax: 1, MaxWaiters: 1}, RenewBatch: 1,
 		Logger: slog.New(slog.DiscardHandler), Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/mailbox"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -39,7 +40,7 @@ func (p porter) InvokeSystemMessage(message any) {
 
 // InvokeUserMessage keeps out what protoactor would act on itself, and all that comes too late.
 func (p porter) InvokeUserMessage(message any) {
-	if _, ours := message.(*Request); ours && !p.router.stopped { // most are
+	if _, ours := message.(*wait.Request); ours && !p.router.stopped { // most are
 		p.MessageInvoker.InvokeUserMessage(message)
 		return
 	}
@@ -66,15 +67,15 @@ func isCommand(message any) bool {
 
 // turnAway answers for a router that has stopped.
 func (r *router) turnAway(message any, sender *actor.PID) {
-	if m, ok := message.(*Request); ok {
+	if m, ok := message.(*wait.Request); ok {
 		r.refuse(m)
 		return
 	}
 	q := understand(message)
-	if q.Request == nil || q.do == opCancel || sender == nil || !r.engine.isLocal(sender) {
+	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !r.engine.isLocal(sender) {
 		return
 	}
-	q.requester, q.address = sender, q.nowhere()
-	q.err = q.because(protocol.ErrClosed)
+	q.Requester, q.Address = sender, q.nowhere()
+	q.Err = q.Because(protocol.ErrClosed)
 	r.engine.answer(q.Request)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -34,8 +35,8 @@ type router struct {
 	byPID    map[string]*slot
 	idle     []*slot
 	sweeper  clock.Timer // set while a sweep is due
-	stage    stage
-	told     stage        // the engine knows that nothing is left that this stage waits for
+	stage    wait.Stage
+	told     wait.Stage   // the engine knows that nothing is left that this stage waits for
 	awaited  int          // slots that a Shutdown waits for
 	stopped  bool         // protoactor gives it no more messages; the porter knows
 	props    *actor.Props // of every lock actor: a set for each would be a tenth of its memory
@@ -61,7 +62,7 @@ type (
 	lockIdle    struct{ slot *slot }
 	lockStays   struct{ slot *slot }
 	sweep       struct{}
-	closeRouter struct{ stage stage }
+	closeRouter struct{ stage wait.Stage }
 	// news is what the actor of one kind has for those of the same name's other kinds.
 	news struct {
 		from    *slot
@@ -82,7 +83,7 @@ func newRouter(e *Engine, l *lane) *router {
 func (r *router) Receive(c actor.Context) {
 	defer r.engine.events.RecoverIn("router")
 	switch m := c.Message().(type) {
-	case *Request, cancelRequest:
+	case *wait.Request, wait.CancelRequest:
 		r.route(c, m)
 	case lockIdle:
 		r.onIdle(c, m.slot)
@@ -109,32 +110,32 @@ func keyOf(a *lease.Address) slotKey { return slotKey{family: a.Kind.Family, raw
 // route sends a message to the lock that it is about. Only a request makes a new lock actor: a cancel names an earlier request.
 func (r *router) route(c actor.Context, message any) {
 	switch m := message.(type) {
-	case *Request:
+	case *wait.Request:
 		r.forward(c, m)
-	case cancelRequest:
-		r.deliver(c, r.slots[keyOf(m.request.address)], m)
+	case wait.CancelRequest:
+		r.deliver(c, r.slots[keyOf(m.Request.Address)], m)
 	case cancelByID:
 		r.deliver(c, r.slots[keyOf(m.address)], m)
 	}
 }
 
-func (r *router) forward(c actor.Context, m *Request) {
-	if r.stage >= closing {
+func (r *router) forward(c actor.Context, m *wait.Request) {
+	if r.stage >= wait.Closing {
 		r.refuse(m)
 		return
 	}
-	key := keyOf(m.address)
+	key := keyOf(m.Address)
 	s := r.slots[key]
 	if s == nil {
-		s = &slot{address: m.address}
+		s = &slot{address: m.Address}
 		r.slots[key] = s
 		r.spawn(c, s)
 	}
 	r.deliver(c, s, m)
 }
 
-func (r *router) refuse(m *Request) {
-	m.err = m.because(protocol.ErrClosed)
+func (r *router) refuse(m *wait.Request) {
+	m.Err = m.Because(protocol.ErrClosed)
 	r.engine.answer(m)
 }
 
@@ -153,8 +154,8 @@ func (r *router) spawn(c actor.Context, s *slot) {
 	}
 	s.pid = pid
 	r.byPID[pid.Id] = s
-	if r.stage == draining {
-		c.Send(pid, closeLock{draining})
+	if r.stage == wait.Draining {
+		c.Send(pid, wait.Close{Stage: wait.Draining})
 	}
 }
 
@@ -172,10 +173,10 @@ func (r *router) deliver(c actor.Context, s *slot, m any) {
 func (r *router) onIdle(c actor.Context, s *slot) {
 	s.used = false
 	switch r.stage {
-	case draining:
+	case wait.Draining:
 		r.retire(c, s)
 		return
-	case closing, aborting: // it stops by itself
+	case wait.Closing, wait.Aborting: // it stops by itself
 		return
 	}
 	r.idle = append(r.idle, s)
@@ -202,7 +203,7 @@ func (r *router) onSweep(c actor.Context) {
 func (r *router) retire(c actor.Context, s *slot) {
 	if !s.dying {
 		s.dying = true
-		c.Send(s.pid, tryRetire{})
+		c.Send(s.pid, wait.TryRetire{})
 	}
 }
 
@@ -254,8 +255,8 @@ func (r *router) onClose(c actor.Context, m closeRouter) {
 		r.sweeper = nil
 	}
 	for _, s := range r.slots {
-		c.Send(s.pid, closeLock(m))
-		if r.stage == draining {
+		c.Send(s.pid, wait.Close{Stage: m.stage})
+		if r.stage == wait.Draining {
 			s.awaited = true
 			r.awaited++
 			r.retire(c, s)
@@ -267,13 +268,13 @@ func (r *router) onClose(c actor.Context, m closeRouter) {
 // drained tells the engine when nothing is left that a stage waits for: for a closing router the last lock actor, for a draining one the
 // last of those that were there when draining began. Nothing can be held by one that was spawned later.
 func (r *router) drained() {
-	if r.told < draining && r.stage >= draining && r.awaited == 0 {
-		r.told = draining
-		r.engine.routerDrained(draining)
+	if r.told < wait.Draining && r.stage >= wait.Draining && r.awaited == 0 {
+		r.told = wait.Draining
+		r.engine.routerDrained(wait.Draining)
 	}
-	if r.told < closing && r.stage >= closing && len(r.slots) == 0 {
-		r.told = closing
-		r.engine.routerDrained(closing)
+	if r.told < wait.Closing && r.stage >= wait.Closing && len(r.slots) == 0 {
+		r.told = wait.Closing
+		r.engine.routerDrained(wait.Closing)
 	}
 }
 

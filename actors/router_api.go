@@ -8,13 +8,14 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // asked is a request of the actor message API as it came: nothing of it has been looked at.
 type asked struct {
-	*Request
+	*wait.Request
 	kind protocol.Kind
 	lock string
 	most time.Duration // how long an acquire waits at most; 0: no bound
@@ -28,12 +29,12 @@ func (r *router) onMessage(c actor.Context, message any) {
 	case q.Request == nil:
 		r.engine.drop("", fmt.Sprintf("unknown message %T", message))
 	case sender == nil:
-		r.engine.drop(q.lock, fmt.Sprintf("%s without a sender to answer to: use Request, not Send", q.do))
+		r.engine.drop(q.lock, fmt.Sprintf("%s without a sender to answer to: use Request, not Send", q.Do))
 	case !r.engine.isLocal(sender):
 		r.engine.drop(q.lock, fmt.Sprintf("%s by %s/%s, which is no actor of this system: answers would not arrive",
-			q.do, sender.Address, sender.Id))
+			q.Do, sender.Address, sender.Id))
 	default:
-		q.requester = sender
+		q.Requester = sender
 		r.onAsked(c, q)
 	}
 }
@@ -42,15 +43,15 @@ func (r *router) onMessage(c actor.Context, message any) {
 func (r *router) onAsked(c actor.Context, q asked) {
 	err := r.engine.resolve(q)
 	switch {
-	case err != nil && q.do == opCancel: // its ID is that of an acquire, which has an answer of its own
+	case err != nil && q.Do == wait.Cancel: // its ID is that of an acquire, which has an answer of its own
 		r.engine.drop(q.lock, fmt.Sprintf("cancel: %v", err))
 	case err != nil:
-		q.err = q.because(err)
+		q.Err = q.Because(err)
 		r.engine.answer(q.Request)
-	case !r.engine.Router(q.address).Equal(c.Self()):
-		c.Forward(r.engine.Router(q.address))
-	case q.do == opCancel:
-		r.route(c, cancelByID{address: q.address, requester: q.requester, id: q.id})
+	case !r.engine.Router(q.Address).Equal(c.Self()):
+		c.Forward(r.engine.Router(q.Address))
+	case q.Do == wait.Cancel:
+		r.route(c, cancelByID{address: q.Address, requester: q.Requester, id: q.ID})
 	default:
 		r.setTimer(c, q)
 		r.route(c, q.Request)
@@ -62,8 +63,8 @@ func (r *router) setTimer(c actor.Context, q asked) {
 	if q.most <= 0 {
 		return
 	}
-	root, self, gone := r.engine.root, c.Self(), cancelRequest{request: q.Request, cause: protocol.ErrNotAcquired}
-	q.wait = r.engine.clock.AfterFunc(q.most, func() { root.Send(self, gone) })
+	root, self, gone := r.engine.root, c.Self(), wait.CancelRequest{Request: q.Request, Cause: protocol.ErrNotAcquired}
+	q.Timer = r.engine.clock.AfterFunc(q.most, func() { root.Send(self, gone) })
 }
 
 // understand takes a message apart; without a Request it is none of the API. Pointers serve as well as values.
@@ -90,18 +91,18 @@ func understand(message any) asked {
 			return understand(*m)
 		}
 	case protocol.Acquire:
-		q := &Request{
-			do: opAcquire, id: m.ID, owner: m.Owner, lease: m.Lease, try: m.Try, backoff: m.Backoff, bounded: m.Wait > 0, hold: &lease.Hold{},
+		q := &wait.Request{
+			Do: wait.Acquire, ID: m.ID, Owner: m.Owner, Lease: m.Lease, Try: m.Try, Backoff: m.Backoff, Bounded: m.Wait > 0, Hold: &lease.Hold{},
 		}
 		return asked{q, m.Kind, m.Lock, m.Wait}
 	case protocol.Cancel:
-		return asked{&Request{do: opCancel, id: m.ID}, m.Kind, m.Lock, 0}
+		return asked{&wait.Request{Do: wait.Cancel, ID: m.ID}, m.Kind, m.Lock, 0}
 	case protocol.Release:
-		return asked{&Request{do: opRelease, id: m.ID, serial: m.Serial}, m.Kind, m.Lock, 0}
+		return asked{&wait.Request{Do: wait.Release, ID: m.ID, Serial: m.Serial}, m.Kind, m.Lock, 0}
 	case protocol.Renew:
-		return asked{&Request{do: opExtend, id: m.ID, serial: m.Serial, lease: m.Lease}, m.Kind, m.Lock, 0}
+		return asked{&wait.Request{Do: wait.Extend, ID: m.ID, Serial: m.Serial, Lease: m.Lease}, m.Kind, m.Lock, 0}
 	case protocol.Inspect:
-		return asked{&Request{do: opInspect, id: m.ID}, m.Kind, m.Lock, 0}
+		return asked{&wait.Request{Do: wait.Inspect, ID: m.ID}, m.Kind, m.Lock, 0}
 	}
 	return asked{}
 }
@@ -115,24 +116,24 @@ func (q asked) nowhere() *lease.Address {
 func (e *Engine) resolve(q asked) error {
 	kind, known := scripts.KindOf(q.kind)
 	if !known {
-		q.address = q.nowhere()
-		return fmt.Errorf("%w: unknown kind %s", protocol.ErrInvalid, Quoted(string(q.kind)))
+		q.Address = q.nowhere()
+		return fmt.Errorf("%w: unknown kind %s", protocol.ErrInvalid, wait.Quoted(string(q.kind)))
 	}
 	address, err := e.addressApart(kind, q.lock)
-	if q.address = &address; err != nil {
+	if q.Address = &address; err != nil {
 		return err
 	}
-	switch q.do {
-	case opAcquire:
-		if e.isFuture(q.requester.(*actor.PID)) {
+	switch q.Do {
+	case wait.Acquire:
+		if e.isFuture(q.Requester.(*actor.PID)) {
 			return fmt.Errorf("%w: a future cannot wait for a lock, because being watched completes it: ask as an actor", protocol.ErrInvalid)
 		}
-		spec := AcquireSpec{Owner: q.owner, Lease: q.lease, Wait: q.most, Try: q.try, Backoff: q.backoff}
+		spec := AcquireSpec{Owner: q.Owner, Lease: q.Lease, Wait: q.most, Try: q.Try, Backoff: q.Backoff}
 		err = e.Check(kind, &spec)
-		q.backoff = spec.Backoff
+		q.Backoff = spec.Backoff
 		return err
-	case opExtend:
-		return lease.Check(q.lease)
+	case wait.Extend:
+		return lease.Check(q.Lease)
 	}
 	return nil
 }

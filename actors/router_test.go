@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -49,8 +50,8 @@ func (c *routed) retire() (dying *slot) {
 	return dying
 }
 
-func (c *routed) request() *Request {
-	return &Request{do: opAcquire, address: &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, answered: make(chan struct{}, 1)}
+func (c *routed) request() *wait.Request {
+	return &wait.Request{Do: wait.Acquire, Address: &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, Answered: make(chan struct{}, 1)}
 }
 
 // What comes while a lock actor may end reaches it, or the next one, in the order in which it came: the request and its cancel.
@@ -62,10 +63,10 @@ func TestRouter_KeepsTheOrderWhileALockActorMayEnd(t *testing.T) {
 			c := newRouted()
 			c.take(c.request())
 			dying := c.retire()
-			assert.Equal(t, tryRetire{}, c.sent[len(c.sent)-1])
+			assert.Equal(t, wait.TryRetire{}, c.sent[len(c.sent)-1])
 			c.sent = nil
 			r := c.request()
-			kept := []any{r, cancelRequest{request: r}, cancelByID{address: r.address, id: 7}}
+			kept := []any{r, wait.CancelRequest{Request: r}, cancelByID{address: r.Address, id: 7}}
 			for _, m := range kept {
 				c.router.route(c, m)
 			}
@@ -89,10 +90,10 @@ func TestRouter_RefusesWhatItKeptWhenItCloses(t *testing.T) {
 	dying := c.retire()
 	r := c.request()
 	c.take(r)
-	c.take(closeRouter{closing})
+	c.take(closeRouter{wait.Closing})
 	c.sent = nil
 	c.take(lockStays{dying})
 	assert.NotContains(t, c.sent, r)
-	require.Len(t, r.answered, 1)
-	assert.ErrorIs(t, r.err, protocol.ErrClosed)
+	require.Len(t, r.Answered, 1)
+	assert.ErrorIs(t, r.Err, protocol.ErrClosed)
 }

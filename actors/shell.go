@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -28,8 +29,8 @@ type shell struct {
 	// owned by the actor; touched only in Receive
 	machine   machine
 	timer     clock.Timer
-	announced bool     // the router knows that we are idle
-	request   *Request // the one being handled, to be refused after a panic
+	announced bool          // the router knows that we are idle
+	request   *wait.Request // the one being handled, to be refused after a panic
 }
 
 func newShell(r *router, self *actor.PID, s *slot) *shell {
@@ -47,23 +48,23 @@ func (a *shell) Receive(c actor.Context) {
 		a.stopTimer()
 	case *actor.Stopped, *actor.Restarting:
 	case *actor.Terminated:
-		a.step(c, requesterGone{pid: m.Who, replaced: a.engine.lives(m.Who)})
+		a.step(c, wait.RequesterGone{Requester: m.Who, Replaced: a.engine.lives(m.Who)})
 	case countRequesters:
 		a.countRequesters(c)
 	case *rpc.Result:
 		a.onResult(c, m)
-	case *Request:
+	case *wait.Request:
 		a.request = m
 		a.step(c, m)
 		a.request = nil
-	case closeLock:
-		if m.stage == closing && a.machine.leased() {
+	case wait.Close:
+		if m.Stage == wait.Closing && a.machine.leased() {
 			a.engine.cutOff(a.slot.address.Name)
 		}
 		a.step(c, m)
 	case cancelByID:
 		if r := a.machine.waitingOf(m.requester, m.id); r != nil {
-			a.step(c, cancelRequest{request: r, cause: protocol.ErrNotAcquired})
+			a.step(c, wait.CancelRequest{Request: r, Cause: protocol.ErrNotAcquired})
 		}
 	default:
 		a.step(c, m)
@@ -71,19 +72,19 @@ func (a *shell) Receive(c actor.Context) {
 }
 
 func (a *shell) onResult(c actor.Context, m *rpc.Result) {
-	call, last := m.Call.Tag.(call), m.Last
-	message, told := call.answered(m)
+	call, last := m.Call.Tag.(wait.Call), m.Last
+	message, told := call.Answered(m)
 	if told != nil {
 		c.Send(a.router, news{a.slot, told})
 	}
 	a.step(c, message)
 	if last {
-		call.recycle()
+		call.Recycle()
 	}
 }
 
 func (a *shell) step(c actor.Context, message any) {
-	buffer := effectBuffers.Get().(*[]effect)
+	buffer := effectBuffers.Get().(*[]wait.Effect)
 	room := a.machine.room()
 	*room = (*buffer)[:0]
 	effects := a.machine.step(a.engine.clock.Now(), message)
@@ -98,45 +99,45 @@ func (a *shell) step(c actor.Context, message any) {
 	}
 }
 
-func (a *shell) carryOut(c actor.Context, effects []effect) {
+func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room := a.machine.room()
 	for i := range effects {
 		e := &effects[i]
 		*room = effects[i+1:] // what is left to do after a panic
-		switch e.do {
-		case doCall:
-			a.call(c, e.call)
-		case doAnswer:
-			if e.request == a.request {
+		switch e.Do {
+		case wait.DoCall:
+			a.call(c, e.Call)
+		case wait.DoAnswer:
+			if e.Request == a.request {
 				a.request = nil
 			}
-			a.engine.answer(e.request)
-		case doForget:
-			e.request.stopTimer()
-		case doTellLost:
-			lock := e.hold.Address()
-			a.tell(e.hold.Requester, &protocol.Lost{
-				Kind: lock.Kind.Name, Lock: lock.Name, Serial: e.hold.Serial, Err: fmt.Errorf("holdfast: lock %q: %w", lock.Name, e.err),
+			a.engine.answer(e.Request)
+		case wait.DoForget:
+			e.Request.StopTimer()
+		case wait.DoTellLost:
+			lock := e.Hold.Address()
+			a.tell(e.Hold.Requester, &protocol.Lost{
+				Kind: lock.Kind.Name, Lock: lock.Name, Serial: e.Hold.Serial, Err: fmt.Errorf("holdfast: lock %q: %w", lock.Name, e.Err),
 			}, false)
-		case doKeep:
-			a.engine.watchdog.keep(e.grant)
-		case doDrop:
-			a.engine.watchdog.drop(e.grant)
-		case doWatch:
-			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.channel, Name: a.slot.address.Name, Who: c.Self()})
-		case doUnwatch:
-			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.channel, Who: c.Self()})
-		case doAlarm:
-			a.setTimer(c, e.at)
-		case doGuard:
-			a.tell(e.pid, &actor.Watch{Watcher: c.Self()}, true)
-		case doUnguard:
-			a.tell(e.pid, &actor.Unwatch{Watcher: c.Self()}, true)
-		case doEmit:
-			a.engine.events.Emit(e.event)
-		case doStop:
+		case wait.DoKeep:
+			a.engine.watchdog.keep(e.Grant)
+		case wait.DoDrop:
+			a.engine.watchdog.drop(e.Grant)
+		case wait.DoWatch:
+			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.slot.address.Name, Who: c.Self()})
+		case wait.DoUnwatch:
+			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.Channel, Who: c.Self()})
+		case wait.DoAlarm:
+			a.setTimer(c, e.At)
+		case wait.DoGuard:
+			a.tell(e.Actor, &actor.Watch{Watcher: c.Self()}, true)
+		case wait.DoUnguard:
+			a.tell(e.Actor, &actor.Unwatch{Watcher: c.Self()}, true)
+		case wait.DoEmit:
+			a.engine.events.Emit(e.Event)
+		case wait.DoStop:
 			c.Stop(c.Self())
-		case doStay:
+		case wait.DoStay:
 			a.announced = false
 			c.Send(a.router, lockStays{a.slot})
 		}
@@ -148,7 +149,7 @@ func (a *shell) carryOut(c actor.Context, effects []effect) {
 func (a *shell) countRequesters(c actor.Context) {
 	for _, pid := range a.machine.requesters() {
 		if !a.engine.lives(pid.(*actor.PID)) {
-			a.step(c, requesterGone{pid: pid})
+			a.step(c, wait.RequesterGone{Requester: pid})
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (a *shell) setTimer(c actor.Context, at time.Duration) {
 		return
 	}
 	root, self := a.engine.root, c.Self()
-	a.timer = a.engine.clock.AfterFunc(delay, func() { root.Send(self, alarm{}) })
+	a.timer = a.engine.clock.AfterFunc(delay, func() { root.Send(self, wait.Alarm{}) })
 }
 
 // stopTimer lets go of the timer: most locks never need one again.
@@ -181,13 +182,13 @@ func (a *shell) stopTimer() {
 	}
 }
 
-func (a *shell) call(c actor.Context, call call) {
+func (a *shell) call(c actor.Context, call wait.Call) {
 	outlet := a.lane.gateway
-	if call.acquires() {
+	if call.Acquires() {
 		outlet = a.lane.acquires
 	}
-	carrier := call.carrier()
-	carrier.Call, carrier.From, carrier.Tag = call.script(&a.engine.site, a.engine.masters), c.Self(), call
+	carrier := call.Carrier()
+	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), c.Self(), call
 	c.Send(outlet, carrier)
 }
 
@@ -202,7 +203,7 @@ func (a *shell) recoverFrom(c actor.Context) {
 	if r := a.request; r != nil {
 		a.request = nil
 		a.machine.forget(r)
-		r.err = r.because(fmt.Errorf("%w: %v", errPanicked, value))
+		r.Err = r.Because(fmt.Errorf("%w: %v", wait.ErrPanicked, value))
 		a.engine.answer(r)
 	}
 	a.carryOut(c, a.machine.distrust(a.engine.clock.Now()))

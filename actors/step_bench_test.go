@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -28,14 +29,14 @@ type stepBench struct {
 	state   lockState
 	numbers uint64
 	now     time.Duration
-	granted []*Request
-	rooms   [4][]effect // for the effects of steps that follow from each other
+	granted []*wait.Request
+	rooms   [4][]wait.Effect // for the effects of steps that follow from each other
 	depth   int
 }
 
 func newStepBench(b *testing.B) *stepBench {
 	p := &stepBench{B: b, address: &lease.Address{Kind: scripts.Lock, Name: "x", Raw: "x"}, now: time.Hour}
-	policy := Policy{Lease: 30 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}.withTimes()
+	policy := wait.Policy{Lease: 30 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}.WithTimes()
 	policy.NewID = func() string { p.numbers++; return "u:" + strconv.FormatUint(p.numbers, 10) }
 	policy.Serial = func() uint64 { p.numbers++; return p.numbers }
 	policy.Jitter = func(time.Duration) time.Duration { return 0 }
@@ -54,14 +55,14 @@ func (p *stepBench) run(waiters int) {
 		}
 		held := p.granted[0]
 		p.granted = append(p.granted[:0], p.granted[1:]...)
-		held.hold.Claim()
-		p.take(&Request{do: opRelease, address: p.address, hold: held.hold})
+		held.Hold.Claim()
+		p.take(&wait.Request{Do: wait.Release, Address: p.address, Hold: held.Hold})
 		p.acquire()
 	}
 }
 
 func (p *stepBench) acquire() {
-	p.take(&Request{do: opAcquire, address: p.address, hold: &lease.Hold{}})
+	p.take(&wait.Request{Do: wait.Acquire, Address: p.address, Hold: &lease.Hold{}})
 }
 
 // ring lets time pass until the alarm that the state has asked for.
@@ -70,7 +71,7 @@ func (p *stepBench) ring() {
 		p.Fatal("nobody holds the lock, and nothing will change that")
 	}
 	p.now = max(p.now, p.state.alarmAt)
-	p.take(alarm{})
+	p.take(wait.Alarm{})
 }
 
 // take has the state take a message, and Redis answer what it asks for.
@@ -82,10 +83,10 @@ func (p *stepBench) take(message any) {
 	*room = p.state.step(p.now, message)
 	for _, e := range *room {
 		switch {
-		case e.do == doAnswer && e.request.do == opAcquire:
-			p.granted = append(p.granted, e.request)
-		case e.do == doCall:
-			p.take(&callDone{call: e.call.(*lockCall), class: scripts.Done, sent: p.now, held: true, acquired: scripts.Acquired{Granted: true}})
+		case e.Do == wait.DoAnswer && e.Request.Do == wait.Acquire:
+			p.granted = append(p.granted, e.Request)
+		case e.Do == wait.DoCall:
+			p.take(&callDone{call: e.Call.(*lockCall), class: scripts.Done, sent: p.now, held: true, acquired: scripts.Acquired{Granted: true}})
 		}
 	}
 	p.depth--

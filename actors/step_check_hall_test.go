@@ -7,24 +7,25 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
 func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error {
 	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkHallAlarm(h)}
-	places := map[*Request]int{}
-	for r := h.queue.head; r != nil; r = r.next {
+	places := map[*wait.Request]int{}
+	for r := h.queue.Front(); r != nil; r = r.Next {
 		places[r]++
 		if h.upgrades(r) {
-			errs = append(errs, fmt.Errorf("%v waits for its own owner, who holds beside others what it wants alone", r.do))
+			errs = append(errs, fmt.Errorf("%v waits for its own owner, who holds beside others what it wants alone", r.Do))
 		}
 	}
 	for _, a := range h.again {
-		if r, ok := a.message.(*Request); ok {
+		if r, ok := a.message.(*wait.Request); ok {
 			places[r]++
 		}
 	}
-	holding, seats, waiting := 0, 0, h.queue.len
+	holding, seats, waiting := 0, 0, h.queue.Len
 	h.each(func(s *lockState) {
 		view := c.view(h, s)
 		view.places(places)
@@ -34,7 +35,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 		if s == &h.desk {
 			return
 		}
-		waiting += s.queue.len
+		waiting += s.queue.Len
 		if seats++; s.grant != nil {
 			holding++
 		}
@@ -53,8 +54,8 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 	switch {
 	case len(h.again) > 0:
 		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
-	case h.queue.len > 0:
-		if _, ok := h.find(now, h.queue.front()); ok {
+	case h.queue.Len > 0:
+		if _, ok := h.find(now, h.queue.Front()); ok {
 			errs = append(errs, fmt.Errorf("the first in line could have a seat"))
 		}
 	}
@@ -145,9 +146,9 @@ func (c *stepChecker) checkIDs(h *hall) error {
 // checkGuards: an actor is watched as long as it waits or holds anywhere.
 func (c *stepChecker) checkGuards(h *hall) error {
 	counts := map[string]int{}
-	for r := h.queue.head; r != nil; r = r.next {
-		if r.requester != nil {
-			counts[r.requester.GetId()]++
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		if r.Requester != nil {
+			counts[r.Requester.GetId()]++
 		}
 	}
 	h.each(func(s *lockState) {

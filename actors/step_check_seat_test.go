@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -67,31 +68,31 @@ func (c *seatCheck) checkPhase() error {
 	return nil
 }
 
-func checkQueue(q *requestQueue) error {
+func checkQueue(q *wait.Queue) error {
 	owners, n := map[protocol.Owner]int{}, 0
-	var prev *Request
-	for r := q.head; r != nil; prev, r = r, r.next {
+	var prev *wait.Request
+	for r := q.Front(); r != nil; prev, r = r, r.Next {
 		n++
 		switch {
-		case r.queue != q || r.prev != prev:
-			return fmt.Errorf("broken queue link at position %d", n)
-		case r.try && prev != nil && !prev.try:
+		case r.Queue != q:
+			return fmt.Errorf("the request at position %d is of another queue", n)
+		case r.Try && prev != nil && !prev.Try:
 			return fmt.Errorf("a try waits behind others")
 		}
-		if !r.owner.IsZero() {
-			owners[r.owner]++
+		if !r.Owner.IsZero() {
+			owners[r.Owner]++
 		}
 	}
-	if q.tail != prev || q.len != n || !maps.Equal(q.owners, owners) {
-		return fmt.Errorf("queue of %d says %d, owners %v say %v", n, q.len, owners, q.owners)
+	if q.Len != n || !maps.Equal(q.Owners, owners) {
+		return fmt.Errorf("queue of %d says %d, owners %v say %v", n, q.Len, owners, q.Owners)
 	}
 	return nil
 }
 
 // places counts where the requests are that will be answered.
-func (c *seatCheck) places(places map[*Request]int) {
+func (c *seatCheck) places(places map[*wait.Request]int) {
 	s := c.s
-	for r := s.queue.head; r != nil; r = r.next {
+	for r := s.queue.Front(); r != nil; r = r.Next {
 		places[r]++
 	}
 	for _, r := range s.releasers {
@@ -142,7 +143,7 @@ func (c *seatCheck) checkProgress() error {
 	switch {
 	case (s.inflight != nil) != (main == 1):
 		return fmt.Errorf("in flight: %p, calls: %d", s.inflight, main)
-	case s.phase != held && (s.phase != free || s.queue.len > 0) && !moving(main == 1):
+	case s.phase != held && (s.phase != free || s.queue.Len > 0) && !moving(main == 1):
 		return fmt.Errorf("stuck in phase %d", s.phase)
 	case len(extensionOf(s).waiting) > 0 && !moving(extends == 1):
 		return fmt.Errorf("stuck extension")
@@ -150,7 +151,7 @@ func (c *seatCheck) checkProgress() error {
 		return fmt.Errorf("an extension waits for a call that is not on its way")
 	case s.looks() != (looks == 1):
 		return fmt.Errorf("a look is awaited that is not on its way")
-	case s.watch != unwatched && s.queue.len == 0 && !moving(false):
+	case s.watch != wait.Unwatched && s.queue.Len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never let go")
 	}
 	for _, g := range s.ghosts {
@@ -189,7 +190,7 @@ func (c *seatCheck) checkTwins() error {
 	switch {
 	case s.alarmAt != c.alarmAt:
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
-	case (s.watch != unwatched) != c.watched:
+	case (s.watch != wait.Unwatched) != c.watched:
 		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -18,8 +19,8 @@ import (
 type stepChecker struct {
 	state machine
 
-	open    map[*Request]bool // asked, not answered
-	came    map[*Request]time.Duration
+	open    map[*wait.Request]bool // asked, not answered
+	came    map[*wait.Request]time.Duration
 	flying  map[*lockCall]bool    // sent, not answered
 	kept    map[*lease.Grant]bool // the watchdog looks after them
 	guarded map[string]bool       // actors that are watched
@@ -32,26 +33,26 @@ type stepChecker struct {
 
 func newStepChecker(s machine) *stepChecker {
 	return &stepChecker{
-		state: s, open: map[*Request]bool{}, came: map[*Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{},
+		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{},
 		watched: map[string]bool{}, alarmAt: clock.Never,
 	}
 }
 
 // step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
-func (c *stepChecker) step(now time.Duration, message any) (effects []effect, panicked any, err error) {
+func (c *stepChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
 	c.before(now, message)
 	effects, panicked = c.survive(now, message)
 	return effects, panicked, c.after(now, effects, panicked != nil)
 }
 
-func (c *stepChecker) survive(now time.Duration, message any) (effects []effect, panicked any) {
+func (c *stepChecker) survive(now time.Duration, message any) (effects []wait.Effect, panicked any) {
 	defer func() {
 		if panicked = recover(); panicked == nil {
 			return
 		}
-		if r, ok := message.(*Request); ok {
+		if r, ok := message.(*wait.Request); ok {
 			c.state.forget(r)
-			r.err = fmt.Errorf("the actor panicked: %v", panicked)
+			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
 			delete(c.open, r)
 		}
 		effects = c.state.distrust(now)
@@ -67,18 +68,18 @@ func (c *stepChecker) before(now time.Duration, message any) {
 		}
 	})
 	switch m := message.(type) {
-	case closeLock:
+	case wait.Close:
 		c.ends = true
-	case *Request:
+	case *wait.Request:
 		c.open[m], c.came[m] = true, now
 	case *callDone:
 		delete(c.flying, m.call)
-	case alarm:
+	case wait.Alarm:
 		c.alarmAt = clock.Never
-	case requesterGone:
-		delete(c.guarded, m.pid.GetId())
-		maps.DeleteFunc(c.open, func(r *Request, _ bool) bool {
-			return !m.replaced && r.do == opAcquire && r.requester != nil && r.requester.GetId() == m.pid.GetId()
+	case wait.RequesterGone:
+		delete(c.guarded, m.Requester.GetId())
+		maps.DeleteFunc(c.open, func(r *wait.Request, _ bool) bool {
+			return !m.Replaced && r.Do == wait.Acquire && r.Requester != nil && r.Requester.GetId() == m.Requester.GetId()
 		})
 	}
 }
@@ -94,7 +95,7 @@ func (c *stepChecker) eachSeat(f func(s *lockState)) {
 }
 
 // after checks the effects of a step, and what it left.
-func (c *stepChecker) after(now time.Duration, effects []effect, panicked bool) error {
+func (c *stepChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {
 	for i := range effects {
 		if err := c.effect(now, &effects[i], panicked); err != nil {
 			return err
@@ -107,49 +108,49 @@ func (c *stepChecker) after(now time.Duration, effects []effect, panicked bool) 
 	seat := &seatCheck{
 		s: s, flying: c.flying, kept: c.kept, guarded: c.guarded, watched: len(c.watched) > 0, alarmAt: c.alarmAt,
 	}
-	places := map[*Request]int{}
+	places := map[*wait.Request]int{}
 	seat.places(places)
 	return errors.Join(seat.check(now), seat.checkAlarm(now), c.checkOpen(places))
 }
 
-func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error {
-	switch e.do {
-	case doCall:
-		c.flying[e.call.(*lockCall)] = true
-		if err := checkTiming(now, &e.call.(*lockCall).Timing); err != nil {
+func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) error {
+	switch e.Do {
+	case wait.DoCall:
+		c.flying[e.Call.(*lockCall)] = true
+		if err := checkTiming(now, &e.Call.(*lockCall).Timing); err != nil {
 			return err
 		}
-	case doAnswer:
-		return c.answer(now, e.request, panicked)
-	case doForget:
-		if c.open[e.request] {
-			return fmt.Errorf("a request is forgotten whose requester may be alive: %v", e.request.do)
+	case wait.DoAnswer:
+		return c.answer(now, e.Request, panicked)
+	case wait.DoForget:
+		if c.open[e.Request] {
+			return fmt.Errorf("a request is forgotten whose requester may be alive: %v", e.Request.Do)
 		}
-	case doKeep:
-		c.kept[e.grant] = true
-	case doDrop:
-		delete(c.kept, e.grant)
-	case doWatch, doUnwatch:
-		if c.watched[e.channel] == (e.do == doWatch) {
+	case wait.DoKeep:
+		c.kept[e.Grant] = true
+	case wait.DoDrop:
+		delete(c.kept, e.Grant)
+	case wait.DoWatch, wait.DoUnwatch:
+		if c.watched[e.Channel] == (e.Do == wait.DoWatch) {
 			return fmt.Errorf("watch or unwatch twice")
 		}
-		if c.watched[e.channel] = true; e.do == doUnwatch {
-			delete(c.watched, e.channel)
+		if c.watched[e.Channel] = true; e.Do == wait.DoUnwatch {
+			delete(c.watched, e.Channel)
 		}
-	case doGuard:
-		c.guarded[e.pid.GetId()] = true
-	case doUnguard:
-		delete(c.guarded, e.pid.GetId())
-	case doAlarm:
-		if c.alarmAt = e.at; e.at <= now {
-			return fmt.Errorf("the alarm at %v is due already: it would spin", e.at)
+	case wait.DoGuard:
+		c.guarded[e.Actor.GetId()] = true
+	case wait.DoUnguard:
+		delete(c.guarded, e.Actor.GetId())
+	case wait.DoAlarm:
+		if c.alarmAt = e.At; e.At <= now {
+			return fmt.Errorf("the alarm at %v is due already: it would spin", e.At)
 		}
-	case doStop:
+	case wait.DoStop:
 		c.stopped = true
 		if !c.state.idle() {
 			return fmt.Errorf("stop while not idle")
 		}
-	case doStay:
+	case wait.DoStay:
 		if c.state.idle() {
 			return fmt.Errorf("stay while idle")
 		}
@@ -157,26 +158,26 @@ func (c *stepChecker) effect(now time.Duration, e *effect, panicked bool) error 
 	return nil
 }
 
-func (c *stepChecker) answer(now time.Duration, r *Request, panicked bool) error {
+func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) error {
 	if !c.open[r] {
-		return fmt.Errorf("an answer to a request that is not open (answered twice?): %v", r.do)
+		return fmt.Errorf("an answer to a request that is not open (answered twice?): %v", r.Do)
 	}
 	delete(c.open, r)
 	waited := now - c.came[r]
 	delete(c.came, r)
-	if r.do == opAcquire && !r.try && errors.Is(r.err, rpc.ErrNoAnswer) && !errors.Is(r.err, protocol.ErrNotAcquired) && waited < c.patience() {
+	if r.Do == wait.Acquire && !r.Try && errors.Is(r.Err, rpc.ErrNoAnswer) && !errors.Is(r.Err, protocol.ErrNotAcquired) && waited < c.patience() {
 		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
 	}
-	if r.do != opAcquire || r.err != nil || panicked && lost(r.hold) {
+	if r.Do != wait.Acquire || r.Err != nil || panicked && lost(r.Hold) {
 		return nil //nolint:nilerr // or it was given, and lost by the panic
 	}
-	s := homeOf(r.hold.Grant)
+	s := homeOf(r.Hold.Grant)
 	switch {
-	case c.ends && (r.owner.IsZero() || !c.inside[r.owner]):
+	case c.ends && (r.Owner.IsZero() || !c.inside[r.Owner]):
 		return fmt.Errorf("somebody new is let in while the runtime ends")
-	case s.phase != held || !s.grant.is(r.hold.Grant) || !slices.Contains(s.holds, r.hold):
+	case s.phase != held || !s.grant.is(r.Hold.Grant) || !slices.Contains(s.holds, r.Hold):
 		return fmt.Errorf("a lease on a grant that is not held")
-	case !r.hold.Valid(now):
+	case !r.Hold.Valid(now):
 		return fmt.Errorf("a lease that is over when it is given")
 	}
 	return nil
@@ -190,15 +191,15 @@ func (c *stepChecker) patience() time.Duration {
 }
 
 // checkOpen: every request that was not answered is somewhere where it will be.
-func (c *stepChecker) checkOpen(places map[*Request]int) error {
+func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	for r, n := range places {
 		if n != 1 || !c.open[r] {
-			return fmt.Errorf("%v waits in %d places, open: %v", r.do, n, c.open[r])
+			return fmt.Errorf("%v waits in %d places, open: %v", r.Do, n, c.open[r])
 		}
 	}
 	for r := range c.open {
 		if places[r] == 0 {
-			return fmt.Errorf("%v is forgotten: nothing will answer it", r.do)
+			return fmt.Errorf("%v is forgotten: nothing will answer it", r.Do)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ type proc struct {
 	name    string
 	state   machine
 	checker *stepChecker
-	policy  Policy
+	policy  wait.Policy
 
 	alarms     int           // changes with every alarm effect: older timers mean nothing
 	watches    int           // likewise
@@ -33,13 +33,13 @@ type proc struct {
 	timers     map[*lease.Grant]int // the watchdog's, likewise
 	dead       map[string]bool
 	holds      []*lease.Hold // that were given and not released
-	waiting    map[*Request]func(error)
+	waiting    map[*wait.Request]func(error)
 	stopped    bool
 }
 
-func newProc(w *world, name string, policy Policy) *proc {
+func newProc(w *world, name string, policy wait.Policy) *proc {
 	p := &proc{
-		w: w, name: name, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*Request]func(error){},
+		w: w, name: name, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*wait.Request]func(error){},
 	}
 	grants, serials := 0, uint64(0)
 	policy.NewID = func() string { grants++; return fmt.Sprintf("%s:%d", name, grants) }
@@ -52,7 +52,7 @@ func newProc(w *world, name string, policy Policy) *proc {
 	}
 	policy.Jitter = w.upTo
 	policy.ServerTime = func(now time.Duration) time.Duration { return time.Hour + p.clock + now }
-	p.policy = policy.withTimes()
+	p.policy = policy.WithTimes()
 	if w.hasty {
 		p.policy.Patience = modelLease
 	}
@@ -95,8 +95,8 @@ func (p *proc) step(message any) {
 	effects, panicked, err := p.checker.step(p.w.now, message)
 	if panicked != nil {
 		w.logf("%s  panic", p.name)
-		if r, ok := message.(*Request); ok {
-			p.answer(r, r.err)
+		if r, ok := message.(*wait.Request); ok {
+			p.answer(r, r.Err)
 		}
 	}
 	for i := range effects {
@@ -109,47 +109,47 @@ func (p *proc) step(message any) {
 
 // refuse answers what comes after the end, as the router does.
 func (p *proc) refuse(message any) {
-	if r, ok := message.(*Request); ok {
+	if r, ok := message.(*wait.Request); ok {
 		p.answer(r, protocol.ErrClosed)
 	}
 }
 
-func (p *proc) carryOut(e *effect) {
+func (p *proc) carryOut(e *wait.Effect) {
 	w := p.w
-	switch e.do {
-	case doCall:
-		w.logf("%s  call %s %s lease=%v %+v", p.name, e.call.(*lockCall).do.word(), e.call.(*lockCall).grant, e.call.(*lockCall).lease, e.call.(*lockCall).Timing)
-		p.call(e.call.(*lockCall), func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
-	case doAnswer:
-		w.logf("%s  answer %v %p: %v", p.name, e.request.do, e.request, e.request.err)
-		p.answer(e.request, e.request.err)
-	case doKeep:
-		p.keep(e.grant)
-	case doDrop:
-		p.timers[e.grant]++
-		e.grant.Kept.Store(false)
-	case doWatch, doUnwatch:
-		p.channel = e.channel
-		p.watch(e.do == doWatch)
-	case doAlarm:
-		p.setAlarm(e.at)
-	case doGuard:
-		if p.dead[e.pid.GetId()] {
-			p.post(0, requesterGone{pid: e.pid})
+	switch e.Do {
+	case wait.DoCall:
+		w.logf("%s  call %s %s lease=%v %+v", p.name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).grant, e.Call.(*lockCall).lease, e.Call.(*lockCall).Timing)
+		p.call(e.Call.(*lockCall), func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+	case wait.DoAnswer:
+		w.logf("%s  answer %v %p: %v", p.name, e.Request.Do, e.Request, e.Request.Err)
+		p.answer(e.Request, e.Request.Err)
+	case wait.DoKeep:
+		p.keep(e.Grant)
+	case wait.DoDrop:
+		p.timers[e.Grant]++
+		e.Grant.Kept.Store(false)
+	case wait.DoWatch, wait.DoUnwatch:
+		p.channel = e.Channel
+		p.watch(e.Do == wait.DoWatch)
+	case wait.DoAlarm:
+		p.setAlarm(e.At)
+	case wait.DoGuard:
+		if p.dead[e.Actor.GetId()] {
+			p.post(0, wait.RequesterGone{Requester: e.Actor})
 		}
-	case doEmit:
-		w.logf("%s  event %v", p.name, e.event)
-	case doStop:
+	case wait.DoEmit:
+		w.logf("%s  event %v", p.name, e.Event)
+	case wait.DoStop:
 		p.stopped = true
 	}
 }
 
-func (p *proc) answer(r *Request, err error) {
+func (p *proc) answer(r *wait.Request, err error) {
 	then := p.waiting[r]
 	delete(p.waiting, r)
 	p.checkRefusal(r, err)
-	if r.do == opAcquire && err == nil {
-		p.holds = append(p.holds, r.hold)
+	if r.Do == wait.Acquire && err == nil {
+		p.holds = append(p.holds, r.Hold)
 	}
 	if then != nil {
 		p.w.after(p.w.upTo(50*time.Microsecond), func() { then(err) })
@@ -158,9 +158,9 @@ func (p *proc) answer(r *Request, err error) {
 
 // checkRefusal: no try is refused because of a grant that its own process is releasing, unless that takes long. One whose caller gives up
 // ends all the same.
-func (p *proc) checkRefusal(r *Request, err error) {
+func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
-	if r.do != opAcquire || !r.try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.now >= r.came+rpc.Window(modelLease) {
+	if r.Do != wait.Acquire || !r.Try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.now >= r.Came+rpc.Window(modelLease) {
 		return
 	}
 	p.checker.eachSeat(func(s *lockState) {
@@ -178,7 +178,7 @@ func (p *proc) setAlarm(at time.Duration) {
 	if at != clock.Never {
 		p.w.at(at+p.w.upTo(time.Millisecond), func() {
 			if number == p.alarms {
-				p.take(alarm{})
+				p.take(wait.Alarm{})
 			}
 		})
 	}
@@ -222,10 +222,10 @@ func (p *proc) pause() {
 func describe(message any) string {
 	text := fmt.Sprintf("%T", message)
 	switch m := message.(type) {
-	case *Request:
-		text = fmt.Sprintf("%v %v %p lease=%v try=%v owner=%v by=%v", m.do, m.address.Kind.Name, m, m.lease, m.try, m.owner, m.requester)
-	case cancelRequest:
-		text = fmt.Sprintf("cancel %v %p", m.request.do, m.request)
+	case *wait.Request:
+		text = fmt.Sprintf("%v %v %p lease=%v try=%v owner=%v by=%v", m.Do, m.Address.Kind.Name, m, m.Lease, m.Try, m.Owner, m.Requester)
+	case wait.CancelRequest:
+		text = fmt.Sprintf("cancel %v %p", m.Request.Do, m.Request)
 	case *callDone:
 		text = fmt.Sprintf("%v %s %s held=%v granted=%v", m.class, m.call.do.word(), m.call.grant, m.held, m.acquired.Granted)
 	case grantDue:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -118,7 +119,7 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w.hasty = w.chance(50)
 	w.forced = []int{1, 1, 1, 10}[w.random.IntN(4)]
 	count := 2 + w.random.IntN(3)
-	policy := Policy{Lease: modelLease, HandoffMax: 1 + w.random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.chance(70)}
+	policy := wait.Policy{Lease: modelLease, HandoffMax: 1 + w.random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.chance(70)}
 	for i := range count {
 		w.procs = append(w.procs, newProc(w, string(rune('A'+i)), policy))
 	}
@@ -131,13 +132,17 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 			w.after(w.upTo(modelUse), p.pause)
 		}
 		if w.chance(20) {
-			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{closing}) })
+			w.after(w.upTo(modelUse), func() { p.post(0, wait.Close{Stage: wait.Closing}) })
 		}
 		if w.chance(20) { // sometimes a Close comes later
-			w.after(w.upTo(modelUse), func() { p.post(0, closeLock{draining}) })
+			w.after(w.upTo(modelUse), func() { p.post(0, wait.Close{Stage: wait.Draining}) })
 		}
 		if w.chance(2) {
-			w.after(w.upTo(modelUse), func() { w.excused = true; p.post(0, closeLock{closing}); p.post(0, closeLock{aborting}) })
+			w.after(w.upTo(modelUse), func() {
+				w.excused = true
+				p.post(0, wait.Close{Stage: wait.Closing})
+				p.post(0, wait.Close{Stage: wait.Aborting})
+			})
 		}
 	}
 	if w.chance(30) {
@@ -242,7 +247,7 @@ func (w *world) checkEnd() {
 			w.failf("%s: %d requests are not answered", p.name, len(p.checker.open))
 		}
 		if !p.stopped {
-			p.step(tryRetire{})
+			p.step(wait.TryRetire{})
 		}
 		if !p.stopped {
 			w.failf("%s is not idle: %+v", p.name, p.state)

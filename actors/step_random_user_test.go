@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -33,9 +34,9 @@ func newUser(p *proc) *user {
 	return u
 }
 
-func (u *user) request(do operation, then func(error)) *Request {
+func (u *user) request(do wait.Operation, then func(error)) *wait.Request {
 	u.ids++
-	r := &Request{do: do, address: u.p.w.address(), requester: u.pid, id: u.ids}
+	r := &wait.Request{Do: do, Address: u.p.w.address(), Requester: u.pid, ID: u.ids}
 	u.p.waiting[r] = then
 	return r
 }
@@ -50,7 +51,7 @@ func (w *world) address() *lease.Address {
 }
 
 // send is a request on its way through the router.
-func (u *user) send(r *Request) { u.p.post(u.p.w.upTo(100*time.Microsecond), r) }
+func (u *user) send(r *wait.Request) { u.p.post(u.p.w.upTo(100*time.Microsecond), r) }
 
 func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
 
@@ -60,11 +61,11 @@ func (u *user) next() {
 	switch {
 	case w.calm || u.gone() || u.p.stopped:
 	case w.chance(3):
-		u.send(u.request(opInspect, func(error) { u.think() }))
+		u.send(u.request(wait.Inspect, func(error) { u.think() }))
 	case w.now > modelUse/2 && w.chance(w.forced):
-		u.send(u.request(opForceRelease, func(error) { u.think() }))
+		u.send(u.request(wait.ForceRelease, func(error) { u.think() }))
 	case w.chance(1):
-		u.p.post(0, tryRetire{})
+		u.p.post(0, wait.TryRetire{})
 		u.think()
 	case u.pid != nil && w.chance(5):
 		u.meddle()
@@ -80,20 +81,20 @@ func (u *user) acquire(then func()) { u.take(func(h *lease.Hold) { u.use(h, then
 func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	w := u.p.w
 	h := &lease.Hold{}
-	r := u.request(opAcquire, func(err error) {
+	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {
 			refused()
 			return
 		}
 		w.after(u.holding(), func() { granted(h) })
 	})
-	r.hold, r.owner, r.try = h, u.owner, w.chance(20)
+	r.Hold, r.Owner, r.Try = h, u.owner, w.chance(20)
 	if w.chance(30) {
-		r.lease = 50*time.Millisecond + w.upTo(500*time.Millisecond)
+		r.Lease = 50*time.Millisecond + w.upTo(500*time.Millisecond)
 	}
 	u.send(r)
 	if w.chance(30) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: context.Canceled})
+		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 	if u.pid != nil && w.chance(3) {
 		w.after(w.upTo(50*time.Millisecond), u.die)
@@ -146,14 +147,14 @@ func (u *user) extend(h *lease.Hold) {
 	if u.gone() {
 		return
 	}
-	r := u.request(opExtend, func(error) {})
-	r.hold, r.lease, r.address = h, 50*time.Millisecond+w.upTo(time.Second), h.Address()
+	r := u.request(wait.Extend, func(error) {})
+	r.Hold, r.Lease, r.Address = h, 50*time.Millisecond+w.upTo(time.Second), h.Address()
 	if u.pid != nil {
-		r.hold, r.serial = nil, h.Serial
+		r.Hold, r.Serial = nil, h.Serial
 	}
 	u.send(r)
 	if w.chance(20) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: context.Canceled})
+		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
@@ -166,34 +167,34 @@ func (u *user) meddle() {
 		return
 	}
 	h := others[w.random.IntN(len(others))]
-	r := u.request([]operation{opRelease, opExtend}[w.random.IntN(2)], func(err error) {
+	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.random.IntN(2)], func(err error) {
 		if err == nil {
 			w.failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.GetId(), h.Serial)
 		}
 		u.think()
 	})
-	r.address, r.serial, r.lease = h.Address(), h.Serial, time.Second
+	r.Address, r.Serial, r.Lease = h.Address(), h.Serial, time.Second
 	u.send(r)
 }
 
 func (u *user) release(h *lease.Hold, then func()) {
 	w := u.p.w
-	r := u.request(opRelease, func(err error) {
+	r := u.request(wait.Release, func(err error) {
 		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
 			w.failf("%s: released once, but: %v", u.p.name, err)
 		}
 		w.checkRelease(u.p, h, err)
 		then()
 	})
-	r.address = h.Address()
+	r.Address = h.Address()
 	switch {
 	case u.gone():
 		delete(u.p.waiting, r)
 		return
 	case u.pid != nil:
-		r.serial = h.Serial
+		r.Serial = h.Serial
 	case h.Claim():
-		r.hold = h
+		r.Hold = h
 	default: // lost
 		delete(u.p.waiting, r)
 		then()
@@ -201,7 +202,7 @@ func (u *user) release(h *lease.Hold, then func()) {
 	}
 	u.send(r)
 	if w.chance(5) {
-		u.p.post(w.upTo(50*time.Millisecond), cancelRequest{request: r, cause: context.Canceled})
+		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
@@ -209,12 +210,12 @@ func (u *user) release(h *lease.Hold, then func()) {
 func (u *user) die() {
 	u.p.dead[u.pid.GetId()] = true
 	for r := range u.p.waiting {
-		if r.requester == u.pid {
+		if r.Requester == u.pid {
 			delete(u.p.waiting, r)
 		}
 	}
 	u.p.w.logf("%s: %s dies", u.p.name, u.pid.GetId())
 	if u.p.checker.guarded[u.pid.GetId()] {
-		u.p.post(0, requesterGone{pid: u.pid})
+		u.p.post(0, wait.RequesterGone{Requester: u.pid})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -77,7 +78,7 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 		removed: map[string]bool{}, calm: true, way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
 	}
 	f := &fight{world: w, key: k, section: section, served: make([]int, count), settled: make([]int, count), end: fightFor}
-	policy := Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
+	policy := wait.Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
 	for i := range count {
 		p := newProc(w, string(rune('A'+i)), policy)
 		p.lag = time.Duration(i) * 50 * time.Microsecond
@@ -97,7 +98,7 @@ func (f *fight) next(u *user, process int) {
 	}
 	u.pid = nil
 	h := &lease.Hold{}
-	r := u.request(opAcquire, func(err error) {
+	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {
 			f.failf("%s: %v", u.p.name, err)
 			return
@@ -105,7 +106,7 @@ func (f *fight) next(u *user, process int) {
 		f.use(process)
 		f.after(f.section, func() { u.release(h, func() { f.next(u, process) }) })
 	})
-	r.hold = h
+	r.Hold = h
 	u.send(r)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -40,7 +41,7 @@ func newVisits(seed uint64) *visits {
 	}}
 	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.random.IntN(2)]}
 	v.watch = v.lookAround
-	policy := Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.chance(50)}
+	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.chance(50)}
 	v.together = v.chance(50)
 	broken := v.chance(50) // the connections for messages
 	gaps := []time.Duration{1500, 100, 50}[v.random.IntN(3)] * time.Millisecond
@@ -67,17 +68,17 @@ func (v *visits) visit(u *user) {
 	u.pid = nil
 	h := &lease.Hold{}
 	again := func() { v.after(v.leave(), func() { v.visit(u) }) }
-	r := u.request(opAcquire, func(err error) {
+	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {
 			again()
 			return
 		}
 		v.after(v.pause(), func() { u.release(h, again) })
 	})
-	r.hold, r.try = h, v.chance(40)
+	r.Hold, r.Try = h, v.chance(40)
 	u.send(r)
 	if v.chance(10) {
-		u.p.post(v.upTo(50*time.Millisecond), cancelRequest{request: r, cause: errors.New("context canceled")})
+		u.p.post(v.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 	}
 }
 
@@ -122,10 +123,10 @@ func (v *visits) lookAround() {
 	v.since = min(v.since, v.now)
 	for _, p := range v.procs {
 		for r := range p.waiting {
-			if r.do != opAcquire || r.try || r.came == 0 {
+			if r.Do != wait.Acquire || r.Try || r.Came == 0 {
 				continue
 			}
-			if waited := v.now - max(v.since, r.came); waited > freeMax {
+			if waited := v.now - max(v.since, r.Came); waited > freeMax {
 				v.failf("%s has waited %v for a lock that is free", p.name, waited)
 			}
 		}

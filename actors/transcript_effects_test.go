@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -23,53 +24,53 @@ func (p *player) writef(format string, args ...any) {
 	fmt.Fprintln(&p.out, text)
 }
 
-func (p *player) print(e *effect) {
-	switch e.do {
-	case doCall:
-		p.calls = append(p.calls, e.call.(*lockCall))
-		p.sent[e.call.(*lockCall)] = p.now
-		require.True(p.t, e.call.(*lockCall).Leave(p.now, 0))
-		p.printCall(e.call.(*lockCall))
-	case doAnswer:
-		p.printAnswer(e.request)
-	case doForget:
-		p.writef("forget %s", p.names[e.request])
-	case doTellLost:
-		p.writef("tell %s lost serial=%d %q", e.hold.Requester.GetId(), e.hold.Serial, e.err)
-	case doKeep:
-		p.grants[e.grant.ID] = e.grant
-		p.writef("keep %s until=%v", e.grant.ID, e.grant.Until())
-	case doDrop:
-		p.writef("drop %s", e.grant.ID)
-	case doGuard:
-		p.writef("guard %s", e.pid.GetId())
-	case doUnguard:
-		p.writef("unguard %s", e.pid.GetId())
-	case doWatch:
-		p.channel = e.channel
+func (p *player) print(e *wait.Effect) {
+	switch e.Do {
+	case wait.DoCall:
+		p.calls = append(p.calls, e.Call.(*lockCall))
+		p.sent[e.Call.(*lockCall)] = p.now
+		require.True(p.t, e.Call.(*lockCall).Leave(p.now, 0))
+		p.printCall(e.Call.(*lockCall))
+	case wait.DoAnswer:
+		p.printAnswer(e.Request)
+	case wait.DoForget:
+		p.writef("forget %s", p.names[e.Request])
+	case wait.DoTellLost:
+		p.writef("tell %s lost serial=%d %q", e.Hold.Requester.GetId(), e.Hold.Serial, e.Err)
+	case wait.DoKeep:
+		p.grants[e.Grant.ID] = e.Grant
+		p.writef("keep %s until=%v", e.Grant.ID, e.Grant.Until())
+	case wait.DoDrop:
+		p.writef("drop %s", e.Grant.ID)
+	case wait.DoGuard:
+		p.writef("guard %s", e.Actor.GetId())
+	case wait.DoUnguard:
+		p.writef("unguard %s", e.Actor.GetId())
+	case wait.DoWatch:
+		p.channel = e.Channel
 		fallthrough
 	default:
-		p.writef("%s", lineOf(e.do, e.at, e.event))
+		p.writef("%s", lineOf(e.Do, e.At, e.Event))
 	}
 }
 
 // lineOf is the line of an effect that locks and what is counted have in common.
-func lineOf(do effectKind, at time.Duration, event protocol.Event) string {
+func lineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 	switch do {
-	case doWatch:
+	case wait.DoWatch:
 		return "watch"
-	case doUnwatch:
+	case wait.DoUnwatch:
 		return "unwatch"
-	case doAlarm:
+	case wait.DoAlarm:
 		if at == clock.Never {
 			return "alarm off"
 		}
 		return fmt.Sprintf("alarm %v", at)
-	case doEmit:
+	case wait.DoEmit:
 		return fmt.Sprintf("event %v", event)
-	case doStop:
+	case wait.DoStop:
 		return "stop"
-	case doStay:
+	case wait.DoStay:
 		return "stay"
 	}
 	return fmt.Sprintf("unknown effect %d", do)
@@ -104,22 +105,22 @@ func (p *player) printCall(c *lockCall) {
 	p.writef("%s deadline=%v", text, c.Deadline)
 }
 
-func (p *player) printAnswer(r *Request) {
+func (p *player) printAnswer(r *wait.Request) {
 	name := p.names[r]
 	switch {
-	case r.do == opAcquire && r.err != nil:
-		p.writef("refuse %s %q", name, r.err)
-	case r.do == opAcquire:
-		p.writef("grant %s %s serial=%d until=%v", name, r.hold.Grant.ID, r.hold.Serial, r.hold.Until())
-	case r.err != nil:
-		p.writef("answer %v %s %q", r.do, name, r.err)
-	case r.do == opExtend:
-		p.writef("answer %v %s until=%v", r.do, name, r.until)
-	case r.do == opInspect:
-		p.writef("answer %v %s holders=%v local=%v waiting=%d", r.do, name, r.state.Holders, r.state.Local, r.state.Waiting)
-	case r.do == opForceRelease:
-		p.writef("answer %v %s held=%v", r.do, name, r.held)
+	case r.Do == wait.Acquire && r.Err != nil:
+		p.writef("refuse %s %q", name, r.Err)
+	case r.Do == wait.Acquire:
+		p.writef("grant %s %s serial=%d until=%v", name, r.Hold.Grant.ID, r.Hold.Serial, r.Hold.Until())
+	case r.Err != nil:
+		p.writef("answer %v %s %q", r.Do, name, r.Err)
+	case r.Do == wait.Extend:
+		p.writef("answer %v %s until=%v", r.Do, name, r.Until)
+	case r.Do == wait.Inspect:
+		p.writef("answer %v %s holders=%v local=%v waiting=%d", r.Do, name, r.State.Holders, r.State.Local, r.State.Waiting)
+	case r.Do == wait.ForceRelease:
+		p.writef("answer %v %s held=%v", r.Do, name, r.Held)
 	default:
-		p.writef("answer %v %s", r.do, name)
+		p.writef("answer %v %s", r.Do, name)
 	}
 }

@@ -35,7 +35,7 @@ func (p *player) message(verb string, a arguments) any {
 	case "release", "extend", "inspect", "force-release":
 		return p.ask(verb, a)
 	case "claim": // the holder calls Release; the message comes with a later "release"
-		require.True(p.t, p.request(a.word(0)).hold.Claim())
+		require.True(p.t, p.request(a.word(0)).Hold.Claim())
 	case "cancel":
 		return p.cancel(a)
 	case "ready":
@@ -47,7 +47,7 @@ func (p *player) message(verb string, a arguments) any {
 		}
 		return wait.ChannelMessage{Channel: p.channel, Releases: releases}
 	case "alarm":
-		return alarm{}
+		return wait.Alarm{}
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
 		g := p.grants[a.word(0)]
 		g.Suspect.Store(a.has("suspect"))
@@ -59,16 +59,16 @@ func (p *player) message(verb string, a arguments) any {
 	case "gone":
 		return grantGone{grant: p.grants[a.word(0)]}
 	case "terminated":
-		return requesterGone{pid: p.pid(a.word(0)), replaced: a.has("replaced")}
+		return wait.RequesterGone{Requester: p.pid(a.word(0)), Replaced: a.has("replaced")}
 	case "retire":
-		return tryRetire{}
+		return wait.TryRetire{}
 	case "close":
 		if a.has("abort") {
-			return closeLock{aborting}
+			return wait.Close{Stage: wait.Aborting}
 		}
-		return closeLock{closing}
+		return wait.Close{Stage: wait.Closing}
 	case "shut-down":
-		return closeLock{draining}
+		return wait.Close{Stage: wait.Draining}
 	case "break": // the next lease that is given makes the step panic
 		p.broken = true
 	default:
@@ -78,32 +78,32 @@ func (p *player) message(verb string, a arguments) any {
 }
 
 func (p *player) acquire(a arguments) any {
-	r := p.newRequest(opAcquire, a.word(0), a)
-	r.hold = &lease.Hold{}
+	r := p.newRequest(wait.Acquire, a.word(0), a)
+	r.Hold = &lease.Hold{}
 	p.acquires = append(p.acquires, a.word(0))
-	r.try, r.bounded = a.has("try"), a.has("wait")
+	r.Try, r.Bounded = a.has("try"), a.has("wait")
 	if lease := a.values["lease"]; lease != "" {
-		r.lease = p.duration(lease)
+		r.Lease = p.duration(lease)
 	}
 	if owner := a.values["owner"]; owner != "" {
-		r.owner = protocol.NewOwner(owner, 1)
+		r.Owner = protocol.NewOwner(owner, 1)
 	}
 	return r
 }
 
-func (p *player) newRequest(do operation, name string, a arguments) *Request {
-	r := &Request{do: do, address: &lease.Address{Kind: p.kind, Name: "orders", Raw: "orders"}}
+func (p *player) newRequest(do wait.Operation, name string, a arguments) *wait.Request {
+	r := &wait.Request{Do: do, Address: &lease.Address{Kind: p.kind, Name: "orders", Raw: "orders"}}
 	for _, word := range []string{"read", "write"} { // which half
 		if p.kind.Family == scripts.ReadWrite && a.has(word) {
-			r.address.Kind = p.kindOf(word)
+			r.Address.Kind = p.kindOf(word)
 		}
 	}
 	if from := a.values["from"]; from != "" {
-		r.requester = p.pid(from)
-		r.id = uint64(p.number(a.values["id"]))
+		r.Requester = p.pid(from)
+		r.ID = uint64(p.number(a.values["id"]))
 	}
 	p.names[r] = name
-	if do == opAcquire {
+	if do == wait.Acquire {
 		p.requests[name] = r
 	} else {
 		p.requests[do.String()+" "+name] = r
@@ -119,7 +119,7 @@ func (p *player) pid(name string) *actor.PID {
 }
 
 // request finds "a", or "release a" for a cancel.
-func (p *player) request(words ...string) *Request {
+func (p *player) request(words ...string) *wait.Request {
 	r := p.requests[strings.Join(words, " ")]
 	if r == nil {
 		p.fail("there is no request %q", words)
@@ -128,32 +128,32 @@ func (p *player) request(words ...string) *Request {
 }
 
 func (p *player) ask(verb string, a arguments) any {
-	do := operation(slices.IndexFunc([]operation{0, 1, 2, 3, 4}, func(o operation) bool { return o.String() == verb }))
+	do := wait.Operation(slices.IndexFunc([]wait.Operation{0, 1, 2, 3, 4}, func(o wait.Operation) bool { return o.String() == verb }))
 	r := p.newRequest(do, a.word(0), a)
 	switch {
-	case do == opInspect || do == opForceRelease:
-	case r.requester != nil:
-		r.serial = uint64(p.number(a.values["serial"]))
+	case do == wait.Inspect || do == wait.ForceRelease:
+	case r.Requester != nil:
+		r.Serial = uint64(p.number(a.values["serial"]))
 	default:
-		r.hold = p.request(a.word(0)).hold
+		r.Hold = p.request(a.word(0)).Hold
 	}
-	if do == opRelease && r.hold != nil && !a.has("claimed") {
-		require.True(p.t, r.hold.Claim(), "%s: the hold has ended", p.line)
+	if do == wait.Release && r.Hold != nil && !a.has("claimed") {
+		require.True(p.t, r.Hold.Claim(), "%s: the hold has ended", p.line)
 	}
 	if deadline := a.values["deadline"]; deadline != "" {
-		r.deadline = p.duration(deadline)
+		r.Deadline = p.duration(deadline)
 	}
-	if do == opExtend {
-		r.lease = p.duration(a.word(1))
+	if do == wait.Extend {
+		r.Lease = p.duration(a.word(1))
 	}
 	return r
 }
 
 // cancel takes "a" or "release a", and a cause: without one the time to wait is over.
 func (p *player) cancel(a arguments) any {
-	m := cancelRequest{request: p.request(a.words...), cause: protocol.ErrNotAcquired}
+	m := wait.CancelRequest{Request: p.request(a.words...), Cause: protocol.ErrNotAcquired}
 	if cause := a.values["cause"]; cause != "" {
-		m.cause = errors.New(cause)
+		m.Cause = errors.New(cause)
 	}
 	return m
 }

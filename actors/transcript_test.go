@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -137,14 +138,14 @@ type player struct {
 	now   time.Duration
 	line  string
 
-	policy  Policy
+	policy  wait.Policy
 	kind    *scripts.Kind
 	state   machine
 	checker *stepChecker
 	broken  bool // the next grant or lease makes the step panic
 
-	requests map[string]*Request // by their names
-	names    map[*Request]string
+	requests map[string]*wait.Request // by their names
+	names    map[*wait.Request]string
 	acquires []string        // names of acquires, in order
 	ended    map[string]bool // their holds that are known to be lost
 	calls    []*lockCall     // on their way
@@ -158,7 +159,7 @@ type player struct {
 func newPlayer(t *testing.T, title string) *player {
 	p := &player{
 		t: t, title: title,
-		requests: map[string]*Request{}, names: map[*Request]string{}, ended: map[string]bool{},
+		requests: map[string]*wait.Request{}, names: map[*wait.Request]string{}, ended: map[string]bool{},
 		sent: map[*lockCall]time.Duration{}, grants: map[string]*lease.Grant{}, pids: map[string]*actor.PID{},
 	}
 	p.setPolicy(nil)
@@ -181,7 +182,7 @@ func (p *player) take() string {
 func (p *player) setPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.kind = scripts.Lock
-	policy := Policy{HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100_000}
+	policy := wait.Policy{HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100_000}
 	for _, option := range options {
 		name, value, _ := strings.Cut(option, "=")
 		switch name {
@@ -223,7 +224,7 @@ func (p *player) setPolicy(options []string) {
 	}
 	policy.Jitter = func(d time.Duration) time.Duration { return time.Duration(jitter * float64(d)) }
 	policy.ServerTime = func(now time.Duration) time.Duration { return 151900*time.Millisecond + now } // a period begins at 1.1 s
-	p.policy = policy.withTimes()
+	p.policy = policy.WithTimes()
 	p.start()
 }
 
@@ -309,7 +310,7 @@ func (p *player) step(message any) {
 	p.check(err)
 	if panicked != nil {
 		p.writef("panic %q", panicked)
-		if r, ok := message.(*Request); ok {
+		if r, ok := message.(*wait.Request); ok {
 			p.printAnswer(r)
 		}
 	}
@@ -317,7 +318,7 @@ func (p *player) step(message any) {
 		p.print(&effects[i])
 	}
 	for _, name := range p.acquires { // holds end without an effect
-		if h := p.request(name).hold; lost(h) && !p.ended[name] {
+		if h := p.request(name).Hold; lost(h) && !p.ended[name] {
 			p.ended[name] = true
 			p.writef("end %s %q", name, h.Err())
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // fallback is for how long a free lock may stand there at most while somebody waits who was told nothing: what waiters ask by
-// themselves at least every second (PollCap of actors/policy.go), a quarter of it as jitter, and a millisecond.
+// themselves at least every second (PollCap of actors/wait/policy.go), a quarter of it as jitter, and a millisecond.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
 // passed is what one after the other has: it is taken, and the function that comes back gives it to the next.

@@ -1,15 +1,13 @@
-package actors
+package wait
 
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/gateway"
-	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/turns"
 )
 
-// Policy is what a lock actor decides by: the user's options and the fixed times behind them.
+// Policy is what the machines decide by: the user's options and the fixed times behind them.
 type Policy struct {
 	Lease      time.Duration // of a watchdog lease
 	HandoffMax int           // holders per turn
@@ -38,13 +36,13 @@ type Policy struct {
 	Why    func(raw string) error // why there is no answer about a name yet
 }
 
-// withTimes fills in the fixed times, which follow from the lease.
-func (p Policy) withTimes() Policy {
+// WithTimes fills in the fixed times, which follow from the lease.
+func (p Policy) WithTimes() Policy {
 	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
 	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
 	p.PollCap = time.Second
 	p.Linger = 20 * time.Millisecond
-	p.Policy = p.WithTimes()
+	p.Policy = p.Policy.WithTimes()
 	p.Why = func(string) error { return rpc.ErrNoAnswerYet }
 	p.GiveFor = 30 * time.Second
 	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
@@ -53,34 +51,24 @@ func (p Policy) withTimes() Policy {
 	return p
 }
 
-// backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
+// Backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
 // (M. Brooker, "Exponential Backoff And Jitter", 2015) so that an outage does not end in a storm.
-func (p *Policy) backoff(failures int) time.Duration {
+func (p *Policy) Backoff(failures int) time.Duration {
 	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
 	return time.Millisecond + p.Jitter(step)
 }
 
-// pause is how long to wait before the next attempt to reach Redis.
-func (p *Policy) pause(failures int) time.Duration { return min(p.backoff(failures), p.ProbeMax) }
+// Pause is how long to wait before the next attempt to reach Redis.
+func (p *Policy) Pause(failures int) time.Duration { return min(p.Backoff(failures), p.ProbeMax) }
 
-// spread is when one of so many waiters that have reason to try again at the same instant does it: ten of them in a millisecond.
-func (p *Policy) spread(waiters int) time.Duration {
+// Spread is when one of so many waiters that have reason to try again at the same instant does it: ten of them in a millisecond.
+func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }
 
-// haunting is how long to wait after a release of a ghost that may not be the last, and was not the first after so many: doubling,
+// Haunting is how long to wait after a release of a ghost that may not be the last, and was not the first after so many: doubling,
 // so that a copy of its acquire that comes late is found after about as long again, with few releases made in vain.
-func (p *Policy) haunting(releases int) time.Duration {
+func (p *Policy) Haunting(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)
-}
-
-// replyWait is how long at most a connection is read from, or written to, for one pipeline. A call is given up after its window, but its worker hangs until the connection is given up. So
-// that is done before more than hangingMax windows have passed: there always is a worker for the next attempt.
-func (p *Policy) replyWait() time.Duration {
-	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
-	if p.AckReplicas > 0 {
-		wait += p.AckTimeout
-	}
-	return min(wait, redisnode.ReplyWait)
 }

@@ -1,4 +1,4 @@
-package actors
+package wait
 
 import (
 	"testing"
@@ -12,8 +12,8 @@ import (
 // The repeat of a call that was not answered goes first: what it asks for may be there already, and keeps others out.
 func TestFailures_RepeatsGoFirst(t *testing.T) {
 	t.Parallel()
-	var f failures
-	assert.False(t, f.patient(0, 2*time.Second, 10*time.Second, 0).First)
-	f.add(time.Second, &rpc.Call{Timing: rpc.Patient(0, 2*time.Second, 10*time.Second)}, assert.AnError)
-	assert.True(t, f.patient(time.Second, 2*time.Second, 10*time.Second, 0).First)
+	var f Failures
+	assert.False(t, f.Patient(0, 2*time.Second, 10*time.Second, 0).First)
+	f.Add(time.Second, &rpc.Call{Timing: rpc.Patient(0, 2*time.Second, 10*time.Second)}, assert.AnError)
+	assert.True(t, f.Patient(time.Second, 2*time.Second, 10*time.Second, 0).First)
 }

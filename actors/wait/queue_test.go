@@ -1,0 +1,54 @@
+package wait
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Requests come and leave from anywhere, in any order: those that are left keep theirs, and are counted.
+func TestQueue_KeepsTheOrderOfThoseWhoStay(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	total, others := 0, Queue{}
+	q := Queue{Crowd: &total}
+	var want []*Request
+	for range 10_000 {
+		if i := random.IntN(20); i < len(want) {
+			require.True(t, q.Remove(want[i]), "seed %d", seed)
+			require.False(t, q.Remove(want[i]), "seed %d: it has left", seed)
+			want = slices.Delete(want, i, i+1)
+		} else {
+			r := &Request{}
+			if number := random.Uint64N(3); number > 0 { // the others have no explicit owner
+				r.Owner = protocol.NewOwner("u", number)
+			}
+			q.Push(r)
+			require.False(t, others.Remove(r), "seed %d: it does not wait there", seed)
+			want = append(want, r)
+		}
+		var got, back []*Request
+		owners := map[protocol.Owner]int{}
+		for r := q.Front(); r != nil; r = r.Next {
+			got = append(got, r)
+			if !r.Owner.IsZero() {
+				owners[r.Owner]++
+			}
+		}
+		for r := q.tail; r != nil; r = r.prev {
+			back = append(back, r)
+		}
+		slices.Reverse(back)
+		require.True(t, slices.Equal(want, got), "seed %d", seed)
+		require.True(t, slices.Equal(want, back), "seed %d", seed)
+		require.Equal(t, len(want), q.Len, "seed %d", seed)
+		require.Equal(t, len(want), total, "seed %d", seed)
+		require.True(t, maps.Equal(owners, q.Owners), "seed %d: %v, not %v", seed, q.Owners, owners)
+	}
+}
