@@ -1,14 +1,25 @@
 package pubsub
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
 // standstill is an actor that takes messages and does nothing about them.
@@ -47,4 +58,86 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	}
 	require.NoError(t, l.take(messages[0]))
 	assert.Len(t, owner.messages, 2, "and the next one is told again")
+}
+
+// A server that answers the handshake and the first ping, and nothing after that, keeps the link for deadAfter. Then the next connection is
+// made, whatever the client's timeouts are.
+func TestLink_SilentConnectionIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		client := redis.NewClient(&redis.Options{
+			ReadTimeout: -1, WriteTimeout: -1, PoolSize: 1, MaxRetries: -1,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				dials.Add(1)
+				ours, servers := net.Pipe()
+				go answerOnePing(servers)
+				return ours, nil
+			},
+		})
+		defer client.Close()
+		system := actor.NewActorSystem()
+		defer system.Shutdown()
+		pid, _ := system.ProcessRegistry.Add(&standstill{}, "owner")
+		const backoff = time.Second
+		l := openLink(&Config{
+			Ctx: t.Context(), Clock: clock.NewSystem(), Root: system.Root, Nodes: oneNode{node: &redisnode.Node{Client: client}},
+			Backoff: func(int) time.Duration { return backoff },
+		}, pid, nil)
+		defer l.close()
+		l.want("channel", false)
+
+		time.Sleep(deadAfter - time.Millisecond)
+		synctest.Wait()
+		assert.EqualValues(t, 1, dials.Load(), "it may be a server with nothing to tell")
+		time.Sleep(pingAfter + backoff)
+		synctest.Wait()
+		assert.EqualValues(t, 2, dials.Load(), "a server with nothing to tell would have answered the ping")
+	})
+}
+
+// oneNode is a server of which only the connection for messages matters.
+type oneNode struct {
+	redisnode.Nodes
+	node *redisnode.Node
+}
+
+func (n oneNode) Any(int) *redisnode.Node { return n.node }
+
+// answerOnePing is a server that knows no command but PING. After the first one it reads on, and is silent.
+func answerOnePing(conn net.Conn) {
+	defer conn.Close()
+	for in := bufio.NewReader(conn); ; {
+		name, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		if strings.EqualFold(name, "ping") {
+			_, _ = io.WriteString(conn, "+PONG\r\n")
+			_, _ = io.Copy(io.Discard, in)
+			return
+		}
+		// go-redis writes a whole pipeline before it reads, and a pipe has no buffer
+		go io.WriteString(conn, "-ERR unknown command\r\n") //nolint:errcheck // the reader goes on
+	}
+}
+
+// readCommand returns the first word of a command.
+func readCommand(in *bufio.Reader) (name string, err error) {
+	var words, length int
+	if _, err = fmt.Fscanf(in, "*%d\r\n", &words); err != nil {
+		return "", err
+	}
+	for i := range words {
+		if _, err = fmt.Fscanf(in, "$%d\r\n", &length); err != nil {
+			return "", err
+		}
+		word := make([]byte, length+len("\r\n"))
+		if _, err = io.ReadFull(in, word); err != nil {
+			return "", err
+		}
+		if i == 0 {
+			name = string(word[:length])
+		}
+	}
+	return name, nil
 }
