@@ -75,7 +75,7 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 	k := &plainKey{}
 	w := &world{
 		random:  rand.New(rand.NewPCG(uint64(count), uint64(section))),
-		removed: map[string]bool{}, calm: true, way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
+		removed: map[string]bool{}, released: map[string]string{}, calm: true, way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
 	}
 	f := &fight{world: w, key: k, section: section, served: make([]int, count), settled: make([]int, count), end: fightFor}
 	policy := wait.Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}

@@ -37,7 +37,7 @@ type visits struct {
 func newVisits(seed uint64) *visits {
 	k := &plainKey{}
 	v := &visits{key: k, world: &world{
-		random: rand.New(rand.NewPCG(seed, 1)), removed: map[string]bool{}, calm: true, way: 300 * time.Microsecond, key: k,
+		random: rand.New(rand.NewPCG(seed, 1)), removed: map[string]bool{}, released: map[string]string{}, calm: true, way: 300 * time.Microsecond, key: k,
 	}}
 	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.random.IntN(2)]}
 	v.watch = v.lookAround
