@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// CheckError says what keeps a runtime from working as it should.
+// CheckError is the error of a check: the problems that keep a runtime from working as it should.
 type CheckError struct {
 	Findings []Finding // the most important first
-	Causes   []error   // those underneath, for errors.Is and errors.As
+	Causes   []error   // the underlying errors, for errors.Is and errors.As
 }
 
-// Finding is one thing that is missing or wrong.
+// Finding is one problem: something that is missing or wrong.
 type Finding struct {
-	What   string // is missing or wrong
-	Why    string // it matters, and how that showed
-	Remedy string // what to do; "" if that is not known
+	What   string // what is missing or wrong
+	Why    string // why it matters, and the evidence
+	Remedy string // what to do; "" if unknown
 }
 
-// Unwrap makes errors.Is and errors.As look at the causes.
+// Unwrap returns the causes, for errors.Is and errors.As.
 func (e *CheckError) Unwrap() []error { return e.Causes }
 
-// CheckLines is how many lines the text of a CheckError has at most.
+// CheckLines is the maximum number of lines in the text of a CheckError.
 const CheckLines = 25
 
-// Error is a line for a single finding. For several it is a line for each, and one with all the rights that are missing; what would be
-// more than 25 lines is counted.
+// Error returns one line for a single finding. For several it returns a line for each, and one with the rule that grants all
+// missing rights. It has at most 25 lines; findings that do not fit are counted.
 func (e *CheckError) Error() string {
 	const title = "holdfast: check: "
 	if len(e.Findings) == 1 {
@@ -49,7 +49,7 @@ func (e *CheckError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// text is a finding in one line.
+// text is the finding in one line.
 func (f Finding) text(remedy bool) string {
 	text := f.What
 	if f.Why != "" {
@@ -63,7 +63,7 @@ func (f Finding) text(remedy bool) string {
 
 const setUser = "ACL SETUSER "
 
-// rule is the remedy of all missing rights; "" if none is missing.
+// rule is the ACL rule that grants all missing rights; "" if none is missing.
 func (e *CheckError) rule() string {
 	rule := ""
 	for _, f := range e.Findings {

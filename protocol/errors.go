@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// The sentinels. What the runtime returns wraps one of them and names the lock; the Redis error underneath stays reachable.
+// Sentinel errors. Errors of the runtime wrap one of them or the error of Redis that caused them.
 var (
-	// ErrNotAcquired is returned when the lock is taken (a try), or stayed taken until the wait or the context ended.
+	// ErrNotAcquired is returned when the lock is taken (Try), or stayed taken until the wait or the context ended.
 	ErrNotAcquired = errors.New("not acquired")
-	// ErrNotHeld is returned for a lease that was released already.
+	// ErrNotHeld is returned for a lease that was already released.
 	ErrNotHeld = errors.New("not held")
-	// ErrLeaseLost is returned when a lease ended without a release: expired, deleted, force-released, failed over away.
+	// ErrLeaseLost is returned when a lease ended without a release: expired, deleted, force-released, or lost in a failover.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrClosed is returned when the runtime is closed, closing or shutting down, and for a lease that Close ended.
 	ErrClosed = errors.New("runtime closed")
-	// ErrTooManyWaiters is returned when a name has Options.MaxWaiters waiters already.
+	// ErrTooManyWaiters is returned when Options.MaxWaiters are already waiting for the name.
 	ErrTooManyWaiters = errors.New("too many waiters")
-	// ErrNotReplicated is returned when fewer replicas than Options.AckReplicas acknowledged; the acquire was undone.
+	// ErrNotReplicated is returned when fewer than Options.AckReplicas replicas acknowledged the acquire; it was undone.
 	ErrNotReplicated = errors.New("not replicated")
-	// ErrUpgrade is returned when the owner of a read lock asks for the write lock: that can never succeed.
+	// ErrUpgrade is returned when the owner of a read lock asks for the write lock, which can never succeed.
 	ErrUpgrade = errors.New("read lock cannot be upgraded")
-	// ErrForeignKey is returned when the key holds something else: another type, a value that is no lock, or a lock of another
-	// family. It is left as it is.
+	// ErrForeignKey is returned when the key holds something else: another type, a value that is not a lock, or a lock of an
+	// incompatible kind. The key is left unchanged.
 	ErrForeignKey = errors.New("key holds something else")
-	// ErrInvalid is returned for a bad name, option or argument.
+	// ErrInvalid is returned for an invalid name, option or argument.
 	ErrInvalid = errors.New("invalid")
 )
 
-// BusyError tells by whom a lock was held when an acquire was refused. It matches ErrNotAcquired.
+// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired.
 type BusyError struct {
 	Name   string        // of the lock
-	Holder string        // owner field of one of the holders, "" if it could not be told
-	TTL    time.Duration // until the server would free it, 0 if it could not be told
-	Local  bool          // this runtime holds it: perhaps the caller itself, which then would wait for itself
+	Holder string        // owner field of one of the holders, "" if unknown
+	TTL    time.Duration // time until the server would free it, 0 if unknown
+	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
 }
 
 // Error names the lock, the holder and the time left.

@@ -2,31 +2,32 @@ package protocol
 
 import "time"
 
-// Acquire asks for the lock. Answered once, by Granted or Refused. The requester is watched until its leases have ended.
+// Acquire requests the lock. It is answered once, by Granted or Refused. The requester is watched until its leases have ended.
 type Acquire struct {
-	ID   uint64 // the requester's own, echoed by the answer
+	ID   uint64 // chosen by the requester, echoed by the answer
 	Kind Kind
 	Lock string // its name
-	// Owner re-enters a lock that it holds; zero: an owner for this acquire alone.
+	// Owner re-enters a lock that it holds; zero: this acquire gets its own owner.
 	Owner Owner
-	// Lease is a fixed lease, 50 ms to 24 h, that ends by Lost unless a Renew prolongs it; 0: renewed by the watchdog.
+	// Lease is the length of a fixed lease, 50 ms to 24 h, which ends with Lost unless a Renew prolongs it; 0: the watchdog renews
+	// the lease.
 	Lease time.Duration
-	// Wait bounds the waiting; 0: until a Cancel.
+	// Wait limits the waiting; 0: until a Cancel.
 	Wait time.Duration
-	// Backoff is how a waiter of a spin lock tries again; zero: 1 ms doubling to 128 ms.
+	// Backoff sets the pauses of a spin lock's waiter; zero: 1 ms doubling to 128 ms.
 	Backoff Backoff
-	// Try asks for one attempt: Refused at once when the lock is taken or others wait.
+	// Try makes one attempt: Refused at once if the lock is taken or others wait for it.
 	Try bool
 }
 
-// Backoff is how long a waiter of a spin lock pauses between attempts: Initial at first, each time Multiplier times as long, Max at
-// most; always with jitter, from half of that up to all of it. Zero fields: 1 ms, 128 ms, 2.
+// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, each following one is
+// Multiplier times longer, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
 type Backoff struct {
 	Initial, Max time.Duration
 	Multiplier   float64
 }
 
-// Granted says that the requester holds a lease now.
+// Granted reports that the requester now holds a lease.
 type Granted struct {
 	ID      uint64
 	Kind    Kind
@@ -34,13 +35,13 @@ type Granted struct {
 	Serial  uint64    // names the lease in Release, Renew and Lost
 	LeaseID string    // owner field in Redis
 	Token   int64     // fencing token, 0 for kinds without
-	Until   time.Time // the local deadline; a watchdog lease is renewed before
-	// Valid looks at the clock now: false from the local deadline on and once the lease has ended, even when Lost is still on its
-	// way. It may be called from anywhere. Look right before an effect that must not come late.
+	Until   time.Time // the local deadline; a watchdog lease is renewed before it
+	// Valid reads the clock: it is false from the local deadline on and once the lease has ended, even if Lost is still in flight.
+	// It is safe for concurrent use. Call it immediately before any side effect that must not happen after the lease has ended.
 	Valid func() bool
 }
 
-// Refused says that the Acquire with this ID was not granted; Err says why. Nothing is held by it.
+// Refused reports that the Acquire with this ID was not granted, and Err says why. It holds nothing.
 type Refused struct {
 	ID   uint64
 	Kind Kind
@@ -48,16 +49,17 @@ type Refused struct {
 	Err  error
 }
 
-// Cancel ends the waiting of the sender's Acquire with this ID, which is then answered by Refused with ErrNotAcquired. A Granted that
-// is on its way already still arrives, and its lease has to be released. A Cancel that finds nothing does nothing; it has no answer.
+// Cancel ends the waiting of the sender's Acquire with this ID, which is then answered by Refused with ErrNotAcquired. A Granted
+// that is already in flight still arrives, and its lease has to be released. A Cancel that matches no Acquire does nothing. Cancel
+// has no answer.
 type Cancel struct {
 	ID   uint64
 	Kind Kind
 	Lock string
 }
 
-// Release gives the lease with this Serial back. Any actor may send it, but the lease must be one that was Granted to an actor: a
-// goroutine's lease has no serial. Answered by Released.
+// Release releases the lease with this Serial. Any actor may send it, but the lease must have been granted to an actor: a
+// goroutine's lease has no serial. It is answered by Released.
 type Release struct {
 	ID     uint64
 	Kind   Kind
@@ -65,9 +67,9 @@ type Release struct {
 	Serial uint64
 }
 
-// Released answers a Release. The lease is over, whatever Err is: nil; ErrNotHeld for a serial that is not held, or not any more;
-// ErrLeaseLost when Redis did not have it any more; ErrClosed while the runtime closes, which releases it; or what kept Redis from
-// confirming.
+// Released answers a Release. The lease is over, whatever Err is: nil; ErrNotHeld for an unknown serial or an ended lease;
+// ErrLeaseLost when Redis no longer had it; ErrClosed while the runtime closes, which releases it; or the error that kept Redis
+// from confirming.
 type Released struct {
 	ID     uint64
 	Kind   Kind
@@ -76,7 +78,8 @@ type Released struct {
 	Err    error
 }
 
-// Renew makes a fixed lease of an actor last from now to now + Lease, 50 ms to 24 h, also when that is shorter. Answered by Renewed.
+// Renew makes an actor's fixed lease end at now + Lease, 50 ms to 24 h, even if that is sooner than before. It is answered by
+// Renewed.
 type Renew struct {
 	ID     uint64
 	Kind   Kind
@@ -85,9 +88,9 @@ type Renew struct {
 	Lease  time.Duration
 }
 
-// Renewed answers a Renew. Err is nil; ErrNotHeld for a serial that is not held, or not any more; ErrLeaseLost when the lease ended
-// meanwhile, by Lost; ErrInvalid for a lease that the watchdog renews, or a bad length; or what kept Redis from confirming: the
-// shorter of the two lengths counts then.
+// Renewed answers a Renew. Err is nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when the lease was lost
+// meanwhile (see Lost); ErrInvalid for a lease that the watchdog renews, or a bad length; or the error that kept Redis from
+// confirming, in which case the shorter of the two lengths counts.
 type Renewed struct {
 	ID     uint64
 	Kind   Kind
@@ -97,7 +100,7 @@ type Renewed struct {
 	Err    error
 }
 
-// Inspect asks for the state of the lock. Answered by Inspected.
+// Inspect requests the state of the lock. It is answered by Inspected.
 type Inspect struct {
 	ID   uint64
 	Kind Kind
@@ -113,7 +116,7 @@ type Inspected struct {
 	Err   error
 }
 
-// Lost says, unasked and once, that a lease of the requester ended without a Release: stop what the lock was for.
+// Lost reports, unsolicited and once, that a lease of the requester ended without a Release: stop the work that needed the lock.
 type Lost struct {
 	Kind   Kind
 	Lock   string
@@ -121,19 +124,19 @@ type Lost struct {
 	Err    error // matches ErrLeaseLost or ErrClosed
 }
 
-// State is what is known of a lock: Redis' view, and this process's waiters and leases.
+// State describes a lock: what Redis has, and this process's waiters and leases.
 type State struct {
 	Held    bool
-	Holders []Holder      // as Redis has them
+	Holders []Holder      // as stored in Redis
 	Local   []string      // leases held in this process, by Owner
-	TTL     time.Duration // until the server would free it
+	TTL     time.Duration // time until the server would free it
 	Mode    string        // "exclusive", "read" or "write"; "" when free
-	Queue   []string      // owner fields waiting, fair locks only
-	Token   int64         // fenced locks: no smaller than any token issued
+	Queue   []string      // owner fields of the waiters, fair locks only
+	Token   int64         // fenced locks: at least as large as any issued token
 	Waiting int           // waiters in this process
 }
 
-// Holder is one holder as Redis has it.
+// Holder is one holder of a lock, as stored in Redis.
 type Holder struct {
 	ID    string // owner field
 	Holds int

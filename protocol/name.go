@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the longest name of a lock, in bytes.
+// MaxName is the maximum length of a lock's name, in bytes.
 const MaxName = 512
 
-// CheckName says what is wrong with the name of a lock; the error matches ErrInvalid. All keys and channels of a name must
-// share one hash slot, which is why braces are allowed only as one non-empty {tag}.
+// CheckName reports what is wrong with a lock's name; the error matches ErrInvalid. All keys and channels of a name must be in one
+// hash slot, so braces are allowed only as one non-empty {tag}.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -35,16 +35,16 @@ func CheckName(name string) error {
 	return nil
 }
 
-// escapedTail is how a name ends that had to be shortened: a mark that no escape begins with, and a SHA-256 in hexadecimal form.
+// escapedTail is the length of the end of a shortened name: a mark that no escape begins with, and a hexadecimal SHA-256.
 const escapedTail = len("%~") + 2*sha256.Size
 
-// EscapeName makes a legal name of any string, different ones of different strings. See holdfast.EscapeName.
+// EscapeName turns any string into a legal name; different strings get different names. See holdfast.EscapeName.
 func EscapeName(s string) string {
 	if s == "" {
 		return "%"
 	}
 	var b strings.Builder
-	kept := 0 // what is kept if the whole gets too long
+	kept := 0 // length to keep if the whole is too long
 	for at, r := range s {
 		_, size := utf8.DecodeRuneInString(s[at:])
 		if char := s[at : at+size]; isLegalAnywhere(r, size) {
@@ -64,8 +64,8 @@ func EscapeName(s string) string {
 	return fmt.Sprintf("%s%%~%x", b.String()[:kept], sha256.Sum256([]byte(s)))
 }
 
-// isLegalAnywhere reports whether a character stands for itself in an escaped name. Braces never do: one pair would be legal, but
-// "x" and "{x}" share keys in Redis.
+// isLegalAnywhere reports whether a character stays as it is in an escaped name. Braces never do: one pair would be legal, but "x"
+// and "{x}" share keys in Redis.
 func isLegalAnywhere(r rune, size int) bool {
 	broken := r == utf8.RuneError && size == 1
 	return !broken && !unicode.IsControl(r) && !strings.ContainsRune("%{}", r)

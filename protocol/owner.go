@@ -2,23 +2,23 @@ package protocol
 
 import "strconv"
 
-// Owner says who acquires. Go has no thread identity, so re-entry is explicit: acquiring again under the same Owner
-// re-enters. Owners are comparable; the zero Owner is none, and then every acquire is an owner of its own.
+// Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the
+// same Owner re-enters. Owners are comparable. Under the zero Owner every acquire has its own owner.
 type Owner struct {
 	runtime string
 	number  uint64
 }
 
-// NewOwner makes the owner with this number in the runtime with this ID. Users call Runtime.NewOwner.
+// NewOwner returns the owner with this number in the runtime with this ID. Users call Runtime.NewOwner instead.
 func NewOwner(runtime string, number uint64) Owner { return Owner{runtime: runtime, number: number} }
 
-// IsZero reports whether o is no owner.
+// IsZero reports whether o is the zero Owner.
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Runtime is the ID of the runtime that made the owner, "" for the zero Owner.
+// Runtime returns the ID of the runtime that made the owner, "" for the zero Owner.
 func (o Owner) Runtime() string { return o.runtime }
 
-// String is "runtimeUUID:number", or "" for the zero Owner.
+// String returns "runtimeUUID:number", or "" for the zero Owner.
 func (o Owner) String() string {
 	if o.IsZero() {
 		return ""
