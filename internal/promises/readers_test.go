@@ -95,7 +95,7 @@ func (l *lossy) assertReaders(t *testing.T, leases ...*holdfast.Lease) {
 		want[lease.ID()] = "1"
 	}
 	assert.Equal(t, want, l.Fields(t))
-	assert.Len(t, l.Place.TimeoutKeys(t), len(leases))
+	assert.Len(t, l.TimeoutKeys(t), len(leases))
 }
 
 func loseReaderAcquire(t *testing.T, l *lossy) {
@@ -104,7 +104,7 @@ func loseReaderAcquire(t *testing.T, l *lossy) {
 		lease := locktest.Acquire(t, l.lock, options...)
 		assert.Len(t, l.Fields(t), 2)
 		assert.Equal(t, "1", l.Fields(t)[lease.ID()])
-		assert.Len(t, l.Place.TimeoutKeys(t), 2)
+		assert.Len(t, l.TimeoutKeys(t), 2)
 		locktest.Release(t, lease)
 	}
 }
@@ -119,7 +119,7 @@ func loseReaderAbandoned(t *testing.T, l *lossy) {
 	_, err := pending.Lease()
 	assert.ErrorIs(t, err, context.Canceled)
 	l.proxy.Heal()
-	locktest.Await(t, "the orphan's end", func() bool { return len(l.Fields(t)) == 1 && len(l.Place.TimeoutKeys(t)) == 1 })
+	locktest.Await(t, "the orphan's end", func() bool { return len(l.Fields(t)) == 1 && len(l.TimeoutKeys(t)) == 1 })
 }
 
 func loseReaderRelease(t *testing.T, l *lossy) {
