@@ -48,3 +48,17 @@ func TestEngine_ReplyWait(t *testing.T) {
 		assert.Equal(t, min(got+p.AckTimeout, redisnode.ReplyWait), replyWait(&p), lease)
 	}
 }
+
+// The operating system's part of a grant's number is random, and fills its bits.
+func TestGrant_SaltIsRandom(t *testing.T) {
+	t.Parallel()
+	var set, unset uint64
+	for range 64 {
+		s := salt()
+		require.Less(t, s, uint64(1)<<saltBits)
+		set, unset = set|s, unset|^s
+	}
+	all := uint64(1)<<saltBits - 1
+	assert.Equal(t, all, set, "each bit is 1 now and then")
+	assert.Equal(t, all, unset&all, "and 0")
+}

@@ -1,6 +1,8 @@
 package promises_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,14 +38,31 @@ func TestIdentity_TwinIsRefused(t *testing.T) {
 	})
 }
 
-// The UUID is random: a process id, a host name or an address may be the same in every container.
+// The UUID and the first number are random: a process id, a host name or an address may be the same in every container. Each digit of the
+// UUID differs now and then, but for the one that is the version; and the numbers are far from one another.
 func TestIdentity_IsRandom(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{}
-	for range 20 {
+	const runtimes, fixed = 20, "xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx"
+	var digits [len(fixed)]map[byte]bool
+	numbers := map[uint64]bool{}
+	for range runtimes {
 		rt := locktest.NewRuntime(t, locktest.NewClient(t, "127.0.0.1:1"), holdfast.Options{})
-		assert.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, rt.ID())
-		assert.False(t, seen[rt.ID()])
-		seen[rt.ID()] = true
+		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, rt.ID())
+		for i := range digits {
+			if digits[i] == nil {
+				digits[i] = map[byte]bool{}
+			}
+			digits[i][rt.ID()[i]] = true
+		}
+		_, text, _ := strings.Cut(rt.NewOwner().String(), ":")
+		number, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		numbers[number>>32] = true // of 52 bits the upper 20
 	}
+	for i, seen := range digits {
+		if fixed[i] == 'x' {
+			assert.Greater(t, len(seen), 1, "digit %d is always the same", i)
+		}
+	}
+	assert.Greater(t, len(numbers), runtimes/2, "numbers that are close together")
 }
