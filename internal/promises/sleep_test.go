@@ -2,6 +2,8 @@ package promises_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,13 +29,13 @@ func (c sleepyClock) Now() time.Duration { return c.System.Now() + time.Duration
 // sleeper is a runtime on a machine that can be suspended.
 type sleeper struct {
 	*holdfast.Runtime
-	clock   sleepyClock
-	events  locktest.Recorder
-	answers chan *heldAnswer // what to do with the next answer, if anything
+	clock  sleepyClock
+	events locktest.Recorder
+	answer atomic.Pointer[heldAnswer] // the one to keep back, if any
 }
 
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
-	s := &sleeper{clock: sleepyClock{clock.NewSystem(), new(atomic.Int64)}, answers: make(chan *heldAnswer, 1)}
+	s := &sleeper{clock: sleepyClock{clock.NewSystem(), new(atomic.Int64)}}
 	options.Logger, options.OnEvent = locktest.Quiet(), s.events.Record
 	client := p.Client(t)
 	switch c := client.(type) {
@@ -51,12 +53,19 @@ func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *slee
 func (s *sleeper) suspend(d time.Duration) { s.clock.slept.Add(int64(d)) }
 
 // heldAnswer is an answer of the server that is kept back.
-type heldAnswer struct{ came, goOn chan struct{} }
+type heldAnswer struct {
+	about      func(commands []redis.Cmder) bool
+	came, goOn chan struct{}
+}
 
-// holdNextAnswer keeps the answer to the next pipeline back, from when it came until the test lets it go on.
-func (s *sleeper) holdNextAnswer() *heldAnswer {
-	held := &heldAnswer{make(chan struct{}), make(chan struct{})}
-	s.answers <- held
+// holdAnswer keeps the next answer about a lock that is held by then, from when it came until the test lets it go on. A runtime asks about
+// other things, too: on a cluster their answers come over connections of their own.
+func (s *sleeper) holdAnswer(t *testing.T, p *locktest.Place) *heldAnswer {
+	about := func(commands []redis.Cmder) bool {
+		return slices.ContainsFunc(commands, func(c redis.Cmder) bool { return strings.Contains(c.String(), p.Name) }) && p.Exists(t)
+	}
+	held := &heldAnswer{about, make(chan struct{}), make(chan struct{})}
+	s.answer.Store(held)
 	return held
 }
 
@@ -66,11 +75,9 @@ func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return
 func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		err := next(ctx, commands)
-		select {
-		case held := <-s.answers:
+		if held := s.answer.Load(); held != nil && held.about(commands) && s.answer.CompareAndSwap(held, nil) {
 			close(held.came)
 			<-held.goOn
-		default:
 		}
 		return err
 	}
@@ -154,7 +161,7 @@ func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 			p := p.Another(t)
 			s := newSleeper(t, p, holdfast.Options{Lease: 3 * time.Second})
 			lease := locktest.Acquire(t, p.Lock(s.Runtime))
-			held := s.holdNextAnswer()
+			held := s.holdAnswer(t, p)
 			locktest.Closed(t, "an answer", held.came)
 			s.suspend(time.Minute)
 			close(held.goOn)
@@ -169,7 +176,7 @@ func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 			p := p.Another(t)
 			s := newSleeper(t, p, holdfast.Options{Lease: 10 * time.Second})
 			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(s.Runtime))) // loads the scripts
-			held := s.holdNextAnswer()
+			held := s.holdAnswer(t, p)
 			pending := p.Lock(s.Runtime).AcquireAsync(t.Context())
 			locktest.Closed(t, "an answer", held.came)
 			locktest.Await(t, "the grant", func() bool { return p.Exists(t) })
