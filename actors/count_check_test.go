@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -72,8 +73,8 @@ func (c *countChecker) effect(now time.Duration, e *wait.Effect) error {
 	case wait.DoCall:
 		c.flying[e.Call.(*countCall)] = true
 		switch {
-		case checkTiming(now, &e.Call.(*countCall).Timing) != nil:
-			return checkTiming(now, &e.Call.(*countCall).Timing)
+		case machinetest.CheckTiming(now, &e.Call.(*countCall).Timing) != nil:
+			return machinetest.CheckTiming(now, &e.Call.(*countCall).Timing)
 		case e.Call.(*countCall).terms.Request == "":
 			return fmt.Errorf("a call without an id")
 		}

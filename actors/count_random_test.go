@@ -1,10 +1,8 @@
 package actors
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -28,31 +27,16 @@ import (
 // And when the users have gone and the network is well: every request was answered, all actors retire or have closed, every permit is
 // there again, and nothing else is left in Redis but what its TTL was set for.
 func TestCountStep_RandomModel(t *testing.T) {
-	run := func(seed uint64, trace func(string)) error {
+	machinetest.RunSeeds(t, func(seed uint64, trace func(line string)) error {
 		w := newCountWorld(seed)
-		w.trace = trace
+		w.Trace = trace
 		return w.run()
-	}
-	if *oneSeed != 0 {
-		if err := run(*oneSeed, func(line string) { t.Log(line) }); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	count := *seeds
-	if raceEnabled || testing.Short() {
-		count /= 10
-	}
-	for seed := uint64(1); seed <= count; seed++ {
-		if err := run(seed, nil); err != nil {
-			t.Fatalf("%v\nsee more with: go test ./actors -run CountStep_RandomModel -seed %d", err, seed)
-		}
-	}
+	})
 }
 
-// countWorld is everything around the count states. It has the dice and the events of world.
+// countWorld is everything around the count states.
 type countWorld struct {
-	world
+	machinetest.World
 
 	permits int64 // in Redis
 	total   int64 // there should be, with those that are held
@@ -76,67 +60,62 @@ type countResult struct {
 }
 
 func newCountWorld(seed uint64) *countWorld {
-	w := &countWorld{world: world{random: rand.New(rand.NewPCG(seed, seed))}, results: map[string]countResult{}}
-	w.faults = []int{0, 5, 20, 50}[w.random.IntN(4)]
-	w.panics = []int{0, 0, 0, 0, 3}[w.random.IntN(5)]
-	w.total = 1 + w.random.Int64N(5)
+	w := &countWorld{World: machinetest.NewWorld(seed, seed), results: map[string]countResult{}}
+	w.Faults = []int{0, 5, 20, 50}[w.Random.IntN(4)]
+	w.Panics = []int{0, 0, 0, 0, 3}[w.Random.IntN(5)]
+	w.total = 1 + w.Random.Int64N(5)
 	w.permits = w.total
-	policy := wait.Policy{Lease: modelLease, MaxWaiters: 6}
-	for i := range 1 + w.random.IntN(3) {
+	policy := wait.Policy{Lease: machinetest.Lease, MaxWaiters: 6}
+	for i := range 1 + w.Random.IntN(3) {
 		w.countProcs = append(w.countProcs, newCountProc(w, string(rune('A'+i)), policy))
 	}
 	for _, p := range w.countProcs {
-		for range 1 + w.random.IntN(6) {
-			w.after(w.upTo(20*time.Millisecond), (&countUser{p}).next)
+		for range 1 + w.Random.IntN(6) {
+			w.After(w.UpTo(20*time.Millisecond), (&countUser{p}).next)
 		}
-		w.after(w.upTo(modelUse), p.reconnect)
-		if w.chance(30) {
-			w.after(w.upTo(modelUse), p.pause)
+		w.After(w.UpTo(machinetest.Use), p.reconnect)
+		if w.Chance(30) {
+			w.After(w.UpTo(machinetest.Use), p.pause)
 		}
-		if w.chance(20) {
-			w.after(w.upTo(modelUse), func() { p.post(0, wait.Close{Stage: wait.Closing}) })
+		if w.Chance(20) {
+			w.After(w.UpTo(machinetest.Use), func() { p.post(0, wait.Close{Stage: wait.Closing}) })
 		}
-		if w.chance(20) { // sometimes a Close comes later
-			w.after(w.upTo(modelUse), func() { p.post(0, wait.Close{Stage: wait.Draining}) })
+		if w.Chance(20) { // sometimes a Close comes later
+			w.After(w.UpTo(machinetest.Use), func() { p.post(0, wait.Close{Stage: wait.Draining}) })
 		}
-		if w.chance(2) {
-			w.after(w.upTo(modelUse), func() {
-				w.excused = true
+		if w.Chance(2) {
+			w.After(w.UpTo(machinetest.Use), func() {
+				w.Excused = true
 				p.post(0, wait.Close{Stage: wait.Closing})
 				p.post(0, wait.Close{Stage: wait.Aborting})
 			})
 		}
 	}
-	w.after(modelUse, func() { w.calm = true })
-	w.after(10*modelUse, w.goHome)
+	w.After(machinetest.Use, func() { w.Calm = true })
+	w.After(10*machinetest.Use, w.goHome)
 	return w
 }
 
 func (w *countWorld) run() error {
-	for len(w.events) > 0 && w.err == nil {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
+	for w.Next() {
+		w.MustEnd()
 		if w.permits < 0 || w.permits+w.held > w.total {
-			w.failf("%d permits in Redis, %d held, and there are %d", w.permits, w.held, w.total)
-		}
-		if w.steps++; w.steps > 100_000 || w.now > modelEnd {
-			w.failf("it does not come to an end")
+			w.Failf("%d permits in Redis, %d held, and there are %d", w.permits, w.held, w.total)
 		}
 	}
-	if w.err == nil {
+	if w.Err == nil {
 		w.checkEnd()
 	}
-	return w.err
+	return w.Err
 }
 
 func (w *countWorld) checkEnd() {
-	if left := w.total - w.lost - w.permits - w.held; left != 0 && !w.excused && (left < 0 || w.unconfirmed == 0) {
-		w.failf("%d permits of %d, %d held, %d lost, after %d events", w.permits, w.total, w.held, w.lost, w.unconfirmed)
+	if left := w.total - w.lost - w.permits - w.held; left != 0 && !w.Excused && (left < 0 || w.unconfirmed == 0) {
+		w.Failf("%d permits of %d, %d held, %d lost, after %d events", w.permits, w.total, w.held, w.lost, w.unconfirmed)
 	}
 	for _, p := range w.countProcs {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
-			w.failf("%s: %d requests are not answered", p.name, len(p.checker.open))
+			w.Failf("%s: %d requests are not answered", p.name, len(p.checker.open))
 		}
 		for range 2 { // the first may delete results before
 			if !p.stopped {
@@ -145,22 +124,19 @@ func (w *countWorld) checkEnd() {
 			}
 		}
 		if !p.stopped {
-			w.failf("%s is not idle: %+v", p.name, p.state)
+			w.Failf("%s is not idle: %+v", p.name, p.state)
 		}
 	}
 	for id, result := range w.results {
-		if !w.excused && w.faults == 0 && w.panics == 0 && result.until > w.now && !result.undone {
-			w.failf("the result of %s is left although no answer was lost", id)
+		if !w.Excused && w.Faults == 0 && w.Panics == 0 && result.until > w.Now && !result.undone {
+			w.Failf("the result of %s is left although no answer was lost", id)
 		}
 	}
 }
 
 // drain lets what is on its way come to its end.
 func (w *countWorld) drain() {
-	for len(w.events) > 0 {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
+	for w.Next() {
 	}
 }
 
@@ -194,13 +170,13 @@ func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
 	p := &countProc{w: w, name: name, waiting: map[*wait.Request]func(error){}}
 	ids := 0
 	policy.NewID = func() string {
-		if w.chance(w.panics) {
+		if w.Chance(w.Panics) {
 			panic("no id")
 		}
 		ids++
 		return fmt.Sprintf("%s:%d", name, ids)
 	}
-	policy.Jitter = w.upTo
+	policy.Jitter = w.UpTo
 	p.policy = policy.WithTimes()
 	p.state = &countState{
 		policy: &p.policy, address: &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
@@ -210,11 +186,11 @@ func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
 }
 
 func (p *countProc) post(delay time.Duration, message any) {
-	p.w.at(max(p.w.now+delay, p.pausedTo), func() { p.take(message) })
+	p.w.At(max(p.w.Now+delay, p.pausedTo), func() { p.take(message) })
 }
 
 func (p *countProc) take(message any) {
-	if p.w.now < p.pausedTo {
+	if p.w.Now < p.pausedTo {
 		p.post(0, message)
 		return
 	}
@@ -223,8 +199,8 @@ func (p *countProc) take(message any) {
 
 func (p *countProc) step(message any) {
 	w := p.w
-	if w.trace != nil {
-		w.logf("%s <- %s", p.name, describeCount(message))
+	if w.Trace != nil {
+		w.Logf("%s <- %s", p.name, describeCount(message))
 	}
 	r, _ := message.(*wait.Request)
 	if p.stopped {
@@ -236,9 +212,9 @@ func (p *countProc) step(message any) {
 	if r != nil && r.Count.Way == scripts.Take && !r.Try {
 		p.arrived = append(p.arrived, r)
 	}
-	effects, panicked, err := p.checker.step(w.now, message)
+	effects, panicked, err := p.checker.step(w.Now, message)
 	if panicked != nil {
-		w.logf("%s  panic", p.name)
+		w.Logf("%s  panic", p.name)
 		if r != nil {
 			p.answer(r, r.Err)
 		}
@@ -247,7 +223,7 @@ func (p *countProc) step(message any) {
 		p.carryOut(&effects[i])
 	}
 	if err != nil {
-		w.failf("%s: %T: %v", p.name, message, err)
+		w.Failf("%s: %T: %v", p.name, message, err)
 	}
 }
 
@@ -267,26 +243,26 @@ func (p *countProc) carryOut(e *wait.Effect) {
 	w := p.w
 	switch e.Do {
 	case wait.DoCall:
-		w.logf("%s  call %s %+v %+v", p.name, e.Call.(*countCall).op.Word, e.Call.(*countCall).terms, e.Call.(*countCall).Timing)
-		w.call(e.Call.(*countCall), func(done countDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+		w.Logf("%s  call %s %+v %+v", p.name, e.Call.(*countCall).op.Word, e.Call.(*countCall).terms, e.Call.(*countCall).Timing)
+		w.call(e.Call.(*countCall), func(done countDone) { p.post(w.UpTo(100*time.Microsecond), &done) })
 	case wait.DoAnswer:
-		w.logf("%s  answer %s %p: %v", p.name, e.Request.Count.Word, e.Request, e.Request.Err)
+		w.Logf("%s  answer %s %p: %v", p.name, e.Request.Count.Word, e.Request, e.Request.Err)
 		p.answer(e.Request, e.Request.Err)
 	case wait.DoWatch, wait.DoUnwatch:
 		p.watch(e.Do == wait.DoWatch)
 	case wait.DoAlarm:
-		if !w.chance(5) { // else the timer was just firing, and its message is on its way
+		if !w.Chance(5) { // else the timer was just firing, and its message is on its way
 			p.alarms++
 		}
 		if number := p.alarms; e.At != clock.Never {
-			w.at(e.At+w.upTo(time.Millisecond), func() {
+			w.At(e.At+w.UpTo(time.Millisecond), func() {
 				if number == p.alarms {
 					p.take(wait.Alarm{})
 				}
 			})
 		}
 	case wait.DoEmit:
-		w.logf("%s  event %v", p.name, e.Event)
+		w.Logf("%s  event %v", p.name, e.Event)
 		w.unconfirmed++
 	case wait.DoStop:
 		p.stopped = true
@@ -297,7 +273,7 @@ func (p *countProc) carryOut(e *wait.Effect) {
 func (p *countProc) answer(r *wait.Request, err error) {
 	if i := slices.Index(p.arrived, r); i >= 0 {
 		if i > 0 && err == nil {
-			p.w.failf("%s: %p is served before %p", p.name, r, p.arrived[0])
+			p.w.Failf("%s: %p is served before %p", p.name, r, p.arrived[0])
 		}
 		p.arrived = slices.Delete(p.arrived, i, i+1)
 	}
@@ -311,10 +287,10 @@ func (p *countProc) answer(r *wait.Request, err error) {
 func (p *countProc) watch(on bool) {
 	p.watches++
 	number := p.watches
-	p.w.after(p.w.upTo(time.Millisecond), func() {
+	p.w.After(p.w.UpTo(time.Millisecond), func() {
 		if number == p.watches {
 			if p.subscribed = on; on {
-				p.post(p.w.upTo(time.Millisecond), wait.ChannelReady{Among: p.w.random.IntN(3) * 1000})
+				p.post(p.w.UpTo(time.Millisecond), wait.ChannelReady{Among: p.w.Random.IntN(3) * 1000})
 			}
 		}
 	})
@@ -325,47 +301,47 @@ func (p *countProc) reconnect() {
 	if p.subscribed {
 		p.subscribed = false
 		number := p.watches
-		p.w.after(p.w.upTo(50*time.Millisecond), func() {
+		p.w.After(p.w.UpTo(50*time.Millisecond), func() {
 			if number == p.watches {
 				p.watch(true)
 			}
 		})
 	}
-	if !p.w.calm {
-		p.w.after(p.w.upTo(500*time.Millisecond), p.reconnect)
+	if !p.w.Calm {
+		p.w.After(p.w.UpTo(500*time.Millisecond), p.reconnect)
 	}
 }
 
 func (p *countProc) pause() {
-	p.pausedTo = p.w.now + p.w.upTo(2*modelLease)
-	p.w.logf("%s pauses until %v", p.name, p.pausedTo)
+	p.pausedTo = p.w.Now + p.w.UpTo(2*machinetest.Lease)
+	p.w.Logf("%s pauses until %v", p.name, p.pausedTo)
 }
 
 // countUser acquires and releases.
 type countUser struct{ p *countProc }
 
-func (u *countUser) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
+func (u *countUser) think() { u.p.w.After(u.p.w.UpTo(10*time.Millisecond), u.next) }
 
 // send asks for something, and may lose patience.
 func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(*wait.Request, error)) {
 	w := u.p.w
 	r := &wait.Request{Do: wait.Count, Address: u.p.state.address, Count: op, Number: number, Try: try}
 	u.p.waiting[r] = func(err error) { then(r, err) }
-	u.p.post(w.upTo(100*time.Microsecond), r)
-	if w.chance(30) {
-		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
+	u.p.post(w.UpTo(100*time.Microsecond), r)
+	if w.Chance(30) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 	}
 }
 
 func (u *countUser) next() {
 	w := u.p.w
 	switch {
-	case w.calm || u.p.stopped:
-	case w.chance(3):
+	case w.Calm || u.p.stopped:
+	case w.Chance(3):
 		u.send(scripts.SemaphoreRead, 0, false, func(*wait.Request, error) { u.think() })
-	case w.chance(3):
+	case w.Chance(3):
 		u.drain()
-	case w.chance(1):
+	case w.Chance(1):
 		u.p.post(0, wait.TryRetire{})
 		u.think()
 	default:
@@ -375,11 +351,11 @@ func (u *countUser) next() {
 
 func (u *countUser) acquire() {
 	w := u.p.w
-	number := 1 + w.random.Int64N(w.total)
-	if w.chance(60) {
+	number := 1 + w.Random.Int64N(w.total)
+	if w.Chance(60) {
 		number = 1
 	}
-	u.send(scripts.SemaphoreAcquire, number, w.chance(20), func(_ *wait.Request, err error) {
+	u.send(scripts.SemaphoreAcquire, number, w.Chance(20), func(_ *wait.Request, err error) {
 		if err != nil {
 			u.think()
 			return
@@ -403,7 +379,7 @@ func (u *countUser) drain() {
 func (u *countUser) hold(number int64) {
 	w := u.p.w
 	w.held += number
-	w.after(w.upTo(5*time.Millisecond), func() {
+	w.After(w.UpTo(5*time.Millisecond), func() {
 		w.held -= number
 		u.send(scripts.SemaphoreRelease, number, false, func(_ *wait.Request, err error) {
 			if errors.Is(err, protocol.ErrClosed) {

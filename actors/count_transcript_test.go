@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -20,7 +21,7 @@ import (
 // TestCountTranscripts plays testdata/count/*.txt: what the actor of a counter is told and when, and what it decides. They are written
 // as those of TestTranscripts. A case is about a semaphore unless its policy says latch.
 func TestCountTranscripts(t *testing.T) {
-	playAll(t, "testdata/count/*.txt", func(t *testing.T, title string) transcript { return newCountPlayer(t, title) })
+	machinetest.PlayAll(t, "testdata/count/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newCountPlayer(t, title) })
 }
 
 // countOps are the operations by the words of the transcripts.
@@ -42,7 +43,7 @@ func wordOf(op *scripts.CountOp) string {
 
 // countPlayer plays one case.
 type countPlayer struct {
-	player // its clock, policy and reading of lines
+	machinetest.Player
 
 	state    *countState
 	checker  *countChecker
@@ -55,12 +56,12 @@ type countPlayer struct {
 
 func newCountPlayer(t *testing.T, title string) *countPlayer {
 	p := &countPlayer{
-		player:   player{t: t, title: title},
+		Player:   machinetest.Player{T: t, Title: title},
 		requests: map[string]*wait.Request{}, names: map[*wait.Request]string{}, sent: map[*countCall]time.Duration{},
 	}
-	p.player.setPolicy(nil)
+	p.Player.SetPolicy(nil)
 	p.countPolicy()
-	p.state = newCountState(&p.policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
+	p.state = newCountState(&p.Policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
 	p.checker = newCountChecker(p.state)
 	return p
 }
@@ -68,7 +69,7 @@ func newCountPlayer(t *testing.T, title string) *countPlayer {
 // countPolicy makes ids r1, r2, ... and lets "break" do its work.
 func (p *countPlayer) countPolicy() {
 	ids := 0
-	p.policy.NewID = func() string {
+	p.Policy.NewID = func() string {
 		if p.breakAt--; p.breakAt == 0 {
 			panic("no id")
 		}
@@ -77,55 +78,34 @@ func (p *countPlayer) countPolicy() {
 	}
 }
 
-// setPolicy takes what those of locks have, and latch.
-func (p *countPlayer) setPolicy(options []string) {
+// SetPolicy takes what those of locks have, and latch.
+func (p *countPlayer) SetPolicy(options []string) {
 	latch := slices.Index(options, "latch")
 	if latch >= 0 {
 		options = slices.Delete(options, latch, latch+1)
 		p.state.address = &lease.Address{Kind: scripts.CountDownLatch, Name: "orders", Raw: "orders"}
 	}
-	p.player.setPolicy(options)
+	p.Player.SetPolicy(options)
 	p.countPolicy()
 }
 
-func (p *countPlayer) play(line string) {
-	p.line = line
-	fields := words(line)
-	if fields[0] == "@alarm" {
-		p.now = p.state.alarmAt
-	} else {
-		now := p.duration(fields[0][1:])
-		if now < p.now || now > p.checker.alarmAt && fields[1] != "alarm" {
-			p.fail("it is %v, and the alarm is set to %v", p.now, p.checker.alarmAt)
-		}
-		p.now = now
-	}
-	verb, a := "alarm", arguments{values: map[string]string{}}
-	if len(fields) > 1 {
-		verb = fields[1]
-		for _, field := range fields[2:] {
-			if name, value, found := strings.Cut(field, "="); found {
-				a.values[name] = value
-			} else {
-				a.words = append(a.words, field)
-			}
-		}
-	}
+func (p *countPlayer) Play(line string) {
+	verb, a := p.Read(line, p.checker.alarmAt)
 	if message := p.message(verb, a); message != nil {
 		p.step(message)
 	}
 }
 
-func (p *countPlayer) message(verb string, a arguments) any {
+func (p *countPlayer) message(verb string, a machinetest.Arguments) any {
 	switch verb {
 	case "cancel":
-		r := p.requests[a.word(0)]
+		r := p.requests[a.Word(0)]
 		if r == nil {
-			p.fail("there is no request %q", a.word(0))
+			p.Fail("there is no request %q", a.Word(0))
 		}
 		return wait.CancelRequest{Request: r, Cause: errors.New("context canceled")}
 	case "ready":
-		return p.ready(a)
+		return p.Ready(a)
 	case "message":
 		return wait.ChannelMessage{}
 	case "alarm":
@@ -133,7 +113,7 @@ func (p *countPlayer) message(verb string, a arguments) any {
 	case "retire":
 		return wait.TryRetire{}
 	case "close":
-		if a.has("abort") {
+		if a.Has("abort") {
 			return wait.Close{Stage: wait.Aborting}
 		}
 		return wait.Close{Stage: wait.Closing}
@@ -141,8 +121,8 @@ func (p *countPlayer) message(verb string, a arguments) any {
 		return wait.Close{Stage: wait.Draining}
 	case "break": // the next id makes the step panic, or that after it, ...
 		p.breakAt = 1
-		if a.word(0) != "" {
-			p.breakAt = p.number(a.word(0))
+		if a.Word(0) != "" {
+			p.breakAt = p.Number(a.Word(0))
 		}
 		return nil
 	case "done", "refused", "rejected", "unknown", "expired":
@@ -152,44 +132,44 @@ func (p *countPlayer) message(verb string, a arguments) any {
 }
 
 // ask takes a name, a number (default 1) and try.
-func (p *countPlayer) ask(verb string, a arguments) any {
+func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	op := countOps[verb]
 	if op == nil {
-		p.fail("unknown message %q", verb)
+		p.Fail("unknown message %q", verb)
 	}
-	r := &wait.Request{Do: wait.Count, Address: p.state.address, Count: op, Number: 1, Try: a.has("try")}
-	for _, word := range a.words[1:] {
+	r := &wait.Request{Do: wait.Count, Address: p.state.address, Count: op, Number: 1, Try: a.Has("try")}
+	for _, word := range a.Words[1:] {
 		if word != "try" {
-			r.Number = int64(p.number(word))
+			r.Number = int64(p.Number(word))
 		}
 	}
-	p.requests[a.word(0)], p.names[r] = r, a.word(0)
+	p.requests[a.Word(0)], p.names[r] = r, a.Word(0)
 	return r
 }
 
 // answer is the answer of the call on its way; if there are several, its id says which. done takes what is left, and of an acquire who
 // was served and whether it reserved.
-func (p *countPlayer) answer(verb string, a arguments) any {
+func (p *countPlayer) answer(verb string, a machinetest.Arguments) any {
 	call := p.flying(a)
 	done := &countDone{call: call, class: scripts.Done, sent: p.sent[call]}
 	switch verb {
 	case "done":
-		if left := a.values["left"]; left != "" {
-			done.counted.Number = int64(p.number(left))
+		if left := a.Values["left"]; left != "" {
+			done.counted.Number = int64(p.Number(left))
 		}
-		for _, bit := range a.values["served"] {
+		for _, bit := range a.Values["served"] {
 			done.counted.Served = append(done.counted.Served, bit == '1')
 		}
 		if call.op.Way == scripts.Take && len(done.counted.Served) != len(call.terms.Numbers) {
-			p.fail("served is for %d", len(call.terms.Numbers))
+			p.Fail("served is for %d", len(call.terms.Numbers))
 		}
-		done.counted.Reserved, done.counted.NotSet = a.has("reserved"), a.has("not-set")
+		done.counted.Reserved, done.counted.NotSet = a.Has("reserved"), a.Has("not-set")
 	case "expired":
 		done.class, done.err, done.expired = scripts.Refused, errors.New("LATE 1"), true
 	default:
 		done.class = map[string]scripts.Class{"refused": scripts.Refused, "rejected": scripts.Rejected, "unknown": scripts.Unknown}[verb]
 		done.err = errors.New("no answer")
-		if text := a.values["error"]; text != "" {
+		if text := a.Values["error"]; text != "" {
 			done.err = errors.New(text)
 		}
 	}
@@ -197,10 +177,10 @@ func (p *countPlayer) answer(verb string, a arguments) any {
 	return done
 }
 
-func (p *countPlayer) flying(a arguments) *countCall {
+func (p *countPlayer) flying(a machinetest.Arguments) *countCall {
 	var found []*countCall
 	for _, call := range p.calls {
-		if !slices.ContainsFunc(a.words, func(word string) bool {
+		if !slices.ContainsFunc(a.Words, func(word string) bool {
 			return word != "reserved" && word != "not-set" && word != call.terms.Request && word != wordOf(call.op)
 		}) {
 			if len(found) == 1 && found[0].terms.Request == call.terms.Request && found[0].op == call.op {
@@ -210,16 +190,16 @@ func (p *countPlayer) flying(a arguments) *countCall {
 		}
 	}
 	if len(found) != 1 {
-		p.fail("%d calls are meant", len(found))
+		p.Fail("%d calls are meant", len(found))
 	}
 	return found[0]
 }
 
 func (p *countPlayer) step(message any) {
-	effects, panicked, err := p.checker.step(p.now, message)
-	p.check(err)
+	effects, panicked, err := p.checker.step(p.Now, message)
+	p.Check(err)
 	if panicked != nil {
-		p.writef("panic %q", panicked)
+		p.Writef("panic %q", panicked)
 		if r, ok := message.(*wait.Request); ok {
 			p.printAnswer(r)
 		}
@@ -233,13 +213,13 @@ func (p *countPlayer) print(e *wait.Effect) {
 	switch e.Do {
 	case wait.DoCall:
 		p.calls = append(p.calls, e.Call.(*countCall))
-		p.sent[e.Call.(*countCall)] = p.now
-		require.True(p.t, e.Call.(*countCall).Leave(p.now, 0))
+		p.sent[e.Call.(*countCall)] = p.Now
+		require.True(p.T, e.Call.(*countCall).Leave(p.Now, 0))
 		p.printCall(e.Call.(*countCall))
 	case wait.DoAnswer:
 		p.printAnswer(e.Request)
 	default:
-		p.writef("%s", lineOf(e.Do, e.At, e.Event))
+		p.Writef("%s", machinetest.LineOf(e.Do, e.At, e.Event))
 	}
 }
 
@@ -257,19 +237,19 @@ func (p *countPlayer) printCall(c *countCall) {
 	if len(c.terms.Answered) > 0 {
 		text += " forget=" + strings.Join(c.terms.Answered, ",")
 	}
-	p.writef("%s deadline=%v", text, c.Deadline)
+	p.Writef("%s deadline=%v", text, c.Deadline)
 }
 
 func (p *countPlayer) printAnswer(r *wait.Request) {
 	text := strings.TrimPrefix(fmt.Sprint(r.Err), fmt.Sprintf("holdfast: %s %q: ", r.Count.Word, "orders"))
 	switch {
 	case r.Err != nil && errors.Is(r.Err, protocol.ErrNotAcquired):
-		p.writef("refuse %s %q", p.names[r], text)
+		p.Writef("refuse %s %q", p.names[r], text)
 	case r.Err != nil:
-		p.writef("fail %s %q", p.names[r], text)
+		p.Writef("fail %s %q", p.names[r], text)
 	case r.Count.Way == scripts.Ask:
-		p.writef("answer %s %d", p.names[r], r.Number)
+		p.Writef("answer %s %d", p.names[r], r.Number)
 	default:
-		p.writef("answer %s", p.names[r])
+		p.Writef("answer %s", p.names[r])
 	}
 }

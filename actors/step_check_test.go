@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -117,7 +118,7 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 	switch e.Do {
 	case wait.DoCall:
 		c.flying[e.Call.(*lockCall)] = true
-		if err := checkTiming(now, &e.Call.(*lockCall).Timing); err != nil {
+		if err := machinetest.CheckTiming(now, &e.Call.(*lockCall).Timing); err != nil {
 			return err
 		}
 	case wait.DoAnswer:
@@ -201,14 +202,6 @@ func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 		if places[r] == 0 {
 			return fmt.Errorf("%v is forgotten: nothing will answer it", r.Do)
 		}
-	}
-	return nil
-}
-
-// checkTiming: there is time to send a call and to wait for its answer.
-func checkTiming(now time.Duration, t *rpc.Timing) error {
-	if notAfter, _ := t.SentAt(now); t.Asked > now || notAfter <= now || t.Expires(0) <= now {
-		return fmt.Errorf("a call without time: %+v", *t)
 	}
 	return nil
 }

@@ -78,11 +78,11 @@ func TestStep_StoppedProcessIsMissed(t *testing.T) {
 					f := newFight(c.processes, c.users, c.section, counts)
 					f.listeners, f.settle, f.end = listeners, settle, end
 					victim := f.procs[c.processes-1]
-					f.at(stopped, func() { f.stopWaiting(victim, goesOn) })
+					f.At(stopped, func() { f.stopWaiting(victim, goesOn) })
 					before := 0
-					f.at(goesOn-time.Second, func() { before = sum(f.served) })
+					f.At(goesOn-time.Second, func() { before = sum(f.served) })
 					meanwhile := 0
-					f.at(goesOn, func() { meanwhile = sum(f.served) - before })
+					f.At(goesOn, func() { meanwhile = sum(f.served) - before })
 					f.run(t)
 					t.Logf("%d sections in a second without it; then %v", meanwhile, f.settled)
 
@@ -100,7 +100,7 @@ func TestStep_StoppedProcessIsMissed(t *testing.T) {
 // stopWaiting stops a process as soon as it waits for the lock and is subscribed.
 func (f *fight) stopWaiting(p *proc, until time.Duration) {
 	if !p.subscribed || p.state.(*lockState).phase != free {
-		f.after(100*time.Microsecond, func() { f.stopWaiting(p, until) })
+		f.After(100*time.Microsecond, func() { f.stopWaiting(p, until) })
 		return
 	}
 	p.pausedTo = until

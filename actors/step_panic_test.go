@@ -11,21 +11,21 @@ import (
 func TestStep_PanicOfTheShell(t *testing.T) {
 	p := newPlayer(t, "the shell panics")
 	for _, line := range []string{"@0ms acquire a", "@1ms granted", "@2ms inspect i", "@3ms release a"} {
-		p.play(line)
+		p.Play(line)
 	}
-	p.out.Reset()
+	p.Out.Reset()
 	delete(p.checker.open, p.request("release a"))
 	p.state.forget(p.request("release a"))
-	effects := p.state.distrust(p.now)
-	p.check(p.checker.after(p.now, effects, true))
+	effects := p.state.distrust(p.Now)
+	p.Check(p.checker.after(p.Now, effects, true))
 	for i := range effects {
 		p.print(&effects[i])
 	}
-	p.play("@alarm")
+	p.Play("@alarm")
 	assert.Equal(t, `answer inspect i "inspect 'orders': the actor panicked"
 drop g1
 event lock "orders": lease g1 lost: an actor panicked
 alarm 4ms
 call ghost g1 deadline=2.004s
-`, p.out.String())
+`, p.Out.String())
 }

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // TestStep_RandomModelOfReadWrite is the same with both halves of a read/write lock: users read and write, take the one beside the
 // other, with their own leases or the watchdog's. And nobody holds beside a writer but the writer's own owner.
 func TestStep_RandomModelOfReadWrite(t *testing.T) {
-	runSeeds(t, func(seed uint64) *world {
+	playSeeds(t, func(seed uint64) *world {
 		return newWorld(seed, &readWriteKey{holds: map[string]time.Duration{}}, scripts.ReadLock, scripts.WriteLock)
 	})
 }
@@ -34,7 +35,7 @@ func (k *readWriteKey) alone() bool { return slices.ContainsFunc(k.fieldList(), 
 func (k *readWriteKey) fieldList() []string { return slices.Sorted(maps.Keys(k.holds)) }
 
 func (k *readWriteKey) tidy(w *world) {
-	if w.now >= k.expires {
+	if w.Now >= k.expires {
 		clear(k.holds)
 	}
 }
@@ -42,7 +43,7 @@ func (k *readWriteKey) tidy(w *world) {
 func (k *readWriteKey) has(w *world, id string) bool {
 	k.tidy(w)
 	until, there := k.holds[id]
-	return there && (writes(id) || w.now < until)
+	return there && (writes(id) || w.Now < until)
 }
 
 // fields: that of a reader whose timeout key has ended may stay in the hash, but does not count.
@@ -54,14 +55,14 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 	k.tidy(w)
 	_, there := k.holds[c.grant]
 	reads := c.address.Kind.Beside
-	until := w.now + c.lease
+	until := w.Now + c.lease
 	switch c.do {
 	case callAcquire:
 		if done.acquired.Granted = k.admits(c, there); done.acquired.Granted {
 			k.holds[c.grant] = max(k.holds[c.grant], until)
 			k.expires = max(k.expires, until)
 		} else {
-			done.acquired.TTL = k.expires - w.now
+			done.acquired.TTL = k.expires - w.Now
 			if c.holder {
 				done.acquired.Holder = k.fieldList()[0]
 			}
@@ -120,7 +121,7 @@ func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads 
 // longest is when the last of the readers ends.
 func (k *readWriteKey) longest(w *world) (until time.Duration) {
 	for id, end := range k.holds {
-		if !writes(id) && end > w.now {
+		if !writes(id) && end > w.Now {
 			until = max(until, end)
 		}
 	}
@@ -150,16 +151,16 @@ func (k *readWriteKey) remove(w *world) {
 func (k *readWriteKey) peer(w *world) {
 	k.tidy(w)
 	id := "peer"
-	if w.chance(50) {
+	if w.Chance(50) {
 		id = "peer:write"
 	}
 	if k.alone() || writes(id) && len(k.holds) > 0 {
 		return
 	}
-	k.holds[id] = w.now + w.upTo(modelLease)
+	k.holds[id] = w.Now + w.UpTo(machinetest.Lease)
 	k.expires = max(k.expires, k.holds[id])
-	if w.chance(70) {
-		w.after(w.upTo(20*time.Millisecond), func() {
+	if w.Chance(70) {
+		w.After(w.UpTo(20*time.Millisecond), func() {
 			k.tidy(w)
 			if _, there := k.holds[id]; there {
 				delete(k.holds, id)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -44,17 +45,17 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 	grants, serials := 0, uint64(0)
 	policy.NewID = func() string { grants++; return fmt.Sprintf("%s:%d", name, grants) }
 	policy.Serial = func() uint64 {
-		if w.chance(w.panics) {
+		if w.Chance(w.Panics) {
 			panic("no serial")
 		}
 		serials++
 		return serials
 	}
-	policy.Jitter = w.upTo
+	policy.Jitter = w.UpTo
 	policy.ServerTime = func(now time.Duration) time.Duration { return time.Hour + p.clock + now }
 	p.policy = policy.WithTimes()
 	if w.hasty {
-		p.policy.Patience = modelLease
+		p.policy.Patience = machinetest.Lease
 	}
 	p.state = newMachine(&p.policy, &p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
@@ -65,11 +66,11 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 
 // post is a message to the lock actor; a paused process takes it later.
 func (p *proc) post(delay time.Duration, message any) {
-	p.w.at(max(p.w.now+delay, p.pausedTo), func() { p.take(message) })
+	p.w.At(max(p.w.Now+delay, p.pausedTo), func() { p.take(message) })
 }
 
 func (p *proc) take(message any) {
-	if p.w.now < p.pausedTo {
+	if p.w.Now < p.pausedTo {
 		p.post(0, message)
 		return
 	}
@@ -78,8 +79,8 @@ func (p *proc) take(message any) {
 
 func (p *proc) step(message any) {
 	w := p.w
-	if w.trace != nil {
-		w.logf("%s <- %s", p.name, describe(message))
+	if w.Trace != nil {
+		w.Logf("%s <- %s", p.name, describe(message))
 	}
 	if p.stopped {
 		p.refuse(message)
@@ -92,9 +93,9 @@ func (p *proc) step(message any) {
 			}
 		}
 	}
-	effects, panicked, err := p.checker.step(p.w.now, message)
+	effects, panicked, err := p.checker.step(p.w.Now, message)
 	if panicked != nil {
-		w.logf("%s  panic", p.name)
+		w.Logf("%s  panic", p.name)
 		if r, ok := message.(*wait.Request); ok {
 			p.answer(r, r.Err)
 		}
@@ -103,7 +104,7 @@ func (p *proc) step(message any) {
 		p.carryOut(&effects[i])
 	}
 	if err != nil {
-		w.failf("%s: %T: %v", p.name, message, err)
+		w.Failf("%s: %T: %v", p.name, message, err)
 	}
 }
 
@@ -118,10 +119,10 @@ func (p *proc) carryOut(e *wait.Effect) {
 	w := p.w
 	switch e.Do {
 	case wait.DoCall:
-		w.logf("%s  call %s %s lease=%v %+v", p.name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).grant, e.Call.(*lockCall).lease, e.Call.(*lockCall).Timing)
-		p.call(e.Call.(*lockCall), func(done callDone) { p.post(w.upTo(100*time.Microsecond), &done) })
+		w.Logf("%s  call %s %s lease=%v %+v", p.name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).grant, e.Call.(*lockCall).lease, e.Call.(*lockCall).Timing)
+		p.call(e.Call.(*lockCall), func(done callDone) { p.post(w.UpTo(100*time.Microsecond), &done) })
 	case wait.DoAnswer:
-		w.logf("%s  answer %v %p: %v", p.name, e.Request.Do, e.Request, e.Request.Err)
+		w.Logf("%s  answer %v %p: %v", p.name, e.Request.Do, e.Request, e.Request.Err)
 		p.answer(e.Request, e.Request.Err)
 	case wait.DoKeep:
 		p.keep(e.Grant)
@@ -138,7 +139,7 @@ func (p *proc) carryOut(e *wait.Effect) {
 			p.post(0, wait.RequesterGone{Requester: e.Actor})
 		}
 	case wait.DoEmit:
-		w.logf("%s  event %v", p.name, e.Event)
+		w.Logf("%s  event %v", p.name, e.Event)
 	case wait.DoStop:
 		p.stopped = true
 	}
@@ -152,7 +153,7 @@ func (p *proc) answer(r *wait.Request, err error) {
 		p.holds = append(p.holds, r.Hold)
 	}
 	if then != nil {
-		p.w.after(p.w.upTo(50*time.Microsecond), func() { then(err) })
+		p.w.After(p.w.UpTo(50*time.Microsecond), func() { then(err) })
 	}
 }
 
@@ -160,23 +161,23 @@ func (p *proc) answer(r *wait.Request, err error) {
 // ends all the same.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
-	if r.Do != wait.Acquire || !r.Try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.now >= r.Came+rpc.Window(modelLease) {
+	if r.Do != wait.Acquire || !r.Try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}
 	p.checker.eachSeat(func(s *lockState) {
 		if s.haunts(busy.Holder) {
-			p.w.failf("%s: a try is refused because of %s, which its process is releasing", p.name, busy.Holder)
+			p.w.Failf("%s: a try is refused because of %s, which its process is releasing", p.name, busy.Holder)
 		}
 	})
 }
 
 func (p *proc) setAlarm(at time.Duration) {
-	if !p.w.chance(5) { // else the timer was just firing, and its message is on its way
+	if !p.w.Chance(5) { // else the timer was just firing, and its message is on its way
 		p.alarms++
 	}
 	number := p.alarms
 	if at != clock.Never {
-		p.w.at(at+p.w.upTo(time.Millisecond), func() {
+		p.w.At(at+p.w.UpTo(time.Millisecond), func() {
 			if number == p.alarms {
 				p.take(wait.Alarm{})
 			}
@@ -188,12 +189,12 @@ func (p *proc) setAlarm(at time.Duration) {
 func (p *proc) watch(on bool) {
 	p.watches++
 	number := p.watches
-	p.w.after(p.w.upTo(time.Millisecond), func() {
+	p.w.After(p.w.UpTo(time.Millisecond), func() {
 		if number == p.watches {
 			p.subscribed = on
 		}
 		if on && number == p.watches {
-			p.post(p.w.upTo(time.Millisecond), wait.ChannelReady{Channel: p.channel})
+			p.post(p.w.UpTo(time.Millisecond), wait.ChannelReady{Channel: p.channel})
 		}
 	})
 }
@@ -203,20 +204,20 @@ func (p *proc) reconnect() {
 	if p.subscribed {
 		p.subscribed = false
 		number := p.watches
-		p.w.after(p.w.upTo(50*time.Millisecond), func() {
+		p.w.After(p.w.UpTo(50*time.Millisecond), func() {
 			if number == p.watches {
 				p.watch(true)
 			}
 		})
 	}
-	if !p.w.calm {
-		p.w.after(p.w.upTo(500*time.Millisecond), p.reconnect)
+	if !p.w.Calm {
+		p.w.After(p.w.UpTo(500*time.Millisecond), p.reconnect)
 	}
 }
 
 func (p *proc) pause() {
-	p.pausedTo = p.w.now + p.w.upTo(2*modelLease)
-	p.w.logf("%s pauses until %v", p.name, p.pausedTo)
+	p.pausedTo = p.w.Now + p.w.UpTo(2*machinetest.Lease)
+	p.w.Logf("%s pauses until %v", p.name, p.pausedTo)
 }
 
 func describe(message any) string {
@@ -240,7 +241,7 @@ func describe(message any) string {
 
 func (p *proc) keep(g *lease.Grant) {
 	g.Kept.Store(true)
-	at := g.Until() - p.w.upTo(g.Lease/64)
+	at := g.Until() - p.w.UpTo(g.Lease/64)
 	if g.Watched {
 		at = g.Until() + lease.Margin(g.Lease) - g.Lease + g.Lease/3
 	}
@@ -250,7 +251,7 @@ func (p *proc) keep(g *lease.Grant) {
 func (p *proc) arm(g *lease.Grant, at time.Duration) {
 	p.timers[g]++
 	number := p.timers[g]
-	p.w.at(max(at, p.pausedTo), func() {
+	p.w.At(max(at, p.pausedTo), func() {
 		if number == p.timers[g] {
 			p.due(g)
 		}
@@ -258,7 +259,7 @@ func (p *proc) arm(g *lease.Grant, at time.Duration) {
 }
 
 func (p *proc) due(g *lease.Grant) {
-	now, deadline := p.w.now, g.Until()
+	now, deadline := p.w.Now, g.Until()
 	switch {
 	case deadline == 0 || !g.Kept.Load():
 	case !g.Watched || deadline <= now:
@@ -271,7 +272,7 @@ func (p *proc) due(g *lease.Grant) {
 }
 
 func (p *proc) renewed(g *lease.Grant, done callDone) {
-	now := p.w.now
+	now := p.w.Now
 	switch {
 	case done.class != scripts.Done:
 		if g.Until() == 0 || !g.Kept.Load() {
@@ -280,7 +281,7 @@ func (p *proc) renewed(g *lease.Grant, done callDone) {
 		g.Suspect.Store(true)
 		p.post(0, grantDue{g})
 		if g.Left(now) > 0 {
-			p.arm(g, now+modelLease/60+p.w.upTo(modelLease/30))
+			p.arm(g, now+machinetest.Lease/60+p.w.UpTo(machinetest.Lease/30))
 		}
 	case !done.held:
 		p.post(0, grantGone{grant: g})

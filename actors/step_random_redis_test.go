@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -16,16 +17,16 @@ import (
 // was withdrawn, as the gateway does.
 func (p *proc) call(c *lockCall, answer func(callDone)) {
 	w := p.w
-	if w.calm || !w.chance(w.faults/3) {
-		if c.Leave(w.now, 0) {
+	if w.Calm || !w.Chance(w.Faults/3) {
+		if c.Leave(w.Now, 0) {
 			p.send(c, answer)
 		}
 		return
 	}
-	w.at(min(w.now+w.upTo(2*modelUse), c.Expires(0)), func() {
+	w.At(min(w.Now+w.UpTo(2*machinetest.Use), c.Expires(0)), func() {
 		switch {
-		case w.now < c.Expires(0):
-			if c.Leave(w.now, 0) {
+		case w.Now < c.Expires(0):
+			if c.Leave(w.Now, 0) {
 				p.send(c, answer)
 			}
 		case c.Expire(0):
@@ -37,7 +38,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 // send sends a script and answers exactly once, at its deadline at the latest.
 func (p *proc) send(c *lockCall, answer func(callDone)) {
 	w := p.w
-	sent := w.now + w.upTo(100*time.Microsecond)
+	sent := w.Now + w.UpTo(100*time.Microsecond)
 	answered := false
 	give := func(done callDone) {
 		if answered {
@@ -46,7 +47,7 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 		answered = true
 		done.call, done.sent = c, sent
 		answer(done)
-		if w.chance(2) { // heard twice
+		if w.Chance(2) { // heard twice
 			answer(done)
 		}
 	}
@@ -57,50 +58,50 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 		}
 		return func() { give(callDone{class: class, err: err}) }
 	}
-	w.at(c.Deadline+w.upTo(time.Millisecond), failure(scripts.Unknown))
-	way := func() time.Duration { return 50*time.Microsecond + w.upTo(w.way) }
+	w.At(c.Deadline+w.UpTo(time.Millisecond), failure(scripts.Unknown))
+	way := func() time.Duration { return 50*time.Microsecond + w.UpTo(w.way) }
 	run := func(reply time.Duration) func() {
 		return func() {
 			done := w.execute(c)
-			w.after(reply, func() { give(done) })
+			w.After(reply, func() { give(done) })
 		}
 	}
-	if w.calm || !w.chance(w.faults) {
-		w.at(sent+way(), run(way()))
+	if w.Calm || !w.Chance(w.Faults) {
+		w.At(sent+way(), run(way()))
 		return
 	}
-	switch w.random.IntN(7) {
+	switch w.Random.IntN(7) {
 	case 0: // lost on its way there
 	case 1: // the answer is lost
-		w.at(sent+way(), func() { w.execute(c) })
+		w.At(sent+way(), func() { w.execute(c) })
 	case 2: // the connection breaks; a copy may still run, even after its time
-		w.at(sent+way(), failure(scripts.Unknown))
-		w.at(sent+w.upTo(2*(c.Deadline-w.now)+time.Millisecond), func() { w.execute(c) })
+		w.At(sent+way(), failure(scripts.Unknown))
+		w.At(sent+w.UpTo(2*(c.Deadline-w.Now)+time.Millisecond), func() { w.execute(c) })
 	case 3:
-		w.at(sent+way(), failure(scripts.Refused))
+		w.At(sent+way(), failure(scripts.Refused))
 	case 4:
-		if w.chance(10) {
-			w.excused = true
-			w.at(sent+way(), failure(scripts.Rejected))
+		if w.Chance(10) {
+			w.Excused = true
+			w.At(sent+way(), failure(scripts.Rejected))
 		}
 	case 5: // slow there
-		w.at(sent+w.upTo(2*modelLease), run(way()))
+		w.At(sent+w.UpTo(2*machinetest.Lease), run(way()))
 	case 6: // slow back
-		w.at(sent+way(), run(w.upTo(2*modelLease)))
+		w.At(sent+way(), run(w.UpTo(2*machinetest.Lease)))
 	}
 }
 
 // execute is what the scripts do.
 func (w *world) execute(c *lockCall) callDone {
 	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect && c.do != callLook
-	if bounded && w.now > c.NotAfter {
+	if bounded && w.Now > c.NotAfter {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
 	done := callDone{class: scripts.Done}
 	w.key.execute(w, c, &done)
 	w.noteRelease(c, &done)
-	if w.trace != nil {
-		w.logf("Redis %s %s: %v, has %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.key)
+	if w.Trace != nil {
+		w.Logf("Redis %s %s: %v, has %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.key)
 	}
 	return done
 }
@@ -120,7 +121,7 @@ func (w *world) noteRelease(c *lockCall, done *callDone) {
 func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	heir, released := w.released[h.ID()]
 	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
-		w.failf("%s: the release of %s was executed, but: %v", p.name, h.ID(), err)
+		w.Failf("%s: the release of %s was executed, but: %v", p.name, h.ID(), err)
 	}
 }
 
@@ -129,8 +130,8 @@ func (w *world) publish() (receivers int) {
 	for _, p := range w.procs {
 		if p.subscribed {
 			receivers++
-			if w.calm || !w.chance(10) {
-				p.post(p.lag+w.upTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
+			if w.Calm || !w.Chance(10) {
+				p.post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
 			}
 		}
 	}
@@ -155,7 +156,7 @@ type plainKey struct {
 
 func (k *plainKey) String() string { return fmt.Sprintf("%q until %v", k.holder, k.expires) }
 
-func (k *plainKey) free(w *world) bool { return k.holder == "" || w.now >= k.expires }
+func (k *plainKey) free(w *world) bool { return k.holder == "" || w.Now >= k.expires }
 
 func (k *plainKey) has(w *world, id string) bool { return k.holder == id && !k.free(w) }
 
@@ -176,7 +177,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		if done.acquired.Granted = k.holder == "" || mine; done.acquired.Granted {
 			k.take(w, c)
 		} else {
-			done.acquired.TTL = k.expires - w.now
+			done.acquired.TTL = k.expires - w.Now
 			if c.holder {
 				done.acquired.Holder = k.holder
 			}
@@ -212,13 +213,13 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 	}
 }
 
-func (k *plainKey) take(w *world, c *lockCall) { k.holder, k.expires = c.grant, w.now+c.lease }
+func (k *plainKey) take(w *world, c *lockCall) { k.holder, k.expires = c.grant, w.Now+c.lease }
 
 func (k *plainKey) peer(w *world) {
 	if k.free(w) {
-		k.holder, k.expires = "peer", w.now+w.upTo(modelLease)
-		if w.chance(70) {
-			w.after(w.upTo(20*time.Millisecond), func() {
+		k.holder, k.expires = "peer", w.Now+w.UpTo(machinetest.Lease)
+		if w.Chance(70) {
+			w.After(w.UpTo(20*time.Millisecond), func() {
 				if k.holder == "peer" {
 					k.holder = ""
 					w.publish()
@@ -236,16 +237,16 @@ func (k *plainKey) remove(w *world) {
 // peer lets another process take part as long as users come.
 func (w *world) peer() {
 	w.key.peer(w)
-	if !w.calm {
-		w.after(w.upTo(50*time.Millisecond), w.peer)
+	if !w.Calm {
+		w.After(w.UpTo(50*time.Millisecond), w.peer)
 	}
 }
 
 // remove deletes the key, whoever has it.
 func (w *world) remove() {
-	w.logf("the key of %v is deleted", w.key)
+	w.Logf("the key of %v is deleted", w.key)
 	w.key.remove(w)
-	if !w.calm {
-		w.after(w.upTo(modelUse/2), w.remove)
+	if !w.Calm {
+		w.After(w.UpTo(machinetest.Use/2), w.remove)
 	}
 }

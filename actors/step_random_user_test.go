@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -25,11 +26,11 @@ type user struct {
 func newUser(p *proc) *user {
 	p.w.owners++
 	u := &user{p: p}
-	if p.w.chance(30) {
+	if p.w.Chance(30) {
 		u.pid = actor.NewPID("here", fmt.Sprint("user", p.w.owners))
 	}
-	if p.w.chance(30) { // some share an owner
-		u.owner = protocol.NewOwner(p.name, p.w.random.Uint64N(3))
+	if p.w.Chance(30) { // some share an owner
+		u.owner = protocol.NewOwner(p.name, p.w.Random.Uint64N(3))
 	}
 	return u
 }
@@ -45,13 +46,13 @@ func (u *user) request(do wait.Operation, then func(error)) *wait.Request {
 func (w *world) address() *lease.Address {
 	kind := w.kinds[0]
 	if len(w.kinds) > 1 {
-		kind = w.kinds[w.random.IntN(len(w.kinds))]
+		kind = w.kinds[w.Random.IntN(len(w.kinds))]
 	}
 	return &lease.Address{Kind: kind, Name: "orders", Raw: "orders"}
 }
 
 // send is a request on its way through the router.
-func (u *user) send(r *wait.Request) { u.p.post(u.p.w.upTo(100*time.Microsecond), r) }
+func (u *user) send(r *wait.Request) { u.p.post(u.p.w.UpTo(100*time.Microsecond), r) }
 
 func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
 
@@ -59,22 +60,22 @@ func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
 func (u *user) next() {
 	w := u.p.w
 	switch {
-	case w.calm || u.gone() || u.p.stopped:
-	case w.chance(3):
+	case w.Calm || u.gone() || u.p.stopped:
+	case w.Chance(3):
 		u.send(u.request(wait.Inspect, func(error) { u.think() }))
-	case w.now > modelUse/2 && w.chance(w.forced):
+	case w.Now > machinetest.Use/2 && w.Chance(w.forced):
 		u.send(u.request(wait.ForceRelease, func(error) { u.think() }))
-	case w.chance(1):
+	case w.Chance(1):
 		u.p.post(0, wait.TryRetire{})
 		u.think()
-	case u.pid != nil && w.chance(5):
+	case u.pid != nil && w.Chance(5):
 		u.meddle()
 	default:
 		u.acquire(u.think)
 	}
 }
 
-func (u *user) think() { u.p.w.after(u.p.w.upTo(10*time.Millisecond), u.next) }
+func (u *user) think() { u.p.w.After(u.p.w.UpTo(10*time.Millisecond), u.next) }
 
 func (u *user) acquire(then func()) { u.take(func(h *lease.Hold) { u.use(h, then) }, then) }
 
@@ -86,27 +87,27 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 			refused()
 			return
 		}
-		w.after(u.holding(), func() { granted(h) })
+		w.After(u.holding(), func() { granted(h) })
 	})
-	r.Hold, r.Owner, r.Try = h, u.owner, w.chance(20)
-	if w.chance(30) {
-		r.Lease = 50*time.Millisecond + w.upTo(500*time.Millisecond)
+	r.Hold, r.Owner, r.Try = h, u.owner, w.Chance(20)
+	if w.Chance(30) {
+		r.Lease = 50*time.Millisecond + w.UpTo(500*time.Millisecond)
 	}
 	u.send(r)
-	if w.chance(30) {
-		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+	if w.Chance(30) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
-	if u.pid != nil && w.chance(3) {
-		w.after(w.upTo(50*time.Millisecond), u.die)
+	if u.pid != nil && w.Chance(3) {
+		w.After(w.UpTo(50*time.Millisecond), u.die)
 	}
 }
 
 // holding is mostly short, and sometimes longer than any lease.
 func (u *user) holding() time.Duration {
-	if u.p.w.chance(95) {
-		return u.p.w.upTo(3 * time.Millisecond)
+	if u.p.w.Chance(95) {
+		return u.p.w.UpTo(3 * time.Millisecond)
 	}
-	return u.p.w.upTo(4 * modelLease)
+	return u.p.w.UpTo(4 * machinetest.Lease)
 }
 
 // use does something under the lease and then releases it.
@@ -114,13 +115,13 @@ func (u *user) use(h *lease.Hold, then func()) {
 	w := u.p.w
 	switch {
 	case u.gone():
-	case w.chance(10*len(w.kinds)) && !w.calm:
+	case w.Chance(10*len(w.kinds)) && !w.Calm:
 		u.nest(h, then)
-	case w.chance(20) || h.Fixed() && w.chance(50):
-		for range 1 + w.random.IntN(3) {
-			w.after(w.upTo(20*time.Millisecond), func() { u.extend(h) })
+	case w.Chance(20) || h.Fixed() && w.Chance(50):
+		for range 1 + w.Random.IntN(3) {
+			w.After(w.UpTo(20*time.Millisecond), func() { u.extend(h) })
 		}
-		w.after(u.holding(), func() { u.release(h, then) })
+		w.After(u.holding(), func() { u.release(h, then) })
 	default:
 		u.release(h, then)
 	}
@@ -130,12 +131,12 @@ func (u *user) use(h *lease.Hold, then func()) {
 func (u *user) nest(h *lease.Hold, then func()) {
 	w := u.p.w
 	release := func(h *lease.Hold, then func()) func() {
-		return func() { w.after(u.holding(), func() { u.release(h, then) }) }
+		return func() { w.After(u.holding(), func() { u.release(h, then) }) }
 	}
 	switch {
 	case u.owner.IsZero():
 		release(h, then)()
-	case len(w.kinds) > 1 && w.chance(50):
+	case len(w.kinds) > 1 && w.Chance(50):
 		u.take(func(inner *lease.Hold) { u.release(h, release(inner, then)) }, release(h, then))
 	default:
 		u.acquire(release(h, then))
@@ -148,13 +149,13 @@ func (u *user) extend(h *lease.Hold) {
 		return
 	}
 	r := u.request(wait.Extend, func(error) {})
-	r.Hold, r.Lease, r.Address = h, 50*time.Millisecond+w.upTo(time.Second), h.Address()
+	r.Hold, r.Lease, r.Address = h, 50*time.Millisecond+w.UpTo(time.Second), h.Address()
 	if u.pid != nil {
 		r.Hold, r.Serial = nil, h.Serial
 	}
 	u.send(r)
-	if w.chance(20) {
-		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+	if w.Chance(20) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
@@ -166,10 +167,10 @@ func (u *user) meddle() {
 		u.think()
 		return
 	}
-	h := others[w.random.IntN(len(others))]
-	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.random.IntN(2)], func(err error) {
+	h := others[w.Random.IntN(len(others))]
+	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.Random.IntN(2)], func(err error) {
 		if err == nil {
-			w.failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.GetId(), h.Serial)
+			w.Failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.GetId(), h.Serial)
 		}
 		u.think()
 	})
@@ -181,7 +182,7 @@ func (u *user) release(h *lease.Hold, then func()) {
 	w := u.p.w
 	r := u.request(wait.Release, func(err error) {
 		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
-			w.failf("%s: released once, but: %v", u.p.name, err)
+			w.Failf("%s: released once, but: %v", u.p.name, err)
 		}
 		w.checkRelease(u.p, h, err)
 		then()
@@ -201,8 +202,8 @@ func (u *user) release(h *lease.Hold, then func()) {
 		return
 	}
 	u.send(r)
-	if w.chance(5) {
-		u.p.post(w.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+	if w.Chance(5) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
@@ -214,7 +215,7 @@ func (u *user) die() {
 			delete(u.p.waiting, r)
 		}
 	}
-	u.p.w.logf("%s: %s dies", u.p.name, u.pid.GetId())
+	u.p.w.Logf("%s: %s dies", u.p.name, u.pid.GetId())
 	if u.p.checker.guarded[u.pid.GetId()] {
 		u.p.post(0, wait.RequesterGone{Requester: u.pid})
 	}

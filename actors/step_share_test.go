@@ -1,9 +1,7 @@
 package actors
 
 import (
-	"container/heap"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -74,18 +73,19 @@ type fight struct {
 func newFight(count, users int, section time.Duration, counts bool) *fight {
 	k := &plainKey{}
 	w := &world{
-		random:  rand.New(rand.NewPCG(uint64(count), uint64(section))),
-		removed: map[string]bool{}, released: map[string]string{}, calm: true, way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
+		World: machinetest.NewWorld(uint64(count), uint64(section)), removed: map[string]bool{}, released: map[string]string{},
+		way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
 	}
+	w.Calm = true
 	f := &fight{world: w, key: k, section: section, served: make([]int, count), settled: make([]int, count), end: fightFor}
-	policy := wait.Policy{Lease: modelLease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
+	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
 	for i := range count {
 		p := newProc(w, string(rune('A'+i)), policy)
 		p.lag = time.Duration(i) * 50 * time.Microsecond
 		p.clock = time.Duration(i%3-1) * p.policy.ClockError
 		w.procs = append(w.procs, p)
 		for range users {
-			w.after(w.upTo(20*time.Millisecond), func() { f.next(newUser(p), i) })
+			w.After(w.UpTo(20*time.Millisecond), func() { f.next(newUser(p), i) })
 		}
 	}
 	return f
@@ -93,18 +93,18 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 
 // next is what a user does all the time.
 func (f *fight) next(u *user, process int) {
-	if f.now >= f.end {
+	if f.Now >= f.end {
 		return
 	}
 	u.pid = nil
 	h := &lease.Hold{}
 	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {
-			f.failf("%s: %v", u.p.name, err)
+			f.Failf("%s: %v", u.p.name, err)
 			return
 		}
 		f.use(process)
-		f.after(f.section, func() { u.release(h, func() { f.next(u, process) }) })
+		f.After(f.section, func() { u.release(h, func() { f.next(u, process) }) })
 	})
 	r.Hold = h
 	u.send(r)
@@ -112,23 +112,23 @@ func (f *fight) next(u *user, process int) {
 
 // look is somebody who listens to nothing, and looks for the lock now and then.
 func (f *fight) look(every time.Duration) {
-	since := f.now
+	since := f.Now
 	var again func()
 	again = func() {
-		if f.now >= f.end {
+		if f.Now >= f.end {
 			return
 		}
-		f.vain = max(f.vain, f.now-since)
-		if f.key.holder != "" && f.now < f.key.expires {
-			f.after(every+f.upTo(time.Millisecond), again)
+		f.vain = max(f.vain, f.Now-since)
+		if f.key.holder != "" && f.Now < f.key.expires {
+			f.After(every+f.UpTo(time.Millisecond), again)
 			return
 		}
-		f.key.holder, f.key.expires = "peer", f.now+time.Minute
+		f.key.holder, f.key.expires = "peer", f.Now+time.Minute
 		f.use(-1)
-		f.after(f.section, func() {
-			f.key.holder, since = "", f.now
+		f.After(f.section, func() {
+			f.key.holder, since = "", f.Now
 			f.publish()
-			f.after(every+f.upTo(time.Millisecond), again)
+			f.After(every+f.UpTo(time.Millisecond), again)
 		})
 	}
 	again()
@@ -136,27 +136,24 @@ func (f *fight) look(every time.Duration) {
 
 // use counts a section of a process, or of somebody else.
 func (f *fight) use(process int) {
-	if f.now >= f.end {
+	if f.Now >= f.end {
 		return // by those who still waited
 	}
 	f.used += f.section
 	if process >= 0 {
 		f.served[process]++
-		if f.now >= f.settle {
+		if f.Now >= f.settle {
 			f.settled[process]++
 		}
 	}
 }
 
 func (f *fight) run(t *testing.T) {
-	for len(f.events) > 0 && f.err == nil {
-		e := heap.Pop(&f.events).(event)
-		f.now = e.at
-		e.do()
+	for f.world.Next() {
 		f.checkHolders()
 		f.checkOrphan()
 	}
-	require.NoError(t, f.err)
+	require.NoError(t, f.Err)
 	f.checkEnd()
-	require.NoError(t, f.err)
+	require.NoError(t, f.Err)
 }

@@ -2,13 +2,13 @@ package actors
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -16,7 +16,7 @@ import (
 // second, and some of them try instead of waiting. In half of the worlds the connections for messages break and are made anew again and
 // again; otherwise every message arrives. Nobody waits for a free lock for longer than processes stay out for one another.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
-	runSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
+	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
 
 // freeMax is for how long a lock may be free while somebody waits: the longest stay-out after a turn, and a gap on top.
@@ -37,24 +37,25 @@ type visits struct {
 func newVisits(seed uint64) *visits {
 	k := &plainKey{}
 	v := &visits{key: k, world: &world{
-		random: rand.New(rand.NewPCG(seed, 1)), removed: map[string]bool{}, released: map[string]string{}, calm: true, way: 300 * time.Microsecond, key: k,
+		World: machinetest.NewWorld(seed, 1), removed: map[string]bool{}, released: map[string]string{}, way: 300 * time.Microsecond, key: k,
 	}}
-	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.random.IntN(2)]}
+	v.Calm = true
+	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.Random.IntN(2)]}
 	v.watch = v.lookAround
-	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.chance(50)}
-	v.together = v.chance(50)
-	broken := v.chance(50) // the connections for messages
-	gaps := []time.Duration{1500, 100, 50}[v.random.IntN(3)] * time.Millisecond
-	for i := range 1 + v.random.IntN(3) {
+	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.Chance(50)}
+	v.together = v.Chance(50)
+	broken := v.Chance(50) // the connections for messages
+	gaps := []time.Duration{1500, 100, 50}[v.Random.IntN(3)] * time.Millisecond
+	for i := range 1 + v.Random.IntN(3) {
 		p := newProc(v.world, string(rune('A'+i)), policy)
-		p.lag = v.upTo(300 * time.Microsecond)
+		p.lag = v.UpTo(300 * time.Microsecond)
 		p.policy.GapShared = gaps
 		v.procs = append(v.procs, p)
 		if broken {
-			v.after(v.upTo(50*time.Millisecond), func() { v.interrupt(p) })
+			v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 		}
-		for range 1 + v.random.IntN(2) {
-			v.after(v.upTo(20*time.Millisecond), func() { v.visit(newUser(p)) })
+		for range 1 + v.Random.IntN(2) {
+			v.After(v.UpTo(20*time.Millisecond), func() { v.visit(newUser(p)) })
 		}
 	}
 	return v
@@ -62,54 +63,54 @@ func newVisits(seed uint64) *visits {
 
 // visit is what a user does for as long as the world lasts.
 func (v *visits) visit(u *user) {
-	if v.now >= fightFor {
+	if v.Now >= fightFor {
 		return
 	}
 	u.pid = nil
 	h := &lease.Hold{}
-	again := func() { v.after(v.leave(), func() { v.visit(u) }) }
+	again := func() { v.After(v.leave(), func() { v.visit(u) }) }
 	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {
 			again()
 			return
 		}
-		v.after(v.pause(), func() { u.release(h, again) })
+		v.After(v.pause(), func() { u.release(h, again) })
 	})
-	r.Hold, r.Try = h, v.chance(40)
+	r.Hold, r.Try = h, v.Chance(40)
 	u.send(r)
-	if v.chance(10) {
-		u.p.post(v.upTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
+	if v.Chance(10) {
+		u.p.post(v.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 	}
 }
 
 // interrupt breaks a process's connection for messages again and again. A moment later there is another one; messages in between are lost.
 func (v *visits) interrupt(p *proc) {
-	if v.now >= fightFor {
+	if v.Now >= fightFor {
 		return
 	}
 	if p.subscribed {
 		p.subscribed = false
 		p.watch(true)
 	}
-	v.after(v.upTo(50*time.Millisecond), func() { v.interrupt(p) })
+	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 }
 
 // pause is sometimes long enough for a gap, or for a subscription to end, and mostly as short as a message takes. When users come
 // together, nobody else wakes a waiter whose wake-up was lost.
 func (v *visits) pause() time.Duration {
-	switch n := v.random.IntN(100); {
+	switch n := v.Random.IntN(100); {
 	case !v.together && n < 15:
-		return time.Second + v.upTo(100*time.Millisecond)
+		return time.Second + v.UpTo(100*time.Millisecond)
 	case n < 60:
-		return v.upTo(20 * time.Millisecond)
+		return v.UpTo(20 * time.Millisecond)
 	}
-	return v.upTo(time.Millisecond)
+	return v.UpTo(time.Millisecond)
 }
 
 // leave is how long a user stays away.
 func (v *visits) leave() time.Duration {
-	if v.together && v.chance(50) {
-		return visitEvery - v.now%visitEvery + v.upTo(time.Millisecond)
+	if v.together && v.Chance(50) {
+		return visitEvery - v.Now%visitEvery + v.UpTo(time.Millisecond)
 	}
 	return v.pause()
 }
@@ -120,14 +121,14 @@ func (v *visits) lookAround() {
 		v.since = clock.Never
 		return
 	}
-	v.since = min(v.since, v.now)
+	v.since = min(v.since, v.Now)
 	for _, p := range v.procs {
 		for r := range p.waiting {
 			if r.Do != wait.Acquire || r.Try || r.Came == 0 {
 				continue
 			}
-			if waited := v.now - max(v.since, r.Came); waited > freeMax {
-				v.failf("%s has waited %v for a lock that is free", p.name, waited)
+			if waited := v.Now - max(v.since, r.Came); waited > freeMax {
+				v.Failf("%s has waited %v for a lock that is free", p.name, waited)
 			}
 		}
 	}

@@ -1,0 +1,196 @@
+package machinetest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Player is what the players of locks and of counters have in common: the clock, the policy, and how lines are read and written.
+type Player struct {
+	T     *testing.T
+	Title string
+	Now   time.Duration
+	Line  string
+
+	Policy  wait.Policy
+	Kind    *scripts.Kind
+	Broken  bool   // the next grant or lease makes the step panic
+	Channel string // the last one that was watched
+	Out     strings.Builder
+}
+
+func (p *Player) Take() string {
+	text := p.Out.String()
+	p.Out.Reset()
+	return text
+}
+
+// SetPolicy takes lease, max, for, waiters, jitter as a fraction of what is allowed, and a kind instead of the plain lock.
+func (p *Player) SetPolicy(options []string) {
+	lease, jitter := 30*time.Second, 0.0
+	p.Kind = scripts.Lock
+	policy := wait.Policy{HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100_000}
+	for _, option := range options {
+		name, value, _ := strings.Cut(option, "=")
+		switch name {
+		case "lease":
+			lease = p.Duration(value)
+		case "kind":
+			p.Kind = p.KindOf(value)
+		case "max":
+			policy.HandoffMax = p.Number(value)
+		case "for":
+			policy.HandoffFor = p.Duration(value)
+		case "counts":
+			policy.Counts = true
+		case "acks":
+			policy.AckReplicas, policy.AckTimeout = p.Number(value), time.Second
+		case "waiters":
+			policy.MaxWaiters = p.Number(value)
+		case "jitter":
+			var err error
+			jitter, err = strconv.ParseFloat(value, 64)
+			p.Check(err)
+		default:
+			p.Fail("unknown policy %q", option)
+		}
+	}
+	policy.Lease = lease
+	grants, serials := 0, uint64(0)
+	policy.NewID = func() string {
+		grants++
+		return "g" + strconv.Itoa(grants)
+	}
+	policy.Serial = func() uint64 {
+		if p.Broken {
+			p.Broken = false
+			panic("no serial")
+		}
+		serials++
+		return serials
+	}
+	policy.Jitter = func(d time.Duration) time.Duration { return time.Duration(jitter * float64(d)) }
+	policy.ServerTime = func(now time.Duration) time.Duration { return 151900*time.Millisecond + now } // a period begins at 1.1 s
+	p.Policy = policy.WithTimes()
+}
+
+// KindOf finds a kind by the first word of its name.
+func (p *Player) KindOf(word string) *scripts.Kind {
+	kind, ok := scripts.KindOf(protocol.Kind(word + " lock"))
+	if !ok {
+		p.Fail("unknown kind %q", word)
+	}
+	return kind
+}
+
+func (p *Player) Fail(format string, args ...any) {
+	p.T.Helper()
+	p.T.Fatalf("%s\n%s\n%s\nso far: %s", p.Title, p.Line, fmt.Sprintf(format, args...), p.Out.String())
+}
+
+func (p *Player) Check(err error) {
+	p.T.Helper()
+	if err != nil {
+		p.Fail("%v", err)
+	}
+}
+
+func (p *Player) Number(s string) int {
+	n, err := strconv.Atoi(s)
+	p.Check(err)
+	return n
+}
+
+func (p *Player) Duration(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	p.Check(err)
+	return d
+}
+
+// Arguments are what follows a verb: words, and name=value.
+type Arguments struct {
+	Words  []string
+	Values map[string]string
+}
+
+func (a Arguments) Word(i int) string {
+	if i < len(a.Words) {
+		return a.Words[i]
+	}
+	return ""
+}
+
+func (a Arguments) Has(word string) bool { return slices.Contains(a.Words, word) }
+
+// Read reads a line "@instant verb arguments". "alarm" may leave out its instant, at which the alarm is due.
+func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Arguments) {
+	p.Line = line
+	fields := words(line)
+	if fields[0] == "@alarm" {
+		p.Now = alarmAt
+	} else {
+		now := p.Duration(fields[0][1:])
+		if now < p.Now || now > alarmAt && fields[1] != "alarm" {
+			p.Fail("it is %v, and the alarm is set to %v", p.Now, alarmAt)
+		}
+		p.Now = now
+	}
+	verb, a = "alarm", Arguments{Values: map[string]string{}}
+	if len(fields) > 1 {
+		verb = fields[1]
+		for _, field := range fields[2:] {
+			if name, value, found := strings.Cut(field, "="); found {
+				a.Values[name] = value
+			} else {
+				a.Words = append(a.Words, field)
+			}
+		}
+	}
+	return verb, a
+}
+
+// Ready says that the channel is subscribed to, after a reconnection among others.
+func (p *Player) Ready(a Arguments) wait.ChannelReady {
+	ready := wait.ChannelReady{Channel: p.Channel}
+	if n := a.Values["among"]; n != "" {
+		ready.Among = p.Number(n)
+	}
+	return ready
+}
+
+func (p *Player) Writef(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	text = strings.NewReplacer(`holdfast: acquire \"orders\": `, "", `holdfast: `, "", `\"`, "'").Replace(text)
+	fmt.Fprintln(&p.Out, text)
+}
+
+// LineOf is the line of an effect that locks and what is counted have in common.
+func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
+	switch do {
+	case wait.DoWatch:
+		return "watch"
+	case wait.DoUnwatch:
+		return "unwatch"
+	case wait.DoAlarm:
+		if at == clock.Never {
+			return "alarm off"
+		}
+		return fmt.Sprintf("alarm %v", at)
+	case wait.DoEmit:
+		return fmt.Sprintf("event %v", event)
+	case wait.DoStop:
+		return "stop"
+	case wait.DoStay:
+		return "stay"
+	}
+	return fmt.Sprintf("unknown effect %d", do)
+}

@@ -1,0 +1,16 @@
+package machinetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
+)
+
+// checkTiming: there is time to send a call and to wait for its answer.
+func CheckTiming(now time.Duration, t *rpc.Timing) error {
+	if notAfter, _ := t.SentAt(now); t.Asked > now || notAfter <= now || t.Expires(0) <= now {
+		return fmt.Errorf("a call without time: %+v", *t)
+	}
+	return nil
+}
