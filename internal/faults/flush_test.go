@@ -40,11 +40,16 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 			})
 		}
 		visitors.Wait()
+		var holders sync.WaitGroup
 		for _, lease := range held {
-			awaitRenewal(t, lease)
-			awaitRenewal(t, lease)
-			assert.NoError(t, lease.Release(t.Context()))
+			holders.Go(func() {
+				for range locktest.Scaled(20, 2) {
+					awaitRenewal(t, lease)
+				}
+				assert.NoError(t, lease.Release(t.Context()))
+			})
 		}
+		holders.Wait()
 		s.end()
 		for _, room := range rooms {
 			assert.Zero(t, room.crowds.Load(), "two holders at a time")
