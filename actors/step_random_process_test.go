@@ -157,11 +157,11 @@ func (p *proc) answer(r *wait.Request, err error) {
 	}
 }
 
-// checkRefusal: no try is refused because of a grant that its own process is releasing, unless that takes long. One whose caller gives up
-// ends all the same.
+// checkRefusal: no try is refused because of a grant that its own process is releasing, unless that takes long. A try whose caller gives up
+// ends all the same, and one that finds others waiting here is refused on arrival: then it has no time of arrival.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
-	if r.Do != wait.Acquire || !r.Try || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
+	if r.Do != wait.Acquire || !r.Try || r.Came == 0 || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}
 	p.checker.eachSeat(func(s *lockState) {
