@@ -10,11 +10,9 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,40 +25,39 @@ import (
 
 // ExampleRuntime is the code of the README; TestReadme_CodeIsAnExample keeps the two equal.
 func ExampleRuntime() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	server, err := embedded.Start()
+	ctx := context.Background()
+	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client := server.Client() // or redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	client := server.Client() // redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 
 	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer func() { // holders have 10 s to finish
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if err := errors.Join(rt.Shutdown(ctx), client.Close()); err != nil {
-			log.Print(err) // names the locks that were still held
+			log.Print(err) // names the locks still held
 		}
 	}()
 
 	// Do waits for the lock, holds it while the function runs, and releases it.
 	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
-		fmt.Println("alone with the orders") // ctx ends if the lock is lost
+		fmt.Println("exclusive") // ctx ends if the lock is lost
 		return nil
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	// Acquire returns what is held: a Lease, renewed until it is released.
+	// Acquire returns a Lease, which is renewed until it is released.
 	lease, err := rt.Lock("orders").Acquire(ctx, holdfast.WithWait(2*time.Second))
 	if errors.Is(err, holdfast.ErrNotAcquired) {
-		fmt.Println("somebody else has it")
+		fmt.Println("taken")
 		return
 	}
 	if err != nil {
@@ -72,7 +69,7 @@ func ExampleRuntime() {
 	}
 
 	// Output:
-	// alone with the orders
+	// exclusive
 	// held: true
 }
 
