@@ -1,4 +1,5 @@
--- check_commands: try commands one after the other, and say how each was refused. They are called with what changes nothing that stays.
+-- check_commands: try commands one after the other, and return how each was refused. Their arguments are such that they change
+-- nothing permanently.
 --
 -- ARGV[n] tried the number of words of a command, and the words; one or more
 --

@@ -1,9 +1,9 @@
--- check_publish: tell something that means nothing on a channel, which every other script of a kind has among its KEYS, too.
+-- check_publish: publish a meaningless message on a channel, which is among the KEYS as in all other scripts of a kind.
 --
 -- KEYS[1] channel channel
 -- ARGV[1] publish PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told
+-- Returns the number of subscribers that were notified
 local channel = KEYS[1]
 local publish = ARGV[1]
 

@@ -1,12 +1,12 @@
--- counter_delete: delete a semaphore or latch. A repeat changes nothing, also when it has been set anew meanwhile.
+-- counter_delete: delete a semaphore or latch. A retry changes nothing, even if the counter was set again meanwhile.
 --
 -- KEYS[1] counter   string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name} or redisson_countdownlatch__channel__{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] message   to be published; empty: none
 --
@@ -26,7 +26,7 @@ if not result then
   result = '0'
   if count then
     result = '1'
-    redis.call('del', counter) -- first, so that it works at maxmemory too: what frees memory lets the rest through
+    redis.call('del', counter) -- first, for maxmemory: after it has freed memory, the other writes are allowed
     if message ~= '' then redis.call(publish, channel, message) end
   end
   redis.call('set', attempt, result, 'px', keep)

@@ -1,5 +1,5 @@
--- counter_forget: delete results that nobody will ask for again. While requests follow each other they do that on their way; this
--- is for the last ones.
+-- counter_forget: delete results that are no longer needed. A sequence of requests does that by itself; this script is for the last
+-- of them.
 --
 -- KEYS[n] answered string  holdfast_attempt:{name}:<request>, one or more
 -- ARGV[1] request  id, runtimeUUID:number

@@ -1,4 +1,4 @@
--- counter_read: the number of a semaphore or latch.
+-- counter_read: read the number of a semaphore or latch.
 --
 -- KEYS[1] counter string  {name}
 -- ARGV[1] request id, runtimeUUID:number

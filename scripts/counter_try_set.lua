@@ -1,12 +1,12 @@
--- counter_try_set: set the number of a semaphore or latch that has none, and tell those who wait. A repeat changes nothing.
+-- counter_try_set: set the number of a semaphore or latch that has none, and notify the waiters. A retry changes nothing.
 --
 -- KEYS[1] counter   string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name} or redisson_countdownlatch__channel__{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] number    to be set
 -- ARGV[6] message   to be published

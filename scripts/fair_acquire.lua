@@ -1,20 +1,20 @@
--- fair_acquire: take the lock for a grant if it is free and nobody is before it, else stand in the queue. A repeat is granted
--- again and counts once, or finds its place kept; a place that was lost is taken anew, at the end.
+-- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
+-- and counts once, or finds its place kept. A lost place is replaced by one at the end.
 --
 -- KEYS[1] lock        hash  {name}
 -- KEYS[2] queue       list  redisson_lock_queue:{name}
 -- KEYS[3] timeouts    zset  redisson_lock_timeout:{name}
--- KEYS[4] waiting     hash  holdfast_waiting:{name}, runtime -> ms until which it is known to live
+-- KEYS[4] waiting     hash  holdfast_waiting:{name}, runtime -> until when it is known to live, ms of server time
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] place       try (do not queue) | new | kept (it should stand in the queue)
--- ARGV[6] wait        ms that a place in the queue is kept for, Redisson's fairLockWaitTimeout
--- ARGV[7] runtime     our UUID
--- ARGV[8] stay        ms that this runtime is known to live from now on
+-- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
+-- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
+-- ARGV[7] runtime     UUID of this runtime
+-- ARGV[8] stay        ms for which this runtime is known to live from now on
 --
--- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued anew; next is the first in
+-- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
 -- | error FOREIGN text
 local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,5 +1,6 @@
--- fair_force_release: free the lock whoever holds it, and wake the next in the queue and the waiters of other kinds of lock. Not repeatable:
--- a repeat could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+-- fair_force_release: free the lock, whoever holds it, and wake the next waiter in the queue and the waiters of other kinds of
+-- lock. Not repeatable: a retry could hit the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as
+-- such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] queue     list     redisson_lock_queue:{name}
@@ -7,7 +8,7 @@
 -- KEYS[4] waiting   hash     holdfast_waiting:{name}
 -- KEYS[5] channel   channel  redisson_lock__channel:{name}, ":owner" follows
 -- ARGV[1] publish   PUBLISH or SPUBLISH
--- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
 --
 -- Returns {holder} (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,4 +1,4 @@
--- fair_inspect: what Redis has of a fair lock, read in one instant.
+-- fair_inspect: read the state of a fair lock at one instant.
 --
 -- KEYS[1] lock  hash  {name}
 -- KEYS[2] queue list  redisson_lock_queue:{name}

@@ -1,7 +1,8 @@
--- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all. Else wake the
--- next, and the waiters of other kinds of lock. A grant that waits instead is taken out of the queue. If it was the first there, its
--- successor gets the free lock in the same way, or is woken to learn that it is the first now. A repeat changes nothing.
--- HDEL comes first: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
+-- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
+-- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
+-- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
+-- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
+-- last field.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -10,11 +11,11 @@
 -- KEYS[5] channel    channel  redisson_lock__channel:{name}, ":owner" follows
 -- ARGV[1] grant      owner field, runtimeUUID:number
 -- ARGV[2] publish    PUBLISH or SPUBLISH
--- ARGV[3] heir       owner field of our first waiter, or ''
+-- ARGV[3] heir       owner field of this runtime's first waiter, or ''
 -- ARGV[4] heir_lease ms
--- ARGV[5] wait       ms that a place in the queue is kept for
+-- ARGV[5] wait       ms for which a place in the queue is kept
 --
--- Returns the number of subscribers that were told | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+-- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/begin_lease.lua

@@ -1,14 +1,14 @@
--- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A repeat of the same attempt is
--- granted again, and counts once; its tokens are new ones.
+-- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A retry of the same attempt is
+-- granted again, and counts once; it gets new tokens.
 --
 -- KEYS[1] lock        hash    {name}
 -- KEYS[2] counter     string  redisson_lock_token:{name}
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] tokens      how many
--- ARGV[6] floor       us of server time that tokens follow at least; 0: this server's alone
+-- ARGV[5] tokens      number of tokens
+-- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
@@ -32,7 +32,7 @@ if ttl ~= -2 then
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end
-if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end

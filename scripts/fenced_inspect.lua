@@ -1,4 +1,4 @@
--- fenced_inspect: what Redis has of a fenced lock, read in one instant.
+-- fenced_inspect: read the state of a fenced lock at one instant.
 --
 -- KEYS[1] lock    hash    {name}
 -- KEYS[2] counter string  redisson_lock_token:{name}

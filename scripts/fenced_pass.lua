@@ -1,5 +1,5 @@
--- fenced_pass: hand the lock from one grant to the next one of the same process, with a fresh lease and new tokens; at the end of a
--- turn only if nobody else waits. A repeat finds the new grant in place and begins its lease anew.
+-- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens; at the end of a
+-- turn only if no other process waits. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] counter   string  redisson_lock_token:{name}
@@ -7,13 +7,13 @@
 -- ARGV[1] from      owner field of the grant that ends
 -- ARGV[2] grant     owner field of the grant that begins
 -- ARGV[3] lease     ms
--- ARGV[4] not_after ms of server time; later, the attempt is refused
+-- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1: the turn goes on | it ends, and so many of the channel's subscribers want nothing: ourselves, and mere listeners
--- ARGV[7] tokens    how many
--- ARGV[8] floor     us of server time that tokens follow at least; 0: this server's alone
+-- ARGV[6] idlers    -1: the turn continues | it ends, and this many subscribers do not want the lock (this process, mere listeners)
+-- ARGV[7] tokens    number of tokens
+-- ARGV[8] floor     lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
--- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
+-- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -36,7 +36,7 @@ if not passed then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
 end
-if not passed or redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if not passed or redis.call('pttl', lock) < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('pexpire', lock, lease)
 end
 return {grant, first, last}

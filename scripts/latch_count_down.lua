@@ -1,17 +1,17 @@
--- latch_count_down: count down, for one or more callers at once, and tell those who wait at zero. A repeat counts nothing. The key
--- goes at zero, and without the key there is nothing to count.
+-- latch_count_down: count down for one or more callers at once, and notify the waiters at zero. A retry counts nothing. At zero the
+-- key is deleted; without the key there is nothing to count.
 --
 -- KEYS[1] latch     string   {name}
 -- KEYS[2] channel   channel  redisson_countdownlatch__channel__{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
--- ARGV[5] times     how often to count down
+-- ARGV[5] times     the number to subtract
 --
--- Returns {request, count that is left} | error LATE ms | error FOREIGN text
+-- Returns {request, remaining count} | error LATE ms | error FOREIGN text
 local latch, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, not_after, keep, publish, times = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/in_time.lua
@@ -24,7 +24,7 @@ local result = redis.call('get', attempt)
 if not result then
   local count, foreign = count_of(latch)
   if foreign then return foreign end
-  redis.call('del', attempt) -- first, for maxmemory: Redis refuses what needs memory only as a script's first write
+  redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first
   count = count or 0
   result = string.format('%.0f', math.max(0, count - tonumber(times)))
   if result ~= '0' then

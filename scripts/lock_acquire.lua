@@ -1,9 +1,9 @@
--- lock_acquire: take the lock for a new grant if it is free. A repeat of the same attempt is granted again, and counts once.
+-- lock_acquire: take the lock for a new grant if it is free. A retry of the same attempt is granted again, and counts once.
 --
 -- KEYS[1] lock        hash  {name}
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
 --
 -- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
@@ -25,7 +25,7 @@ if ttl ~= -2 then
     return ttl
   end
 end
-if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end

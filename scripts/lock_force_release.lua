@@ -1,10 +1,10 @@
--- lock_force_release: free the lock whoever holds it, and wake the waiters. Not repeatable: a repeat could hit the next holder,
--- so a copy that comes late is refused and an unknown outcome is reported as such.
+-- lock_force_release: free the lock, whoever holds it, and wake the waiters. Not repeatable: a retry could hit the next holder. So
+-- a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] channel   channel  redisson_lock__channel:{name}
 -- ARGV[1] publish   PUBLISH or SPUBLISH
--- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
 --
 -- Returns {holder} (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
 local lock, channel = KEYS[1], KEYS[2]

@@ -1,4 +1,4 @@
--- lock_inspect: what Redis has of a lock, read in one instant.
+-- lock_inspect: read the state of a lock at one instant.
 --
 -- KEYS[1] lock hash  {name}
 --

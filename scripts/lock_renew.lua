@@ -1,12 +1,12 @@
--- lock_renew: give many locks a full lease again, each only if its grant still holds it. Nothing is ever created.
+-- lock_renew: restart the leases of many locks, each only if its grant still holds it. It never creates anything.
 --
 -- KEYS[n] lock      hash  {name}, one or more
 -- ARGV[1] lease     ms
--- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[2] not_after server time in ms, after which nothing is renewed
 -- ARGV[3] first     owner field of the first lock
 -- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of the locks that their grants do not hold any more | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the locks that their grants no longer hold | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
 
@@ -18,7 +18,7 @@ for i, lock in ipairs(KEYS) do
   if held == 1 then
     redis.call('pexpire', lock, lease)
   elseif held == 0 or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- another type in its place is no reason to fail the others
+    gone[#gone + 1] = i -- a key of another type must not fail the others
   else
     return held
   end

@@ -1,14 +1,14 @@
--- permit_acquire: take a permit if one is free. A repeat of the same attempt is granted again, and counts once.
+-- permit_acquire: take a permit if one is free. A retry of the same attempt is granted again, and counts once.
 --
--- KEYS[1] permits   string   {name}, how many are free
--- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits   string   {name}, the number of free permits
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel   channel  redisson_sc:{name}
 -- ARGV[1] id        hexadecimal form of the permit
 -- ARGV[2] lease     ms
--- ARGV[3] not_after ms of server time; later, the attempt is refused
+-- ARGV[3] not_after server time in ms, after which the attempt is refused
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 --
--- Returns id (granted) | {ms until the next one expires or -1, ''} (none is free) | 'not set' (there are no permits) | error LATE ms |
+-- Returns id (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (there are no permits) | error LATE ms |
 -- error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, not_after, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

@@ -1,6 +1,6 @@
--- permit_look: whether a permit is out.
+-- permit_look: check whether a permit is held.
 --
--- KEYS[1] timeouts zset {name}:timeout, permit -> ms when it expires
+-- KEYS[1] timeouts zset {name}:timeout, permit -> its expiry, ms of server time
 -- ARGV[1] id       hexadecimal form of the permit
 --
 -- Returns 1 | 0

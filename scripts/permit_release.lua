@@ -1,13 +1,13 @@
--- permit_release: give a permit back, and tell the waiters. A repeat changes nothing. ZREM comes first: it grows no memory, so this
+-- permit_release: release a permit, and notify the waiters. A retry changes nothing. ZREM comes first: it needs no memory, so this
 -- works at maxmemory.
 --
--- KEYS[1] permits  string   {name}, how many are free
--- KEYS[2] timeouts zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits  string   {name}, the number of free permits
+-- KEYS[2] timeouts zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel  channel  redisson_sc:{name}
 -- ARGV[1] id       hexadecimal form of the permit
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | nil (it was not out, or had expired) | error FOREIGN text
+-- Returns the number of subscribers that were notified | nil (it was not held, or had expired) | error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, publish = ARGV[1], ARGV[2]
 -- @include lib/count_of.lua
@@ -20,6 +20,6 @@ local _, foreign = count_of(permits)
 if foreign then return foreign end
 redis.call('zrem', timeouts, permit)
 local free, told = redis.call('incrby', permits, 1), 0
-if free >= 0 then told = redis.call(publish, channel, free) end -- on a negative number Redisson's listener throws
+if free >= 0 then told = redis.call(publish, channel, free) end -- Redisson's listener throws on a negative number
 if expired(permit, tonumber(score), server_now()) then return nil end
 return told

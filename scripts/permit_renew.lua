@@ -1,18 +1,18 @@
--- permit_renew: give many permits a full lease again, each only if it is still out. Nothing is ever created.
+-- permit_renew: restart the leases of many permits, each only if it is still held. It never creates anything.
 --
 -- KEYS[n] timeouts  zset  {name}:timeout, one or more
 -- ARGV[1] lease     ms
--- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[2] not_after server time in ms, after which nothing is renewed
 -- ARGV[3] first     hexadecimal form of the first permit
 -- ARGV[n] id        of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of those that are not out any more | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the permits that are no longer held | error LATE ms
 local lease, not_after, first = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
 -- @include lib/count_of.lua
 -- @include lib/permits.lua
 
--- prolong sets when a permit expires. At maxmemory Redis refuses that, unless the script has freed some before.
+-- prolong sets the expiry of a permit. At maxmemory Redis refuses that, unless the script has freed memory before.
 local function prolong(timeouts, permit, till)
   local refused = redis.pcall('zadd', timeouts, till, permit)
   if type(refused) ~= 'table' then return nil end

@@ -1,13 +1,13 @@
--- permits_delete: delete a semaphore with all its permits. A repeat changes nothing, also when it has been set anew meanwhile.
+-- permits_delete: delete a semaphore with all its permits. A retry changes nothing, even if the semaphore was set again meanwhile.
 --
--- KEYS[1] permits   string   {name}, how many are free
--- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits   string   {name}, the number of free permits
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel   channel  redisson_sc:{name}
 -- KEYS[4] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 --
 -- Returns {request, 1} (deleted) | {request, 0} (there was none) | error LATE ms | error FOREIGN text

@@ -1,7 +1,7 @@
--- permits_read: how many permits a semaphore has. Those that have expired are taken back before.
+-- permits_read: read the number of permits of a semaphore. Expired permits are returned to it first.
 --
--- KEYS[1] permits  string   {name}, how many are free
--- KEYS[2] timeouts zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits  string   {name}, the number of free permits
+-- KEYS[2] timeouts zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel  channel  redisson_sc:{name}
 -- ARGV[1] request  id, runtimeUUID:number
 -- ARGV[2] publish  PUBLISH or SPUBLISH

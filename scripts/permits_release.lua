@@ -1,17 +1,17 @@
--- permits_release: give permits back by their ids, whoever has them: all or none. A repeat changes nothing.
+-- permits_release: release permits by their ids, whoever holds them: all or none. A retry changes nothing.
 --
--- KEYS[1] permits   string   {name}, how many are free
--- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits   string   {name}, the number of free permits
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel   channel  redisson_sc:{name}
 -- KEYS[4] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[n] id        hexadecimal form of a permit, one or more
 --
--- Returns {request, how many, 0 if one of them is not out} | error LATE ms | error FOREIGN text
+-- Returns {request, number released; 0 if one of them is not held} | error LATE ms | error FOREIGN text
 local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
@@ -34,8 +34,8 @@ if not result then
   result = '0'
   if #out == #ARGV - 4 then
     local back = 0
-    for i = 1, #out, 1000 do -- unpack takes some thousands at most
-      back = back + redis.call('zrem', timeouts, unpack(out, i, math.min(i + 999, #out))) -- first, for maxmemory: it frees some
+    for i = 1, #out, 1000 do -- unpack is limited to some thousands
+      back = back + redis.call('zrem', timeouts, unpack(out, i, math.min(i + 999, #out))) -- first, for maxmemory: it frees memory
     end
     result = string.format('%.0f', back)
     redis.call('incrby', permits, result)

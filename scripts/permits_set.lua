@@ -1,17 +1,17 @@
--- permits_set: set how many permits a semaphore has in all, those that are out among them. A repeat changes nothing.
+-- permits_set: set the total number of permits of a semaphore, including those that are held. A retry changes nothing.
 --
--- KEYS[1] permits   string   {name}, how many are free
--- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits   string   {name}, the number of free permits
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel   channel  redisson_sc:{name}
 -- KEYS[4] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] number    to be set
 --
--- Returns {request, permits that are free now} | error LATE ms | error FOREIGN text
+-- Returns {request, free permits now} | error LATE ms | error FOREIGN text
 local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish, number = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 -- @include lib/in_time.lua

@@ -1,13 +1,13 @@
--- read_acquire: hold the lock beside other readers, unless a writer has it that is not of the same owner. A repeat of the same
--- attempt is granted again, and counts once. TTLs are only raised: others may hold for longer.
+-- read_acquire: acquire the read lock, unless a writer of another owner holds the lock. A retry of the same attempt is granted
+-- again, and counts once. TTLs are only raised, because other readers may hold for longer.
 --
 -- KEYS[1] lock        hash    {name}, with mode
 -- KEYS[2] timeout     string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] writer      owner field of the grant by which the same owner holds the lock alone, or ''
+-- ARGV[5] writer      owner field of the grant with which the same owner holds the write lock, or ''
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
 local lock, timeout = KEYS[1], KEYS[2]
@@ -21,7 +21,7 @@ local late = in_time(not_after)
 if late then return late end
 local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
-local held = redis.call('hexists', lock, grant) == 1 -- by a repeat, also if the owner has stopped writing since
+local held = redis.call('hexists', lock, grant) == 1 -- true for a retry, even if the owner has released the write lock since
 if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)

@@ -1,14 +1,14 @@
--- read_renew: give many readers a full lease again, each only if its grant still holds. Nothing is ever created. The locks' own TTLs
--- are those of who holds longest: they are raised, and lowered only with a lease that gets shorter.
+-- read_renew: restart the leases of many readers, each only if its grant still holds. It never creates anything. The TTL of a lock
+-- is that of its longest reader: it is raised, and lowered only when a lease gets shorter.
 --
 -- KEYS[n] lock      hash    {name}, with mode, and after each
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] lease     ms
--- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[2] not_after server time in ms, after which nothing is renewed
 -- ARGV[3] first     owner field of the first lock
 -- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of the grants that do not hold any more | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
 -- @include lib/timeouts.lua
@@ -33,7 +33,7 @@ for i = 1, #KEYS / 2 do
   if held == 1 and redis.call('exists', timeout) == 1 then
     renew(lock, timeout, grant)
   elseif type(held) == 'number' or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- another type in its place is no reason to fail the others
+    gone[#gone + 1] = i -- a key of another type must not fail the others
   else
     return held
   end

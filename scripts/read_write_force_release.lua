@@ -1,15 +1,15 @@
--- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a repeat
--- could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+-- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a retry
+-- could hit the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}
--- KEYS[3] timeouts  string   {name}: what the timeout keys of all readers begin with; no such key exists
+-- KEYS[3] timeouts  string   {name}: prefix of the timeout keys of all readers; not itself a key
 -- ARGV[1] publish   PUBLISH or SPUBLISH
--- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] wanted    read or write
 -- ARGV[4] message   0 (wake one) or 1 (wake all)
 --
--- Returns {field, ...} (those who held it so) | 0 (it was not) | error LATE ms | error FOREIGN text
+-- Returns {field, ...} (the holders) | 0 (it was not held in this mode) | error LATE ms | error FOREIGN text
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua

@@ -1,26 +1,26 @@
--- semaphore_acquire: take permits for several waiters of one process, as many of them as there are permits for, in their order.
--- A repeat takes nothing more and returns what was taken.
+-- semaphore_acquire: take permits for several waiters of one process, for as many of them as possible, in their order. A retry
+-- takes no more permits, and returns what was taken.
 --
--- Who waits for several permits would never get them while others keep taking single ones. So it may reserve the semaphore for its
--- runtime: nobody else (of those who know of want) takes any then, until it is served or its time is over, and as long again after
--- that nobody may reserve.
+-- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its runtime.
+-- Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After that,
+-- nobody may reserve for the same time again.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[4] want      string   holdfast_want:{name}: the runtime that has reserved, or "rest runtime" for a while after that
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[4] want      string   holdfast_want:{name}: the runtime with the reservation, or "rest runtime" for a while after it
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] runtime   UUID
--- ARGV[6] reserve   ms to reserve for, if the first waiter cannot be served; 0: leave it as it is; -1: end our reservation
--- ARGV[7] rest      ms without a reservation after ours has ended; 0: none, not even what is left of an earlier one
--- ARGV[n] wanted    permits that each waiter wants, oldest first; negative: does not wait, so nobody waits behind it
+-- ARGV[6] reserve   length in ms of a reservation, if the first waiter cannot be served; 0: no change; -1: end our reservation
+-- ARGV[7] rest      ms without reservations after ours has ended; 0: none, which also ends an earlier rest
+-- ARGV[n] wanted    permits for each waiter, oldest first; negative: a try, which does not block those behind it
 --
--- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is how many
--- permits there are now, '' if there is no semaphore, reserved is 1 if we have reserved.
+-- Returns {request, served, left, reserved} | error LATE ms | error FOREIGN text. served has a 1 or 0 for each waiter, left is the
+-- number of available permits, '' if there is no semaphore, reserved is 1 if this runtime has a reservation.
 local semaphore, channel, attempt, want = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -70,7 +70,7 @@ if ours and (taken > 0 or reserve < 0) or resting and reserve < 0 and rest == 0 
   else
     redis.call('del', want)
   end
-  if left > 0 then redis.call(publish, channel, string.format('%.0f', left)) end -- for those who were kept out
+  if left > 0 then redis.call(publish, channel, string.format('%.0f', left)) end -- for the waiters that were kept out
 elseif taken == 0 and reserve > 0 and (ours or not reserver) then
   redis.call('set', want, runtime, 'px', reserve)
   reserved = 1

@@ -1,17 +1,17 @@
--- semaphore_add: add permits and tell those who wait, for a release (of one or more holders at once) and for a change of the number.
--- A repeat adds nothing. Without the key there are 0 permits, and the key is created.
+-- semaphore_add: add permits and notify the waiters, for releases (of one or more holders at once) and for changes of the number. A
+-- retry adds nothing. Without the key there are 0 permits, and the key is created.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] permits   to be added; may be negative, and so may the sum
 --
--- Returns {request, permits that there are now} | error LATE ms | error FOREIGN text
+-- Returns {request, available permits now} | error LATE ms | error FOREIGN text
 local semaphore, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, not_after, keep, publish, permits = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- @include lib/in_time.lua
@@ -24,10 +24,10 @@ local result = redis.call('get', attempt)
 if not result then
   local _, foreign = count_of(semaphore)
   if foreign then return foreign end
-  redis.call('del', attempt) -- first, for maxmemory: Redis refuses what needs memory only as a script's first write
+  redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first
   result = string.format('%.0f', redis.call('incrby', semaphore, permits))
   redis.call('set', attempt, result, 'px', keep)
-  if tonumber(result) >= 0 then -- a negative message makes Redisson's listener throw
+  if tonumber(result) >= 0 then -- Redisson's listener throws on a negative number
     redis.call(publish, channel, result)
   end
 end

@@ -1,13 +1,13 @@
--- semaphore_drain: take all permits. A repeat takes nothing and returns how many it were. A semaphore that was never set stays so.
+-- semaphore_drain: take all permits. A retry takes nothing and returns the same number. A semaphore that was never set stays unset.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 --
--- Returns {request, permits that there were} | error LATE ms | error FOREIGN text
+-- Returns {request, number of permits taken} | error LATE ms | error FOREIGN text
 local semaphore, attempt = KEYS[1], KEYS[2]
 local request, not_after, keep = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/in_time.lua
@@ -21,7 +21,7 @@ if not result then
   local count, foreign = count_of(semaphore)
   if foreign then return foreign end
   result = string.format('%.0f', count or 0)
-  if count then redis.call('decrby', semaphore, result) end -- not SET, which would take a TTL away that somebody gave it
+  if count then redis.call('decrby', semaphore, result) end -- not SET, which would remove a TTL that somebody has set
   redis.call('set', attempt, result, 'px', keep)
 end
 forget(3)

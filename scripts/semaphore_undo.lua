@@ -1,14 +1,14 @@
--- semaphore_undo: give back what a request has taken, if it has. From then on no copy of that request takes anything. A repeat
--- changes nothing. A semaphore that was deleted meanwhile stays so.
+-- semaphore_undo: return the permits that a request has taken, if any. From then on no duplicate of that request takes any. A retry
+-- changes nothing. A semaphore that was deleted meanwhile stays deleted.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- ARGV[1] request   id, runtimeUUID:number, of the request that is undone
--- ARGV[2] keep      ms that copies of that request may still come
+-- ARGV[1] request   id, runtimeUUID:number, of the request to be undone
+-- ARGV[2] keep      ms for which duplicates of that request may still arrive
 -- ARGV[3] publish   PUBLISH or SPUBLISH
 --
--- Returns {request, permits that were given back} | error FOREIGN text
+-- Returns {request, permits returned} | error FOREIGN text
 local semaphore, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, keep, publish = ARGV[1], ARGV[2], ARGV[3]
 -- @include lib/count_of.lua
@@ -17,7 +17,7 @@ local count, foreign = count_of(semaphore)
 if foreign then return foreign end
 local result = redis.call('get', attempt)
 local taken = result and string.match(result, '%-?%d+$') or '0'
-redis.call('del', attempt) -- first, for maxmemory: Redis refuses what needs memory only as a script's first write
+redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first
 redis.call('set', attempt, 'undone', 'px', keep)
 if taken == '0' or not count then return {request, 0} end
 local permits = redis.call('incrby', semaphore, taken)

@@ -1,9 +1,9 @@
--- write_acquire: take the lock alone if nobody holds it. A repeat of the same attempt is granted again, and counts once.
+-- write_acquire: acquire the write lock if nobody holds the lock. A retry of the same attempt is granted again, and counts once.
 --
 -- KEYS[1] lock        hash  {name}, with mode
 -- ARGV[1] grant       owner field, runtimeUUID:number:write
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
@@ -19,7 +19,7 @@ if late then return late end
 local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
 if mode and redis.call('hexists', lock, grant) == 0 then return busy(lock, holder, want_holder) end
-if redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if redis.call('pttl', lock) < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, 'mode', 'write', grant, 1)
   begin_lease(lock, lease)
 end

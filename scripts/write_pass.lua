@@ -1,13 +1,13 @@
--- write_pass: hand the lock from one writer to the next one of the same process, with a fresh lease and without a wake-up. A repeat
--- finds the new grant in place and begins its lease anew.
+-- write_pass: pass the lock from one writer to the next of the same process, with a fresh lease and without a wake-up. A retry
+-- finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash  {name}, with mode
 -- ARGV[1] from      owner field of the grant that ends
 -- ARGV[2] grant     owner field of the grant that begins
 -- ARGV[3] lease     ms
--- ARGV[4] not_after ms of server time; later, the attempt is refused
+-- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns grant (passed) | nil (neither grant holds the lock alone) | error LATE ms
+-- Returns grant (passed) | nil (neither grant holds the write lock alone) | error LATE ms
 local lock = KEYS[1]
 local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
@@ -19,7 +19,7 @@ if redis.call('hexists', lock, grant) == 0 then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
 elseif redis.call('pttl', lock) >= tonumber(lease) then
-  return grant -- a late copy must not shorten what was prolonged since
+  return grant -- a delayed duplicate must not shorten a lease that was prolonged since
 end
 redis.call('pexpire', lock, lease)
 return grant

@@ -1,13 +1,13 @@
--- write_release: end the writer's hold and wake all who wait. If the same owner reads, the lock goes on as a read lock, for as long
--- as its reader does. A repeat changes nothing. HDEL comes first: it grows no memory, so unlocking works at maxmemory.
+-- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
+-- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
--- KEYS[3] timeouts string   {name}: what the timeout keys of all readers begin with; no such key exists
+-- KEYS[3] timeouts string   {name}: prefix of the timeout keys of all readers; not itself a key
 -- ARGV[1] grant    owner field, runtimeUUID:number:write
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+-- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local grant, publish = ARGV[1], ARGV[2]
 -- @include lib/timeouts.lua

@@ -1,10 +1,10 @@
--- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil

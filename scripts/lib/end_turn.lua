@@ -1,5 +1,6 @@
--- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
--- idlers, it is one: returns how many were told. Else the lock is still there, to be handed on. idlers '-1': it is no turn's end.
+-- end_turn: let other processes go first at the end of a turn. All subscribers are notified of a release. If there are more of them
+-- than idlers, the lock is released: returns the number of subscribers. Otherwise the lock stays and can be passed on: returns nil.
+-- idlers '-1': the turn does not end.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')

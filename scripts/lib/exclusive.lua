@@ -1,5 +1,5 @@
--- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
--- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+-- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
+-- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end

@@ -1,11 +1,11 @@
--- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped; ours
--- is a hash that says until when a runtime with waiters is known to live. Times are the server's.
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
+-- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, and until when runtimes are known to live; or nil and the error FOREIGN.
+-- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
   local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
@@ -19,19 +19,19 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: nobody knows of runtimes that say nothing of themselves, which are Redisson's.
+-- lives: a runtime without an entry is presumed to live, because Redisson's make none.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now
 end
 
--- tidy leaves nothing of ours behind when nobody waits.
+-- tidy deletes the Holdfast part when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- drop_stale takes away waiters at the head that have gone, and returns the head that is left. A score may come from a clock that
--- is wrong by some seconds.
+-- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
+-- seconds.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end
@@ -45,8 +45,8 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does. A queue may be long, so it takes
--- few commands, which name waiters in the order of their scores: then none changes its place among them.
+-- move_up moves the scores of waiters forward when a waiter ahead of them has left, as Redisson does. A queue may be long, so it
+-- uses few commands. Each names its waiters in the order of their scores, so that they never change places.
 local function move_up(q, moves, wait)
   local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -61,7 +61,7 @@ local function move_up(q, moves, wait)
   end
 end
 
--- take gives the lock to a grant that is the head, or to whom nobody is before.
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
 local function take(lock, q, grant, lease, wait)
   if q.head == grant then redis.call('lpop', q.list) end
   redis.call('zrem', q.timeouts, grant)
@@ -71,13 +71,13 @@ local function take(lock, q, grant, lease, wait)
   tidy(q)
 end
 
--- leave takes a waiter out of the queue; true if it was the head.
+-- leave removes a waiter from the queue; true if it was the head.
 local function leave(q, grant, wait)
-  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
   if place then
     local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
     for _, owner in ipairs(behind) do moves[owner] = true end
-    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
     if #behind > 0 then move_up(q, moves, wait) end
     if place == 0 then q.head = behind[1] end
   end

@@ -1,4 +1,4 @@
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end

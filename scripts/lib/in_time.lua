@@ -1,8 +1,8 @@
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end

@@ -1,11 +1,11 @@
--- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
--- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+-- permits: the permits that are held, by expiry in ms. In Redisson's format the expiry comes from a client's clock, so Redisson's
+-- permits get 10 s more. The expiry of a Holdfast permit, which begins with "hfp1", is server time plus 10 s already.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes is a permit as Redis has it: an id is its hexadecimal form.
+-- bytes is a permit as stored in Redis; its id is the hexadecimal form.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end
@@ -15,8 +15,8 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- permits_of returns how many permits are free, nil without the key, and when the first of those that are out expires, nil if none is;
--- or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+-- permits_of returns the number of free permits, nil without the key, and the earliest expiry of the held permits, nil if none is
+-- held; or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
 local function permits_of(permits, timeouts)
   local free, foreign = count_of(permits)
   local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
@@ -25,7 +25,7 @@ local function permits_of(permits, timeouts)
   return free, tonumber(first[2]), nil
 end
 
--- reap takes expired permits back and tells the waiters. It returns what permits_of does.
+-- reap returns expired permits to the semaphore and notifies the waiters. It returns the results of permits_of.
 local function reap(permits, timeouts, channel, publish, now)
   local free, first, foreign = permits_of(permits, timeouts)
   if not first or first > now then return free, first, foreign end

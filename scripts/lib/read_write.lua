@@ -1,6 +1,7 @@
--- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson and
--- we write the mode, and for each holder one field with how often it holds; that of the writer ends in ":write". No other hash is a
--- lock, and none is for us to change. Some of the fields tell, so that many readers cost nothing.
+-- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
+-- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
+-- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- readers.
 local function holder_among(fields)
   local holder
   for i = 1, #fields, 2 do

@@ -1,7 +1,7 @@
--- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
--- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
+-- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
--- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+-- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
   local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
@@ -12,7 +12,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+-- longest is the longest remaining lease in ms of all readers except one; 0: all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do

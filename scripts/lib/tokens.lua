@@ -1,10 +1,11 @@
--- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
--- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
--- what Redisson's INCR has left. After a failover to a server whose clock is behind they follow its predecessor's for a while: floor is
--- that clock, in microseconds, as the caller knows it, or 0. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
--- is rounded may have been given before.
--- A counter that is not as large as a clock is new, or was lost just now: the block that was taken then may reach up to the present,
--- so that one before it would give tokens again. There is only one token then, which is the present.
+-- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
+-- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
+-- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
+-- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
+-- before.
+-- A counter far below the clock is new or was just lost. In that case the last block may have reached up to the present, and a
+-- block before the present could issue tokens twice. So only one token is taken, the present.
 local function take_tokens(counter, n, floor)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then

@@ -1,4 +1,4 @@
--- check_keys: what became of names on their way to the server: a hook of the client may rename them.
+-- check_keys: return keys as the server received them: a hook of the client may rename them.
 --
 -- KEYS[n] tried names, one or more
 --

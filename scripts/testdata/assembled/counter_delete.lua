@@ -1,23 +1,23 @@
--- counter_delete: delete a semaphore or latch. A repeat changes nothing, also when it has been set anew meanwhile.
+-- counter_delete: delete a semaphore or latch. A retry changes nothing, even if the counter was set again meanwhile.
 --
 -- KEYS[1] counter   string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name} or redisson_countdownlatch__channel__{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] message   to be published; empty: none
 --
 -- Returns {request, 1} (deleted) | {request, 0} (there was nothing) | error LATE ms | error FOREIGN text
 local counter, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, not_after, keep, publish, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -26,18 +26,18 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
@@ -51,7 +51,7 @@ if not result then
   result = '0'
   if count then
     result = '1'
-    redis.call('del', counter) -- first, so that it works at maxmemory too: what frees memory lets the rest through
+    redis.call('del', counter) -- first, for maxmemory: after it has freed memory, the other writes are allowed
     if message ~= '' then redis.call(publish, channel, message) end
   end
   redis.call('set', attempt, result, 'px', keep)

@@ -1,12 +1,12 @@
--- counter_forget: delete results that nobody will ask for again. While requests follow each other they do that on their way; this
--- is for the last ones.
+-- counter_forget: delete results that are no longer needed. A sequence of requests does that by itself; this script is for the last
+-- of them.
 --
 -- KEYS[n] answered string  holdfast_attempt:{name}:<request>, one or more
 -- ARGV[1] request  id, runtimeUUID:number
 --
 -- Returns {request, 0}
 local request = ARGV[1]
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end

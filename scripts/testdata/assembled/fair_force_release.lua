@@ -1,5 +1,6 @@
--- fair_force_release: free the lock whoever holds it, and wake the next in the queue and the waiters of other kinds of lock. Not repeatable:
--- a repeat could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+-- fair_force_release: free the lock, whoever holds it, and wake the next waiter in the queue and the waiters of other kinds of
+-- lock. Not repeatable: a retry could hit the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as
+-- such.
 --
 -- KEYS[1] lock      hash     {name}
 -- KEYS[2] queue     list     redisson_lock_queue:{name}
@@ -7,16 +8,16 @@
 -- KEYS[4] waiting   hash     holdfast_waiting:{name}
 -- KEYS[5] channel   channel  redisson_lock__channel:{name}, ":owner" follows
 -- ARGV[1] publish   PUBLISH or SPUBLISH
--- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
 --
 -- Returns {holder} (it was held) | 0 (it was free) | error LATE ms | error FOREIGN text
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local publish, not_after = ARGV[1], ARGV[2]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -25,12 +26,12 @@ local function in_time(not_after)
   end
   return nil
 end
--- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
--- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+-- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
+-- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end
@@ -41,22 +42,22 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
--- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
--- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
     redis.call('pexpire', lock, lease)
   end
 end
--- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped; ours
--- is a hash that says until when a runtime with waiters is known to live. Times are the server's.
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
+-- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, and until when runtimes are known to live; or nil and the error FOREIGN.
+-- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
   local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
@@ -70,19 +71,19 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: nobody knows of runtimes that say nothing of themselves, which are Redisson's.
+-- lives: a runtime without an entry is presumed to live, because Redisson's make none.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now
 end
 
--- tidy leaves nothing of ours behind when nobody waits.
+-- tidy deletes the Holdfast part when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- drop_stale takes away waiters at the head that have gone, and returns the head that is left. A score may come from a clock that
--- is wrong by some seconds.
+-- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
+-- seconds.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end
@@ -96,8 +97,8 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does. A queue may be long, so it takes
--- few commands, which name waiters in the order of their scores: then none changes its place among them.
+-- move_up moves the scores of waiters forward when a waiter ahead of them has left, as Redisson does. A queue may be long, so it
+-- uses few commands. Each names its waiters in the order of their scores, so that they never change places.
 local function move_up(q, moves, wait)
   local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -112,7 +113,7 @@ local function move_up(q, moves, wait)
   end
 end
 
--- take gives the lock to a grant that is the head, or to whom nobody is before.
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
 local function take(lock, q, grant, lease, wait)
   if q.head == grant then redis.call('lpop', q.list) end
   redis.call('zrem', q.timeouts, grant)
@@ -122,13 +123,13 @@ local function take(lock, q, grant, lease, wait)
   tidy(q)
 end
 
--- leave takes a waiter out of the queue; true if it was the head.
+-- leave removes a waiter from the queue; true if it was the head.
 local function leave(q, grant, wait)
-  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
   if place then
     local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
     for _, owner in ipairs(behind) do moves[owner] = true end
-    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
     if #behind > 0 then move_up(q, moves, wait) end
     if place == 0 then q.head = behind[1] end
   end

@@ -1,7 +1,8 @@
--- fair_release: free the lock if this grant holds it, and give it to our own first waiter if that is the next of all. Else wake the
--- next, and the waiters of other kinds of lock. A grant that waits instead is taken out of the queue. If it was the first there, its
--- successor gets the free lock in the same way, or is woken to learn that it is the first now. A repeat changes nothing.
--- HDEL comes first: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
+-- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
+-- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
+-- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
+-- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
+-- last field.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -10,33 +11,33 @@
 -- KEYS[5] channel    channel  redisson_lock__channel:{name}, ":owner" follows
 -- ARGV[1] grant      owner field, runtimeUUID:number
 -- ARGV[2] publish    PUBLISH or SPUBLISH
--- ARGV[3] heir       owner field of our first waiter, or ''
+-- ARGV[3] heir       owner field of this runtime's first waiter, or ''
 -- ARGV[4] heir_lease ms
--- ARGV[5] wait       ms that a place in the queue is kept for
+-- ARGV[5] wait       ms for which a place in the queue is kept
 --
--- Returns the number of subscribers that were told | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+-- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
--- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
--- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- fair_queue: who waits for a fair lock. Redisson's part is a list of owner fields and, for each, the ms when it may be dropped; ours
--- is a hash that says until when a runtime with waiters is known to live. Times are the server's.
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
+-- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, and until when runtimes are known to live; or nil and the error FOREIGN.
+-- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
   local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
@@ -50,19 +51,19 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: nobody knows of runtimes that say nothing of themselves, which are Redisson's.
+-- lives: a runtime without an entry is presumed to live, because Redisson's make none.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now
 end
 
--- tidy leaves nothing of ours behind when nobody waits.
+-- tidy deletes the Holdfast part when there are no waiters.
 local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- drop_stale takes away waiters at the head that have gone, and returns the head that is left. A score may come from a clock that
--- is wrong by some seconds.
+-- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
+-- seconds.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end
@@ -76,8 +77,8 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up brings the scores of waiters forward when somebody before them has gone, as Redisson does. A queue may be long, so it takes
--- few commands, which name waiters in the order of their scores: then none changes its place among them.
+-- move_up moves the scores of waiters forward when a waiter ahead of them has left, as Redisson does. A queue may be long, so it
+-- uses few commands. Each names its waiters in the order of their scores, so that they never change places.
 local function move_up(q, moves, wait)
   local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -92,7 +93,7 @@ local function move_up(q, moves, wait)
   end
 end
 
--- take gives the lock to a grant that is the head, or to whom nobody is before.
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
 local function take(lock, q, grant, lease, wait)
   if q.head == grant then redis.call('lpop', q.list) end
   redis.call('zrem', q.timeouts, grant)
@@ -102,13 +103,13 @@ local function take(lock, q, grant, lease, wait)
   tidy(q)
 end
 
--- leave takes a waiter out of the queue; true if it was the head.
+-- leave removes a waiter from the queue; true if it was the head.
 local function leave(q, grant, wait)
-  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- mostly those leave who came last
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
   if place then
     local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
     for _, owner in ipairs(behind) do moves[owner] = true end
-    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees some
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
     if #behind > 0 then move_up(q, moves, wait) end
     if place == 0 then q.head = behind[1] end
   end

@@ -1,9 +1,9 @@
 -- fenced_acquire_many: what fenced_acquire does, for many locks: the KEYS and the ARGV of one call behind those of the other.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each of n locks, whose keys and arguments follow each other, and collect the replies. What one
--- lock is refused is {'error', text} in its place, and the others go on: not all clients can read an error within a list. nil becomes
--- false, because a reply of Lua ends at the first nil.
+-- for_each: run a script's body once for each of n locks and collect the replies. The keys and the arguments of the locks follow
+-- each other. If one lock fails, its reply is {'error', text} and the others continue; not all clients can read an error inside a
+-- list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(n, body)
   local keys, args, replies = #KEYS / n, #ARGV / n, {}
   for i = 0, n - 1 do
@@ -11,7 +11,7 @@ local function for_each(n, body)
     for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
     for j = 1, args do its_args[j] = ARGV[i * args + j] end
     local done, reply = pcall(body, its_keys, its_args)
-    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text, with the place in front
+    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text that begins with the position
       reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
     end
     if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
@@ -19,11 +19,11 @@ local function for_each(n, body)
   end
   return replies
 end
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -32,20 +32,20 @@ local function in_time(not_after)
   end
   return nil
 end
--- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
--- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
--- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+-- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
+-- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end
@@ -56,13 +56,14 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
--- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
--- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
--- what Redisson's INCR has left. After a failover to a server whose clock is behind they follow its predecessor's for a while: floor is
--- that clock, in microseconds, as the caller knows it, or 0. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
--- is rounded may have been given before.
--- A counter that is not as large as a clock is new, or was lost just now: the block that was taken then may reach up to the present,
--- so that one before it would give tokens again. There is only one token then, which is the present.
+-- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
+-- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
+-- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
+-- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
+-- before.
+-- A counter far below the clock is new or was just lost. In that case the last block may have reached up to the present, and a
+-- block before the present could issue tokens twice. So only one token is taken, the present.
 local function take_tokens(counter, n, floor)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
@@ -81,17 +82,17 @@ local function take_tokens(counter, n, floor)
 end
 
 return for_each(#KEYS / 2, function(KEYS, ARGV)
--- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A repeat of the same attempt is
--- granted again, and counts once; its tokens are new ones.
+-- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A retry of the same attempt is
+-- granted again, and counts once; it gets new tokens.
 --
 -- KEYS[1] lock        hash    {name}
 -- KEYS[2] counter     string  redisson_lock_token:{name}
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] tokens      how many
--- ARGV[6] floor       us of server time that tokens follow at least; 0: this server's alone
+-- ARGV[5] tokens      number of tokens
+-- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
@@ -110,7 +111,7 @@ if ttl ~= -2 then
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))
 if foreign then return foreign end
-if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end

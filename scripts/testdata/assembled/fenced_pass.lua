@@ -1,5 +1,5 @@
--- fenced_pass: hand the lock from one grant to the next one of the same process, with a fresh lease and new tokens; at the end of a
--- turn only if nobody else waits. A repeat finds the new grant in place and begins its lease anew.
+-- fenced_pass: pass the lock from one grant to the next of the same process, with a fresh lease and new tokens; at the end of a
+-- turn only if no other process waits. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] counter   string  redisson_lock_token:{name}
@@ -7,22 +7,22 @@
 -- ARGV[1] from      owner field of the grant that ends
 -- ARGV[2] grant     owner field of the grant that begins
 -- ARGV[3] lease     ms
--- ARGV[4] not_after ms of server time; later, the attempt is refused
+-- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1: the turn goes on | it ends, and so many of the channel's subscribers want nothing: ourselves, and mere listeners
--- ARGV[7] tokens    how many
--- ARGV[8] floor     us of server time that tokens follow at least; 0: this server's alone
+-- ARGV[6] idlers    -1: the turn continues | it ends, and this many subscribers do not want the lock (this process, mere listeners)
+-- ARGV[7] tokens    number of tokens
+-- ARGV[8] floor     lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
--- Returns {grant, first, last} (passed) | number of subscribers that were told (it is free, for them) |
+-- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
 -- nil (neither grant holds the lock) | error LATE ms | error FOREIGN text
 local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local tokens, floor = ARGV[7], ARGV[8]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -31,8 +31,9 @@ local function in_time(not_after)
   end
   return nil
 end
--- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
--- idlers, it is one: returns how many were told. Else the lock is still there, to be handed on. idlers '-1': it is no turn's end.
+-- end_turn: let other processes go first at the end of a turn. All subscribers are notified of a release. If there are more of them
+-- than idlers, the lock is released: returns the number of subscribers. Otherwise the lock stays and can be passed on: returns nil.
+-- idlers '-1': the turn does not end.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
@@ -40,13 +41,14 @@ local function end_turn(lock, grant, channel, publish, idlers)
   redis.call('hdel', lock, grant)
   return told
 end
--- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN. They follow the server's clock in
--- microseconds, so they increase over a restart without persistence and over a failover that lost the counter, and they continue from
--- what Redisson's INCR has left. After a failover to a server whose clock is behind they follow its predecessor's for a while: floor is
--- that clock, in microseconds, as the caller knows it, or 0. Lua's numbers are exact below 2^53: what is not there, or no number, is left alone, for a token that
--- is rounded may have been given before.
--- A counter that is not as large as a clock is new, or was lost just now: the block that was taken then may reach up to the present,
--- so that one before it would give tokens again. There is only one token then, which is the present.
+-- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
+-- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
+-- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact
+-- below 2^53. A larger counter, or one that is not a number, is left unchanged, because a rounded token may have been issued
+-- before.
+-- A counter far below the clock is new or was just lost. In that case the last block may have reached up to the present, and a
+-- block before the present could issue tokens twice. So only one token is taken, the present.
 local function take_tokens(counter, n, floor)
   local given = redis.call('get', counter) or '0'
   if given ~= '0' and not string.find(given, '^[1-9]%d*$') or #given > 16 then
@@ -78,7 +80,7 @@ if not passed then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
 end
-if not passed or redis.call('pttl', lock) < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if not passed or redis.call('pttl', lock) < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('pexpire', lock, lease)
 end
 return {grant, first, last}

@@ -1,9 +1,9 @@
 -- lock_acquire_many: what lock_acquire does, for many locks: the KEYS and the ARGV of one call behind those of the other.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each of n locks, whose keys and arguments follow each other, and collect the replies. What one
--- lock is refused is {'error', text} in its place, and the others go on: not all clients can read an error within a list. nil becomes
--- false, because a reply of Lua ends at the first nil.
+-- for_each: run a script's body once for each of n locks and collect the replies. The keys and the arguments of the locks follow
+-- each other. If one lock fails, its reply is {'error', text} and the others continue; not all clients can read an error inside a
+-- list. nil becomes false, because a Lua reply ends at the first nil.
 local function for_each(n, body)
   local keys, args, replies = #KEYS / n, #ARGV / n, {}
   for i = 0, n - 1 do
@@ -11,7 +11,7 @@ local function for_each(n, body)
     for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
     for j = 1, args do its_args[j] = ARGV[i * args + j] end
     local done, reply = pcall(body, its_keys, its_args)
-    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text, with the place in front
+    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text that begins with the position
       reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
     end
     if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
@@ -19,11 +19,11 @@ local function for_each(n, body)
   end
   return replies
 end
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -32,20 +32,20 @@ local function in_time(not_after)
   end
   return nil
 end
--- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
--- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- holder_of: the owner field of whoever holds an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and we write
--- one field for the holder, with how often it holds. No other hash is such a lock, and none is for us to change.
+-- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
+-- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
 local function holder_of(lock)
   local fields = redis.call('hlen', lock)
   if fields == 0 then return nil end
@@ -58,12 +58,12 @@ local function holder_of(lock)
 end
 
 return for_each(#KEYS / 1, function(KEYS, ARGV)
--- lock_acquire: take the lock for a new grant if it is free. A repeat of the same attempt is granted again, and counts once.
+-- lock_acquire: take the lock for a new grant if it is free. A retry of the same attempt is granted again, and counts once.
 --
 -- KEYS[1] lock        hash  {name}
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
 --
 -- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
@@ -81,7 +81,7 @@ if ttl ~= -2 then
     return ttl
   end
 end
-if ttl < tonumber(lease) then -- a late copy must not shorten what was prolonged since
+if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
   redis.call('hset', lock, grant, 1)
   begin_lease(lock, lease)
 end

@@ -1,4 +1,4 @@
--- lock_look: whether a grant holds a lock, of any kind that is a hash.
+-- lock_look: check whether a grant holds a lock, of any kind that is stored as a hash.
 --
 -- KEYS[1] lock  hash {name}
 -- ARGV[1] grant owner field

@@ -1,24 +1,24 @@
--- lock_pass: hand the lock from one grant to the next one of the same process, with a fresh lease; at the end of a turn only if
--- nobody else waits. A repeat finds the new grant in place and begins its lease anew.
+-- lock_pass: pass the lock from one grant to the next of the same process, with a fresh lease; at the end of a turn only if no
+-- other process waits. A retry finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash    {name}
 -- KEYS[2] channel   channel redisson_lock__channel:{name}
 -- ARGV[1] from      owner field of the grant that ends
 -- ARGV[2] grant     owner field of the grant that begins
 -- ARGV[3] lease     ms
--- ARGV[4] not_after ms of server time; later, the attempt is refused
+-- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
--- ARGV[6] idlers    -1: the turn goes on | it ends, and so many of the channel's subscribers want nothing: ourselves, and mere listeners
+-- ARGV[6] idlers    -1: the turn continues | it ends, and this many subscribers do not want the lock (this process, mere listeners)
 --
--- Returns grant (passed) | number of subscribers that were told (it is free, for them) | nil (neither grant holds the lock) |
+-- Returns grant (passed) | number of subscribers that were notified (the lock is free for them) | nil (neither grant holds the lock) |
 -- error LATE ms
 local lock, channel = KEYS[1], KEYS[2]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -27,8 +27,9 @@ local function in_time(not_after)
   end
   return nil
 end
--- end_turn: others go first when a process has had its turn. All who listen are told of a release, and if they are more than the
--- idlers, it is one: returns how many were told. Else the lock is still there, to be handed on. idlers '-1': it is no turn's end.
+-- end_turn: let other processes go first at the end of a turn. All subscribers are notified of a release. If there are more of them
+-- than idlers, the lock is released: returns the number of subscribers. Otherwise the lock stays and can be passed on: returns nil.
+-- idlers '-1': the turn does not end.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')
@@ -46,7 +47,7 @@ if redis.call('hexists', lock, grant) == 0 then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
 elseif redis.call('pttl', lock) >= tonumber(lease) then
-  return grant -- a late copy must not shorten what was prolonged since
+  return grant -- a delayed duplicate must not shorten a lease that was prolonged since
 end
 redis.call('pexpire', lock, lease)
 return grant

@@ -1,12 +1,12 @@
--- lock_release: free the lock if this grant holds it, and wake the waiters. A repeat changes nothing.
--- HDEL instead of HINCRBY: it grows no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
+-- lock_release: free the lock if this grant holds it, and wake the waiters. A retry changes nothing. HDEL instead of HINCRBY: it
+-- needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its last field.
 --
 -- KEYS[1] lock    hash     {name}
 -- KEYS[2] channel channel  redisson_lock__channel:{name}
 -- ARGV[1] grant   owner field, runtimeUUID:number
 -- ARGV[2] publish PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+-- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel = KEYS[1], KEYS[2]
 local grant, publish = ARGV[1], ARGV[2]
 

@@ -1,18 +1,18 @@
--- lock_renew: give many locks a full lease again, each only if its grant still holds it. Nothing is ever created.
+-- lock_renew: restart the leases of many locks, each only if its grant still holds it. It never creates anything.
 --
 -- KEYS[n] lock      hash  {name}, one or more
 -- ARGV[1] lease     ms
--- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[2] not_after server time in ms, after which nothing is renewed
 -- ARGV[3] first     owner field of the first lock
 -- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of the locks that their grants do not hold any more | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the locks that their grants no longer hold | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -30,7 +30,7 @@ for i, lock in ipairs(KEYS) do
   if held == 1 then
     redis.call('pexpire', lock, lease)
   elseif held == 0 or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- another type in its place is no reason to fail the others
+    gone[#gone + 1] = i -- a key of another type must not fail the others
   else
     return held
   end

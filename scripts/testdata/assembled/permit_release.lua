@@ -1,34 +1,34 @@
--- permit_release: give a permit back, and tell the waiters. A repeat changes nothing. ZREM comes first: it grows no memory, so this
+-- permit_release: release a permit, and notify the waiters. A retry changes nothing. ZREM comes first: it needs no memory, so this
 -- works at maxmemory.
 --
--- KEYS[1] permits  string   {name}, how many are free
--- KEYS[2] timeouts zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits  string   {name}, the number of free permits
+-- KEYS[2] timeouts zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel  channel  redisson_sc:{name}
 -- ARGV[1] id       hexadecimal form of the permit
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | nil (it was not out, or had expired) | error FOREIGN text
+-- Returns the number of subscribers that were notified | nil (it was not held, or had expired) | error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, publish = ARGV[1], ARGV[2]
--- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
 end
--- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
--- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+-- permits: the permits that are held, by expiry in ms. In Redisson's format the expiry comes from a client's clock, so Redisson's
+-- permits get 10 s more. The expiry of a Holdfast permit, which begins with "hfp1", is server time plus 10 s already.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes is a permit as Redis has it: an id is its hexadecimal form.
+-- bytes is a permit as stored in Redis; its id is the hexadecimal form.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end
@@ -38,8 +38,8 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- permits_of returns how many permits are free, nil without the key, and when the first of those that are out expires, nil if none is;
--- or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+-- permits_of returns the number of free permits, nil without the key, and the earliest expiry of the held permits, nil if none is
+-- held; or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
 local function permits_of(permits, timeouts)
   local free, foreign = count_of(permits)
   local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
@@ -48,7 +48,7 @@ local function permits_of(permits, timeouts)
   return free, tonumber(first[2]), nil
 end
 
--- reap takes expired permits back and tells the waiters. It returns what permits_of does.
+-- reap returns expired permits to the semaphore and notifies the waiters. It returns the results of permits_of.
 local function reap(permits, timeouts, channel, publish, now)
   local free, first, foreign = permits_of(permits, timeouts)
   if not first or first > now then return free, first, foreign end
@@ -70,6 +70,6 @@ local _, foreign = count_of(permits)
 if foreign then return foreign end
 redis.call('zrem', timeouts, permit)
 local free, told = redis.call('incrby', permits, 1), 0
-if free >= 0 then told = redis.call(publish, channel, free) end -- on a negative number Redisson's listener throws
+if free >= 0 then told = redis.call(publish, channel, free) end -- Redisson's listener throws on a negative number
 if expired(permit, tonumber(score), server_now()) then return nil end
 return told

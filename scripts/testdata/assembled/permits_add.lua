@@ -1,24 +1,24 @@
--- permits_add: change how many permits a semaphore has. A repeat changes nothing. Without the key there are 0.
+-- permits_add: change the number of permits of a semaphore. A retry changes nothing. Without the key the number is 0.
 --
--- KEYS[1] permits   string   {name}, how many are free
--- KEYS[2] timeouts  zset     {name}:timeout, permit -> ms when it expires
+-- KEYS[1] permits   string   {name}, the number of free permits
+-- KEYS[2] timeouts  zset     {name}:timeout, permit -> its expiry, ms of server time
 -- KEYS[3] channel   channel  redisson_sc:{name}
 -- KEYS[4] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 -- ARGV[5] number    to be added; may be negative, and so may the sum
 --
--- Returns {request, permits that are free now} | error LATE ms | error FOREIGN text
+-- Returns {request, free permits now} | error LATE ms | error FOREIGN text
 local permits, timeouts, channel, attempt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local request, not_after, keep, publish, number = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -27,29 +27,29 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
--- permits: those that are out, by expiry in ms. In Redisson's format an expiry comes from some client's clock, so permits of others
--- are given 10 s more; ours, which begin with "hfp1", have the server's time plus 10 s already.
+-- permits: the permits that are held, by expiry in ms. In Redisson's format the expiry comes from a client's clock, so Redisson's
+-- permits get 10 s more. The expiry of a Holdfast permit, which begins with "hfp1", is server time plus 10 s already.
 local function server_now()
   local t = redis.call('time')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes is a permit as Redis has it: an id is its hexadecimal form.
+-- bytes is a permit as stored in Redis; its id is the hexadecimal form.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end
@@ -59,8 +59,8 @@ local function expired(permit, score, now)
   return score + 10000 <= now
 end
 
--- permits_of returns how many permits are free, nil without the key, and when the first of those that are out expires, nil if none is;
--- or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+-- permits_of returns the number of free permits, nil without the key, and the earliest expiry of the held permits, nil if none is
+-- held; or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
 local function permits_of(permits, timeouts)
   local free, foreign = count_of(permits)
   local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
@@ -69,7 +69,7 @@ local function permits_of(permits, timeouts)
   return free, tonumber(first[2]), nil
 end
 
--- reap takes expired permits back and tells the waiters. It returns what permits_of does.
+-- reap returns expired permits to the semaphore and notifies the waiters. It returns the results of permits_of.
 local function reap(permits, timeouts, channel, publish, now)
   local free, first, foreign = permits_of(permits, timeouts)
   if not first or first > now then return free, first, foreign end

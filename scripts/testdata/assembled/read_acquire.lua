@@ -1,22 +1,22 @@
--- read_acquire: hold the lock beside other readers, unless a writer has it that is not of the same owner. A repeat of the same
--- attempt is granted again, and counts once. TTLs are only raised: others may hold for longer.
+-- read_acquire: acquire the read lock, unless a writer of another owner holds the lock. A retry of the same attempt is granted
+-- again, and counts once. TTLs are only raised, because other readers may hold for longer.
 --
 -- KEYS[1] lock        hash    {name}, with mode
 -- KEYS[2] timeout     string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
--- ARGV[3] not_after   ms of server time; later, the attempt is refused
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] writer      owner field of the grant by which the same owner holds the lock alone, or ''
+-- ARGV[5] writer      owner field of the grant with which the same owner holds the write lock, or ''
 --
 -- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
 local lock, timeout = KEYS[1], KEYS[2]
 local grant, lease, not_after, want_holder, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -25,21 +25,22 @@ local function in_time(not_after)
   end
   return nil
 end
--- begin_lease: the TTL of a lock that this script has just taken. A user who has no right to PEXPIRE would take a lock without an
--- end, for Redis does not roll a script back: then the lock is given back, and the error is that of the refusal.
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
 local function begin_lease(lock, lease)
   if type(redis.pcall('pexpire', lock, lease)) == 'table' then
     redis.call('del', lock)
     redis.call('pexpire', lock, lease)
   end
 end
--- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson and
--- we write the mode, and for each holder one field with how often it holds; that of the writer ends in ":write". No other hash is a
--- lock, and none is for us to change. Some of the fields tell, so that many readers cost nothing.
+-- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
+-- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
+-- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- readers.
 local function holder_among(fields)
   local holder
   for i = 1, #fields, 2 do
@@ -68,7 +69,7 @@ local late = in_time(not_after)
 if late then return late end
 local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
-local held = redis.call('hexists', lock, grant) == 1 -- by a repeat, also if the owner has stopped writing since
+local held = redis.call('hexists', lock, grant) == 1 -- true for a retry, even if the owner has released the write lock since
 if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder, want_holder) end
 if not mode then redis.call('hset', lock, 'mode', 'read') end
 redis.call('hset', lock, grant, 1)

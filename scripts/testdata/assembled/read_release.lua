@@ -1,19 +1,20 @@
--- read_release: end one reader's hold, and free the lock after the last that lives, waking the waiters. A repeat changes nothing.
+-- read_release: end one reader's hold. After the last live reader, free the lock and wake the waiters. A retry changes nothing.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
 -- KEYS[3] timeout  string   {name}:grant:rwlock_timeout:1
--- KEYS[4] timeouts string   {name}: what the timeout keys of all readers begin with; no such key exists
+-- KEYS[4] timeouts string   {name}: prefix of the timeout keys of all readers; not itself a key
 -- ARGV[1] grant    owner field, runtimeUUID:number
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | -1 (others hold it still: nobody was told) | nil (this grant does not hold the lock)
+-- Returns the number of subscribers that were notified | -1 (others still hold it: no message) |
+-- nil (this grant does not hold the lock)
 local lock, channel, timeout, timeouts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, publish = ARGV[1], ARGV[2]
--- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
--- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
+-- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
--- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+-- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
   local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
@@ -24,7 +25,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+-- longest is the longest remaining lease in ms of all readers except one; 0: all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
@@ -34,10 +35,10 @@ local function longest(lock, timeouts, but)
 end
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
-local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner goes on as a writer
-local own = redis.call('pttl', timeout) -- before the other one: should time pass in between, it is the longer
+local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner still holds the write lock
+local own = redis.call('pttl', timeout) -- read first: if time passes in between, it is the longer one
 local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
-if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- else the longest is another's
+if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- else the lock's TTL belongs to another reader
 redis.call('hdel', lock, grant)
 redis.call('del', timeout)
 if alone then return -1 end

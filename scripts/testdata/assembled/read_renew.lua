@@ -1,20 +1,20 @@
--- read_renew: give many readers a full lease again, each only if its grant still holds. Nothing is ever created. The locks' own TTLs
--- are those of who holds longest: they are raised, and lowered only with a lease that gets shorter.
+-- read_renew: restart the leases of many readers, each only if its grant still holds. It never creates anything. The TTL of a lock
+-- is that of its longest reader: it is raised, and lowered only when a lease gets shorter.
 --
 -- KEYS[n] lock      hash    {name}, with mode, and after each
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] lease     ms
--- ARGV[2] not_after ms of server time; later, nothing is renewed
+-- ARGV[2] not_after server time in ms, after which nothing is renewed
 -- ARGV[3] first     owner field of the first lock
 -- ARGV[n] grant     owner fields of the others, in the order of KEYS
 --
--- Returns {first, position, ...}: the positions (from 1) of the grants that do not hold any more | error LATE ms
+-- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -23,10 +23,10 @@ local function in_time(not_after)
   end
   return nil
 end
--- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
--- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
+-- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
--- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+-- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
   local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
@@ -37,7 +37,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+-- longest is the longest remaining lease in ms of all readers except one; 0: all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
@@ -66,7 +66,7 @@ for i = 1, #KEYS / 2 do
   if held == 1 and redis.call('exists', timeout) == 1 then
     renew(lock, timeout, grant)
   elseif type(held) == 'number' or string.find(held.err, 'WRONGTYPE', 1, true) then
-    gone[#gone + 1] = i -- another type in its place is no reason to fail the others
+    gone[#gone + 1] = i -- a key of another type must not fail the others
   else
     return held
   end

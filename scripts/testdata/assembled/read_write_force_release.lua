@@ -1,22 +1,22 @@
--- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a repeat
--- could hit the next holder, so a copy that comes late is refused and an unknown outcome is reported as such.
+-- read_write_force_release: free a lock that is held in this mode, whoever holds it, and wake the waiters. Not repeatable: a retry
+-- could hit the next holder. So a delayed duplicate is refused, and an unknown outcome is reported as such.
 --
 -- KEYS[1] lock      hash     {name}, with mode
 -- KEYS[2] channel   channel  redisson_rwlock:{name}
--- KEYS[3] timeouts  string   {name}: what the timeout keys of all readers begin with; no such key exists
+-- KEYS[3] timeouts  string   {name}: prefix of the timeout keys of all readers; not itself a key
 -- ARGV[1] publish   PUBLISH or SPUBLISH
--- ARGV[2] not_after ms of server time; later, the attempt is refused
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] wanted    read or write
 -- ARGV[4] message   0 (wake one) or 1 (wake all)
 --
--- Returns {field, ...} (those who held it so) | 0 (it was not) | error LATE ms | error FOREIGN text
+-- Returns {field, ...} (the holders) | 0 (it was not held in this mode) | error LATE ms | error FOREIGN text
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -25,13 +25,14 @@ local function in_time(not_after)
   end
   return nil
 end
--- owner: how Redisson and we name a holder or waiter: the UUID of its runtime, and a number.
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson and
--- we write the mode, and for each holder one field with how often it holds; that of the writer ends in ":write". No other hash is a
--- lock, and none is for us to change. Some of the fields tell, so that many readers cost nothing.
+-- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
+-- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
+-- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- readers.
 local function holder_among(fields)
   local holder
   for i = 1, #fields, 2 do
@@ -55,10 +56,10 @@ end
 local function busy(lock, holder, want_holder)
   return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end
--- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
--- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
+-- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
--- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+-- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
   local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
@@ -69,7 +70,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+-- longest is the longest remaining lease in ms of all readers except one; 0: all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do

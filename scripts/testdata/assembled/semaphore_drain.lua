@@ -1,20 +1,20 @@
--- semaphore_drain: take all permits. A repeat takes nothing and returns how many it were. A semaphore that was never set stays so.
+-- semaphore_drain: take all permits. A retry takes nothing and returns the same number. A semaphore that was never set stays unset.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] attempt   string   holdfast_attempt:{name}:<request>
--- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that nobody will ask for again
+-- KEYS[n] answered  string   holdfast_attempt:{name}:<request>, none or more: results that are no longer needed
 -- ARGV[1] request   id, runtimeUUID:number
--- ARGV[2] not_after ms of server time; later, the attempt is refused
--- ARGV[3] keep      ms that the result is kept for repeats
+-- ARGV[2] not_after server time in ms, after which the attempt is refused
+-- ARGV[3] keep      ms for which the result is kept for retries
 --
--- Returns {request, permits that there were} | error LATE ms | error FOREIGN text
+-- Returns {request, number of permits taken} | error LATE ms | error FOREIGN text
 local semaphore, attempt = KEYS[1], KEYS[2]
 local request, not_after, keep = ARGV[1], ARGV[2], ARGV[3]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -23,18 +23,18 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
 end
--- forget: delete the results, from KEYS[first] on, of requests that have been answered and of which no copy is on its way.
+-- forget: delete the results, from KEYS[first] on, of requests that have been answered and have no duplicates in flight.
 local function forget(first)
   for i = first, #KEYS do redis.call('del', KEYS[i]) end
 end
@@ -46,7 +46,7 @@ if not result then
   local count, foreign = count_of(semaphore)
   if foreign then return foreign end
   result = string.format('%.0f', count or 0)
-  if count then redis.call('decrby', semaphore, result) end -- not SET, which would take a TTL away that somebody gave it
+  if count then redis.call('decrby', semaphore, result) end -- not SET, which would remove a TTL that somebody has set
   redis.call('set', attempt, result, 'px', keep)
 end
 forget(3)

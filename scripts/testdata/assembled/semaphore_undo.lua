@@ -1,23 +1,23 @@
--- semaphore_undo: give back what a request has taken, if it has. From then on no copy of that request takes anything. A repeat
--- changes nothing. A semaphore that was deleted meanwhile stays so.
+-- semaphore_undo: return the permits that a request has taken, if any. From then on no duplicate of that request takes any. A retry
+-- changes nothing. A semaphore that was deleted meanwhile stays deleted.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
 -- KEYS[3] attempt   string   holdfast_attempt:{name}:<request>
--- ARGV[1] request   id, runtimeUUID:number, of the request that is undone
--- ARGV[2] keep      ms that copies of that request may still come
+-- ARGV[1] request   id, runtimeUUID:number, of the request to be undone
+-- ARGV[2] keep      ms for which duplicates of that request may still arrive
 -- ARGV[3] publish   PUBLISH or SPUBLISH
 --
--- Returns {request, permits that were given back} | error FOREIGN text
+-- Returns {request, permits returned} | error FOREIGN text
 local semaphore, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, keep, publish = ARGV[1], ARGV[2], ARGV[3]
--- count_of: the whole number that a key holds, nil without the key; besides, the error reply FOREIGN if it holds anything else.
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; ours are added to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -27,7 +27,7 @@ local count, foreign = count_of(semaphore)
 if foreign then return foreign end
 local result = redis.call('get', attempt)
 local taken = result and string.match(result, '%-?%d+$') or '0'
-redis.call('del', attempt) -- first, for maxmemory: Redis refuses what needs memory only as a script's first write
+redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first
 redis.call('set', attempt, 'undone', 'px', keep)
 if taken == '0' or not count then return {request, 0} end
 local permits = redis.call('incrby', semaphore, taken)

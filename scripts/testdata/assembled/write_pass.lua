@@ -1,20 +1,20 @@
--- write_pass: hand the lock from one writer to the next one of the same process, with a fresh lease and without a wake-up. A repeat
--- finds the new grant in place and begins its lease anew.
+-- write_pass: pass the lock from one writer to the next of the same process, with a fresh lease and without a wake-up. A retry
+-- finds the new grant in place and restarts its lease.
 --
 -- KEYS[1] lock      hash  {name}, with mode
 -- ARGV[1] from      owner field of the grant that ends
 -- ARGV[2] grant     owner field of the grant that begins
 -- ARGV[3] lease     ms
--- ARGV[4] not_after ms of server time; later, the attempt is refused
+-- ARGV[4] not_after server time in ms, after which the attempt is refused
 --
--- Returns grant (passed) | nil (neither grant holds the lock alone) | error LATE ms
+-- Returns grant (passed) | nil (neither grant holds the write lock alone) | error LATE ms
 local lock = KEYS[1]
 local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- in_time: nil while server time has not passed not_after (ms), else the error reply LATE with the server time in ms.
--- A copy of an attempt that was held up somewhere must not run after its caller stopped counting on it.
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
 local function in_time(not_after)
-  if not server_time then -- a script is one instant, also for many locks
+  if not server_time then -- time stands still during a script, even one for many locks
     local t = redis.call('time')
     server_time = t[1] * 1000 + math.floor(t[2] / 1000)
   end
@@ -31,7 +31,7 @@ if redis.call('hexists', lock, grant) == 0 then
   redis.call('hset', lock, grant, 1)
   redis.call('hdel', lock, from)
 elseif redis.call('pttl', lock) >= tonumber(lease) then
-  return grant -- a late copy must not shorten what was prolonged since
+  return grant -- a delayed duplicate must not shorten a lease that was prolonged since
 end
 redis.call('pexpire', lock, lease)
 return grant

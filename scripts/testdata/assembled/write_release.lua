@@ -1,19 +1,19 @@
--- write_release: end the writer's hold and wake all who wait. If the same owner reads, the lock goes on as a read lock, for as long
--- as its reader does. A repeat changes nothing. HDEL comes first: it grows no memory, so unlocking works at maxmemory.
+-- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
+-- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
--- KEYS[3] timeouts string   {name}: what the timeout keys of all readers begin with; no such key exists
+-- KEYS[3] timeouts string   {name}: prefix of the timeout keys of all readers; not itself a key
 -- ARGV[1] grant    owner field, runtimeUUID:number:write
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 --
--- Returns the number of subscribers that were told | nil (this grant does not hold the lock)
+-- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local grant, publish = ARGV[1], ARGV[2]
--- timeouts: each hold of a reader has a timeout key of its own, which ends with the hold's lease. timeouts is what all of their names
--- begin with, {name}: and comes from KEYS, because the keys that a client names may have got a prefix on their way.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
+-- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
--- timeouts_of lists the timeout keys of all readers but one. The holds of a reader are numbered from 1.
+-- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
   local keys, fields = {}, redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
@@ -24,7 +24,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest is for how many ms at most one of the readers goes on, but for one of them; 0: all have died.
+-- longest is the longest remaining lease in ms of all readers except one; 0: all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
