@@ -12,7 +12,7 @@
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog.go
 //
 // A machine thinks in steps: state, message and time in, effects out. There are three of them: lockState (lock_step.go) for a lock with one
-// contender and one grant at a time, hall (hall.go) for several, countState (count_step.go) for semaphores and latches. They are tested by
+// contender and one grant at a time, hall (hall.go) for several, counter.State for semaphores and latches. They are tested by
 // the transcripts in testdata. Only the shell touches the clock and other actors. Whatever blocks runs on goroutines outside of the
 // actors: the gateways' workers, and those of the link.
 //
@@ -28,6 +28,9 @@
 //	gateway    calls to Redis
 //	pubsub     who waits on which channel
 //	turns      when a process that has just had a lock may try again
+//	lease      what one caller holds, and until when
 //	wait       what machines have in common about waiting
+//	counter    the machine of semaphores and latches
+//	rpc        a script call on its way
 //	preflight  Runtime.Check
 package actors

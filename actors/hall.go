@@ -82,8 +82,8 @@ func (h *hall) init(policy *wait.Policy, address *lease.Address) {
 	h.desk.ringing = &alarmPlace{}
 }
 
-// step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
-func (h *hall) step(now time.Duration, message any) []wait.Effect {
+// Step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
+func (h *hall) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // what a panic has interrupted
 	h.receive(now, message)
 	h.settleStage(now)
@@ -95,9 +95,9 @@ func (h *hall) step(now time.Duration, message any) []wait.Effect {
 	return h.takeEffects()
 }
 
-func (h *hall) start(self lease.Ref) { h.self, h.desk.self = self, self }
+func (h *hall) Start(self lease.Ref) { h.self, h.desk.self = self, self }
 
-func (h *hall) room() *[]wait.Effect { return &h.effects }
+func (h *hall) Room() *[]wait.Effect { return &h.effects }
 
 func (h *hall) takeEffects() []wait.Effect {
 	effects := h.effects
@@ -113,10 +113,10 @@ func (h *hall) receive(now time.Duration, message any) {
 		h.onCancel(now, m)
 	case *callDone:
 		h.pass(now, m.call.home, m)
-	case grantDue:
-		h.pass(now, homeOf(m.grant), m)
-	case grantGone:
-		h.pass(now, homeOf(m.grant), m)
+	case lease.Due:
+		h.pass(now, homeOf(m.Grant), m)
+	case lease.Gone:
+		h.pass(now, homeOf(m.Grant), m)
 	case wait.ChannelReady:
 		h.onChannelReady(now, m)
 	case wait.ChannelMessage:
@@ -270,7 +270,7 @@ func (h *hall) each(f func(s *lockState)) {
 
 // settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
 func (h *hall) settleEnd() {
-	idle := h.idle()
+	idle := h.Idle()
 	switch {
 	case idle && (h.retiring || h.stage >= wait.Closing):
 		h.effects = append(h.effects, wait.Effect{Do: wait.DoStop})
@@ -280,15 +280,15 @@ func (h *hall) settleEnd() {
 	h.retiring = false
 }
 
-// idle reports that nothing would be missed if this actor stopped.
-func (h *hall) idle() bool {
-	return h.seats == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.idle()
+// Idle reports that nothing would be missed if this actor stopped.
+func (h *hall) Idle() bool {
+	return h.seats == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
 }
 
 // setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
 func (h *hall) setAlarm() {
-	if h.alarmAt < h.told || h.idle() && h.told != clock.Never {
-		if h.idle() {
+	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
+		if h.Idle() {
 			h.alarmAt = clock.Never
 		}
 		h.told = h.alarmAt
@@ -296,14 +296,14 @@ func (h *hall) setAlarm() {
 	}
 }
 
-// distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
-func (h *hall) distrust(now time.Duration) []wait.Effect {
+// Distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
+func (h *hall) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.seat; s != nil {
 		if r, ok := h.atHand.message.(*wait.Request); ok { // it was on its way from one seat to another
-			s.forget(r)
+			s.Forget(r)
 			h.answer(r, r.Because(wait.ErrPanicked))
 		}
-		h.absorb(now, s, s.distrust(now))
+		h.absorb(now, s, s.Distrust(now))
 		h.atHand = again{}
 		h.count(s)
 	}
@@ -312,33 +312,33 @@ func (h *hall) distrust(now time.Duration) []wait.Effect {
 	return h.takeEffects()
 }
 
-// waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
-func (h *hall) waitingOf(pid lease.Ref, id uint64) *wait.Request {
+// WaitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+func (h *hall) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		if r.Requester != nil && r.Requester.GetId() == pid.GetId() && r.ID == id {
 			return r
 		}
 	}
 	for s := h.first; s != nil; s = s.next {
-		if r := s.waitingOf(pid, id); r != nil {
+		if r := s.WaitingOf(pid, id); r != nil {
 			return r
 		}
 	}
 	return nil
 }
 
-// leased reports whether somebody here has a lease.
-func (h *hall) leased() bool {
+// Leased reports whether somebody here has a lease.
+func (h *hall) Leased() bool {
 	for s := h.first; s != nil; s = s.next {
-		if s.leased() {
+		if s.Leased() {
 			return true
 		}
 	}
 	return false
 }
 
-// requesters are the actors that wait here or hold leases.
-func (h *hall) requesters() []lease.Ref {
+// Requesters are the actors that wait here or hold leases.
+func (h *hall) Requesters() []lease.Ref {
 	var all []lease.Ref
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		if r.Requester != nil {
@@ -346,13 +346,13 @@ func (h *hall) requesters() []lease.Ref {
 		}
 	}
 	for s := h.first; s != nil; s = s.next {
-		all = append(all, s.requesters()...)
+		all = append(all, s.Requesters()...)
 	}
 	return all
 }
 
-// forget takes out a request that was answered by somebody else.
-func (h *hall) forget(r *wait.Request) {
+// Forget takes out a request that was answered by somebody else.
+func (h *hall) Forget(r *wait.Request) {
 	h.leave(r)
 	if h.atHand.message == r {
 		h.atHand.message = nil
@@ -360,7 +360,7 @@ func (h *hall) forget(r *wait.Request) {
 	h.effects = slices.DeleteFunc(h.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
 	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
 	if r.Home != nil {
-		servedBy(r).forget(r)
+		servedBy(r).Forget(r)
 		h.again = append(h.again, again{servedBy(r), nil}) // it may be left with nothing to do
 	}
 }

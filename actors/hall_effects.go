@@ -31,7 +31,7 @@ func (h *hall) follow(now time.Duration) {
 func (h *hall) take(now time.Duration, next again) {
 	s, message := next.seat, next.message
 	h.atHand = next
-	h.absorb(now, s, s.step(now, message))
+	h.absorb(now, s, s.Step(now, message))
 	h.atHand = again{}
 	if h.count(s) && s.phase == held {
 		h.depose(s)
@@ -54,7 +54,7 @@ func (h *hall) take(now time.Duration, next again) {
 	case done.acquired.Queued && s.standby && h.overtakes(s):
 		h.again = append(h.again, again{s, promoted{}})
 	}
-	if s.seat != nil && !s.seat.gone && s.idle() && !h.expects(s) {
+	if s.seat != nil && !s.seat.gone && s.Idle() && !h.expects(s) {
 		h.leaveSeat(s.seat)
 	}
 }
@@ -113,7 +113,7 @@ func (h *hall) depose(s *lockState) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
 		if other != s.seat && other.phase == held && !beside {
-			h.again = append(h.again, again{&other.lockState, grantGone{grant: &other.grant.Grant}})
+			h.again = append(h.again, again{&other.lockState, lease.Gone{Grant: &other.grant.Grant}})
 		}
 	}
 }

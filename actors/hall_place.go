@@ -49,7 +49,7 @@ func (h *hall) admit(now time.Duration, r *wait.Request, before bool) {
 // objection is why an acquire cannot be served at all.
 func (h *hall) objection(r *wait.Request) error {
 	switch {
-	case r.Requester != nil && h.waitingOf(r.Requester, r.ID) != nil:
+	case r.Requester != nil && h.WaitingOf(r.Requester, r.ID) != nil:
 		return r.Because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID))
 	case h.upgrades(r):
 		return r.Because(protocol.ErrUpgrade)

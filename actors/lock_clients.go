@@ -113,8 +113,8 @@ func farewell(r *wait.Request, replaced bool) wait.Effect {
 
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
-// requesters are the actors that wait here or hold leases.
-func (s *lockState) requesters() []lease.Ref {
+// Requesters are the actors that wait here or hold leases.
+func (s *lockState) Requesters() []lease.Ref {
 	var all []lease.Ref
 	for _, c := range s.clients {
 		all = append(all, c.pid)
@@ -122,8 +122,8 @@ func (s *lockState) requesters() []lease.Ref {
 	return all
 }
 
-// waitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
-func (s *lockState) waitingOf(pid lease.Ref, id uint64) *wait.Request {
+// WaitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+func (s *lockState) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	if c := s.clients[pid.GetId()]; c != nil {
 		return c.waiting[id]
 	}

@@ -154,9 +154,9 @@ func (s *lockState) onClose(now time.Duration, to wait.Stage) {
 	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0
 }
 
-// distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
+// Distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
 // is asked anew. The waiters stay, and what was decided before the panic is carried out.
-func (s *lockState) distrust(now time.Duration) []wait.Effect {
+func (s *lockState) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))
 	}
@@ -180,8 +180,8 @@ func (s *lockState) distrust(now time.Duration) []wait.Effect {
 	return s.takeEffects()
 }
 
-// forget takes out a request that was answered by somebody else: the one at hand, when there was a panic.
-func (s *lockState) forget(r *wait.Request) {
+// Forget takes out a request that was answered by somebody else: the one at hand, when there was a panic.
+func (s *lockState) Forget(r *wait.Request) {
 	same := func(other *wait.Request) bool { return other == r }
 	s.queue.Remove(r)
 	s.effects = slices.DeleteFunc(s.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })

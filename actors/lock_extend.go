@@ -108,7 +108,7 @@ func (s *lockState) onExtendDone(now time.Duration, m *callDone) {
 	e.call = nil
 	switch {
 	case m.class == scripts.Done && !m.held:
-		s.lose(now, goneReason, false)
+		s.lose(now, lease.GoneReason, false)
 	case m.class == scripts.Done:
 		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
 		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -85,7 +86,7 @@ func (s *lockState) onLookDone(now time.Duration, m *callDone) {
 	s.looking.call = nil
 	gone := m.class == scripts.Done && !m.held || m.class == scripts.Rejected && errors.Is(scripts.Explain(m.err), protocol.ErrForeignKey)
 	if gone && s.phase == held && s.grant == m.call.target {
-		s.lose(now, goneReason, false)
+		s.lose(now, lease.GoneReason, false)
 	}
 }
 

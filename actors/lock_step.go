@@ -115,8 +115,8 @@ type busy struct {
 	until  time.Duration
 }
 
-// step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
-func (s *lockState) step(now time.Duration, message any) []wait.Effect {
+// Step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
+func (s *lockState) Step(now time.Duration, message any) []wait.Effect {
 	if s.phase == held && s.grant.Left(now) <= 0 {
 		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
 	}
@@ -126,9 +126,9 @@ func (s *lockState) step(now time.Duration, message any) []wait.Effect {
 	return s.takeEffects()
 }
 
-func (s *lockState) start(self lease.Ref) { s.self = self }
+func (s *lockState) Start(self lease.Ref) { s.self = self }
 
-func (s *lockState) room() *[]wait.Effect { return &s.effects }
+func (s *lockState) Room() *[]wait.Effect { return &s.effects }
 
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
 func (s *lockState) takeEffects() []wait.Effect {
@@ -157,11 +157,11 @@ func (s *lockState) receive(now time.Duration, message any) {
 		s.onPromoted(now)
 	case wait.Alarm:
 		s.alarmAt = clock.Never
-	case grantDue:
-		s.guarded = s.guarded || s.grant.is(m.grant)
-	case grantGone:
-		if s.grant.is(m.grant) && s.phase == held {
-			s.lose(now, m.why(), false)
+	case lease.Due:
+		s.guarded = s.guarded || s.grant.is(m.Grant)
+	case lease.Gone:
+		if s.grant.is(m.Grant) && s.phase == held {
+			s.lose(now, m.Why(), false)
 		}
 	case wait.Freed:
 		s.onFreed(now, m)
@@ -268,7 +268,7 @@ func (s *lockState) settleGuard(now time.Duration) {
 
 // settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
 func (s *lockState) settleEnd() {
-	idle := s.idle()
+	idle := s.Idle()
 	switch {
 	case idle && (s.retiring || s.stage >= wait.Closing):
 		s.emit(wait.Effect{Do: wait.DoStop})
@@ -278,8 +278,8 @@ func (s *lockState) settleEnd() {
 	s.retiring = false
 }
 
-// idle reports that nothing would be missed if this actor stopped.
-func (s *lockState) idle() bool {
+// Idle reports that nothing would be missed if this actor stopped.
+func (s *lockState) Idle() bool {
 	return s.phase == free && !s.trial.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.ghosts) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
 }
@@ -366,8 +366,8 @@ func (s *lockState) holdOf(r *wait.Request) *lease.Hold {
 	return s.holds[i]
 }
 
-// leased reports whether somebody here has a lease.
-func (s *lockState) leased() bool {
+// Leased reports whether somebody here has a lease.
+func (s *lockState) Leased() bool {
 	return slices.ContainsFunc(s.holds, func(h *lease.Hold) bool { return h.Until() != 0 })
 }
 

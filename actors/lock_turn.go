@@ -203,7 +203,7 @@ func (s *lockState) onPassDone(now time.Duration, m *callDone) {
 		s.retryAt = s.startAt()
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.endPass(now, m.sent, lostBy(goneReason))
+		s.endPass(now, m.sent, lostBy(lease.GoneReason))
 		s.retryAt = now
 	case m.class == scripts.Rejected:
 		s.unsure = s.trial.stale > 0
@@ -269,7 +269,7 @@ func (s *lockState) onReleaseDone(now time.Duration, m *callDone) {
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.released(now, m.sent, lostBy(goneReason))
+		s.released(now, m.sent, lostBy(lease.GoneReason))
 	case m.class == scripts.Rejected:
 		s.onReleaseRejected(now, m)
 	default:
@@ -290,15 +290,12 @@ func (s *lockState) onReleaseRejected(now time.Duration, m *callDone) {
 	s.released(now, m.sent, err)
 }
 
-// goneReason says that Redis does not have a grant any more that should be there.
-const goneReason = "gone from Redis"
-
 // lostBy is the error of a lease that was lost for this reason.
 func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason) }
 
 // goneFromRedis reports that a turn ended in Redis before it ended here.
 func (s *lockState) goneFromRedis() {
-	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: goneReason}})
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: lease.GoneReason}})
 }
 
 // tellReleasers answers those who wait for the release.

@@ -27,7 +27,7 @@ type shell struct {
 	slot   *slot // its place in the router, handed back as is
 
 	// owned by the actor; touched only in Receive
-	machine   machine
+	machine   wait.Machine
 	timer     clock.Timer
 	announced bool          // the router knows that we are idle
 	request   *wait.Request // the one being handled, to be refused after a panic
@@ -43,13 +43,13 @@ func (a *shell) Receive(c actor.Context) {
 	defer a.recoverFrom(c)
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		a.machine.start(c.Self())
+		a.machine.Start(c.Self())
 	case *actor.Stopping:
 		a.stopTimer()
 	case *actor.Stopped, *actor.Restarting:
 	case *actor.Terminated:
 		a.step(c, wait.RequesterGone{Requester: m.Who, Replaced: a.engine.lives(m.Who)})
-	case countRequesters:
+	case lease.CountRequesters:
 		a.countRequesters(c)
 	case *rpc.Result:
 		a.onResult(c, m)
@@ -58,12 +58,12 @@ func (a *shell) Receive(c actor.Context) {
 		a.step(c, m)
 		a.request = nil
 	case wait.Close:
-		if m.Stage == wait.Closing && a.machine.leased() {
+		if m.Stage == wait.Closing && a.machine.Leased() {
 			a.engine.cutOff(a.slot.address.Name)
 		}
 		a.step(c, m)
 	case cancelByID:
-		if r := a.machine.waitingOf(m.requester, m.id); r != nil {
+		if r := a.machine.WaitingOf(m.requester, m.id); r != nil {
 			a.step(c, wait.CancelRequest{Request: r, Cause: protocol.ErrNotAcquired})
 		}
 	default:
@@ -85,22 +85,22 @@ func (a *shell) onResult(c actor.Context, m *rpc.Result) {
 
 func (a *shell) step(c actor.Context, message any) {
 	buffer := effectBuffers.Get().(*[]wait.Effect)
-	room := a.machine.room()
+	room := a.machine.Room()
 	*room = (*buffer)[:0]
-	effects := a.machine.step(a.engine.clock.Now(), message)
+	effects := a.machine.Step(a.engine.clock.Now(), message)
 	a.carryOut(c, effects)
 	*room = nil
 	clear(effects)
 	*buffer = effects
 	effectBuffers.Put(buffer)
-	if !a.announced && a.machine.idle() {
+	if !a.announced && a.machine.Idle() {
 		a.announced = true
 		c.Send(a.router, lockIdle{a.slot})
 	}
 }
 
 func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
-	room := a.machine.room()
+	room := a.machine.Room()
 	for i := range effects {
 		e := &effects[i]
 		*room = effects[i+1:] // what is left to do after a panic
@@ -147,7 +147,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 // countRequesters looks whether the requesters are still there. They are watched, but protoactor tells nobody of an actor that panics
 // while it stops.
 func (a *shell) countRequesters(c actor.Context) {
-	for _, pid := range a.machine.requesters() {
+	for _, pid := range a.machine.Requesters() {
 		if !a.engine.lives(pid.(*actor.PID)) {
 			a.step(c, wait.RequesterGone{Requester: pid})
 		}
@@ -202,10 +202,10 @@ func (a *shell) recoverFrom(c actor.Context) {
 	a.engine.events.Emit(protocol.ActorPanicked{Name: name, Value: value, Stack: string(debug.Stack())})
 	if r := a.request; r != nil {
 		a.request = nil
-		a.machine.forget(r)
+		a.machine.Forget(r)
 		r.Err = r.Because(fmt.Errorf("%w: %v", wait.ErrPanicked, value))
 		a.engine.answer(r)
 	}
-	a.carryOut(c, a.machine.distrust(a.engine.clock.Now()))
-	*a.machine.room() = nil
+	a.carryOut(c, a.machine.Distrust(a.engine.clock.Now()))
+	*a.machine.Room() = nil
 }

@@ -80,7 +80,7 @@ func (p *stepBench) take(message any) {
 	p.depth++
 	room := &p.rooms[p.depth]
 	p.state.effects = (*room)[:0]
-	*room = p.state.step(p.now, message)
+	*room = p.state.Step(p.now, message)
 	for _, e := range *room {
 		switch {
 		case e.Do == wait.DoAnswer && e.Request.Do == wait.Acquire:

@@ -39,7 +39,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 		if seats++; s.grant != nil {
 			holding++
 		}
-		if s.seat.gone || s.idle() && s.alarmAt == clock.Never {
+		if s.seat.gone || s.Idle() && s.alarmAt == clock.Never {
 			errs = append(errs, fmt.Errorf("seat %d has nothing left, and stays", seats))
 		}
 	})
@@ -59,7 +59,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *hall, panicked bool) error
 			errs = append(errs, fmt.Errorf("the first in line could have a seat"))
 		}
 	}
-	if h.idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
+	if h.Idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
 		errs = append(errs, fmt.Errorf("idle, but %v is watched, %v kept, %v guarded", c.watched, c.kept, c.guarded))
 	}
 	return errors.Join(errs...)
@@ -184,7 +184,7 @@ func (c *stepChecker) checkHallAlarm(h *hall) error {
 	if h.told != c.alarmAt {
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)
 	}
-	if h.idle() && h.told != clock.Never {
+	if h.Idle() && h.told != clock.Never {
 		return fmt.Errorf("idle with an alarm")
 	}
 	var err error

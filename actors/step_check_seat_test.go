@@ -171,7 +171,7 @@ func (c *seatCheck) checkAlarm(now time.Duration) error {
 	if c.alarmAt <= now {
 		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
 	}
-	if c.alarmAt != clock.Never && c.s.idle() {
+	if c.alarmAt != clock.Never && c.s.Idle() {
 		return fmt.Errorf("idle with an alarm")
 	}
 	return nil

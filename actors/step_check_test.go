@@ -18,7 +18,7 @@ import (
 // stepChecker watches a lockState or a hall from outside, step by step, and says what must never be. Transcripts and the random
 // model tests use it.
 type stepChecker struct {
-	state machine
+	state wait.Machine
 
 	open    map[*wait.Request]bool // asked, not answered
 	came    map[*wait.Request]time.Duration
@@ -32,7 +32,7 @@ type stepChecker struct {
 	inside  map[protocol.Owner]bool // who held before the step
 }
 
-func newStepChecker(s machine) *stepChecker {
+func newStepChecker(s wait.Machine) *stepChecker {
 	return &stepChecker{
 		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{},
 		watched: map[string]bool{}, alarmAt: clock.Never,
@@ -52,13 +52,13 @@ func (c *stepChecker) survive(now time.Duration, message any) (effects []wait.Ef
 			return
 		}
 		if r, ok := message.(*wait.Request); ok {
-			c.state.forget(r)
+			c.state.Forget(r)
 			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
 			delete(c.open, r)
 		}
-		effects = c.state.distrust(now)
+		effects = c.state.Distrust(now)
 	}()
-	return c.state.step(now, message), nil
+	return c.state.Step(now, message), nil
 }
 
 func (c *stepChecker) before(now time.Duration, message any) {
@@ -148,11 +148,11 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 		}
 	case wait.DoStop:
 		c.stopped = true
-		if !c.state.idle() {
+		if !c.state.Idle() {
 			return fmt.Errorf("stop while not idle")
 		}
 	case wait.DoStay:
-		if c.state.idle() {
+		if c.state.Idle() {
 			return fmt.Errorf("stay while idle")
 		}
 	}

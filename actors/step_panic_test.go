@@ -15,8 +15,8 @@ func TestStep_PanicOfTheShell(t *testing.T) {
 	}
 	p.Out.Reset()
 	delete(p.checker.open, p.request("release a"))
-	p.state.forget(p.request("release a"))
-	effects := p.state.distrust(p.Now)
+	p.state.Forget(p.request("release a"))
+	effects := p.state.Distrust(p.Now)
 	p.Check(p.checker.after(p.Now, effects, true))
 	for i := range effects {
 		p.print(&effects[i])

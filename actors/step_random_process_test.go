@@ -20,7 +20,7 @@ import (
 type proc struct {
 	w       *world
 	name    string
-	state   machine
+	state   wait.Machine
 	checker *stepChecker
 	policy  wait.Policy
 
@@ -57,7 +57,7 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 	if w.hasty {
 		p.policy.Patience = machinetest.Lease
 	}
-	p.state = newMachine(&p.policy, &p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
+	p.state = newLock(&p.policy, &lease.Address{Kind: w.kinds[0], Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 	return p
 }
@@ -229,10 +229,10 @@ func describe(message any) string {
 		text = fmt.Sprintf("cancel %v %p", m.Request.Do, m.Request)
 	case *callDone:
 		text = fmt.Sprintf("%v %s %s held=%v granted=%v", m.class, m.call.do.word(), m.call.grant, m.held, m.acquired.Granted)
-	case grantDue:
-		text = "due " + m.grant.ID
-	case grantGone:
-		text = "gone " + m.grant.ID
+	case lease.Due:
+		text = "due " + m.Grant.ID
+	case lease.Gone:
+		text = "gone " + m.Grant.ID
 	}
 	return strings.TrimPrefix(text, "actors.")
 }
@@ -263,7 +263,7 @@ func (p *proc) due(g *lease.Grant) {
 	switch {
 	case deadline == 0 || !g.Kept.Load():
 	case !g.Watched || deadline <= now:
-		p.post(0, grantDue{g})
+		p.post(0, lease.Due{Grant: g})
 	default:
 		renewal := &lockCall{do: callExtend, address: g.Address, grant: g.ID, lease: g.Lease}
 		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.Lease)))
@@ -279,12 +279,12 @@ func (p *proc) renewed(g *lease.Grant, done callDone) {
 			return
 		}
 		g.Suspect.Store(true)
-		p.post(0, grantDue{g})
+		p.post(0, lease.Due{Grant: g})
 		if g.Left(now) > 0 {
 			p.arm(g, now+machinetest.Lease/60+p.w.UpTo(machinetest.Lease/30))
 		}
 	case !done.held:
-		p.post(0, grantGone{grant: g})
+		p.post(0, lease.Gone{Grant: g})
 	case g.Extend(now, lease.Deadline(done.sent, g.Lease)):
 		g.Suspect.Store(false)
 		if g.Kept.Load() {

@@ -43,13 +43,13 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
 		g := p.grants[a.Word(0)]
 		g.Suspect.Store(a.Has("suspect"))
-		return grantDue{g}
+		return lease.Due{Grant: g}
 	case "renewed": // by the watchdog, with a renewal sent at this instant; nobody is told
 		g := p.grants[a.Word(0)]
 		require.True(p.T, g.Extend(p.Now, lease.Deadline(p.Now, g.Lease)))
 		g.Suspect.Store(false)
 	case "gone":
-		return grantGone{grant: p.grants[a.Word(0)]}
+		return lease.Gone{Grant: p.grants[a.Word(0)]}
 	case "terminated":
 		return wait.RequesterGone{Requester: p.pid(a.Word(0)), Replaced: a.Has("replaced")}
 	case "retire":

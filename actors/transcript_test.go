@@ -30,7 +30,7 @@ func TestTranscripts(t *testing.T) {
 type player struct {
 	machinetest.Player
 
-	state   machine
+	state   wait.Machine
 	checker *stepChecker
 
 	requests map[string]*wait.Request // by their names
@@ -55,7 +55,7 @@ func newPlayer(t *testing.T, title string) *player {
 
 // start makes the actor of these options.
 func (p *player) start() {
-	p.state = newMachine(&p.Policy, &p.Policy, &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"})
+	p.state = newLock(&p.Policy, &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
 }
 

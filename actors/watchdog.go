@@ -194,11 +194,11 @@ func (w *watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 		case deadline == 0 || !g.Kept.Load():
 			continue
 		case !g.Watched || deadline <= now:
-			c.Send(g.Actor.(*actor.PID), grantDue{g})
+			c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
 			continue
 		}
 		if g.Tended.Load() {
-			c.Send(g.Actor.(*actor.PID), countRequesters{})
+			c.Send(g.Actor.(*actor.PID), lease.CountRequesters{})
 		}
 		key := renewalKey{g.Address.Kind, g.Address.Part}
 		batch := batches[key]
@@ -254,7 +254,7 @@ func (w *watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 	for _, i := range gone {
 		g := r.timers[i].Value
 		r.timers[i] = nil
-		c.Send(g.Actor.(*actor.PID), grantGone{grant: g})
+		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
 	}
 	now := w.engine.clock.Now()
 	deadline := lease.Deadline(m.Sent, w.engine.policy.Lease)
@@ -266,7 +266,7 @@ func (w *watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 			t.Value.Suspect.Store(false)
 			kept = append(kept, t)
 		default: // the answer came too late for it: it is in no wheel any more, so nobody else would tell
-			c.Send(t.Value.Actor.(*actor.PID), grantDue{t.Value})
+			c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
 		}
 	}
 	w.arm(kept, now+w.engine.policy.Lease/3)
@@ -285,7 +285,7 @@ func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
 		if !g.Suspect.Swap(true) {
 			w.engine.events.Emit(protocol.RenewFailed{Name: g.Address.Name, ID: g.ID, Left: left, Err: err})
 		}
-		c.Send(g.Actor.(*actor.PID), grantDue{g})
+		c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
 		if left > 0 {
 			kept = append(kept, t)
 			w.failed[t] = struct{}{}

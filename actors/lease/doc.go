@@ -7,5 +7,6 @@
 //	grant.go   an acquisition in Redis and its deadline; the address of a lock
 //	hold.go    a local lease on it
 //	ending.go  the end of a lease: channels, contexts and functions that wait for it
+//	messages.go what the watchdog tells the machine of a grant
 //	signal.go  a channel that may be left to the garbage collector
 package lease

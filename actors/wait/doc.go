@@ -8,6 +8,7 @@
 //	queue.go     those that wait, in order of arrival
 //	policy.go    the options and times that decisions follow from
 //	failures.go  calls without an answer, in a row, and the timing of the next
+//	machine.go   what the shell drives
 //	messages.go  what goes into a step
 //	effect.go    what comes out
 //	stage.go     how far the runtime has come with its end; whether a channel is subscribed to

@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"slices"
@@ -12,22 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// countState is all that the actor of a counter knows: a semaphore or a latch, where nobody owns anything. It thinks in steps as
-// lockState does. There is one contender per process and name here too: one call at a time asks for those who wait, and one gives
-// back for all who do. The files of the step:
-//
-//	count_step.go     the state, what is due next
-//	count_messages.go what goes in, and the effects that come out
-//	count_wait.go     those who wait: attempts, their answers, waking
-//	count_want.go     reserving a semaphore for a waiter for several permits
-//	count_errand.go   requests that wait for nothing but Redis
-//	count_end.go      what ends early: cancel, panic, Close
+// State is all that the actor of a counter knows. There is one contender per process and name, as with locks: one call at a time asks for
+// those who wait, and one gives back for all who do.
 //
 // No request of a counter has an owner by whom its effect could be found in Redis. So each has an id, under which Redis keeps its
 // result for a while: an unknown outcome is asked for by repeating the request. The results of requests of which every copy was
 // answered are deleted by the next call on its way, which costs one DEL inside of a script, or before the actor retires; left to their
 // TTL a busy semaphore's would be millions. Only those with a lost answer are left to it, as a copy of the request may still come.
-type countState struct {
+type State struct {
 	// fixed at construction
 	policy  *wait.Policy
 	address *lease.Address
@@ -62,24 +54,25 @@ type countState struct {
 // answeredMax is how many results may wait to be deleted; those beyond it are left to their TTL.
 const answeredMax = 32
 
-func newCountState(policy *wait.Policy, address *lease.Address) *countState {
-	return &countState{policy: policy, address: address, alarmAt: clock.Never}
+// New is the machine of a counter that nobody has asked for anything.
+func New(policy *wait.Policy, address *lease.Address) *State {
+	return &State{policy: policy, address: address, alarmAt: clock.Never}
 }
 
 // What the actor message API asks of a machine: its actors have nothing to do with counters.
-func (s *countState) start(lease.Ref)                           {}
-func (s *countState) waitingOf(lease.Ref, uint64) *wait.Request { return nil }
-func (s *countState) requesters() []lease.Ref                   { return nil }
-func (s *countState) leased() bool                              { return false }
+func (s *State) Start(lease.Ref)                           {}
+func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
+func (s *State) Requesters() []lease.Ref                   { return nil }
+func (s *State) Leased() bool                              { return false }
 
-func (s *countState) room() *[]wait.Effect { return &s.effects }
+func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// forget takes out a request that was answered by somebody else.
-func (s *countState) forget(r *wait.Request) { s.queue.Remove(r) }
+// Forget takes out a request that was answered by somebody else.
+func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
-func (s *countState) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
+func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
 
-func (s *countState) step(now time.Duration, message any) []wait.Effect {
+func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	s.request, _ = message.(*wait.Request)
 	s.receive(now, message)
 	s.settle(now)
@@ -88,13 +81,13 @@ func (s *countState) step(now time.Duration, message any) []wait.Effect {
 }
 
 // takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
-func (s *countState) takeEffects() []wait.Effect {
+func (s *State) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
 	return effects
 }
 
-func (s *countState) receive(now time.Duration, message any) {
+func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
 		s.onRequest(now, m)
@@ -118,7 +111,7 @@ func (s *countState) receive(now time.Duration, message any) {
 	}
 }
 
-func (s *countState) onRequest(now time.Duration, r *wait.Request) {
+func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
 		s.fail(r, protocol.ErrClosed)
 		return
@@ -133,7 +126,7 @@ func (s *countState) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-func (s *countState) onDone(now time.Duration, m *countDone) {
+func (s *State) onDone(now time.Duration, m *countDone) {
 	c := m.call.copies
 	if c.call != m.call {
 		return // given up meanwhile
@@ -151,7 +144,7 @@ func (s *countState) onDone(now time.Duration, m *countDone) {
 }
 
 // settle does what the state calls for, until nothing is due at this instant.
-func (s *countState) settle(now time.Duration) {
+func (s *State) settle(now time.Duration) {
 	s.settleAttempt(now)
 	s.settleReservation(now)
 	s.settleGiving()
@@ -165,7 +158,7 @@ func (s *countState) settle(now time.Duration) {
 }
 
 // settleWatch drops the channel some time after the last waiter has left.
-func (s *countState) settleWatch(now time.Duration) {
+func (s *State) settleWatch(now time.Duration) {
 	switch {
 	case s.watch == wait.Unwatched:
 	case s.queue.Len > 0:
@@ -177,15 +170,15 @@ func (s *countState) settleWatch(now time.Duration) {
 }
 
 // settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
-func (s *countState) settleEnd(now time.Duration) {
+func (s *State) settleEnd(now time.Duration) {
 	ending := s.retiring || s.stage >= wait.Closing
-	if ending && s.idle() && len(s.answered) > 0 {
+	if ending && s.Idle() && len(s.answered) > 0 {
 		e := &errand{op: scripts.Forget, once: true}
 		s.run(e, scripts.CountTerms{})
 		s.send(now, e.op, e.terms, &e.copies, e)
 	}
 	switch {
-	case ending && s.idle():
+	case ending && s.Idle():
 		s.emit(wait.Effect{Do: wait.DoStop})
 	case s.retiring:
 		s.emit(wait.Effect{Do: wait.DoStay})
@@ -193,13 +186,13 @@ func (s *countState) settleEnd(now time.Duration) {
 	s.retiring = false
 }
 
-// idle reports that nothing would be missed if this actor stopped, but for results that Redis need not keep.
-func (s *countState) idle() bool {
+// Idle reports that nothing would be missed if this actor stopped, but for results that Redis need not keep.
+func (s *State) Idle() bool {
 	return s.queue.Len == 0 && s.attempt.request == "" && len(s.errands) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
 }
 
 // setAlarm sets the timer to the earliest instant at which settle would have something to do.
-func (s *countState) setAlarm() {
+func (s *State) setAlarm() {
 	at := clock.Never
 	if s.queue.Len > 0 && s.attempt.call == nil {
 		at = s.retryAt
@@ -219,7 +212,7 @@ func (s *countState) setAlarm() {
 }
 
 // send asks the shell for a call: the first one of a request, or a repeat.
-func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *errand) {
+func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *errand) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
 	}
@@ -236,7 +229,7 @@ func (s *countState) send(now time.Duration, op *scripts.CountOp, terms scripts.
 }
 
 // timing is that of a call for an errand, or for those who wait.
-func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) rpc.Timing {
+func (s *State) timing(now time.Duration, op *scripts.CountOp, e *errand) rpc.Timing {
 	window := rpc.Window(s.policy.Lease)
 	switch {
 	case e == nil:
@@ -251,24 +244,24 @@ func (s *countState) timing(now time.Duration, op *scripts.CountOp, e *errand) r
 
 // forgetResult notes that Redis need not keep the result of a request whose answer was sent for at this instant, unless a copy of the
 // request may still come.
-func (s *countState) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
+func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
 	if op.Changes && c.stale <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)
 	}
 }
 
-func (s *countState) emit(e wait.Effect) { s.effects = append(s.effects, e) }
+func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
 // fail answers that a request failed.
-func (s *countState) fail(r *wait.Request, cause error) { s.answer(r, r.Because(cause)) }
+func (s *State) fail(r *wait.Request, cause error) { s.answer(r, r.Because(cause)) }
 
-func (s *countState) answer(r *wait.Request, err error) {
+func (s *State) answer(r *wait.Request, err error) {
 	r.Err = err
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
 // dropErrand takes one off the list. What its call comes to does not count any more.
-func (s *countState) dropErrand(e *errand) {
+func (s *State) dropErrand(e *errand) {
 	e.call = nil
 	s.errands = slices.DeleteFunc(s.errands, func(other *errand) bool { return other == e })
 	if s.giving == e {

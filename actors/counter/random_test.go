@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"errors"
@@ -153,7 +153,7 @@ func (w *countWorld) goHome() {
 type countProc struct {
 	w       *countWorld
 	name    string
-	state   *countState
+	state   *State
 	checker *countChecker
 	policy  wait.Policy
 
@@ -178,7 +178,7 @@ func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
 	}
 	policy.Jitter = w.UpTo
 	p.policy = policy.WithTimes()
-	p.state = &countState{
+	p.state = &State{
 		policy: &p.policy, address: &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, alarmAt: clock.Never,
 	}
 	p.checker = newCountChecker(p.state)

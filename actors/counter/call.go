@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"time"
@@ -7,8 +7,6 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
-
-// The messages of a count actor are those of a lock actor, but for the answers of its calls.
 
 // countDone is the answer of a script call of this counter.
 type countDone struct {

@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func (p *pending) add(op *scripts.CountOp, number int64, r *wait.Request) {
 }
 
 // run begins an errand; settle sends it.
-func (s *countState) run(e *errand, terms scripts.CountTerms) {
+func (s *State) run(e *errand, terms scripts.CountTerms) {
 	if e.request == "" {
 		e.request = s.policy.NewID()
 	}
@@ -46,7 +46,7 @@ func (s *countState) run(e *errand, terms scripts.CountTerms) {
 }
 
 // settleGiving gives back all that is to be given back in one call.
-func (s *countState) settleGiving() {
+func (s *State) settleGiving() {
 	if s.owed > 0 {
 		s.pending.add(s.address.Kind.Counting.Give, s.owed, nil)
 		s.owed = 0
@@ -62,7 +62,7 @@ func (s *countState) settleGiving() {
 const undoKeep = 10 * time.Second
 
 // undo takes back what a request may have done when nobody wants it any more. A copy of it that comes later does nothing.
-func (s *countState) undo(op *scripts.CountOp, c *copies) {
+func (s *State) undo(op *scripts.CountOp, c *copies) {
 	if c.disregard(); op.Undo == nil || c.stale == 0 {
 		return
 	}
@@ -70,7 +70,7 @@ func (s *countState) undo(op *scripts.CountOp, c *copies) {
 	s.run(e, scripts.CountTerms{Keep: undoKeep})
 }
 
-func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
+func (s *State) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {
 	case m.class == scripts.Done:
@@ -105,7 +105,7 @@ func (s *countState) onErrandDone(now time.Duration, e *errand, m *countDone) {
 }
 
 // giveUp ends an errand without success.
-func (s *countState) giveUp(e *errand, err error) {
+func (s *State) giveUp(e *errand, err error) {
 	s.dropErrand(e)
 	for _, r := range e.requests {
 		s.fail(r, e.uncertain(err))
@@ -131,7 +131,7 @@ func (e *errand) uncertain(cause error) error {
 var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its result any longer")
 
 // loseTrack reports a request whose outcome nobody can learn any more, unless no copy of it ran.
-func (s *countState) loseTrack(op *scripts.CountOp, c *copies) {
+func (s *State) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.stale > 0 {
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
 	}

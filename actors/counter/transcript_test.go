@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"errors"
@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestCountTranscripts plays testdata/count/*.txt: what the actor of a counter is told and when, and what it decides. They are written
+// TestCountTranscripts plays testdata/*.txt: what the actor of a counter is told and when, and what it decides. They are written
 // as those of TestTranscripts. A case is about a semaphore unless its policy says latch.
 func TestCountTranscripts(t *testing.T) {
-	machinetest.PlayAll(t, "testdata/count/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newCountPlayer(t, title) })
+	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newCountPlayer(t, title) })
 }
 
 // countOps are the operations by the words of the transcripts.
@@ -45,7 +45,7 @@ func wordOf(op *scripts.CountOp) string {
 type countPlayer struct {
 	machinetest.Player
 
-	state    *countState
+	state    *State
 	checker  *countChecker
 	requests map[string]*wait.Request
 	names    map[*wait.Request]string
@@ -61,7 +61,7 @@ func newCountPlayer(t *testing.T, title string) *countPlayer {
 	}
 	p.Player.SetPolicy(nil)
 	p.countPolicy()
-	p.state = newCountState(&p.Policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
+	p.state = New(&p.Policy, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"})
 	p.checker = newCountChecker(p.state)
 	return p
 }

@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 // countChecker watches one countState from outside, step by step, and says what must never be. Transcripts and the random model test
 // both use it.
 type countChecker struct {
-	state *countState
+	state *State
 
 	open    map[*wait.Request]bool // asked, not answered
 	flying  map[*countCall]bool    // sent, not answered
@@ -23,7 +23,7 @@ type countChecker struct {
 	stopped bool
 }
 
-func newCountChecker(s *countState) *countChecker {
+func newCountChecker(s *State) *countChecker {
 	return &countChecker{state: s, open: map[*wait.Request]bool{}, flying: map[*countCall]bool{}, alarmAt: clock.Never}
 }
 
@@ -51,9 +51,9 @@ func (c *countChecker) survive(now time.Duration, message any) (effects []wait.E
 			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
 			delete(c.open, r)
 		}
-		effects = c.state.distrust(now)
+		effects = c.state.Distrust(now)
 	}()
-	return c.state.step(now, message), nil
+	return c.state.Step(now, message), nil
 }
 
 func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {
@@ -92,7 +92,7 @@ func (c *countChecker) effect(now time.Duration, e *wait.Effect) error {
 		c.alarmAt = e.At
 	case wait.DoStop:
 		c.stopped = true
-		if !c.state.idle() || len(c.state.answered) > 0 && c.state.stage < wait.Closing {
+		if !c.state.Idle() || len(c.state.answered) > 0 && c.state.stage < wait.Closing {
 			return fmt.Errorf("stop while not idle")
 		}
 	}
@@ -140,7 +140,7 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 		return fmt.Errorf("the channel is never let go")
 	case c.alarmAt <= now:
 		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
-	case c.alarmAt != clock.Never && s.idle():
+	case c.alarmAt != clock.Never && s.Idle():
 		return fmt.Errorf("idle with an alarm")
 	case s.retiring:
 		return fmt.Errorf("a retire hand-shake without an answer")

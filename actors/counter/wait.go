@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type attempt struct {
 // attemptMax is how many waiters one call asks for.
 const attemptMax = 100
 
-func (s *countState) onWait(now time.Duration, r *wait.Request) {
+func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:
 		s.answer(r, s.refusal(r))
@@ -45,7 +45,7 @@ func (s *countState) onWait(now time.Duration, r *wait.Request) {
 }
 
 // wake tries again at this instant at the latest, unless Redis does not answer: then there is a time for that.
-func (s *countState) wake(at time.Duration) {
+func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
 		s.wokenFor = min(s.wokenFor, at)
@@ -56,7 +56,7 @@ func (s *countState) wake(at time.Duration) {
 
 // settleAttempt asks for those who wait. An attempt whose outcome is unknown is repeated as it is until it is known, and undone
 // when nobody is left who wants it.
-func (s *countState) settleAttempt(now time.Duration) {
+func (s *State) settleAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
 	if a.request != "" && !a.wanted() && a.recall() {
@@ -83,7 +83,7 @@ func (a *attempt) wanted() bool {
 }
 
 // ask sends an attempt: for the oldest waiters, or the last one again.
-func (s *countState) ask(now time.Duration) {
+func (s *State) ask(now time.Duration) {
 	a := &s.attempt
 	if a.request == "" {
 		*a = attempt{copies: copies{request: s.policy.NewID()}, op: s.queue.Front().Count, upTo: s.arrivals}
@@ -98,7 +98,7 @@ func (s *countState) ask(now time.Duration) {
 }
 
 // invite puts the oldest waiters into the attempt.
-func (s *countState) invite() {
+func (s *State) invite() {
 	a := &s.attempt
 	for r := s.queue.Front(); r != nil && len(a.served) < attemptMax; r = r.Next {
 		number := r.Number
@@ -109,7 +109,7 @@ func (s *countState) invite() {
 	}
 }
 
-func (s *countState) onAttemptDone(now time.Duration, m *countDone) {
+func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 	switch {
 	case m.class != scripts.Done:
 		s.onAttemptFailed(now, m)
@@ -121,7 +121,7 @@ func (s *countState) onAttemptDone(now time.Duration, m *countDone) {
 }
 
 // onTaken hands out what was taken. What belongs to waiters who have gone is given back.
-func (s *countState) onTaken(now time.Duration, m *countDone) {
+func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
 	for i, served := range m.counted.Served {
@@ -157,7 +157,7 @@ func (s *countState) onTaken(now time.Duration, m *countDone) {
 }
 
 // onLooked answers those who waited when the look was sent.
-func (s *countState) onLooked(now time.Duration, m *countDone) {
+func (s *State) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
 	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true
 	if s.left <= 0 {
@@ -171,7 +171,7 @@ func (s *countState) onLooked(now time.Duration, m *countDone) {
 }
 
 // waitOn waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
-func (s *countState) waitOn(now time.Duration) {
+func (s *State) waitOn(now time.Duration) {
 	switch {
 	case !s.blocked:
 		s.retryAt = now
@@ -188,7 +188,7 @@ func (s *countState) waitOn(now time.Duration) {
 }
 
 // onAttemptFailed has no answer from Redis. Waiters learn the cause when that lasts too long, and a try at once.
-func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
+func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
@@ -209,7 +209,7 @@ func (s *countState) onAttemptFailed(now time.Duration, m *countDone) {
 }
 
 // failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
-func (s *countState) failed(now time.Duration, m *countDone) {
+func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
 	for r := s.queue.Front(); r != nil; {
@@ -222,7 +222,7 @@ func (s *countState) failed(now time.Duration, m *countDone) {
 	}
 }
 
-func (s *countState) refuseAll(err error) {
+func (s *State) refuseAll(err error) {
 	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
 		s.leave(r)
 		s.fail(r, err)
@@ -230,7 +230,7 @@ func (s *countState) refuseAll(err error) {
 }
 
 // leave takes a request out of the queue and out of the attempt; false if it does not wait.
-func (s *countState) leave(r *wait.Request) bool {
+func (s *State) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {
 			s.attempt.served[i] = nil
@@ -240,7 +240,7 @@ func (s *countState) leave(r *wait.Request) bool {
 }
 
 // refusal is the answer of a try that was not served.
-func (s *countState) refusal(r *wait.Request) error {
+func (s *State) refusal(r *wait.Request) error {
 	switch {
 	case s.notSet:
 		return r.Because(wait.NotSet(r))
@@ -252,7 +252,7 @@ func (s *countState) refusal(r *wait.Request) error {
 }
 
 // waitError is the answer of a waiter whose waiting ended.
-func (s *countState) waitError(r *wait.Request, cause error) error {
+func (s *State) waitError(r *wait.Request, cause error) error {
 	if last := s.failures.Last; last != nil && s.failures.Count > 0 {
 		cause = fmt.Errorf("%w: %w", cause, last)
 	} else if s.notSet {

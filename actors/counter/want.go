@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"time"
@@ -31,14 +31,14 @@ const (
 )
 
 // noteHead notes when somebody has become the oldest waiter.
-func (s *countState) noteHead(now time.Duration) {
+func (s *State) noteHead(now time.Duration) {
 	if head := s.queue.Front(); head != s.want.head {
 		s.want.head, s.want.since, s.want.length = head, now, 2*s.policy.Want
 	}
 }
 
 // deserves tells whether the oldest waiter may reserve; if not now, then from an instant on.
-func (s *countState) deserves(now time.Duration) (yes bool, at time.Duration) {
+func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
 		return false, clock.Never
@@ -48,7 +48,7 @@ func (s *countState) deserves(now time.Duration) (yes bool, at time.Duration) {
 }
 
 // reservation is what an attempt says about reserving.
-func (s *countState) reservation(now time.Duration) (reserve, rest time.Duration) {
+func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	w := &s.want
 	yes, _ := s.deserves(now)
 	switch {
@@ -63,7 +63,7 @@ func (s *countState) reservation(now time.Duration) (reserve, rest time.Duration
 }
 
 // noteReservation takes in what an attempt's answer says about it.
-func (s *countState) noteReservation(now time.Duration, m *countDone) {
+func (s *State) noteReservation(now time.Duration, m *countDone) {
 	w := &s.want
 	switch {
 	case m.counted.Reserved && w.until == 0:
@@ -78,14 +78,14 @@ func (s *countState) noteReservation(now time.Duration, m *countDone) {
 }
 
 // noteUnknown takes a reservation for made that may have been: who leaves then lets the others in, who would not be told when it expires.
-func (s *countState) noteUnknown(now time.Duration, call *countCall) {
+func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
 		w.began, w.until, w.op = now, now+w.length, call.op
 	}
 }
 
 // reserveAt is when the next attempt is due for the sake of a reservation: to make it, to renew it, or to end it.
-func (s *countState) reserveAt(now time.Duration) time.Duration {
+func (s *State) reserveAt(now time.Duration) time.Duration {
 	if s.want.until > 0 {
 		return min(now+wantStep/3, s.want.until)
 	}
@@ -96,7 +96,7 @@ func (s *countState) reserveAt(now time.Duration) time.Duration {
 }
 
 // settleReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.
-func (s *countState) settleReservation(now time.Duration) {
+func (s *State) settleReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
 		return

@@ -1,4 +1,4 @@
-package actors
+package counter
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // onCancel ends the waiting of a request, unless it has been answered. What it gives back is given back all the same.
-func (s *countState) onCancel(now time.Duration, m wait.CancelRequest) {
+func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	head := s.queue.Front()
 	if s.leave(r) {
@@ -35,7 +35,7 @@ func (s *countState) onCancel(now time.Duration, m wait.CancelRequest) {
 	}
 }
 
-func (s *countState) cancelErrand(e *errand, r *wait.Request, cause error) {
+func (s *State) cancelErrand(e *errand, r *wait.Request, cause error) {
 	if e.failures.Last != nil {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
 	}
@@ -55,7 +55,7 @@ func goesOn(cause error) error {
 }
 
 // onClose refuses the waiters and finishes what is on its way. A closing actor stops when nothing is left, an aborting one at once.
-func (s *countState) onClose(to wait.Stage) {
+func (s *State) onClose(to wait.Stage) {
 	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
 	if to < wait.Aborting {
@@ -76,10 +76,10 @@ func (s *countState) onClose(to wait.Stage) {
 	s.attempt, s.errands, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
 }
 
-// distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
+// Distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
 // All of them are repeated, which does no harm. What was decided before the panic is carried out, but for the request at hand, which
 // the shell has answered.
-func (s *countState) distrust(now time.Duration) []wait.Effect {
+func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.Backoff(3)
 	again := func(c *copies) {
@@ -99,7 +99,7 @@ func (s *countState) distrust(now time.Duration) []wait.Effect {
 }
 
 // disown forgets a request that was answered by somebody else.
-func (s *countState) disown(r *wait.Request) {
+func (s *State) disown(r *wait.Request) {
 	if r == nil {
 		return
 	}

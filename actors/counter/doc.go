@@ -1,0 +1,10 @@
+// Package counter is the machine of semaphores and latches: nothing is held, something is counted. It is pure: messages and time go in,
+// effects come out. The shell (package actors) calls Step and carries out the effects; transcripts in testdata show each decision.
+//
+//	step.go    the state, what is due next
+//	wait.go    those who wait: attempts, their answers, waking
+//	want.go    reserving a semaphore for a waiter for several permits
+//	errand.go  requests that wait for nothing but Redis
+//	end.go     what ends early: cancel, panic, Close
+//	call.go    calls and their answers; script.go their scripts and replies
+package counter
