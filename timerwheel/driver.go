@@ -8,27 +8,26 @@ import (
 	"github.com/RussellLuo/timingwheel/delayqueue"
 )
 
-// driver wakes the wheel. It is all that the wheel knows of the passing of time.
+// driver wakes the wheel. The wheel learns of the passing of time only from it.
 type driver interface {
-	// after asks for one wake-up when slot tick has begun, at once if it has, and
-	// never before. It must not be called with the wheel's mutex held.
+	// after requests one wake-up when slot tick begins, at once if it has begun, and never
+	// before. It must not be called while holding the wheel's mutex.
 	after(tick int64)
-	// close ends all wake-ups, waits for a running one, and may be called again.
+	// close stops all wake-ups and waits for a running one. It may be called more than once.
 	close()
 }
 
-// delayQueue drives a wheel with a DelayQueue, a heap of instants in milliseconds
-// that sleeps until the first of them. A wheel has at most one instant per slot
-// in it.
+// delayQueue drives a wheel with a DelayQueue, a heap of instants in milliseconds that sleeps
+// until the first of them. It contains at most one instant per slot.
 //
-// It has a trap. Offer blocks for good if Poll has returned:
+// DelayQueue has a trap: Offer blocks forever if Poll has returned.
 //
 //	Offer: the new instant is the first, and Poll sleeps (sleeping: 1 -> 0)
 //	Poll:  sees the exit channel closed, returns
 //	Offer: sends on wakeupC, which nobody receives any more
 //
-// So Offer runs under a read lock, and close takes the write lock before it closes
-// the exit channel: every Offer then finds Poll alive, or is not made.
+// So Offer runs under a read lock, and close takes the write lock before it closes the exit
+// channel. Every Offer is then either made while Poll is running, or not made.
 type delayQueue struct {
 	// fixed at construction
 	width time.Duration
@@ -59,13 +58,13 @@ func startDelayQueue(
 	return d
 }
 
-// poll waits for the next instant, again and again, and feeds run.
+// poll repeatedly waits for the next instant, and feeds run.
 func (d *delayQueue) poll() {
 	d.queue.Poll(d.exit, func() int64 { return int64(d.clock() / time.Millisecond) })
 }
 
-// run wakes the wheel. It is a goroutine of its own because the wheel and its
-// consumer may call after meanwhile, which needs poll.
+// run wakes the wheel. It has its own goroutine, because the wheel and its consumer may
+// meanwhile call after, which needs poll.
 func (d *delayQueue) run() {
 	for {
 		select {
@@ -77,9 +76,9 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock never goes back, whatever now does, not even between goroutines. So a slot
-// that poll found begun has begun for the wheel too. A wake-up that is early for the
-// wheel would be asked for again, for an instant that is over for poll, and spin.
+// clock never goes backwards, whatever now does, not even between goroutines. So if poll has
+// seen a slot begin, it has begun for the wheel too. Otherwise the wheel would find the wake-up
+// early and request it again, poll would consider the instant over, and both would spin.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()
@@ -93,8 +92,8 @@ func (d *delayQueue) clock() time.Duration {
 	}
 }
 
-// after rounds the begin of the slot up to a whole millisecond: waking before the
-// slot has begun would be of no use.
+// after rounds the beginning of the slot up to a whole millisecond: waking up before the slot
+// begins would be useless.
 func (d *delayQueue) after(tick int64) {
 	begin := time.Duration(tick) * d.width
 	instantMS := int64((begin + time.Millisecond - 1) / time.Millisecond)

@@ -15,21 +15,20 @@ const (
 
 var errNoDue = errors.New("timerwheel: due is nil")
 
-// Options are the measures of a wheel. They correspond to tickDuration and
-// ticksPerWheel of Netty's HashedWheelTimer.
+// Options configures a wheel. Width and Slots correspond to tickDuration and ticksPerWheel of
+// Netty's HashedWheelTimer.
 type Options struct {
-	// Width is the time that one slot covers, at least 1 ms. Timers are handed
-	// over up to one Width early. Required.
+	// Width is the time that one slot covers, at least 1 ms. Timers are delivered up to one
+	// Width early. Required.
 	Width time.Duration
 
-	// Slots is the number of slots, rounded up to a power of two, at least 2.
-	// Slots * Width is one turn; longer delays cost a visit per turn. Zero means
-	// 1024, the maximum is 1 << 24.
+	// Slots is the number of slots, at least 2, rounded up to a power of two. Slots * Width is
+	// one turn; longer delays cost a visit per turn. Default 1024; at most 1 << 24.
 	Slots int
 
-	// Now reads a monotonic clock that runs at the speed of real time and does not
-	// begin below zero. It is called from several goroutines, also with the
-	// wheel's mutex held, so it must not call the wheel. Nil means the time since New.
+	// Now reads a monotonic clock that runs at the speed of real time and does not start below
+	// zero. It is called from several goroutines, and also while the wheel's mutex is held, so
+	// it must not call the wheel. Default: the time since New.
 	Now func() time.Duration
 }
 

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// What the wheel keeps of emptied slices. In the steady state a slot is begun for
-// each one that is handed over, so a few are enough, and this few bounds what an
-// idle wheel holds on to: 8 * 512 KiB.
+// Limits for the emptied slices that the wheel keeps. In the steady state a slot is started for
+// each one that is delivered, so a few slices are enough. The limits bound the memory that an
+// idle wheel keeps: 8 * 512 KiB.
 const (
 	maxSpares   = 8
 	maxSpareCap = 1 << 16
 )
 
-// slot holds the timers of one slot of the ring. A non-empty slot is always
-// awaited. The reverse does not hold: what was promised to the driver cannot be
-// taken back, so a slot emptied by Cancel is woken for once, in vain.
+// slot holds the timers of one slot of the ring. A non-empty slot is always awaited. An empty
+// slot may be awaited too: a wake-up requested from the driver cannot be withdrawn, so a slot
+// emptied by Cancel is woken up for once, in vain.
 type slot[T any] struct {
 	timers  []*Timer[T]
-	awaited bool // the driver has been, or is just being, told to wake for it
+	awaited bool // a wake-up has been, or is being, requested from the driver
 }
 
 // All methods below need w.mu.
@@ -28,19 +28,18 @@ func (w *Wheel[T]) tickOf(at time.Duration) int64 {
 	return int64(max(at, 0) / w.width)
 }
 
-// see notes how far the clock is. Readings arrive out of order: one may be older
-// than that of a goroutine that got the mutex first.
+// see records the progress of the clock. Readings may arrive out of order: a goroutine with a
+// newer one may have got the mutex first.
 func (w *Wheel[T]) see(now time.Duration) {
 	w.tick = max(w.tick, w.tickOf(now))
 }
 
-// reach is the slot in which a timer for slot tick has to sit: within one turn
-// from w.tick on.
+// reach is the slot in which a timer for slot tick must be stored: within one turn from w.tick
+// on.
 //
-// The clock is read only for what seems out of reach, because reading it costs
-// more than the rest of Add. With a w.tick that lags behind, the window just lies
-// further back: a slot in it that has begun by now is woken for at once, and no
-// slot in it is taken for that of another turn.
+// The clock is read only if the slot seems out of reach, because reading it costs more than the
+// rest of Add. If w.tick lags behind, the window is merely older: a slot in it that has begun
+// by now is woken up for at once, and no slot in it is mistaken for that of another turn.
 func (w *Wheel[T]) reach(tick int64) int64 {
 	if tick-w.tick > w.mask {
 		w.see(w.now())
@@ -48,8 +47,7 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 	return min(max(tick, w.tick), w.tick+w.mask)
 }
 
-// put seats t, whose deadline is in slot tick, in slot seat. The caller also has
-// to await that.
+// put stores t, whose deadline is in slot tick, in slot seat. The caller must also await seat.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) {
 	t.tick = tick
 	index := int32(seat & w.mask)
@@ -68,14 +66,13 @@ func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) {
 	w.armed++
 }
 
-// await reports whether the driver has still to be told about slot seat. The
-// caller tells it after unlocking, for telling can wait for the driver's goroutine.
+// await reports whether a wake-up for slot seat must still be requested. The caller requests it
+// after unlocking, because the request can block on the driver's goroutine.
 //
-// A slot is told about once per turn. That is enough, because w.tick never goes
-// back: if the slot is awaited for slot a >= w.tick of that time, then seat, which is
-// within one turn from the present w.tick and has the same index, is a or later.
-// If later, because the driver is slow with a, drain finds the timer early and
-// seats it again.
+// One request per slot and turn is enough, because w.tick never goes back. Suppose a wake-up
+// was requested for a slot a >= w.tick of that time. seat has the same index and is within one
+// turn of the present w.tick, so it is a or later. If it is later, because the driver is late
+// with a, drain finds the timer early and places it again.
 func (w *Wheel[T]) await(seat int64) bool {
 	s := &w.slots[seat&w.mask]
 	if s.awaited {
@@ -85,7 +82,7 @@ func (w *Wheel[T]) await(seat int64) bool {
 	return true
 }
 
-// remove takes t out of its slot; the last timer there gets its place.
+// remove takes t out of its slot; the last timer of the slot gets its place.
 func (w *Wheel[T]) remove(t *Timer[T]) {
 	s := &w.slots[t.slot]
 	last := len(s.timers) - 1
@@ -98,9 +95,9 @@ func (w *Wheel[T]) remove(t *Timer[T]) {
 	w.armed--
 }
 
-// drain empties slot tick, which has begun, and returns its timers. Those whose
-// deadline is in a later slot, because they were out of reach or joined a slot
-// that was woken for late, are seated again; w.moved then says what else to wake for.
+// drain empties slot tick, which has begun, and returns its timers. Timers with a deadline in a
+// later slot are placed again: they were out of reach, or joined a slot whose wake-up was late.
+// w.moved then has the slots that need further wake-ups.
 func (w *Wheel[T]) drain(tick int64) []*Timer[T] {
 	s := &w.slots[tick&w.mask]
 	timers := s.timers
@@ -148,7 +145,7 @@ func (w *Wheel[T]) takeSpare() []*Timer[T] {
 	return timers
 }
 
-// keep stores the memory of a cleared slice for takeSpare, or lets it go.
+// keep stores the memory of a cleared slice for takeSpare, or drops it.
 func (w *Wheel[T]) keep(timers []*Timer[T]) {
 	if w.slots == nil || cap(timers) == 0 || cap(timers) > maxSpareCap || len(w.spare) == maxSpares {
 		return

@@ -5,35 +5,34 @@ import (
 	"time"
 )
 
-// Timer is one entry of a wheel. Embed it by value in what it belongs to; the
-// zero value is ready to use and not armed. It must not be copied while it is
-// armed, and can be armed in one wheel at a time. Value is the owner's: the wheel
-// neither reads nor writes it.
+// Timer is one entry of a wheel. Embed it by value in the object that it belongs to. The zero
+// value is ready to use and not armed. A timer must not be copied while it is armed, and can be
+// armed in one wheel at a time. The wheel does not use Value.
 //
-// Like Netty's Timeout it is armed at most once: arming it again moves it.
+// Like Netty's Timeout, a timer is armed at most once: arming it again moves it.
 type Timer[T any] struct {
 	_ noCopy
 
-	// Value leads back from a handed-over timer to what it belongs to.
+	// Value identifies the object to which a delivered timer belongs.
 	Value T
 
-	// Guarded by the wheel's mutex. Three words would be simpler; two keep a
-	// million timers 8 MB smaller.
+	// Guarded by the wheel's mutex. Three words would be simpler; two make a million timers 8
+	// MB smaller.
 	tick  int64 // slot of the deadline, counted from instant 0 of the clock
-	slot  int32 // index of the slot that it sits in
+	slot  int32 // index of the slot in which it is stored
 	place int32 // 1 + index within that slot; 0 = not armed
 }
 
-// noCopy makes go vet report copies of what contains it.
+// noCopy makes go vet report copies of a struct that contains it.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// Wheel is a hashed timer wheel after Netty's HashedWheelTimer (Varghese and
-// Lauck 1987); the package comment says where it differs. Make one with New and
-// end it with Stop. All methods may be called from any goroutine, also several
-// at once about the same timer, and all but Stop also from within due.
+// Wheel is a hashed timer wheel after Netty's HashedWheelTimer (Varghese and Lauck 1987); the
+// package comment lists the differences. Make one with New and end it with Stop. All methods
+// are safe for concurrent use, even for the same timer, and all except Stop may be called from
+// due.
 type Wheel[T any] struct {
 	// fixed at construction
 	width  time.Duration
@@ -45,23 +44,21 @@ type Wheel[T any] struct {
 	mu sync.Mutex
 	// guarded by mu
 	slots []slot[T]     // nil once stopped
-	spare [][]*Timer[T] // emptied slices, for slots to come
+	spare [][]*Timer[T] // emptied slices, to be reused
 	tick  int64         // newest slot known to have begun; never goes back
 	armed int           // timers in all slots
 
 	// touched only in wake, which the driver never calls twice at once
-	moved []int64 // slots to wake for, because drain seated timers there
+	moved []int64 // slots that need a wake-up, because drain placed timers in them
 }
 
-// New makes a wheel and starts its driver. It fails if an option is out of range
-// or due is nil.
+// New makes a wheel and starts its driver. It fails if an option is out of range or due is nil.
 //
-// The wheel calls due with the timers of one slot, never with none and never
-// twice at once. They are no longer armed: Cancel reports false for them, Add arms
-// them anew. due must only pass the batch on and return, for the wheel hands out
-// nothing else meanwhile. The batch belongs to the consumer from then on, for as
-// long as it likes; giving it back with Recycle is optional and saves an
-// allocation per slot.
+// The wheel calls due with the timers of one slot, never with none, and one call at a time.
+// These timers are no longer armed: Cancel reports false for them, and Add arms them again. due
+// should only pass the batch on and return, because the wheel delivers nothing else meanwhile.
+// The batch then belongs to the consumer, for any length of time. Returning it with Recycle is
+// optional and saves one allocation per slot.
 func New[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) {
 	w, err := newWheel(o, due)
 	if err != nil {
@@ -89,13 +86,12 @@ func newWheel[T any](o Options, due func(batch []*Timer[T])) (*Wheel[T], error) 
 	return w, nil
 }
 
-// Now is the present instant on the wheel's clock, the one that Add takes.
+// Now returns the present instant on the wheel's clock, as used by Add.
 func (w *Wheel[T]) Now() time.Duration { return w.now() }
 
-// Add arms t at the instant at of the wheel's clock, or moves it there if it is
-// armed. It is handed over at the begin of the slot that at lies in, that is up to
-// one Width early; if that has begun already, at once. After Stop nothing is
-// armed and Add reports false.
+// Add arms t for the instant at on the wheel's clock, or moves it there if it is armed. The
+// timer is delivered when the slot of at begins, which is up to one Width early, or at once if
+// the slot has already begun. After Stop, Add arms nothing and reports false.
 func (w *Wheel[T]) Add(t *Timer[T], at time.Duration) bool {
 	tick := w.tickOf(at)
 	w.mu.Lock()
@@ -113,10 +109,9 @@ func (w *Wheel[T]) Add(t *Timer[T], at time.Duration) bool {
 	return true
 }
 
-// AddAll arms or moves every timer of ts to the same instant, as Add does, but
-// with the mutex taken once. It copies what it needs: ts stays the caller's. It is
-// the way to re-arm a batch after a renewal. After Stop it arms none of them and
-// reports false.
+// AddAll arms or moves every timer of ts to the same instant, as Add does, but locks the mutex
+// only once. Use it to re-arm a batch after a renewal. It does not keep ts. After Stop it arms
+// no timer and reports false.
 func (w *Wheel[T]) AddAll(ts []*Timer[T], at time.Duration) bool {
 	tick := w.tickOf(at)
 	w.mu.Lock()
@@ -140,9 +135,9 @@ func (w *Wheel[T]) AddAll(ts []*Timer[T], at time.Duration) bool {
 	return true
 }
 
-// Cancel disarms t. It reports true if t was armed, and then due will not see it;
-// false if t was not armed, was handed over already (due may still be about to
-// see it), or the wheel has been stopped.
+// Cancel disarms t. It reports true if t was armed; due will then not receive it. It reports
+// false if t was not armed, was already delivered (due may be about to receive it), or the
+// wheel has been stopped.
 func (w *Wheel[T]) Cancel(t *Timer[T]) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,16 +148,16 @@ func (w *Wheel[T]) Cancel(t *Timer[T]) bool {
 	return true
 }
 
-// Len is the number of timers armed.
+// Len returns the number of armed timers.
 func (w *Wheel[T]) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.armed
 }
 
-// Recycle gives the memory of a batch back to the wheel once the consumer is done
-// with it. The slice must not be used after that. The wheel keeps a few and
-// leaves the others to the garbage collector, and forgets which timers it held.
+// Recycle returns the memory of a batch to the wheel once the consumer is done with it. The
+// slice must not be used afterwards. The wheel clears it, keeps a few such slices, and leaves
+// the others to the garbage collector.
 func (w *Wheel[T]) Recycle(batch []*Timer[T]) {
 	batch = batch[:cap(batch)]
 	clear(batch)
@@ -171,11 +166,10 @@ func (w *Wheel[T]) Recycle(batch []*Timer[T]) {
 	w.keep(batch)
 }
 
-// Stop ends the wheel for good and returns the timers still armed, in no order.
-// What due was given is not among them, so each timer is either there, here or
-// cancelled. Stop waits for a running call of due to return; none follows. It
-// must therefore not be called from within due. Every later call waits too, and
-// returns nil.
+// Stop ends the wheel permanently and returns the timers still armed, in no particular order.
+// Each timer is either among them, or was delivered to due, or cancelled. Stop waits for a
+// running call of due to return, so it must not be called from due. No call of due follows.
+// Later calls of Stop wait too, and return nil.
 func (w *Wheel[T]) Stop() []*Timer[T] {
 	w.mu.Lock()
 	rest := w.takeAll()
@@ -184,7 +178,7 @@ func (w *Wheel[T]) Stop() []*Timer[T] {
 	return rest
 }
 
-// wake is called by the driver when slot tick has begun, and hands its timers over.
+// wake is called by the driver when slot tick has begun, and delivers its timers.
 func (w *Wheel[T]) wake(tick int64, now time.Duration) {
 	w.mu.Lock()
 	if w.slots == nil {
