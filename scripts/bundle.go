@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forMany makes, besides a script, one that does the same for many locks at once: for a server a call of a script costs more than what
-// such a script does. keys is how many keys a call of it has. What the script includes is in front, once for all locks.
+// forMany adds a script that does the same for many locks at once, because for a server the overhead of a call is larger than the
+// work of such a script. keys is the number of keys of one call. The includes come first, once for all locks.
 func (s *Script) forMany(keys int) *Script {
 	var includes, body strings.Builder
 	for line := range strings.Lines(s.written) {
@@ -18,7 +18,7 @@ func (s *Script) forMany(keys int) *Script {
 			body.WriteString(line)
 		}
 	}
-	s.Many = load(s.Name+"_many", fmt.Sprintf(`-- %s_many: what %s does, for many locks: the KEYS and the ARGV of one call behind those of the other.
+	s.Many = load(s.Name+"_many", fmt.Sprintf(`-- %s_many: the same as %s for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
 -- @include lib/for_each.lua
@@ -29,7 +29,7 @@ return for_each(#KEYS / %d, function(KEYS, ARGV)
 	return s
 }
 
-// Bundle is the calls of a script, all of the same one that has a Many, as one call of that. It leaves them as they are.
+// Bundle returns one call of the script's Many that replaces several calls of the script. The calls are left unchanged.
 func Bundle(calls []*Call) Call {
 	first := calls[0]
 	keys := len(first.Keys())
@@ -43,7 +43,7 @@ func Bundle(calls []*Call) Call {
 	return c
 }
 
-// Unbundle is the replies to the n calls of a bundle. An item is an error if that call got one.
+// Unbundle returns the replies to the n calls of a bundle. An item is an error if its call failed.
 func Unbundle(reply any, n int) ([]any, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) != n {
@@ -60,10 +60,10 @@ func Unbundle(reply any, n int) ([]any, error) {
 	return list, nil
 }
 
-// refusal is what the server says instead of executing a command.
+// refusal is an error reply of the server.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// RedisError marks it as one of a server's errors.
+// RedisError marks it as an error of the server.
 func (refusal) RedisError() {}

@@ -21,11 +21,11 @@ var (
 	counterForget = load("counter_forget", counterForgetLua)
 )
 
-// Counting is the part of a kind that counts instead of holding: nobody owns anything, so there is nothing to renew and nothing to
-// expire. The actors know none of its operations by name.
+// Counting is the part of a kind that counts instead of holding: there are no owners, so there is nothing to renew and nothing to
+// expire. The actors use its operations without knowing them by name.
 type Counting struct {
-	Give  *CountOp                                              // gives back what a Take took for somebody who has gone; nil: nothing is taken
-	Check func(s *Site, raw string, newID func() string) []Call // every script at least once, for Runtime.Check; nothing stays behind
+	Give  *CountOp                                              // returns what a Take took for a caller that has left; nil: nothing is taken
+	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
 // Way is how an operation is carried out.
@@ -34,50 +34,50 @@ type Way uint8
 // The ways.
 const (
 	Ask  Way = iota // one caller, one answer
-	Take            // its callers wait for their share, in order; one call asks for several
-	Look            // its callers wait for zero; one call serves all
-	Give            // goes on without its callers; one call serves several
+	Take            // callers wait for their share, in order; one call serves several
+	Look            // callers wait for zero; one call serves all
+	Give            // continues without its callers; one call serves several
 )
 
-// CountOp is one operation of a kind that counts. Every call of it may be repeated under its request's id.
+// CountOp is one operation of a kind that counts. Every call of it may be retried under its request's id.
 type CountOp struct {
-	Word    string // what is done, for errors
+	Word    string // what it does, for error texts
 	Way     Way
-	Changes bool     // keeps its result for repeats
-	Undo    *CountOp // takes back what it may have done when its caller has gone; nil: what is done is done
-	Ends    bool     // grants that somebody holds, unless its number is 0
-	Grants  []string // those that it ends; nil: all
+	Changes bool     // keeps its result for retries
+	Undo    *CountOp // undoes its effect when its caller has left; nil: it is not undone
+	Ends    bool     // it ends grants that are held, unless its number is 0
+	Grants  []string // the grants that it ends; nil: all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
 
-// Enters reports whether the operation takes something or waits for it: a runtime that shuts down refuses it.
+// Enters reports whether the operation takes something or waits, so that a runtime that is shutting down refuses it.
 func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
 
-// CountTerms are what a call of a CountOp is about.
+// CountTerms are the parameters of a call of a CountOp.
 type CountTerms struct {
-	Request  string        // id; a repeat has the same
-	Numbers  []int64       // how many: one number, of a Take one for each waiter, negative for those who do not wait
-	Keep     time.Duration // for how long the result is kept
-	Reserve  time.Duration // of a Take: keep other runtimes out for so long if the first cannot be served; negative: no more
-	Rest     time.Duration // of a Take: how long nobody may reserve after that
-	Answered []string      // requests whose results nobody will ask for again
+	Request  string        // id; a retry has the same
+	Numbers  []int64       // one number; for a Take one per waiter, negative for a try
+	Keep     time.Duration // how long the result is kept
+	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; negative: end it
+	Rest     time.Duration // of a Take: how long nobody may reserve afterwards
+	Answered []string      // requests whose results are no longer needed
 }
 
 // Counted is the reply of a CountOp.
 type Counted struct {
-	Number   int64  // what is left, or what the operation is about
-	NotSet   bool   // of a Take: nothing is left because nothing was set, see Kind.NotSet
-	Served   []bool // of a Take: who got their share
-	Reserved bool   // of a Take: others are kept out
+	Number   int64  // the remaining number, or the result of the operation
+	NotSet   bool   // of a Take: nothing is available because nothing was set, see Kind.NotSet
+	Served   []bool // of a Take: which waiters were served
+	Reserved bool   // of a Take: this runtime has a reservation
 }
 
-// Forget deletes the results of answered requests when no other call is there to do it.
+// Forget deletes the results of answered requests when there is no other call that could do so.
 var Forget = &CountOp{Word: "forget", Call: func(_ *Site, raw string, t CountTerms) Call {
 	c := newCall(counterForget, len(t.Answered), 1, -1)
 	return answered(c, raw, t, t.Request)
 }}
 
-// countCall begins a call with the keys; changing ones end theirs with the results to be forgotten.
+// countCall builds a call with the keys; those of operations that change something end with the results to be forgotten.
 func countCall(s *Script, raw string, keys []any, t CountTerms, args ...any) Call {
 	c := newCall(s, len(keys)+len(t.Answered), 3+len(args), 1)
 	c.Command = append(c.Command, keys...)
@@ -92,7 +92,7 @@ func answered(c Call, raw string, t CountTerms, args ...any) Call {
 	return c
 }
 
-// trySet sets a number where there is none; message tells of it.
+// trySet sets a number where there is none, and publishes message.
 func trySet(word string, channel func(string) string, message func(n int64) any) *CountOp {
 	return &CountOp{Word: word, Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
@@ -109,13 +109,13 @@ func read(word string) *CountOp {
 	}}
 }
 
-// as is the operation carried out another way.
+// as is the operation carried out in another way.
 func (o *CountOp) as(way Way) *CountOp {
 	o.Way = way
 	return o
 }
 
-// remove deletes the key; message tells of it, unless it is empty.
+// remove deletes the key and publishes message, unless it is empty.
 func remove(channel func(string) string, message string) *CountOp {
 	return &CountOp{Word: "delete", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
@@ -129,7 +129,7 @@ type countTry struct {
 	terms CountTerms
 }
 
-// checkCounting makes the calls of a check, and one that deletes the results of the others.
+// checkCounting builds the calls of a check, and one that deletes the results of the others.
 func checkCounting(s *Site, raw string, newID func() string, tries []countTry) (calls []Call) {
 	last := CountTerms{Request: newID()}
 	for _, try := range tries {

@@ -22,7 +22,7 @@ var (
 	fairForceRelease = load("fair_force_release", fairForceReleaseLua)
 )
 
-// FairLock grants in the order of queueing, across processes.
+// FairLock is granted in queue order, across processes.
 var FairLock = &Kind{
 	Name:         protocol.KindFair,
 	Family:       Fair,

@@ -9,7 +9,8 @@ import (
 // Family groups the kinds that share one actor per name.
 type Family uint8
 
-// The families. Locks with one holder have one each, so that an actor serves one kind; in Redis they exclude each other all the same.
+// The families. Kinds with one holder have one family each, so that an actor serves one kind; in Redis they still exclude each
+// other.
 const (
 	Plain Family = iota
 	Fair
@@ -22,41 +23,43 @@ const (
 	Latches
 )
 
-// Kind is one way to lock a name: a set of scripts and a policy. A new kind is a new value; the actors know none by name.
+// Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name, so a new kind is just a new
+// value.
 type Kind struct {
 	Name   protocol.Kind
 	Family Family
 
 	// Handoff: a grant may serve one local holder after another, and may be passed on.
 	Handoff bool
-	// Queued: Redis keeps the queue, so every waiter contends for itself from the start.
+	// Queued: Redis keeps the queue, so every waiter contends by itself from the start.
 	Queued bool
 	// Beside: a process may have several grants at once.
 	Beside bool
-	// Shared: the watchdog's holders of a process share one grant.
+	// Shared: the holders of a process that the watchdog renews share one grant.
 	Shared bool
-	// Owned: an owner may enter again.
+	// Owned: an owner may re-enter.
 	Owned bool
-	// Spins: nothing tells of releases, so waiters try again and again, by their own back-off.
+	// Spins: waiters are not notified of releases, so they poll with their own back-off.
 	Spins bool
 	// Tokens: every holder has a fencing token.
 	Tokens bool
-	// ID makes the owner field of a grant from its runtimeUUID:number; nil: it is that.
+	// ID makes the owner field of a grant from its runtimeUUID:number; nil: the two are equal.
 	ID func(plain string) string
 
-	// PassEndsTurn: a pass may end a turn, and let go of the lock if somebody else waits for it.
+	// PassEndsTurn: a pass may end a turn, and then releases the lock if another process waits for it.
 	PassEndsTurn bool
 
-	// Counting: nobody holds anything, something is counted. Such a kind has a name, a family, NotSet and a channel besides, no more.
+	// Counting: nothing is held, something is counted. Such a kind has only a name, a family, NotSet and a channel besides.
 	Counting *Counting
 
-	NotSet string // why nothing can be acquired before somebody has set how much there is; "": there is nothing to set
+	NotSet string // error text while the number has not been set; "": there is nothing to set
 
-	Channel func(raw, grant string) string // where a contender for this grant is told of releases; nil: nowhere
-	// Others is where the first in Redis' queue is told of releases of other kinds of lock besides; nil: it is told of all in Channel.
+	Channel func(raw, grant string) string // where a contender for this grant is notified of releases; nil: nowhere
+	// Others is the additional channel on which the first in Redis' queue is notified of releases of other kinds of lock; nil:
+	// Channel has them all.
 	Others func(raw string) string
 
-	Keeps func(raw string) string // a key that outlives the lock; nil: there is none
+	Keeps func(raw string) string // a key that outlives the lock; nil: none
 
 	Acquire      func(s *Site, raw string, t Terms) Call
 	Release      func(s *Site, raw string, t Terms) Call
@@ -67,10 +70,10 @@ type Kind struct {
 	ForceRelease func(s *Site, raw string) Call
 }
 
-// Many reports whether a process may have several contenders or grants of one name.
+// Many reports whether a process may have several contenders or grants for one name.
 func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrite }
 
-// TakesTurns reports whether processes have to let one another in: Redis keeps no queue, and there is but one holder at a time.
+// TakesTurns reports whether processes take turns: Redis keeps no queue, and there is only one holder at a time.
 func (k *Kind) TakesTurns() bool { return !k.Queued && (!k.Beside || k.Shared) }
 
 // GrantID is the owner field of a grant.
@@ -81,10 +84,10 @@ func (k *Kind) GrantID(plain string) string {
 	return k.ID(plain)
 }
 
-// checkLease is how long what a check leaves behind would stay if the check died.
+// checkLease is the time after which the keys of a check expire if the check dies.
 const checkLease = 5 * time.Second
 
-// Check is calls that run every command of this kind's scripts at least once, and leave the lock free.
+// Check returns calls that run every command of this kind's scripts at least once, and leave the lock free.
 func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	if k.Counting != nil {
 		return k.Counting.Check(s, raw, newID)
@@ -93,7 +96,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	terms := func(grant string) Terms { return Terms{Grant: grant, Lease: checkLease, WantHolder: true} }
 	calls := []Call{
 		k.Acquire(s, raw, terms(first)),
-		k.Acquire(s, raw, terms(second)), // busy; the second and the third may have to stand in a queue
+		k.Acquire(s, raw, terms(second)), // busy; the second and the third may join a queue
 		k.Acquire(s, raw, terms(third)),
 		k.Renew(s, []string{raw}, []string{first}, checkLease),
 		k.Look(raw, first),
@@ -110,29 +113,29 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	return calls
 }
 
-// Site is what is the same in all calls of one runtime.
+// Site has the parameters that are the same in all calls of one runtime.
 type Site struct {
 	Runtime  string        // its UUID
-	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that says which when it is sent
+	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that decides when it is sent
 	Lease    time.Duration // of the watchdog
-	FairWait time.Duration // how long Redis keeps the place of a waiter in a fair queue
-	Tokens   int           // how many fencing tokens a turn may need
+	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
+	Tokens   int           // number of fencing tokens that a turn may need
 }
 
-// Terms are what a call is about.
+// Terms are the parameters of a call.
 type Terms struct {
 	Grant      string        // owner field of the grant in question
 	From       string        // of a pass: the grant that ends
-	TurnEnds   bool          // of a pass: others go first
-	Idlers     int           // and so many of those who are told of that want nothing
+	TurnEnds   bool          // of a pass: the turn ends, other processes go first
+	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
 	Lease      time.Duration // of acquire and pass
-	Alone      string        // of an acquire: the grant by which the same owner holds the lock alone already
-	WantHolder bool          // of an acquire: name a holder if it is busy
+	Alone      string        // of an acquire: the grant with which the same owner already holds the write lock
+	WantHolder bool          // of an acquire: name a holder if the lock is busy
 	Try        bool          // of an acquire: do not wait in Redis' queue
-	Standing   bool          // of an acquire: it should stand in the queue already
-	Heir       string        // of a release: our own first waiter, to be granted at once if it is the next one
+	Standing   bool          // of an acquire: it should already be in the queue
+	Heir       string        // of a release: this runtime's first waiter, granted at once if it is next
 	HeirLease  time.Duration // its lease
-	Room       *Room         // for the command; nil: it has its own
+	Room       *Room         // memory for the command; nil: it is allocated
 }
 
 var kinds = map[protocol.Kind]*Kind{}
@@ -143,7 +146,7 @@ func init() {
 	}
 }
 
-// Everything is every kind that a check may be about; what a permit needs is checked with its semaphore.
+// Everything returns every kind that a check may be about; the rights for permits are checked with their semaphore.
 func Everything() []*Kind {
 	return []*Kind{Lock, FairLock, FencedLock, SpinLock, ReadLock, WriteLock, PermitSemaphore, Semaphore, CountDownLatch}
 }

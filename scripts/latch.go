@@ -13,7 +13,7 @@ var (
 	latchCountDown = load("latch_count_down", latchCountDownLua)
 )
 
-// CountDownLatch counts down to zero, for which others wait.
+// CountDownLatch counts down to zero, which waiters wait for.
 var CountDownLatch = &Kind{
 	Name:     protocol.KindLatch,
 	Family:   Latches,
@@ -24,7 +24,7 @@ var CountDownLatch = &Kind{
 // newCount is what Redisson publishes when a latch is set or deleted.
 const newCount = "1"
 
-// What can be done with a latch.
+// The operations on a latch.
 var (
 	LatchWait      = read("wait for").as(Look)
 	LatchCountDown = &CountOp{Word: "count down", Way: Give, Changes: true, Call: countDown}

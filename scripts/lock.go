@@ -78,7 +78,7 @@ func passLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// idlers is that argument of a pass.
+// idlers is the argument idlers of a pass.
 func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1
@@ -86,12 +86,12 @@ func (t *Terms) idlers() int {
 	return t.Idlers
 }
 
-// renewLocks gives each lock a full lease again if its grant still holds it.
+// renewLocks restarts the lease of each lock that its grant still holds.
 func renewLocks(_ *Site, raws, grants []string, lease time.Duration) Call {
 	return renewEach(lockRenew, raws, grants, lease)
 }
 
-// renewEach is the call of a script that takes the locks, and then what to renew on each.
+// renewEach builds the call of a script whose keys are the locks and whose arguments end with the grants to renew.
 func renewEach(script *Script, raws, grants []string, lease time.Duration) Call {
 	c := newCall(script, len(raws), 2+len(grants), 1)
 	for _, raw := range raws {
@@ -125,18 +125,18 @@ func forceReleaseLock(s *Site, raw string) Call {
 // Acquired is the reply of an acquire.
 type Acquired struct {
 	Granted bool
-	TTL     time.Duration // of the holder; negative: the key has none
+	TTL     time.Duration // of the lock; negative: the key has none
 	Holder  string        // one of the holders, if asked for
-	NotSet  bool          // there is nothing that could be held: see Kind.NotSet
+	NotSet  bool          // nothing was set that could be held: see Kind.NotSet
 
 	Tokens   Tokens
-	Queued   bool   // it stands in Redis' queue now
-	Requeued bool   // it stood there before and was thrown out
-	First    bool   // it is the first in that queue
-	Next     string // another waiter of ours in that queue whose turn it is; empty: there is none
+	Queued   bool   // it is now in Redis' queue
+	Requeued bool   // it was in the queue before and had been removed
+	First    bool   // it is at the head of the queue
+	Next     string // another waiter of this runtime at the head of the queue, which may take the free lock; empty: none
 }
 
-// The replies that grant something name the grant: should a connection ever get out of step, another call's reply grants nothing.
+// Replies that grant something name the grant: if a connection ever gets out of step, the reply to another call grants nothing.
 
 // ReadAcquired reads the reply of an acquire for this grant.
 func ReadAcquired(reply any, grant string) (Acquired, error) {
@@ -164,10 +164,10 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 	return Acquired{}, unexpected("acquire", reply)
 }
 
-// notSet is a reply that is no grant's id.
+// notSet is a reply that is not the id of any grant.
 const notSet = "not set"
 
-// Tokens are the fencing tokens of a grant; zero: it has none.
+// Tokens are the fencing tokens of a grant; zero: none.
 type Tokens struct{ First, Last int64 }
 
 // readTokens reads {grant, first, last}.
@@ -183,7 +183,7 @@ func readTokens(list []any, grant string) (t Tokens, ok bool) {
 	return t, err == nil && err2 == nil && t.First <= t.Last
 }
 
-// readBusy reads {ttl, holder} and {ttl, holder, state in the queue, who is next}.
+// readBusy reads {ttl, holder} and {ttl, holder, state in the queue, next in the queue}.
 func readBusy(list []any) (a Acquired, ok bool) {
 	if len(list) != 2 && len(list) != 4 {
 		return a, false
@@ -203,8 +203,8 @@ func readBusy(list []any) (a Acquired, ok bool) {
 // Released is the reply of a release.
 type Released struct {
 	Held      bool   // the grant held the lock
-	Receivers int    // subscribers that were told; negative: others hold it still, so nobody was
-	Heir      string // the grant that has the lock now, if it was named as heir and was the next
+	Receivers int    // subscribers that were notified; negative: others still hold it, so none was
+	Heir      string // the grant that now has the lock, if it was named as heir and was next
 }
 
 // ReadReleased reads the reply of a release.
@@ -226,7 +226,7 @@ func ReadReleased(reply any) (Released, error) {
 	return Released{}, unexpected("release", reply)
 }
 
-// ReadFreed reads the reply of a force-release: the grants that held the lock. There are none when it was free.
+// ReadFreed reads the reply of a force-release: the grants that held the lock, none if it was free.
 func ReadFreed(reply any) (grants []string, err error) {
 	switch v := reply.(type) {
 	case int64:
@@ -252,9 +252,9 @@ func ReadFreed(reply any) (grants []string, err error) {
 
 // Passed is the reply of a pass.
 type Passed struct {
-	Held      bool // by the grant that it was passed to
+	Held      bool // by the grant to which it was passed
 	Tokens    Tokens
-	Receivers int // subscribers that were told, at the end of a turn: the lock is free, for them; 0: it is not
+	Receivers int // subscribers that were notified at the end of a turn: the lock is free for them; 0: it is not
 }
 
 // ReadPassed reads the reply of a pass to this grant.
@@ -295,7 +295,7 @@ func ReadRenewed(reply any, grants []string) ([]int, error) {
 	return gone, nil
 }
 
-// ReadLooked reads the reply of a look: whether the grant is there.
+// ReadLooked reads the reply of a look: whether the grant holds.
 func ReadLooked(reply any) (bool, error) {
 	if there, ok := reply.(int64); ok && (there == 0 || there == 1) {
 		return there == 1, nil
@@ -329,7 +329,7 @@ func ReadInspected(reply any) (protocol.State, error) {
 	return state, nil
 }
 
-// readLock reads the fields and values of a lock. As lib/lock_hash.lua it takes no other hash for one.
+// readLock reads the fields and values of a lock. Like lib/exclusive.lua and lib/read_write.lua, it accepts no other hash.
 func readLock(list []any) (mode string, holders []protocol.Holder, err error) {
 	mode = "exclusive"
 	for i := 0; i+1 < len(list); i += 2 {
@@ -354,10 +354,10 @@ func readLock(list []any) (mode string, holders []protocol.Holder, err error) {
 	return mode, holders, nil
 }
 
-// ownerField is how Redisson and we name a holder; the field of a writer ends in ":write".
+// ownerField matches the name of a holder in Redisson and Holdfast; the field of a writer ends in ":write".
 var ownerField = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:-?[0-9]+(:write)?$`)
 
-// readInspectedMore reads {what of the lock, the queue} and {what of the lock, the queue, the last token}.
+// readInspectedMore reads {state of the lock, queue} and {state of the lock, queue, last token}.
 func readInspectedMore(reply []any) (protocol.State, error) {
 	state, err := ReadInspected(reply[0])
 	if err != nil {
@@ -385,15 +385,15 @@ func readInspectedMore(reply []any) (protocol.State, error) {
 	return state, nil
 }
 
-// shownReply is how much of a reply an error shows, in bytes.
+// shownReply is the maximum length of a reply in an error, in bytes.
 const shownReply = 100
 
-// unexpected is the error of a reply that no script of ours makes. It may be anything, of any length.
+// unexpected is the error of a reply that no script makes. It may be anything, of any length.
 func unexpected(script string, reply any) error {
 	return fmt.Errorf("unexpected reply of the %s script: %T %s", script, reply, shown(fmt.Sprint(reply)))
 }
 
-// shown is the begin of a text that came from the server, fit for one line of a log.
+// shown is the beginning of a text that came from the server, fit for one line of a log.
 func shown(text string) string {
 	if len(text) > shownReply {
 		return strconv.Quote(text[:shownReply]) + "..."

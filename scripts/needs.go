@@ -20,16 +20,16 @@ var (
 	checkPublish  = load("check_publish", checkPublishLua)
 )
 
-// Needs are what the scripts of a kind use, for Runtime.Check.
+// Needs are the commands, keys and channels that the scripts of a kind use, for Runtime.Check.
 type Needs struct {
-	Commands []string // in lower case; publish is whichever the runtime tells by
-	Keys     []string // the channels among them: they are keys of scripts, too
+	Commands []string // in lower case; publish stands for PUBLISH or SPUBLISH
+	Keys     []string // including the channels, which are keys of scripts too
 	Channels []string
 }
 
 var called = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
 
-// Needs are found in the calls that a check makes for this name: they run every script.
+// Needs collects what the calls of a check use for this name: they run every script.
 func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 	for _, call := range k.Check(s, raw, newID) {
 		for _, command := range called.FindAllStringSubmatch(call.Script.Source, -1) {
@@ -57,14 +57,14 @@ func isChannel(key string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// CheckKey is a call that does nothing, but the server has to let a script have this key.
+// CheckKey returns a call that does nothing, but needs the right to use this key in a script.
 func CheckKey(key string) Call {
 	c := newCall(checkCommands, 1, 0, -1)
 	c.Command = append(c.Command, key)
 	return c
 }
 
-// CheckKeys is a call whose reply is the names of these keys as the server got them.
+// CheckKeys returns a call whose reply is the names of these keys as the server received them.
 func CheckKeys(keys []string) Call {
 	c := newCall(checkKeys, len(keys), 0, -1)
 	for _, key := range keys {
@@ -73,14 +73,15 @@ func CheckKeys(keys []string) Call {
 	return c
 }
 
-// CheckPublish is a call that tells nothing on a channel; its reply is how many have heard it.
+// CheckPublish returns a call that publishes a meaningless message; its reply is the number of receivers.
 func CheckPublish(s *Site, channel string) Call {
 	c := newCall(checkPublish, 1, 1, -1)
 	c.Command = append(c.Command, channel, s.Publish)
 	return c
 }
 
-// CheckCommands tries commands in a script that has no key; they are called for one that is not there. The reply has the error of each.
+// CheckCommands returns a call that tries commands in a script without keys. They are called for a key that does not exist. The
+// reply has the error of each.
 func CheckCommands(commands [][]any) Call {
 	c := newCall(checkCommands, 0, 0, -1)
 	for _, words := range commands {
@@ -89,8 +90,8 @@ func CheckCommands(commands [][]any) Call {
 	return c
 }
 
-// Harmless is a way to call a command, for a key that is not there, after which there is still none: it reads, or takes away what is not
-// there, or is refused for its arguments. A channel is told something that means nothing.
+// Harmless returns a call of a command that changes nothing for a key that does not exist: it reads, deletes something that does
+// not exist, or is refused for its arguments. To a channel it publishes a meaningless message.
 func Harmless(command, key, channel string) []any {
 	switch command {
 	case "time":

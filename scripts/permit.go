@@ -25,8 +25,8 @@ var (
 	permitLook    = load("permit_look", permitLookLua)
 )
 
-// Permit is one permit of a semaphore whose permits are leases. It is not in the actor message API, so it has no Inspect and no
-// ForceRelease.
+// Permit is one permit of a semaphore whose permits are leases. It is not part of the actor message API, so it has no Inspect and
+// no ForceRelease.
 var Permit = &Kind{
 	Name:    protocol.KindPermitSemaphore,
 	Family:  Permits,
@@ -40,7 +40,7 @@ var Permit = &Kind{
 	Look:    lookPermit,
 }
 
-// permitID is 16 bytes in hexadecimal form, as Redisson's; ours begin with a mark.
+// permitID is 16 bytes in hexadecimal form, like Redisson's; those of Holdfast begin with a mark.
 func permitID(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hex.EncodeToString(append([]byte("hfp1"), sum[:12]...))

@@ -26,7 +26,7 @@ var (
 	permitsDelete  = load("permits_delete", permitsDeleteLua)
 )
 
-// PermitSemaphore is what can be done with a semaphore whose permits are leases, besides taking one: see Permit.
+// PermitSemaphore has the operations on a semaphore whose permits are leases, except for taking a permit: see Permit.
 var PermitSemaphore = &Kind{
 	Name:     protocol.KindPermitSemaphore,
 	Family:   PermitCounters,
@@ -34,7 +34,7 @@ var PermitSemaphore = &Kind{
 	Counting: &Counting{Check: checkPermits},
 }
 
-// What can be done with it.
+// The operations on such a semaphore.
 var (
 	PermitsTrySet    = trySet("set the permits of", SemaphoreChannel, func(n int64) any { return n })
 	PermitsSet       = changePermits("set the permits of", permitsSet)
@@ -47,7 +47,7 @@ var (
 	}}
 )
 
-// PermitsRelease gives permits back by their ids.
+// PermitsRelease releases permits by their ids.
 func PermitsRelease(ids []string) *CountOp {
 	return &CountOp{Word: "release permits of", Changes: true, Ends: true, Grants: ids, Call: func(s *Site, raw string, t CountTerms) Call {
 		args := make([]any, len(ids))
@@ -77,10 +77,10 @@ func readPermits(word, which string) *CountOp {
 	}}
 }
 
-// permitGrace is for how long Redis keeps a permit after its lease: see lib/permits.lua.
+// permitGrace is how long Redis keeps a permit after its lease: see lib/permits.lua.
 const permitGrace = 10 * time.Second
 
-// checkPermits also tries what Permit does.
+// checkPermits also tries the operations of Permit.
 func checkPermits(s *Site, raw string, newID func() string) []Call {
 	first, second, third, expired := Permit.GrantID(newID()), Permit.GrantID(newID()), Permit.GrantID(newID()), Permit.GrantID(newID())
 	terms := func(id string, lease time.Duration) Terms { return Terms{Grant: id, Lease: lease} }
@@ -91,7 +91,7 @@ func checkPermits(s *Site, raw string, newID func() string) []Call {
 		{PermitsAll, CountTerms{}}, {PermitsRelease([]string{second}), CountTerms{}},
 		{PermitsSet, CountTerms{Numbers: []int64{3}}}, {PermitsDeleteAll, CountTerms{}},
 	})
-	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // is taken back by the next
+	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // expired, so the next call returns it
 		acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
 		acquirePermit(s, raw, terms(third, checkLease)), // none is free
 		renewPermits(s, []string{raw}, []string{first}, checkLease), lookPermit(raw, first), releasePermit(s, raw, terms(first, 0)))

@@ -35,7 +35,7 @@ var (
 	readWriteForceRelease = load("read_write_force_release", readWriteForceReleaseLua)
 )
 
-// ReadLock is the half of a read/write lock that is held beside other readers.
+// ReadLock is the half of a read/write lock that readers share.
 var ReadLock = &Kind{
 	Name:         protocol.KindRead,
 	Family:       ReadWrite,
@@ -52,7 +52,7 @@ var ReadLock = &Kind{
 	ForceRelease: forceReleaseRead,
 }
 
-// WriteLock is the half of a read/write lock that is held alone.
+// WriteLock is the half of a read/write lock that a writer holds alone.
 var WriteLock = &Kind{
 	Name:         protocol.KindWrite,
 	Family:       ReadWrite,

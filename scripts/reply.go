@@ -14,24 +14,25 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Class says what is known about a call after its answer, or after the lack of one.
+// Class says what is known about a call after its answer, or without one.
 type Class uint8
 
 // The classes of an answer.
 const (
-	Done     Class = iota // executed, the reply says how
-	Refused               // certainly not executed; the cause may pass
-	Rejected              // certainly not executed, and trying again would not help
-	Unknown               // executed or not, or still on its way
+	Done     Class = iota // executed, the reply has the result
+	Refused               // certainly not executed; the cause may be temporary
+	Rejected              // certainly not executed, and a retry would not help
+	Unknown               // executed or not, or still in flight
 )
 
-// String is the word for the class in logs and transcripts.
+// String returns the word for the class in logs and transcripts.
 func (c Class) String() string {
 	return [...]string{"done", "refused", "rejected", "unknown"}[c]
 }
 
-// The server's refusals that end by themselves; nothing of the script ran. A server that is unwell gives ofServer to everybody, or to
-// everybody who writes: also WRONGPASS and NOAUTH, which pass when a password is rotated. ofCall are about one call.
+// Temporary refusals by the server; nothing of the script was executed. An unhealthy server sends those in ofServer to all clients,
+// or to all that write. WRONGPASS and NOAUTH are among them, because they end when the rotation of a password is complete. Those in
+// ofCall concern one call.
 var (
 	ofServer = []string{"LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "WRONGPASS", "NOAUTH"}
 	ofCall   = []string{"NOSCRIPT", "TRYAGAIN", "MOVED", "ASK", "LATE"}
@@ -39,7 +40,7 @@ var (
 
 // Classify sorts an error of go-redis, or nil, into its class.
 func Classify(err error) Class {
-	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it as it is
+	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it unwrapped
 		return Done
 	}
 	return classify(err)
@@ -62,7 +63,7 @@ func classify(err error) Class {
 
 func classifyServer(text string) Class {
 	if strings.Contains(text, "unknown subcommand 'setinfo'") {
-		return Unknown // what older servers reply when go-redis connects: the connection is out of step
+		return Unknown // the reply of older servers when go-redis connects: the connection is out of step
 	}
 	if unwell(text) || slices.Contains(ofCall, codeOf(text)) {
 		return Refused
@@ -79,8 +80,8 @@ func unwell(text string) bool {
 	return slices.Contains(ofServer, codeOf(text)) || strings.Contains(text, "max number of clients")
 }
 
-// Reached reports whether the answer to a call shows that the server serves. It does not after an error on the way, or when the server
-// refuses everybody.
+// Reached reports whether the answer to a call shows that the server is working. It does not after a network error, or when the
+// server refuses all clients.
 func Reached(err error) bool {
 	var server redis.Error
 	switch {
@@ -92,13 +93,14 @@ func Reached(err error) bool {
 	return !unwell(err.Error())
 }
 
-// inScript is how servers before Redis 7 tell what a command in a script was refused with.
+// inScript matches how servers before Redis 7 report the refusal of a command in a script.
 var inScript = regexp.MustCompile(`^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+ .*)`)
 
-// Reply is what the server has replied, beginning with its code. A script's error says the same in every version of the server.
+// Reply returns the server's reply, beginning with its code. It is the same for all versions of the server, even for errors of
+// scripts.
 func Reply(err error) string { return replied(err.Error()) }
 
-// IsDenied reports whether the server has refused because of the user's rights.
+// IsDenied reports whether the server refused because of the user's rights.
 func IsDenied(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.HasPrefix(Reply(reply), "NOPERM ")
@@ -110,16 +112,16 @@ func replied(text string) string {
 	}
 	for _, denied := range []string{"can't run this command", "can't access at least one of the", "can't publish to the channel"} {
 		if strings.Contains(text, denied) {
-			return "NOPERM " + text // as for a command outside of a script
+			return "NOPERM " + text // as for a command outside a script
 		}
 	}
 	return text
 }
 
-// Scattered reports whether a script was refused because its keys are on two masters: their slot is on its way from one to the other.
+// Scattered reports whether a script was refused because its keys are on two masters, while their slot moves from one to the other.
 func Scattered(err error) bool { return err != nil && codeOf(err.Error()) == "TRYAGAIN" }
 
-// Explain wraps a server's error in the sentinel that it stands for, if there is one, and says in words what a script refused.
+// Explain wraps a server's error in the matching sentinel, if there is one, and puts the refusal of a script into words.
 func Explain(err error) error {
 	if err == nil {
 		return nil
@@ -137,14 +139,14 @@ func Explain(err error) error {
 	return err
 }
 
-// lateError is a LATE refusal in words.
+// lateError puts a LATE refusal into words.
 type lateError struct{ reply error }
 
 func (lateError) Error() string { return "it reached Redis too late to be executed" }
 
 func (e lateError) Unwrap() error { return e.reply }
 
-// LateBy reads the server time, in ms, out of a LATE refusal.
+// LateBy reads the server time in ms from a LATE refusal.
 func LateBy(err error) (ms int64, ok bool) {
 	if err == nil {
 		return 0, false

@@ -1,6 +1,6 @@
-// Package scripts is everything that runs inside Redis: one Lua file per operation, the keys they touch, and one typed Go
-// function per script that builds its call and one that reads its reply. Nobody else sees argument positions or raw replies.
-// It is part of the runtime's engine and makes no promise of compatibility.
+// Package scripts contains everything that runs inside Redis: one Lua file per operation, the keys that they use, and for each
+// script a typed Go function that builds its call and one that reads its reply. No other package deals with argument positions or
+// raw replies. It is an internal part of the runtime and makes no promise of compatibility.
 package scripts
 
 import (
@@ -14,13 +14,13 @@ import (
 
 // Script is one Lua script with its includes in place.
 type Script struct {
-	Name   string // as its file, without .lua
+	Name   string // its file's name without .lua
 	Source string
-	SHA    string // what EVALSHA calls it by
+	SHA    string // its digest, for EVALSHA
 	sha    any    // the same, boxed once
 
-	written string  // the source, without what it includes
-	Many    *Script // does the same for many locks at once; nil: there is none
+	written string  // the source without its includes
+	Many    *Script // the multi-call: does the same for many locks at once; nil: none
 }
 
 //go:embed lib/*.lua
@@ -28,10 +28,10 @@ var lib embed.FS
 
 const include = "-- @include "
 
-// all is every script of the package.
+// all contains every script of the package.
 var all []*Script
 
-// load puts the included files into the source. A missing file is a programming error and panics at start.
+// load inserts the included files into the source. A missing file is a programming error and panics at start.
 func load(name, source string) *Script {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
@@ -58,26 +58,26 @@ type Call struct {
 	Script *Script
 	// Command is EVALSHA, the SHA, the number of keys, the keys, the arguments.
 	Command []any
-	// notAfter is the position in Command that takes the server time after which the script refuses to run; 0: it has none.
+	// notAfter is the position in Command of the server time after which the script refuses to run; 0: none.
 	notAfter int
-	// floor is the position in Command that takes the server time which fencing tokens follow at least; 0: it has none.
+	// floor is the position in Command of the server time that is a lower bound of fencing tokens; 0: none.
 	floor int
-	// Limit is the latest that SetNotAfter sets, ms of server time; 0: there is none.
+	// Limit is an upper bound for SetNotAfter, server time in ms; 0: none.
 	Limit int64
 }
 
-// Room is where a command may be written: who asks for a call has it again when the call has been answered.
+// Room is reusable memory for a command. Its owner may use it again once the call has been answered.
 type Room [12]any
 
-// firstKey is where in a command the keys begin.
+// firstKey is the position of the first key in a command.
 const firstKey = 3
 
-// newCall lays out the command. keys and args follow each other; notAfter is the position of that argument in args, or -1.
+// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of that argument in args, or -1.
 func newCall(s *Script, keys, args, notAfter int) Call {
 	return newCallIn(nil, s, keys, args, notAfter)
 }
 
-// newCallIn is newCall in a room, if there is one.
+// newCallIn is newCall with the memory of room, unless it is nil.
 func newCallIn(room *Room, s *Script, keys, args, notAfter int) Call {
 	c := Call{Script: s}
 	if room != nil {
@@ -103,18 +103,18 @@ func (c Call) SetNotAfter(ms int64) {
 	c.Command[c.notAfter] = ms
 }
 
-// TakesTokens reports whether the script takes fencing tokens, so that SetFloor must be called before sending.
+// TakesTokens reports whether the script issues fencing tokens, so that SetFloor must be called before sending.
 func (c Call) TakesTokens() bool { return c.floor > 0 }
 
-// SetFloor sets the server time, in us, that fencing tokens follow at least.
+// SetFloor sets the lower bound of fencing tokens, server time in us.
 func (c Call) SetFloor(us int64) { c.Command[c.floor] = us }
 
-// Sent is a copy of the command, for whoever keeps it or changes it: a hook of the user's client may rename keys in place, and a call that
-// is sent again must not have them renamed twice.
+// Sent returns a copy of the command, for callers that keep or change it. A hook of the user's client may rename keys in place, and
+// a call that is sent again must not have them renamed twice.
 func (c Call) Sent() []any { return slices.Clone(c.Command) }
 
-// Keys are all that it touches, channels among them.
+// Keys returns all keys of the call, channels included.
 func (c Call) Keys() []any { return c.Command[firstKey : firstKey+c.Command[2].(int)] }
 
-// Key is the first key of the call.
+// Key returns the first key of the call.
 func (c Call) Key() string { return c.Command[firstKey].(string) }

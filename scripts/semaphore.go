@@ -32,7 +32,7 @@ var Semaphore = &Kind{
 	Counting: &Counting{Give: SemaphoreRelease, Check: checkSemaphore},
 }
 
-// What can be done with a semaphore.
+// The operations on a semaphore.
 var (
 	SemaphoreAcquire = &CountOp{Word: "acquire", Way: Take, Changes: true, Undo: undoPermits, Call: acquirePermits}
 	SemaphoreRelease = &CountOp{Word: "release", Way: Give, Changes: true, Call: addPermits}
@@ -40,7 +40,7 @@ var (
 	SemaphoreDrain   = &CountOp{Word: "drain", Changes: true, Undo: undoPermits, Call: drainPermits}
 	SemaphoreTrySet  = trySet("set the permits of", SemaphoreChannel, func(n int64) any { return n })
 	SemaphoreRead    = read("read the permits of")
-	SemaphoreDelete  = remove(SemaphoreChannel, "") // as Redisson: nothing has become free
+	SemaphoreDelete  = remove(SemaphoreChannel, "") // no message, as in Redisson: nothing has become free
 
 	undoPermits = &CountOp{Word: "undo", Way: Give, Call: undoTaken}
 )

@@ -2,8 +2,8 @@ package scripts
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// SpinLock is the lock whose waiters listen to nothing: they try again and again. Its release is told all the same, to those who
-// wait for the name with another kind of lock.
+// SpinLock is the lock whose waiters poll instead of subscribing. Its release is published nevertheless, for waiters of other kinds
+// of lock with the same name.
 var SpinLock = &Kind{
 	Name:         protocol.KindSpin,
 	Family:       Spin,

@@ -1,4 +1,4 @@
--- lock_release_many: what lock_release does, for many locks: the KEYS and the ARGV of one call behind those of the other.
+-- lock_release_many: the same as lock_release for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
 -- for_each: run a script's body once for each of n locks and collect the replies. The keys and the arguments of the locks follow
