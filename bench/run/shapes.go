@@ -215,7 +215,7 @@ func (r *Run) check(p *peer.Peer) error {
 	if err := served(rep); err != nil {
 		return err
 	}
-	return wrong(rep)
+	return twoAtOnce(rep)
 }
 
 // checkWindow is for how long a contender is checked.
