@@ -64,7 +64,7 @@ soak-cluster: ## the same on a cluster, with failovers, slots that move and pass
 	go test ./internal/soak -v -timeout 0 -run 'TestSoakCluster$$' -soak.for $(SOAK_CLUSTER_FOR) -soak.report internal/soak/CLUSTER.md
 
 golden: ## write the transcripts in testdata/ anew; read the diff before committing it
-	go test ./actors ./scripts -rewrite
+	go test ./actors/lock ./actors/counter ./scripts -rewrite
 	go test . -run TestErrors_Texts -rewrite
 
 interop: ## the tests with the real Redisson, which need a JDK and Maven; writes interop/README.md's table

@@ -11,10 +11,9 @@
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog.go
 //
-// A machine thinks in steps: state, message and time in, effects out. There are three of them: lockState (lock_step.go) for a lock with one
-// contender and one grant at a time, hall (hall.go) for several, counter.State for semaphores and latches. They are tested by
-// the transcripts in testdata. Only the shell touches the clock and other actors. Whatever blocks runs on goroutines outside of the
-// actors: the gateways' workers, and those of the link.
+// A machine thinks in steps: state, message and time in, effects out. There are three of them: lock.State for a lock with one contender and
+// one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. Only the shell
+// touches the clock and other actors. Whatever blocks runs on goroutines outside of the actors: the gateways' workers, and those of the link.
 //
 // A release goes straight to the actor of its name, because that does not retire while one of its leases is out. Everything else goes
 // through the router, the only one that knows whether the actor still lives.
@@ -30,6 +29,7 @@
 //	turns      when a process that has just had a lock may try again
 //	lease      what one caller holds, and until when
 //	wait       what machines have in common about waiting
+//	lock       the machine of locks
 //	counter    the machine of semaphores and latches
 //	rpc        a script call on its way
 //	preflight  Runtime.Check

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/counter"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/lock"
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
@@ -15,7 +16,7 @@ func newMachine(policy, spinning *wait.Policy, address *lease.Address) wait.Mach
 	case kind.Spins:
 		policy = spinning
 	}
-	return newLock(policy, address)
+	return lock.New(policy, address)
 }
 
 // What a step needs for a moment: it would be a part of what a pair allocates.

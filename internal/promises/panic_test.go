@@ -49,7 +49,7 @@ func (trap *trap) sprung(t *testing.T, p *locktest.Place) {
 	event := locktest.Recorded[holdfast.ActorPanicked](&trap.events)[0]
 	assert.Equal(t, p.Name, event.Lock())
 	assert.Equal(t, "of the lock's actor", event.Value)
-	assert.Contains(t, event.Stack, "actors.(*lockState).step")
+	assert.Contains(t, event.Stack, "lock.(*State).Step")
 }
 
 func TestRuntime_LockActorPanicsWhileOthersWait(t *testing.T) {

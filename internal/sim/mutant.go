@@ -19,7 +19,7 @@ type Mutant struct {
 	clock   func(time.Duration) time.Duration // what runtimes take for the time that has passed
 }
 
-// edit replaces a piece of a function of the runtime, Type.Method; of scripts, wherever it is.
+// edit replaces a piece of a function of the runtime, package.Type.Method; of scripts, wherever it is.
 type edit struct{ function, old, replacement string }
 
 // InSource reports whether a mutant is one of the runtime's source, which has to be built with it.

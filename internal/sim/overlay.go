@@ -47,7 +47,7 @@ func Overlay(module, scratch string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// findFunctions finds the functions of the packages in which mutants may be, wherever they are: paths by function, with its type.
+// findFunctions finds the functions of the packages in which mutants may be, wherever they are: paths by function, with its package and type.
 func findFunctions(module string) (map[string][]string, error) {
 	functions := map[string][]string{}
 	look := func(path string) error {
@@ -76,7 +76,7 @@ func findFunctions(module string) (map[string][]string, error) {
 	})
 }
 
-// eachFunction calls f for each function of a file, with where it begins and ends in the source.
+// eachFunction calls f for each function of a file, by package.Type.Method or package.Function, with where it begins and ends in the source.
 func eachFunction(path, source string, f func(name string, from, to int)) error {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
@@ -85,7 +85,7 @@ func eachFunction(path, source string, f func(name string, from, to int)) error 
 	}
 	for _, declaration := range parsed.Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok {
-			f(functionName(function), files.Position(function.Pos()).Offset, files.Position(function.End()).Offset)
+			f(parsed.Name.Name+"."+functionName(function), files.Position(function.Pos()).Offset, files.Position(function.End()).Offset)
 		}
 	}
 	return nil

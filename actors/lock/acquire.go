@@ -1,0 +1,403 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+func (s *State) onAcquire(now time.Duration, r *wait.Request) {
+	switch {
+	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
+		s.fail(r, protocol.ErrClosed)
+	case s.reenters(r):
+		s.reenter(now, r)
+	case r.Try && (s.queue.Len > 0 || len(s.holds) > 0):
+		s.wantLook()
+		s.answer(r, s.busyError(now, r))
+	case s.queue.Len >= s.policy.MaxWaiters:
+		s.fail(r, wait.TooMany(s.queue.Len))
+	default:
+		if s.seat == nil {
+			r.Came = now
+		}
+		s.queue.Push(r)
+		if s.phase == free && s.queue.Len == 1 { // what earlier waiters went through does not bind this one
+			s.failures, s.busy = wait.Failures{}, busy{}
+			s.retryAt = s.startAt()
+		}
+	}
+}
+
+// startAt is when a first attempt may be made: a try cannot wait for others to have their turn.
+func (s *State) startAt() time.Duration {
+	if head := s.queue.Front(); head != nil && head.Try {
+		return 0
+	}
+	return s.yield.OpensAt()
+}
+
+// attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
+func (s *State) attempt(now time.Duration) {
+	if head := s.queue.Front(); !s.trial.standing || !head.Wants(s.trial.lease, s.trial.watched) {
+		s.abandonTrial(now)
+		s.trial = s.trialFor(head)
+	}
+	s.phase = acquiring
+	s.sendAcquire(now)
+}
+
+func (s *State) trialFor(r *wait.Request) trial {
+	t := trial{lease: r.Lease}
+	if s.seat != nil {
+		t.plain, s.seat.reserved = s.seat.reserved, ""
+	}
+	if t.plain == "" {
+		t.plain = s.policy.NewID()
+	}
+	t.id = s.address.Kind.GrantID(t.plain)
+	if t.lease == 0 {
+		t.lease, t.watched = s.policy.Lease, true
+	}
+	return t
+}
+
+func (s *State) sendAcquire(now time.Duration) {
+	s.wokenFor = clock.Never
+	s.yield.Tries(now)
+	c := s.call(callAcquire)
+	c.grant, c.lease, c.standing = s.trial.id, s.trial.lease, s.trial.standing
+	head := s.queue.Front()
+	if head != nil {
+		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see hall.tellHolder
+	}
+	c.Timing = s.failures.Acquiring(s.policy, now, c.lease, head)
+}
+
+// attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
+func (s *State) attemptAgain(now time.Duration) {
+	head := s.queue.Front()
+	if head == nil || !head.Wants(s.trial.lease, s.trial.watched) {
+		s.abandonTrial(now)
+		return
+	}
+	s.sendAcquire(now)
+}
+
+// abandonTrial gives up a grant that was asked for. If Redis may have it, it is released in the background.
+func (s *State) abandonTrial(now time.Duration) {
+	if s.trial.stale > 0 || s.trial.standing {
+		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease).lasting = s.trial.standing
+	}
+	s.trial, s.phase = trial{}, free
+}
+
+// onInherited takes the grant that a release of this process has brought about.
+func (s *State) onInherited(now time.Duration, m inherited) {
+	if s.trial.id != m.id || s.phase != free && s.phase != acquiring {
+		return // given up meanwhile: it is released in the background
+	}
+	s.disregard()
+	s.trial.standing = false
+	s.onGranted(now, &callDone{call: &lockCall{lease: s.trial.lease}, sent: m.sent})
+}
+
+// onPromoted contends like one that is alone from now on.
+func (s *State) onPromoted(now time.Duration) {
+	if s.standby = false; s.phase == free && s.queue.Len > 0 && s.failures.Count == 0 {
+		s.retryAt = now
+	}
+}
+
+// forgetTrial gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
+// that came after that brings it about, so it is released until none can come any more.
+func (s *State) forgetTrial(now, sent time.Duration) {
+	if s.trial.stale > sent {
+		s.hauntLater(now, s.trial.id, s.trial.stale, s.trial.lease)
+	}
+	s.trial, s.phase = trial{}, free
+}
+
+func (s *State) onAcquireDone(now time.Duration, m *callDone) {
+	switch {
+	case m.class == scripts.Done && m.acquired.Granted && m.unacked != nil:
+		s.onUnacked(now, m)
+	case m.class == scripts.Done && m.acquired.Granted:
+		s.onGranted(now, m)
+	case m.class == scripts.Done:
+		s.onBusy(now, m)
+	default:
+		s.onAttemptFailed(now, m)
+	}
+}
+
+// onUnacked undoes a grant that a failover could lose. Nobody else who waits here would fare better.
+func (s *State) onUnacked(now time.Duration, m *callDone) {
+	s.trial.stale = max(s.trial.stale, now)
+	s.abandonTrial(now)
+	s.refuseAll(m.unacked)
+}
+
+func (s *State) onGranted(now time.Duration, m *callDone) {
+	deadline := lease.Deadline(m.sent, m.call.lease)
+	if deadline <= now {
+		s.trial.stale = max(s.trial.stale, now)
+		s.abandonTrial(now)
+		s.failed(now, m, tooLate(now-m.sent))
+		return
+	}
+	s.turn = turn{start: now}
+	s.yield.Won(&s.policy.Policy, now, m.sent)
+	s.begin(deadline, m.acquired.Tokens)
+}
+
+// tooLate is the failure of an answer that took longer than its own lease: what it grants is over already.
+func tooLate(took time.Duration) error {
+	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
+}
+
+// begin makes the grant of the current trial the one that is held.
+func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
+	s.grant = newGrant(s, s.trial, deadline)
+	s.grant.tokens = tokens
+	s.trial, s.failures, s.busy, s.spins = trial{}, wait.Failures{}, busy{}, 0
+	s.phase, s.guarded, s.unsure, s.extension = held, false, false, nil
+	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
+}
+
+// onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
+func (s *State) onBusy(now time.Duration, m *callDone) {
+	if m.acquired.Queued {
+		s.trial.standing, s.phase = true, free
+		s.seat.first = m.acquired.First
+		if m.acquired.Requeued {
+			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.trial.id}})
+		}
+	} else {
+		s.forgetTrial(now, m.sent)
+	}
+	s.failures = wait.Failures{}
+	s.yield.Refused()
+	ttl := m.acquired.TTL
+	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
+	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
+		s.queue.Remove(r)
+		s.answer(r, s.busyError(now, r))
+	}
+	switch head := s.queue.Front(); {
+	case head == nil:
+		return
+	case head.Try && head.Came <= m.sent:
+		s.retryAt = now + s.policy.Backoff(0)
+		return
+	case head.Try: // it came while somebody else's attempt was on its way: the lock may have come free since
+		s.retryAt = now
+		return
+	}
+	if s.wokenFor != clock.Never {
+		s.retryAt = max(s.wokenFor, now)
+		return
+	}
+	wait := s.policy.PollCap
+	if s.address.Kind.Spins {
+		wait = s.nextSpin()
+	}
+	if s.standby {
+		wait = min(max(wait, s.policy.Lease/3), s.policy.Lease/2) // often enough for Redis to take this process for alive
+	} else if s.trial.standing {
+		wait = min(wait, s.policy.Lease/3) // so that the place in the queue is kept
+	}
+	if ttl >= 0 && ttl < wait {
+		wait = ttl
+	}
+	if s.retryAt = now + wait; !s.address.Kind.Spins || wait == ttl { // a pause between spins has its jitter already
+		s.retryAt += s.policy.Jitter(wait/4 + time.Millisecond)
+	}
+	s.listen()
+}
+
+// excuses reports whether a try is repeated that was refused because of a grant which this process has given up. The release of that grant
+// is on its way, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
+func (s *State) excuses(now time.Duration, r *wait.Request) bool {
+	ours := s.haunts(s.busy.holder)
+	if s.seat != nil {
+		s.seat.hall.each(func(other *State) { ours = ours || other.haunts(s.busy.holder) })
+	}
+	return ours && now < r.Came+rpc.Window(s.policy.Lease)
+}
+
+// nextSpin is how long the first waiter of a lock that spins pauses.
+func (s *State) nextSpin() time.Duration {
+	b := s.queue.Front().Backoff
+	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
+	if pause >= b.Max || pause <= 0 {
+		pause = b.Max
+	} else {
+		s.spins++
+	}
+	return pause - s.policy.Jitter(pause/2)
+}
+
+// listen subscribes to where the release will be told, if it will.
+func (s *State) listen() {
+	if s.standby || s.address.Kind.Channel == nil {
+		return
+	}
+	if s.watch == wait.Unwatched {
+		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.trial.id)
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
+	}
+	if s.seat != nil && s.seat.first && s.seat.others == "" {
+		s.seat.others = s.address.Kind.Others(s.address.Raw)
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.seat.others})
+	}
+}
+
+// onAttemptFailed has no answer from Redis. Refused: nothing ran, so a new attempt is as good. Unknown: the same attempt is
+// repeated until its fate is known. Either way waiters learn the cause when it lasts too long, and a try at once.
+func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
+	if m.class == scripts.Unknown {
+		s.trial.stale = max(s.trial.stale, m.call.Deadline)
+	}
+	switch _, late := scripts.LateBy(m.err); {
+	case m.class == scripts.Rejected:
+		s.refuseAll(scripts.Explain(m.err))
+	case late && s.failures.Count < wait.LateMax:
+		s.failures.Add(now, &m.call.Call, m.err)
+		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
+	default:
+		s.failed(now, m, m.err)
+	}
+	switch {
+	case s.trial.standing:
+		s.phase = free
+	case s.trial.stale == 0:
+		s.trial, s.phase = trial{}, free
+	}
+}
+
+// failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
+// who asked for it.
+func (s *State) failed(now time.Duration, m *callDone, err error) {
+	s.failures.Add(now, &m.call.Call, err)
+	s.retryAt = now + s.policy.Backoff(s.failures.Count)
+	for r := s.queue.Front(); r != nil && (r.Try || s.failures.Outlast(now, r, s.policy.Patience)); r = s.queue.Front() {
+		s.queue.Remove(r)
+		s.fail(r, s.failures.Last)
+	}
+	if s.failures.Silent(now) >= s.policy.Patience {
+		s.tellReleasers(unconfirmed(s.failures.Last))
+	}
+}
+
+func (s *State) refuseAll(err error) {
+	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
+		s.queue.Remove(r)
+		s.fail(r, err)
+	}
+}
+
+// onChannelReady tries at once, or after a reconnection at some time soon: every waiter of the process does.
+func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
+	if s.watch == wait.Unwatched {
+		return
+	}
+	s.watch = wait.Subscribed
+	s.yield.Joined()
+	if now < s.yield.OpensAt() {
+		return
+	}
+	at := now + s.policy.Spread(m.Among)
+	if s.phase == free {
+		at = min(at, max(s.retryAt, now))
+	}
+	s.wake(now, at)
+}
+
+func (s *State) onChannelMessage(now time.Duration, releases int) {
+	if !s.address.Kind.TakesTurns() {
+		s.wake(now, now)
+		return
+	}
+	switch s.phase {
+	case held, passing, releasing: // of our own turns, or somebody freed it by force, which our renewals will notice
+		s.yield.Overheard(releases)
+	default:
+		if at := s.yield.Hear(&s.policy.Policy, now, releases); at != clock.Never {
+			s.wake(now, at)
+		}
+	}
+}
+
+// wake tries again at an instant: not always at once, because the others come first when this process has just had its turn.
+func (s *State) wake(now, at time.Duration) {
+	switch {
+	case s.phase == acquiring:
+		s.wokenFor = at
+	case s.phase == free && s.failures.Count == 0:
+		s.retryAt = at
+	}
+}
+
+// settleWatch drops the channel some time after the last waiter has left.
+func (s *State) settleWatch(now time.Duration) {
+	switch {
+	case s.watch == wait.Unwatched:
+	case s.queue.Len > 0:
+		s.watchAt = now
+	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:
+		s.watch = wait.Unwatched
+		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
+		if s.seat != nil && s.seat.others != "" {
+			s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.seat.others})
+			s.seat.others = ""
+		}
+	}
+}
+
+// holder is the grant by which this process holds the lock, here or in another seat of the hall; nil: it does not.
+func (s *State) holder() *grant {
+	if s.grant == nil && s.seat != nil && s.seat.hall.holding > 0 {
+		return s.seat.hall.known().grant
+	}
+	return s.grant
+}
+
+// busyError tells by whom the lock is held: by this process, or by whom Redis named last.
+func (s *State) busyError(now time.Duration, r *wait.Request) error {
+	e := &protocol.BusyError{Name: r.Address.Name}
+	if g := s.holder(); g != nil {
+		e.Holder, e.TTL, e.Local = g.ID, max(0, g.Left(now)), true
+		return e
+	}
+	if s.busy.unset {
+		return r.Because(wait.NotSet(r))
+	}
+	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
+	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // by a lock of another kind
+	return e
+}
+
+// waitError is the answer of a waiter whose waiting ended: by whom the lock was held, or why Redis could not say.
+func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
+	err := s.busyError(now, r)
+	switch {
+	case s.failures.Count > 0:
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.failures.Last))
+	case s.grant == nil && !s.busy.known:
+		err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, s.policy.Why(s.address.Raw)))
+	}
+	if cause == nil || errors.Is(cause, protocol.ErrNotAcquired) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

@@ -1,0 +1,93 @@
+package lock
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// BenchmarkStep is what a lock actor thinks about a pair, without Redis, clocks or other actors: waiters=0 takes a free lock and gives
+// it back, with more the grant goes from one local holder to the next.
+func BenchmarkStep(b *testing.B) {
+	for _, waiters := range []int{0, 1, 63} {
+		b.Run("waiters="+strconv.Itoa(waiters), func(b *testing.B) {
+			b.ReportAllocs()
+			newStepBench(b).run(waiters)
+		})
+	}
+}
+
+// stepBench plays the shell of a lock actor, and a Redis that grants at once.
+type stepBench struct {
+	*testing.B
+	address *lease.Address
+	state   State
+	numbers uint64
+	now     time.Duration
+	granted []*wait.Request
+	rooms   [4][]wait.Effect // for the effects of steps that follow from each other
+	depth   int
+}
+
+func newStepBench(b *testing.B) *stepBench {
+	p := &stepBench{B: b, address: &lease.Address{Kind: scripts.Lock, Name: "x", Raw: "x"}, now: time.Hour}
+	policy := wait.Policy{Lease: 30 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100}.WithTimes()
+	policy.NewID = func() string { p.numbers++; return "u:" + strconv.FormatUint(p.numbers, 10) }
+	policy.Serial = func() uint64 { p.numbers++; return p.numbers }
+	policy.Jitter = func(time.Duration) time.Duration { return 0 }
+	policy.ServerTime = func(instant time.Duration) time.Duration { return instant }
+	p.state.init(&policy, p.address)
+	return p
+}
+
+func (p *stepBench) run(waiters int) {
+	for range waiters + 1 {
+		p.acquire()
+	}
+	for p.Loop() {
+		for len(p.granted) == 0 { // a turn is over, and the next begins after a gap
+			p.ring()
+		}
+		held := p.granted[0]
+		p.granted = append(p.granted[:0], p.granted[1:]...)
+		held.Hold.Claim()
+		p.take(&wait.Request{Do: wait.Release, Address: p.address, Hold: held.Hold})
+		p.acquire()
+	}
+}
+
+func (p *stepBench) acquire() {
+	p.take(&wait.Request{Do: wait.Acquire, Address: p.address, Hold: &lease.Hold{}})
+}
+
+// ring lets time pass until the alarm that the state has asked for.
+func (p *stepBench) ring() {
+	if p.state.alarmAt == clock.Never {
+		p.Fatal("nobody holds the lock, and nothing will change that")
+	}
+	p.now = max(p.now, p.state.alarmAt)
+	p.take(wait.Alarm{})
+}
+
+// take has the state take a message, and Redis answer what it asks for.
+func (p *stepBench) take(message any) {
+	p.now += time.Microsecond
+	p.depth++
+	room := &p.rooms[p.depth]
+	p.state.effects = (*room)[:0]
+	*room = p.state.Step(p.now, message)
+	for _, e := range *room {
+		switch {
+		case e.Do == wait.DoAnswer && e.Request.Do == wait.Acquire:
+			p.granted = append(p.granted, e.Request)
+		case e.Do == wait.DoCall:
+			p.take(&callDone{call: e.Call.(*lockCall), class: scripts.Done, sent: p.now, held: true, acquired: scripts.Acquired{Granted: true}})
+		}
+	}
+	p.depth--
+}

@@ -1,0 +1,200 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+)
+
+// checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
+func (c *stepChecker) checkHall(now time.Duration, h *Group, panicked bool) error {
+	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkHallAlarm(h)}
+	places := map[*wait.Request]int{}
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		places[r]++
+		if h.upgrades(r) {
+			errs = append(errs, fmt.Errorf("%v waits for its own owner, who holds beside others what it wants alone", r.Do))
+		}
+	}
+	for _, a := range h.again {
+		if r, ok := a.message.(*wait.Request); ok {
+			places[r]++
+		}
+	}
+	holding, seats, waiting := 0, 0, h.queue.Len
+	h.each(func(s *State) {
+		view := c.view(h, s)
+		view.places(places)
+		if err := view.check(0); err != nil { // a seat looks at its deadline when it has its next step
+			errs = append(errs, fmt.Errorf("seat %d: %w", seats, err))
+		}
+		if s == &h.desk {
+			return
+		}
+		waiting += s.queue.Len
+		if seats++; s.grant != nil {
+			holding++
+		}
+		if s.seat.gone || s.Idle() && s.alarmAt == clock.Never {
+			errs = append(errs, fmt.Errorf("seat %d has nothing left, and stays", seats))
+		}
+	})
+	errs = append(errs, c.checkOpen(places))
+	if seats != h.seats || holding != h.holding || waiting != h.crowd {
+		errs = append(errs, fmt.Errorf("%d seats, %d with a grant, %d requests wait; counted %d, %d and %d", seats, holding, waiting, h.seats, h.holding, h.crowd))
+	}
+	if panicked {
+		return errors.Join(errs...) // the next step goes on
+	}
+	errs = append(errs, c.checkGuards(h), c.checkListeners(h))
+	switch {
+	case len(h.again) > 0:
+		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
+	case h.queue.Len > 0:
+		if _, ok := h.find(now, h.queue.Front()); ok {
+			errs = append(errs, fmt.Errorf("the first in line could have a seat"))
+		}
+	}
+	if h.Idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
+		errs = append(errs, fmt.Errorf("idle, but %v is watched, %v kept, %v guarded", c.watched, c.kept, c.guarded))
+	}
+	return errors.Join(errs...)
+}
+
+// view is what is known of a seat outside.
+func (c *stepChecker) view(h *Group, s *State) *seatCheck {
+	v := &seatCheck{
+		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
+	}
+	for call := range c.flying {
+		v.flying[call] = call.home == s
+		if call.home != s {
+			delete(v.flying, call)
+		}
+	}
+	for g := range c.kept {
+		if homeOf(g) == s {
+			v.kept[g] = true
+		}
+	}
+	for name := range s.clients {
+		if c.guarded[name] {
+			v.guarded[name] = true
+		}
+	}
+	if l := h.listeners[s.channel]; l != nil {
+		for _, other := range l.seats {
+			v.watched = v.watched || other == s
+		}
+	}
+	return v
+}
+
+// checkAlone: who holds alone does so, but for what the same owner holds beside it.
+func (c *stepChecker) checkAlone(h *Group) error {
+	var alone *seat
+	for s := h.first; s != nil; s = s.next {
+		if s.grant != nil && !s.address.Kind.Beside {
+			if alone != nil {
+				return fmt.Errorf("%s and %s both hold alone", alone.grant.ID, s.grant.ID)
+			}
+			alone = s
+		}
+	}
+	if alone == nil || alone.phase != held {
+		return nil
+	}
+	for s := h.first; s != nil; s = s.next {
+		for _, hold := range s.holds {
+			if hold.Owner != alone.holds[0].Owner || hold.Owner.IsZero() && s != alone {
+				return fmt.Errorf("%s holds beside %s, which is held alone by another owner", s.grant.ID, alone.grant.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// checkIDs: nothing has the field in Redis that something else has.
+func (c *stepChecker) checkIDs(h *Group) error {
+	ids := map[string]bool{}
+	var err error
+	add := func(id string) {
+		if ids[id] && id != "" {
+			err = fmt.Errorf("%s is asked for, held or released twice", id)
+		}
+		ids[id] = true
+	}
+	h.each(func(s *State) {
+		add(s.trial.id)
+		if s.seat != nil {
+			add(s.seat.reserved)
+		}
+		if s.grant != nil {
+			add(s.grant.ID)
+		}
+		for _, g := range s.ghosts {
+			add(g.id)
+		}
+	})
+	return err
+}
+
+// checkGuards: an actor is watched as long as it waits or holds anywhere.
+func (c *stepChecker) checkGuards(h *Group) error {
+	counts := map[string]int{}
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		if r.Requester != nil {
+			counts[r.Requester.GetId()]++
+		}
+	}
+	h.each(func(s *State) {
+		for name := range s.clients {
+			counts[name]++
+		}
+	})
+	for name, n := range counts {
+		if h.guarded[name] != n || !c.guarded[name] {
+			return fmt.Errorf("%s is in %d places, counted %d, watched %v", name, n, h.guarded[name], c.guarded[name])
+		}
+	}
+	if len(counts) != len(h.guarded) || len(counts) != len(c.guarded) {
+		return fmt.Errorf("%d actors are here, %d counted, %d watched", len(counts), len(h.guarded), len(c.guarded))
+	}
+	return nil
+}
+
+func (c *stepChecker) checkListeners(h *Group) error {
+	for channel, l := range h.listeners {
+		if len(l.seats) == 0 || !c.watched[channel] {
+			return fmt.Errorf("%d seats listen to %s, watched: %v", len(l.seats), channel, c.watched[channel])
+		}
+	}
+	if len(h.listeners) != len(c.watched) {
+		return fmt.Errorf("%d channels are watched, %d wanted", len(c.watched), len(h.listeners))
+	}
+	return nil
+}
+
+// checkHallAlarm: it comes no later than the first seat wants it.
+func (c *stepChecker) checkHallAlarm(h *Group) error {
+	if h.told != c.alarmAt {
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)
+	}
+	if h.Idle() && h.told != clock.Never {
+		return fmt.Errorf("idle with an alarm")
+	}
+	var err error
+	h.each(func(s *State) {
+		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.alarmAt) || at.index == 0 && s.alarmAt != clock.Never {
+			err = fmt.Errorf("a seat wants an alarm at %v, it has one at %v", s.alarmAt, at.due)
+		}
+		if s.alarmAt < h.told {
+			err = fmt.Errorf("a seat wants an alarm at %v, it is set to %v", s.alarmAt, h.told)
+		}
+	})
+	return err
+}

@@ -1,0 +1,228 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// seatCheck is a State, alone or in a Group, and what is known of it outside.
+type seatCheck struct {
+	s       *State
+	flying  map[*lockCall]bool
+	kept    map[*lease.Grant]bool
+	guarded map[string]bool
+	watched bool
+	alarmAt time.Duration
+}
+
+func (c *seatCheck) check(now time.Duration) error {
+	return errors.Join(
+		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.queue), c.checkProgress(), c.checkTwins(), c.checkClients(), c.checkGhosts(),
+	)
+}
+
+// checkHolds: one local owner at most, and all its leases are on the grant.
+func (c *seatCheck) checkHolds(now time.Duration) error {
+	s := c.s
+	if (s.phase == held) != (len(s.holds) > 0) {
+		return fmt.Errorf("phase %d with %d holds", s.phase, len(s.holds))
+	}
+	for _, h := range s.holds {
+		switch {
+		case !s.grant.is(h.Grant):
+			return fmt.Errorf("a hold on a former grant")
+		case !s.address.Kind.Shared && (h.Owner != s.holds[0].Owner || h.Owner.IsZero() && len(s.holds) > 1):
+			return fmt.Errorf("two owners hold")
+		}
+	}
+	if s.phase == held && s.grant.Left(now) <= 0 {
+		return fmt.Errorf("held after the deadline")
+	}
+	return nil
+}
+
+// checkPhase: the phase, the grant, the trial and the watchdog agree.
+func (c *seatCheck) checkPhase() error {
+	s := c.s
+	hasGrant := s.phase == held || s.phase == passing || s.phase == releasing
+	hasTrial := s.phase == acquiring || s.phase == passing
+	switch {
+	case hasGrant != (s.grant != nil):
+		return fmt.Errorf("phase %d and grant %v", s.phase, s.grant)
+	case hasTrial != (s.trial.id != "") && (s.phase != free || !s.trial.standing):
+		return fmt.Errorf("phase %d and trial %+v", s.phase, s.trial)
+	case s.phase == held && (!c.kept[&s.grant.Grant] || len(c.kept) != 1), s.phase != held && len(c.kept) > 0:
+		return fmt.Errorf("phase %d and %d grants with the watchdog", s.phase, len(c.kept))
+	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
+		return fmt.Errorf("phase %d with releasers", s.phase)
+	case s.retiring:
+		return fmt.Errorf("a retire hand-shake without an answer")
+	}
+	return nil
+}
+
+func checkQueue(q *wait.Queue) error {
+	owners, n := map[protocol.Owner]int{}, 0
+	var prev *wait.Request
+	for r := q.Front(); r != nil; prev, r = r, r.Next {
+		n++
+		switch {
+		case r.Queue != q:
+			return fmt.Errorf("the request at position %d is of another queue", n)
+		case r.Try && prev != nil && !prev.Try:
+			return fmt.Errorf("a try waits behind others")
+		}
+		if !r.Owner.IsZero() {
+			owners[r.Owner]++
+		}
+	}
+	if q.Len != n || !maps.Equal(q.Owners, owners) {
+		return fmt.Errorf("queue of %d says %d, owners %v say %v", n, q.Len, owners, q.Owners)
+	}
+	return nil
+}
+
+// places counts where the requests are that will be answered.
+func (c *seatCheck) places(places map[*wait.Request]int) {
+	s := c.s
+	for r := s.queue.Front(); r != nil; r = r.Next {
+		places[r]++
+	}
+	for _, r := range s.releasers {
+		places[r]++
+	}
+	for _, side := range s.sides {
+		places[side.request]++
+	}
+	for _, r := range extensionOf(s).waiting {
+		places[r]++
+	}
+}
+
+// extensionOf is what is asked about a lease: nothing, mostly.
+func extensionOf(s *State) extension {
+	if s.extension == nil {
+		return extension{}
+	}
+	return *s.extension
+}
+
+// checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
+func (c *seatCheck) checkProgress() error {
+	s := c.s
+	moving := func(inFlight bool) bool { return inFlight || c.alarmAt != clock.Never }
+	main, extends, looks := 0, 0, 0
+	ghosts, sides := map[string]bool{}, map[*lockCall]bool{}
+	for call := range c.flying {
+		switch call.do {
+		case callAcquire, callPass, callRelease:
+			if call == s.inflight {
+				main++
+			}
+		case callGhost:
+			ghosts[call.grant] = true
+		case callExtend:
+			if call == extensionOf(s).call {
+				extends++
+			}
+		case callLook:
+			if s.looks() && call == s.looking.call {
+				looks++
+			}
+		default:
+			sides[call] = true
+		}
+	}
+	switch {
+	case (s.inflight != nil) != (main == 1):
+		return fmt.Errorf("in flight: %p, calls: %d", s.inflight, main)
+	case s.phase != held && (s.phase != free || s.queue.Len > 0) && !moving(main == 1):
+		return fmt.Errorf("stuck in phase %d", s.phase)
+	case len(extensionOf(s).waiting) > 0 && !moving(extends == 1):
+		return fmt.Errorf("stuck extension")
+	case (extensionOf(s).call != nil) != (extends == 1):
+		return fmt.Errorf("an extension waits for a call that is not on its way")
+	case s.looks() != (looks == 1):
+		return fmt.Errorf("a look is awaited that is not on its way")
+	case s.watch != wait.Unwatched && s.queue.Len == 0 && !moving(false):
+		return fmt.Errorf("the channel is never let go")
+	}
+	for _, g := range s.ghosts {
+		if g.inflight && !ghosts[g.id] || !moving(g.inflight) {
+			return fmt.Errorf("stuck ghost %s", g.id)
+		}
+	}
+	for _, side := range s.sides {
+		if !sides[side] {
+			return fmt.Errorf("a side call that is not on its way")
+		}
+	}
+	return nil
+}
+
+func (c *seatCheck) checkAlarm(now time.Duration) error {
+	if c.alarmAt <= now {
+		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
+	}
+	if c.alarmAt != clock.Never && c.s.Idle() {
+		return fmt.Errorf("idle with an alarm")
+	}
+	return nil
+}
+
+// checkTwins: what the shell was told is what the state believes.
+func (c *seatCheck) checkTwins() error {
+	s := c.s
+	ids := map[string]bool{}
+	for _, g := range s.ghosts {
+		if ids[g.id] || s.grant != nil && s.grant.ID == g.id || s.trial.id == g.id {
+			return fmt.Errorf("ghost %s twice, or of the living", g.id)
+		}
+		ids[g.id] = true
+	}
+	switch {
+	case s.alarmAt != c.alarmAt:
+		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, s.alarmAt)
+	case (s.watch != wait.Unwatched) != c.watched:
+		return fmt.Errorf("watched: %v, believed %v", c.watched, s.watch)
+	}
+	return nil
+}
+
+func (c *seatCheck) checkClients() error {
+	s := c.s
+	if len(c.guarded) != len(s.clients) {
+		return fmt.Errorf("%d actors watched, %d known", len(c.guarded), len(s.clients))
+	}
+	for name, client := range s.clients {
+		leases := 0
+		for _, h := range s.holds {
+			if h.Requester != nil && h.Requester.GetId() == name {
+				leases++
+			}
+		}
+		if !c.guarded[name] || client.count != leases+len(client.waiting) {
+			return fmt.Errorf("client %s counts %d: %d leases, %d waits", name, client.count, leases, len(client.waiting))
+		}
+	}
+	return nil
+}
+
+// checkGhosts: what is known of a ghost is in one place; an answer is for the grant, not for one of several that count it.
+func (c *seatCheck) checkGhosts() error {
+	seen := map[string]bool{}
+	for _, g := range c.s.ghosts {
+		if seen[g.id] {
+			return fmt.Errorf("%s haunts twice", g.id)
+		}
+		seen[g.id] = true
+	}
+	return nil
+}

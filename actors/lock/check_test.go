@@ -1,0 +1,210 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// stepChecker watches a State or a Group from outside, step by step, and says what must never be. Transcripts and the random
+// model tests use it.
+type stepChecker struct {
+	state wait.Machine
+
+	open    map[*wait.Request]bool // asked, not answered
+	came    map[*wait.Request]time.Duration
+	flying  map[*lockCall]bool    // sent, not answered
+	kept    map[*lease.Grant]bool // the watchdog looks after them
+	guarded map[string]bool       // actors that are watched
+	watched map[string]bool       // channels
+	alarmAt time.Duration
+	stopped bool
+	ends    bool                    // the runtime shuts down or closes
+	inside  map[protocol.Owner]bool // who held before the step
+}
+
+func newStepChecker(s wait.Machine) *stepChecker {
+	return &stepChecker{
+		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{},
+		watched: map[string]bool{}, alarmAt: clock.Never,
+	}
+}
+
+// step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
+func (c *stepChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
+	c.before(now, message)
+	effects, panicked = c.survive(now, message)
+	return effects, panicked, c.after(now, effects, panicked != nil)
+}
+
+func (c *stepChecker) survive(now time.Duration, message any) (effects []wait.Effect, panicked any) {
+	defer func() {
+		if panicked = recover(); panicked == nil {
+			return
+		}
+		if r, ok := message.(*wait.Request); ok {
+			c.state.Forget(r)
+			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
+			delete(c.open, r)
+		}
+		effects = c.state.Distrust(now)
+	}()
+	return c.state.Step(now, message), nil
+}
+
+func (c *stepChecker) before(now time.Duration, message any) {
+	c.inside = map[protocol.Owner]bool{}
+	c.eachSeat(func(s *State) {
+		for _, h := range s.holds {
+			c.inside[h.Owner] = true
+		}
+	})
+	switch m := message.(type) {
+	case wait.Close:
+		c.ends = true
+	case *wait.Request:
+		c.open[m], c.came[m] = true, now
+	case *callDone:
+		delete(c.flying, m.call)
+	case wait.Alarm:
+		c.alarmAt = clock.Never
+	case wait.RequesterGone:
+		delete(c.guarded, m.Requester.GetId())
+		maps.DeleteFunc(c.open, func(r *wait.Request, _ bool) bool {
+			return !m.Replaced && r.Do == wait.Acquire && r.Requester != nil && r.Requester.GetId() == m.Requester.GetId()
+		})
+	}
+}
+
+// eachSeat calls f for each part that may hold the lock.
+func (c *stepChecker) eachSeat(f func(s *State)) {
+	switch s := c.state.(type) {
+	case *State:
+		f(s)
+	case *Group:
+		s.each(f)
+	}
+}
+
+// after checks the effects of a step, and what it left.
+func (c *stepChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {
+	for i := range effects {
+		if err := c.effect(now, &effects[i], panicked); err != nil {
+			return err
+		}
+	}
+	if h, ok := c.state.(*Group); ok {
+		return c.checkHall(now, h, panicked)
+	}
+	s := c.state.(*State)
+	seat := &seatCheck{
+		s: s, flying: c.flying, kept: c.kept, guarded: c.guarded, watched: len(c.watched) > 0, alarmAt: c.alarmAt,
+	}
+	places := map[*wait.Request]int{}
+	seat.places(places)
+	return errors.Join(seat.check(now), seat.checkAlarm(now), c.checkOpen(places))
+}
+
+func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) error {
+	switch e.Do {
+	case wait.DoCall:
+		c.flying[e.Call.(*lockCall)] = true
+		if err := machinetest.CheckTiming(now, &e.Call.(*lockCall).Timing); err != nil {
+			return err
+		}
+	case wait.DoAnswer:
+		return c.answer(now, e.Request, panicked)
+	case wait.DoForget:
+		if c.open[e.Request] {
+			return fmt.Errorf("a request is forgotten whose requester may be alive: %v", e.Request.Do)
+		}
+	case wait.DoKeep:
+		c.kept[e.Grant] = true
+	case wait.DoDrop:
+		delete(c.kept, e.Grant)
+	case wait.DoWatch, wait.DoUnwatch:
+		if c.watched[e.Channel] == (e.Do == wait.DoWatch) {
+			return fmt.Errorf("watch or unwatch twice")
+		}
+		if c.watched[e.Channel] = true; e.Do == wait.DoUnwatch {
+			delete(c.watched, e.Channel)
+		}
+	case wait.DoGuard:
+		c.guarded[e.Actor.GetId()] = true
+	case wait.DoUnguard:
+		delete(c.guarded, e.Actor.GetId())
+	case wait.DoAlarm:
+		if c.alarmAt = e.At; e.At <= now {
+			return fmt.Errorf("the alarm at %v is due already: it would spin", e.At)
+		}
+	case wait.DoStop:
+		c.stopped = true
+		if !c.state.Idle() {
+			return fmt.Errorf("stop while not idle")
+		}
+	case wait.DoStay:
+		if c.state.Idle() {
+			return fmt.Errorf("stay while idle")
+		}
+	}
+	return nil
+}
+
+func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) error {
+	if !c.open[r] {
+		return fmt.Errorf("an answer to a request that is not open (answered twice?): %v", r.Do)
+	}
+	delete(c.open, r)
+	waited := now - c.came[r]
+	delete(c.came, r)
+	if r.Do == wait.Acquire && !r.Try && errors.Is(r.Err, rpc.ErrNoAnswer) && !errors.Is(r.Err, protocol.ErrNotAcquired) && waited < c.patience() {
+		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
+	}
+	if r.Do != wait.Acquire || r.Err != nil || panicked && lost(r.Hold) {
+		return nil //nolint:nilerr // or it was given, and lost by the panic
+	}
+	s := homeOf(r.Hold.Grant)
+	switch {
+	case c.ends && (r.Owner.IsZero() || !c.inside[r.Owner]):
+		return fmt.Errorf("somebody new is let in while the runtime ends")
+	case s.phase != held || !s.grant.is(r.Hold.Grant) || !slices.Contains(s.holds, r.Hold):
+		return fmt.Errorf("a lease on a grant that is not held")
+	case !r.Hold.Valid(now):
+		return fmt.Errorf("a lease that is over when it is given")
+	}
+	return nil
+}
+
+func (c *stepChecker) patience() time.Duration {
+	if h, ok := c.state.(*Group); ok {
+		return h.policy.Patience
+	}
+	return c.state.(*State).policy.Patience
+}
+
+// checkOpen: every request that was not answered is somewhere where it will be.
+func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
+	for r, n := range places {
+		if n != 1 || !c.open[r] {
+			return fmt.Errorf("%v waits in %d places, open: %v", r.Do, n, c.open[r])
+		}
+	}
+	for r := range c.open {
+		if places[r] == 0 {
+			return fmt.Errorf("%v is forgotten: nothing will answer it", r.Do)
+		}
+	}
+	return nil
+}
+
+// lost reports whether a hold has ended otherwise than by its holder.
+func lost(h *lease.Hold) bool { return h.Err() != nil && !errors.Is(h.Err(), protocol.ErrNotHeld) }

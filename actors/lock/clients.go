@@ -1,0 +1,131 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// client is an actor that waits here or holds leases. It is watched, and what it has ends with it. All are of one system, so
+// that the ID says which one it is.
+type client struct {
+	pid     lease.Ref
+	count   int                      // waits and leases
+	waiting map[uint64]*wait.Request // its acquires, by its own IDs
+}
+
+// bind counts an acquire of an actor; false, with the answer given, when its ID is in use.
+func (s *State) bind(r *wait.Request) bool {
+	c := s.clients[r.Requester.GetId()]
+	if c == nil {
+		c = &client{pid: r.Requester, waiting: map[uint64]*wait.Request{}}
+		if s.clients == nil {
+			s.clients = map[string]*client{}
+		}
+		s.clients[r.Requester.GetId()] = c
+		s.emit(wait.Effect{Do: wait.DoGuard, Actor: c.pid})
+	}
+	if c.waiting[r.ID] != nil {
+		r.Err = r.Because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID))
+		s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
+		return false
+	}
+	c.count++
+	c.waiting[r.ID] = r
+	return true
+}
+
+// unwait notes that an actor's acquire waits no more; without a grant it counts no more either.
+func (s *State) unwait(r *wait.Request) {
+	if c := s.clients[r.Requester.GetId()]; c != nil {
+		delete(c.waiting, r.ID)
+		if r.Err != nil {
+			s.unbind(r.Requester)
+		}
+	}
+}
+
+// unbindMoved forgets an actor's acquire that waits elsewhere from now on.
+func (s *State) unbindMoved(r *wait.Request) {
+	if c := s.clientOf(r); c != nil {
+		delete(c.waiting, r.ID)
+		s.unbind(r.Requester)
+	}
+}
+
+func (s *State) clientOf(r *wait.Request) *client {
+	if r.Requester == nil {
+		return nil
+	}
+	return s.clients[r.Requester.GetId()]
+}
+
+// unbind counts a wait or lease of an actor less, and stops watching it after the last one.
+func (s *State) unbind(pid lease.Ref) {
+	c := s.clients[pid.GetId()]
+	if c == nil {
+		return
+	}
+	if c.count--; c.count == 0 {
+		delete(s.clients, pid.GetId())
+		s.emit(wait.Effect{Do: wait.DoUnguard, Actor: c.pid})
+	}
+}
+
+// onRequesterGone ends the waits of a terminated actor and releases its leases. Nobody is told, unless another actor has its name:
+// that one may have asked already, and would wait for ever.
+func (s *State) onRequesterGone(m wait.RequesterGone) {
+	c := s.clients[m.Requester.GetId()]
+	if c == nil {
+		return
+	}
+	delete(s.clients, m.Requester.GetId())
+	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
+		r := c.waiting[id]
+		s.queue.Remove(r)
+		s.leaveExtension(r)
+		s.emit(farewell(r, m.Replaced))
+	}
+	for _, h := range slices.Clone(s.holds) {
+		if h.Requester == nil || h.Requester.GetId() != m.Requester.GetId() {
+			continue
+		}
+		s.unhold(h)
+		if m.Replaced {
+			s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: fmt.Errorf("%w: %w", protocol.ErrLeaseLost, errReplaced)})
+		}
+	}
+}
+
+// farewell is what becomes of a wait whose requester has terminated.
+func farewell(r *wait.Request, replaced bool) wait.Effect {
+	if !replaced {
+		return wait.Effect{Do: wait.DoForget, Request: r}
+	}
+	r.Err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, errReplaced))
+	return wait.Effect{Do: wait.DoAnswer, Request: r}
+}
+
+var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
+
+// Requesters are the actors that wait here or hold leases.
+func (s *State) Requesters() []lease.Ref {
+	var all []lease.Ref
+	for _, c := range s.clients {
+		all = append(all, c.pid)
+	}
+	return all
+}
+
+// WaitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+func (s *State) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
+	if c := s.clients[pid.GetId()]; c != nil {
+		return c.waiting[id]
+	}
+	return nil
+}

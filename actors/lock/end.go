@@ -1,0 +1,201 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// ghost is a grant that may exist in Redis although nobody here wants it. It is released by its id, which is never used twice,
+// until that is certain or its lease must be over.
+type ghost struct {
+	id       string
+	stale    time.Duration // until then a copy of its acquire may still run: a release before that is not the last one
+	until    time.Duration // by then the server has expired it
+	next     time.Duration
+	inflight bool
+	releases int  // that were done before stale
+	failures int  // of releases
+	lasting  bool // no lease ends it: it may stand in Redis' queue, or what its owner holds beside it keeps the key
+}
+
+// haunt has a grant released from an instant on.
+func (s *State) haunt(from time.Duration, id string, stale, length time.Duration) *ghost {
+	s.ghosts = append(s.ghosts, ghost{
+		id: id, stale: stale, next: from, until: max(from, stale) + length + lease.Margin(length),
+	})
+	return &s.ghosts[len(s.ghosts)-1]
+}
+
+// haunts reports whether a grant is being released in the background.
+func (s *State) haunts(id string) bool {
+	return slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
+}
+
+// hauntLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
+func (s *State) hauntLater(now time.Duration, id string, stale, lease time.Duration) {
+	s.haunt(min(now+s.policy.Haunting(0), max(now, stale)), id, stale, lease)
+}
+
+func (s *State) settleGhosts(now time.Duration) {
+	for i := range s.ghosts {
+		g := &s.ghosts[i]
+		if g.inflight || now < g.next {
+			continue
+		}
+		g.inflight = true
+		c := &lockCall{do: callGhost, address: s.address, grant: g.id}
+		c.Timing = rpc.Patient(now, rpc.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
+		c.First = true
+		s.emit(wait.Effect{Do: wait.DoCall, Call: c})
+	}
+}
+
+func (s *State) onGhostDone(now time.Duration, m *callDone) {
+	i := slices.IndexFunc(s.ghosts, func(g ghost) bool { return g.id == m.call.grant })
+	if i < 0 {
+		return
+	}
+	g := &s.ghosts[i]
+	g.inflight = false
+	switch {
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.stale:
+		s.ghosts = slices.Delete(s.ghosts, i, i+1)
+	case m.class == scripts.Done:
+		g.next = min(g.stale, now+s.policy.Haunting(g.releases))
+		g.releases++
+	default:
+		g.failures++
+		g.next = now + s.policy.Backoff(g.failures)
+	}
+}
+
+// onCancel ends the waiting of a request, unless it has been answered.
+func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
+	r := m.Request
+	if s.queue.Remove(r) {
+		s.answer(r, s.waitError(now, r, m.Cause))
+		return
+	}
+	if i := slices.Index(s.releasers, r); i >= 0 {
+		s.releasers = slices.Delete(s.releasers, i, i+1)
+		cause := m.Cause
+		if s.failures.Last != nil {
+			cause = s.failures.Last
+		}
+		s.fail(r, unconfirmed(cause))
+		return
+	}
+	s.cancelSide(now, r, m.Cause)
+}
+
+// lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
+// haunted: Redis may still have the grant.
+func (s *State) lose(now time.Duration, reason string, haunted bool) {
+	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.endHolds(protocol.ErrLeaseLost, reason)
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
+	if haunted {
+		s.hauntGrant(now)
+	}
+	s.endGrant(now, 0)
+	s.phase = free
+	s.retryAt = now
+}
+
+// endHolds takes the leases away from the local holder.
+func (s *State) endHolds(err error, reason string) {
+	for _, h := range s.holds {
+		switch {
+		case h.Lose(err, reason):
+			if h.Requester != nil {
+				s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: h.Reason()})
+				s.unbind(h.Requester)
+			}
+		default:
+			s.claimed++
+		}
+	}
+	s.holds = nil
+}
+
+// onClose refuses the waiters; a closing actor ends the leases and gives the lock back, and stops when nothing is left; an aborting one
+// stops at once.
+func (s *State) onClose(now time.Duration, to wait.Stage) {
+	if to <= s.stage {
+		return
+	}
+	s.stage = to
+	s.refuseAll(protocol.ErrClosed)
+	if to >= wait.Closing && s.phase == held {
+		s.endHolds(protocol.ErrClosed, "")
+	}
+	if s.inflight == nil {
+		s.retryAt = now
+	}
+	if to < wait.Aborting {
+		return
+	}
+	for _, r := range s.releasers {
+		s.fail(r, unconfirmed(protocol.ErrClosed))
+	}
+	for _, c := range s.sides {
+		s.fail(c.request, protocol.ErrClosed)
+	}
+	if s.grant != nil {
+		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+		s.endGrant(now, now)
+	}
+	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0
+}
+
+// Distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
+// is asked anew. The waiters stay, and what was decided before the panic is carried out.
+func (s *State) Distrust(now time.Duration) []wait.Effect {
+	for _, r := range s.releasers {
+		s.fail(r, unconfirmed(wait.ErrPanicked))
+	}
+	for _, c := range s.sides {
+		s.fail(c.request, wait.ErrPanicked)
+	}
+	s.releasers, s.sides, s.looking = nil, nil, nil
+	for i := range s.ghosts {
+		s.ghosts[i].inflight = false
+	}
+	if s.phase == acquiring || s.phase == passing || s.trial.standing {
+		s.disregard()
+		s.haunt(now, s.trial.id, max(now, s.trial.stale), s.trial.lease)
+	}
+	if s.grant != nil {
+		s.lose(now, "an actor panicked", true)
+	}
+	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, nil, now+s.policy.Backoff(3)
+	s.alarmAt = s.retryAt // the next step settles what this one could not
+	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
+	return s.takeEffects()
+}
+
+// Forget takes out a request that was answered by somebody else: the one at hand, when there was a panic.
+func (s *State) Forget(r *wait.Request) {
+	same := func(other *wait.Request) bool { return other == r }
+	s.queue.Remove(r)
+	s.effects = slices.DeleteFunc(s.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
+	s.releasers = slices.DeleteFunc(s.releasers, same)
+	if e := s.extension; e != nil {
+		e.waiting = slices.DeleteFunc(e.waiting, same)
+	}
+	s.sides = slices.DeleteFunc(s.sides, func(c *lockCall) bool { return c.request == r })
+	for _, c := range s.clients {
+		for id, waiting := range c.waiting {
+			if waiting == r {
+				delete(c.waiting, id)
+				s.unbind(c.pid)
+			}
+		}
+	}
+}

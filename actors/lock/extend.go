@@ -1,0 +1,170 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// extension is what is asked about the length of the grant's fixed lease, by extends and by re-entries. They go one at a time:
+// a late copy of an earlier call could undo what a later one was told.
+type extension struct {
+	waiting  []*wait.Request // the first is the one that call is for
+	call     *lockCall       // on its way; nil: none
+	retryAt  time.Duration   // no call before this instant
+	stale    time.Duration   // until then a copy of an earlier call may still run
+	failures wait.Failures
+}
+
+// extending is what is asked about the grant's lease, from the first time on: most grants are never asked about.
+func (s *State) extending() *extension {
+	if s.extension == nil { // a late copy of the acquire would set its own lease
+		s.extension = &extension{retryAt: s.grant.stale, stale: s.grant.stale}
+	}
+	return s.extension
+}
+
+func (s *State) onExtend(r *wait.Request) {
+	switch h := s.holdOf(r); {
+	case h == nil:
+		s.fail(r, endOf(r.Hold))
+	case s.grant.Watched:
+		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
+	default:
+		r.Hold = h
+		e := s.extending()
+		e.waiting = append(e.waiting, r)
+	}
+}
+
+// endOf says why a hold is held no more.
+func endOf(h *lease.Hold) error {
+	if h == nil || h.Err() == nil {
+		return protocol.ErrNotHeld
+	}
+	return h.Reason()
+}
+
+// settleExtension serves the first in line, or all of them when there is nothing left to extend.
+func (s *State) settleExtension(now time.Duration) {
+	e := s.extension
+	if e == nil {
+		return
+	}
+	if s.phase != held {
+		s.endExtension(now)
+		return
+	}
+	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
+		if r := e.waiting[0]; r.Do == wait.Acquire && r.Lease <= s.grant.Left(now) {
+			s.hand(now, r) // an earlier one has done it
+			s.leaveExtension(r)
+		} else {
+			s.sendExtend(now, r.Lease)
+		}
+	}
+}
+
+// endExtension answers those who come too late. A re-entry is an acquire like any other then.
+func (s *State) endExtension(now time.Duration) {
+	waiting := s.extension.waiting
+	s.extension = nil
+	for _, r := range waiting {
+		switch {
+		case r.Do != wait.Acquire:
+			s.fail(r, endOf(r.Hold))
+		case s.seat != nil:
+			s.unbindMoved(r)
+			s.emit(wait.Effect{Do: wait.DoReseat, Request: r})
+		default:
+			s.onAcquire(now, r)
+		}
+	}
+}
+
+// sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
+func (s *State) sendExtend(now, length time.Duration) {
+	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
+	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // so that there is time for another
+	s.emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
+	s.grant.longest = max(s.grant.longest, length)
+	if short := lease.Deadline(now, length); short < s.grant.Until() {
+		s.grant.Move(short)
+		s.guarded = true
+	}
+}
+
+func (s *State) onExtendDone(now time.Duration, m *callDone) {
+	e := s.extension
+	if e == nil || m.call != e.call || s.phase != held {
+		return // cancelled, or the grant has ended
+	}
+	e.call = nil
+	switch {
+	case m.class == scripts.Done && !m.held:
+		s.lose(now, lease.GoneReason, false)
+	case m.class == scripts.Done:
+		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
+		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+		s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
+		s.extended(now, e.waiting[0])
+	case m.class == scripts.Rejected:
+		r := e.waiting[0]
+		s.leaveExtension(r)
+		s.fail(r, scripts.Explain(m.err))
+	default:
+		if m.class == scripts.Unknown {
+			e.stale = max(e.stale, m.call.Deadline)
+		}
+		e.failures.Add(now, &m.call.Call, m.err)
+		e.retryAt = now + s.policy.Backoff(e.failures.Count)
+		if r, cause := e.waiting[0], e.failures.Last; e.failures.Silent(now) >= s.policy.Patience {
+			s.leaveExtension(r)
+			s.fail(r, unprolonged(r, cause))
+		}
+	}
+}
+
+func unprolonged(r *wait.Request, cause error) error {
+	if r.Do == wait.Acquire {
+		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)
+	}
+	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
+}
+
+func (s *State) extended(now time.Duration, r *wait.Request) {
+	if r.Do == wait.Acquire {
+		s.hand(now, r)
+	} else {
+		r.Until = s.grant.Until()
+		s.answer(r, nil)
+	}
+	s.leaveExtension(r)
+}
+
+// leaveExtension takes r out; false when it is not there. The next has to wait until no copy of r's call can run any more.
+func (s *State) leaveExtension(r *wait.Request) bool {
+	e := s.extension
+	if e == nil {
+		return false
+	}
+	i := slices.Index(e.waiting, r)
+	if i < 0 {
+		return false
+	}
+	e.waiting = slices.Delete(e.waiting, i, i+1)
+	if i > 0 {
+		return true
+	}
+	if e.call != nil && !e.call.Withdraw() {
+		e.stale = max(e.stale, e.call.Deadline)
+	}
+	e.call, e.failures, e.retryAt = nil, wait.Failures{}, e.stale
+	return true
+}

@@ -1,0 +1,34 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// grant is a Grant and what else the machine that made it knows of it.
+type grant struct {
+	lease.Grant
+	home    *State
+	plain   string         // runtimeUUID:number, of which its id is made
+	stale   time.Duration  // until then a copy of its acquire may still run
+	tokens  scripts.Tokens // those that no holder has had
+	token   int64          // of the present holder
+	longest time.Duration  // the longest lease that Redis was asked for
+	lent    bool           // a grant beside this one has its number
+	lasting bool           // one beside it may keep the key in Redis for longer
+}
+
+func newGrant(s *State, t trial, deadline time.Duration) *grant {
+	g := &grant{home: s, plain: t.plain, stale: t.stale, longest: t.lease}
+	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.watched, s.self, g
+	g.Begin(deadline)
+	return g
+}
+
+// is reports whether this is the machine's side of a grant.
+func (g *grant) is(shared *lease.Grant) bool { return g != nil && &g.Grant == shared }
+
+// homeOf is the machine that made a grant.
+func homeOf(shared *lease.Grant) *State { return shared.Part.(*grant).home }

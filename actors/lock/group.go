@@ -1,0 +1,366 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/turns"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Group is the step of a lock actor that may have several contenders or grants at once: waiters of a fair lock each stand in Redis'
+// queue, readers hold beside one another, permits are many. Each of them has a seat, which is a State of its own; the group
+// decides who gets one (group_place.go), passes messages on to the seat they are about, and makes one actor of them to the outside
+// (group_effects.go).
+type Group struct {
+	// fixed at construction
+	policy  *wait.Policy
+	address *lease.Address
+	self    lease.Ref
+
+	queue wait.Queue // waiting for a seat
+	crowd int        // waiting for a seat, or in one
+	first *seat      // the seats, oldest first
+	last  *seat
+	seats int
+	desk  State       // inspects and force-releases, and answers releases of what nobody holds
+	turns turns.Turns // the process stays out between turns as one
+
+	failures wait.Failures // calls of all seats without an answer, in a row
+
+	alarms    alarms
+	arrivals  uint64 // of seats
+	listeners map[string]*listeners
+	guarded   map[string]int // actors that wait or hold, by how many seats
+	alarmAt   time.Duration
+	told      time.Duration // what the shell's timer is set to
+	stage     wait.Stage
+	retiring  bool
+	again     []again       // steps that follow from the one at hand
+	atHand    again         // the one that is running
+	holding   int           // seats with a grant
+	fixed     int           // of these, with a fixed lease that Redis may lose without anybody noticing
+	lookAt    time.Duration // the next look at those is due; 0: nobody wants the lock
+	wanted    bool          // something has happened since the last that asks for one
+	effects   []wait.Effect
+}
+
+// seat is one contender or grant.
+type seat struct {
+	State
+	hall       *Group
+	prev, next *seat
+	reserved   string // the id of the next grant, if it is not to be a new one
+	first      bool   // it was the first in Redis' queue when it asked last
+	others     string // the channel of other kinds of lock, which it listens to then; "": it does not
+	shared     bool   // by all of the watchdog's holders
+	counted    bool   // among hall.holding
+	fixed      bool   // among hall.fixed
+	gone       bool
+}
+
+// listeners are the seats that want to hear of one channel.
+type listeners struct {
+	seats []*State
+	ready bool
+}
+
+// again is a step of a seat that follows from another's.
+type again struct {
+	seat    *State
+	message any
+}
+
+func (h *Group) init(policy *wait.Policy, address *lease.Address) {
+	h.policy, h.address, h.alarmAt, h.told = policy, address, clock.Never, clock.Never
+	h.queue.Crowd = &h.crowd
+	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
+	h.desk.init(policy, address)
+	h.desk.ringing = &alarmPlace{}
+}
+
+// Step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
+func (h *Group) Step(now time.Duration, message any) []wait.Effect {
+	h.follow(now) // what a panic has interrupted
+	h.receive(now, message)
+	h.settleStage(now)
+	h.settleLook(now)
+	h.seatWaiters(now)
+	h.promote(now)
+	h.settleEnd()
+	h.setAlarm()
+	return h.takeEffects()
+}
+
+func (h *Group) Start(self lease.Ref) { h.self, h.desk.self = self, self }
+
+func (h *Group) Room() *[]wait.Effect { return &h.effects }
+
+func (h *Group) takeEffects() []wait.Effect {
+	effects := h.effects
+	h.effects = nil
+	return effects
+}
+
+func (h *Group) receive(now time.Duration, message any) {
+	switch m := message.(type) {
+	case *wait.Request:
+		h.onRequest(now, m)
+	case wait.CancelRequest:
+		h.onCancel(now, m)
+	case *callDone:
+		h.pass(now, m.call.home, m)
+	case lease.Due:
+		h.pass(now, homeOf(m.Grant), m)
+	case lease.Gone:
+		h.pass(now, homeOf(m.Grant), m)
+	case wait.ChannelReady:
+		h.onChannelReady(now, m)
+	case wait.ChannelMessage:
+		h.onChannelMessage(now, m)
+	case wait.Alarm:
+		h.onAlarm(now, m)
+	case wait.RequesterGone:
+		h.onRequesterGone(now, m)
+	case wait.Freed:
+		h.onFreed(m)
+		h.follow(now)
+	case wait.LookAround:
+		h.each(func(s *State) { h.pass(now, s, m) })
+	case wait.TryRetire:
+		h.retiring = true
+	case wait.Close:
+		h.onClose(m)
+	}
+}
+
+func (h *Group) onRequest(now time.Duration, r *wait.Request) {
+	switch r.Do {
+	case wait.Acquire:
+		h.admit(now, r, false)
+	case wait.Release, wait.Extend:
+		r.Home = h.servesLease(r)
+		h.pass(now, servedBy(r), r)
+	default:
+		r.Home = &h.desk
+		h.pass(now, servedBy(r), r)
+	}
+}
+
+// servedBy is the seat that has a request, or had it last.
+func servedBy(r *wait.Request) *State { return r.Home.(*State) }
+
+// servesLease is the seat of the lease that a release or extend names; the desk answers for what nobody holds.
+func (h *Group) servesLease(r *wait.Request) *State {
+	if r.Hold != nil {
+		return homeOf(r.Hold.Grant)
+	}
+	for s := h.first; s != nil; s = s.next {
+		if s.holdOf(r) != nil {
+			return &s.State
+		}
+	}
+	return &h.desk
+}
+
+func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
+	switch r := m.Request; {
+	case h.leave(r):
+		h.answer(r, h.waitError(now, r, m.Cause))
+	case r.Home != nil:
+		h.moveUp(now, r)
+		h.pass(now, servedBy(r), m)
+	}
+}
+
+func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
+	if l := h.listeners[m.Channel]; l != nil {
+		l.ready = true
+		h.turns.SetOthersListen(true)
+		h.tell(now, l, m)
+	}
+}
+
+// onChannelMessage wakes who listens. Where processes take turns, the hall has its turns as one, so it hears a message once.
+func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
+	l := h.listeners[m.Channel]
+	switch {
+	case l == nil:
+	case !h.address.Kind.TakesTurns():
+		h.tell(now, l, m)
+	case h.holding > 0: // a release of ours may be on its way, and others of us contend beside it
+		h.turns.Overheard(m.Releases)
+		h.tell(now, l, woken{now})
+	default:
+		if at := h.turns.Hear(&h.policy.Policy, now, m.Releases); at != clock.Never {
+			h.tell(now, l, woken{at})
+		}
+	}
+}
+
+func (h *Group) tell(now time.Duration, l *listeners, message any) {
+	for _, s := range slices.Clone(l.seats) {
+		h.pass(now, s, message)
+	}
+}
+
+func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
+	h.told, h.alarmAt = clock.Never, clock.Never
+	for range h.alarms.Len() { // one that wants another at once has to wait for the next
+		s := h.alarms.take(now)
+		if s == nil {
+			break
+		}
+		if s.alarmAt <= now {
+			h.pass(now, s, m)
+		} else {
+			h.alarms.set(s, s.alarmAt)
+		}
+	}
+	h.alarmAt = h.alarms.next()
+}
+
+func (h *Group) onRequesterGone(now time.Duration, m wait.RequesterGone) {
+	delete(h.guarded, m.Requester.GetId())
+	for r := h.queue.Front(); r != nil; {
+		gone := r
+		if r = r.Next; gone.Requester != nil && gone.Requester.GetId() == m.Requester.GetId() {
+			h.leave(gone)
+			h.effects = append(h.effects, farewell(gone, m.Replaced))
+		}
+	}
+	h.each(func(s *State) { h.pass(now, s, m) })
+}
+
+func (h *Group) onClose(m wait.Close) {
+	h.stage = max(h.stage, m.Stage)
+	h.refuseWaiting(protocol.ErrClosed)
+}
+
+// settleStage tells the seats how far the runtime has come with its end. While it drains, a contender whose owner holds the lock alone
+// goes on. If that hold ends first, the contender is refused like any other.
+func (h *Group) settleStage(now time.Duration) {
+	if h.stage == wait.Running {
+		return
+	}
+	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
+		prev := s.prev
+		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
+			h.pass(now, &s.State, wait.Close{Stage: h.stage})
+		}
+		s = prev
+	}
+	if h.desk.stage < h.stage {
+		h.pass(now, &h.desk, wait.Close{Stage: h.stage})
+	}
+}
+
+// each calls f for the desk and every seat; f may end the one at hand.
+func (h *Group) each(f func(s *State)) {
+	f(&h.desk)
+	for s := h.first; s != nil; {
+		next := s.next
+		f(&s.State)
+		s = next
+	}
+}
+
+// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (h *Group) settleEnd() {
+	idle := h.Idle()
+	switch {
+	case idle && (h.retiring || h.stage >= wait.Closing):
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoStop})
+	case h.retiring:
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoStay})
+	}
+	h.retiring = false
+}
+
+// Idle reports that nothing would be missed if this actor stopped.
+func (h *Group) Idle() bool {
+	return h.seats == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
+}
+
+// setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
+func (h *Group) setAlarm() {
+	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
+		if h.Idle() {
+			h.alarmAt = clock.Never
+		}
+		h.told = h.alarmAt
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoAlarm, At: h.told})
+	}
+}
+
+// Distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
+func (h *Group) Distrust(now time.Duration) []wait.Effect {
+	if s := h.atHand.seat; s != nil {
+		if r, ok := h.atHand.message.(*wait.Request); ok { // it was on its way from one seat to another
+			s.Forget(r)
+			h.answer(r, r.Because(wait.ErrPanicked))
+		}
+		h.absorb(now, s, s.Distrust(now))
+		h.atHand = again{}
+		h.count(s)
+	}
+	h.alarmAt = min(h.alarmAt, now+h.policy.Backoff(1))
+	h.setAlarm()
+	return h.takeEffects()
+}
+
+// WaitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		if r.Requester != nil && r.Requester.GetId() == pid.GetId() && r.ID == id {
+			return r
+		}
+	}
+	for s := h.first; s != nil; s = s.next {
+		if r := s.WaitingOf(pid, id); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// Leased reports whether somebody here has a lease.
+func (h *Group) Leased() bool {
+	for s := h.first; s != nil; s = s.next {
+		if s.Leased() {
+			return true
+		}
+	}
+	return false
+}
+
+// Requesters are the actors that wait here or hold leases.
+func (h *Group) Requesters() []lease.Ref {
+	var all []lease.Ref
+	for r := h.queue.Front(); r != nil; r = r.Next {
+		if r.Requester != nil {
+			all = append(all, r.Requester)
+		}
+	}
+	for s := h.first; s != nil; s = s.next {
+		all = append(all, s.Requesters()...)
+	}
+	return all
+}
+
+// Forget takes out a request that was answered by somebody else.
+func (h *Group) Forget(r *wait.Request) {
+	h.leave(r)
+	if h.atHand.message == r {
+		h.atHand.message = nil
+	}
+	h.effects = slices.DeleteFunc(h.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
+	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
+	if r.Home != nil {
+		servedBy(r).Forget(r)
+		h.again = append(h.again, again{servedBy(r), nil}) // it may be left with nothing to do
+	}
+}

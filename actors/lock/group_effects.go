@@ -1,0 +1,400 @@
+package lock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// What the steps of the seats make happen, as the effects of one actor.
+
+// pass has a seat take a message, and all that follows from it.
+func (h *Group) pass(now time.Duration, s *State, message any) {
+	h.again = append(h.again, again{s, message})
+	if h.atHand.seat == nil { // else follow is running
+		h.follow(now)
+	}
+}
+
+func (h *Group) follow(now time.Duration) {
+	for len(h.again) > 0 {
+		next := h.again[0]
+		h.again = h.again[1:]
+		h.take(now, next)
+	}
+}
+
+func (h *Group) take(now time.Duration, next again) {
+	s, message := next.seat, next.message
+	h.atHand = next
+	h.absorb(now, s, s.Step(now, message))
+	h.atHand = again{}
+	if h.count(s) && s.phase == held {
+		h.depose(s)
+	}
+	done, answers := message.(*callDone)
+	if answers {
+		h.hear(now, done)
+	}
+	switch {
+	case !answers:
+	case done.call.do == callForceRelease && done.class == scripts.Unknown:
+		h.wanted = h.fixed > 0
+	case len(done.freed) > 0:
+		h.onFreed(wait.Freed{Grants: done.freed, Reason: wait.ForceReleased})
+	case done.inherits:
+		h.inherit(done)
+	case done.acquired.Next != "":
+		h.call(now, done.acquired.Next)
+	case done.acquired.Holder != "" && h.tellHolder(done.acquired.Holder):
+	case done.acquired.Queued && s.standby && h.overtakes(s):
+		h.again = append(h.again, again{s, promoted{}})
+	}
+	if s.seat != nil && !s.seat.gone && s.Idle() && !h.expects(s) {
+		h.leaveSeat(s.seat)
+	}
+}
+
+// onFreed tells the seats whose grants were ended. There may be very many of both.
+func (h *Group) onFreed(m wait.Freed) {
+	ended := make(map[string]bool, len(m.Grants))
+	for _, grant := range m.Grants {
+		ended[grant] = true
+	}
+	h.each(func(s *State) {
+		if ended[s.trial.id] {
+			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.trial.id}, Reason: m.Reason}})
+		}
+		if s.grant != nil && ended[s.grant.ID] {
+			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.grant.ID}, Reason: m.Reason}})
+		}
+	})
+}
+
+// expects reports whether something is on its way to a seat that has nothing now.
+func (h *Group) expects(s *State) bool {
+	return slices.ContainsFunc(h.again, func(a again) bool { return a.seat == s })
+}
+
+// overtakes reports whether a contender that stands in Redis' queue came before an older one of ours, whose calls did not get through:
+// then it is for this one to listen, when its turn comes.
+func (h *Group) overtakes(s *State) bool {
+	for other := h.first; other != nil && &other.State != s; other = other.next {
+		if other.contends() && !other.trial.standing {
+			return true
+		}
+	}
+	return false
+}
+
+// count keeps the number of seats with a grant. It reports that this one has got one.
+func (h *Group) count(s *State) bool {
+	if s.seat == nil {
+		return false
+	}
+	if fixed := s.forgettable(); fixed != s.seat.fixed {
+		s.seat.fixed = fixed
+		h.fixed += map[bool]int{true: 1, false: -1}[fixed]
+	}
+	if s.seat.counted == (s.grant != nil) {
+		return false
+	}
+	s.seat.counted = !s.seat.counted
+	h.holding += map[bool]int{true: 1, false: -1}[s.seat.counted]
+	return s.seat.counted
+}
+
+// depose ends grants that Redis cannot have any more, because it has granted s, and one of both would be alone.
+func (h *Group) depose(s *State) {
+	for other := h.first; other != nil; other = other.next {
+		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
+		if other != s.seat && other.phase == held && !beside {
+			h.again = append(h.again, again{&other.State, lease.Gone{Grant: &other.grant.Grant}})
+		}
+	}
+}
+
+// seat has r served by a seat.
+func (h *Group) seat(now time.Duration, s *State, r *wait.Request) {
+	r.Home = s
+	h.pass(now, s, r)
+}
+
+func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
+	for i := range effects {
+		switch e := &effects[i]; e.Do {
+		case wait.DoCall:
+			h.onCall(s, e.Call.(*lockCall))
+			h.effects = append(h.effects, *e)
+		case wait.DoAnswer:
+			h.onAnswer(now, s, e.Request)
+			h.effects = append(h.effects, *e)
+		case wait.DoAlarm:
+			h.alarms.set(s, e.At)
+			h.alarmAt = min(h.alarmAt, e.At)
+		case wait.DoWatch:
+			h.listen(s, e.Channel)
+		case wait.DoUnwatch:
+			h.unlisten(s, e.Channel)
+		case wait.DoGuard:
+			h.guard(e.Actor)
+		case wait.DoUnguard:
+			h.unguard(e.Actor)
+		case wait.DoReseat:
+			h.admit(now, e.Request, true)
+		case wait.DoStop, wait.DoStay:
+		default:
+			h.effects = append(h.effects, *e)
+		}
+	}
+}
+
+// onCall completes a call by what one seat alone cannot know.
+func (h *Group) onCall(s *State, call *lockCall) {
+	call.home = s
+	switch {
+	case (call.do == callRelease || call.do == callGhost) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
+		call.heir = h.heir(s)
+	case call.do == callAcquire && s.queue.Len > 0:
+		if alone := h.above(s.queue.Front()); alone != nil {
+			call.alone, alone.grant.lasting = alone.grant.ID, true
+			alone.turn.spent = true // nobody may follow the owner while it shares
+		}
+	}
+}
+
+// heir is our first contender in Redis' queue, to be granted by the release of s if it is the next of all.
+func (h *Group) heir(s *State) *trial {
+	for other := h.first; other != nil; other = other.next {
+		if &other.State != s && other.contends() && other.trial.id != "" {
+			heir := other.trial
+			return &heir
+		}
+	}
+	return nil
+}
+
+// inherit tells the heir that it holds the lock.
+func (h *Group) inherit(done *callDone) {
+	if s := h.contender(done.call.heir.id); s != nil {
+		h.again = append(h.again, again{s, inherited{done.call.heir.id, done.sent}})
+	}
+}
+
+// contender is the one that asks for this grant; nil: there is none.
+func (h *Group) contender(id string) *State {
+	for s := h.first; s != nil; s = s.next {
+		if s.trial.id == id {
+			return &s.State
+		}
+	}
+	return nil
+}
+
+// call has a contender ask at once that may take the lock: it came to stand in Redis' queue before others of ours, who came here before
+// it, but whose calls did not get through at first. If it is nobody's, a failover has brought back a place that was left: it is left
+// again, because as long as this process lives Redis takes its waiters for alive.
+func (h *Group) call(now time.Duration, next string) {
+	for s := h.first; s != nil; s = s.next {
+		switch {
+		case s.trial.id == next:
+			h.again = append(h.again, again{&s.State, promoted{}})
+			return
+		case s.haunts(next), s.grant != nil && s.grant.ID == next:
+			return // it is being left, or it has the lock since
+		}
+	}
+	if h.desk.haunts(next) {
+		return
+	}
+	h.desk.haunt(now, next, now, h.policy.Lease)
+	h.again = append(h.again, again{&h.desk, nil})
+}
+
+// tellHolder has a contender ask at once that holds the lock in Redis and does not know: the release that made it the heir has lost its
+// reply, and its repeat named another one. It is a standby, perhaps, which would ask only after a third of its lease.
+func (h *Group) tellHolder(id string) bool {
+	s := h.contender(id)
+	if s == nil || s.phase != free {
+		return false
+	}
+	h.again = append(h.again, again{s, promoted{}})
+	return true
+}
+
+// onAnswer likewise.
+func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
+	switch {
+	case r.Do == wait.Inspect && r.Err == nil:
+		r.State.Waiting, r.State.Local = h.crowd, h.local()
+	case r.Do == wait.Acquire && r.Err == nil && r.Address.Kind.Owned && s.heldBy(r.Owner):
+		h.gather(s, r)
+	}
+}
+
+// gather serves an owner that waits in several goroutines, once it holds the lock in one.
+func (h *Group) gather(s *State, r *wait.Request) {
+	h.gatherFrom(&h.queue, s, r)
+	for other := h.first; other != nil; other = other.next {
+		if &other.State != s {
+			h.gatherFrom(&other.queue, s, r)
+		}
+	}
+}
+
+func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
+	if q.Owners[r.Owner] == 0 {
+		return
+	}
+	for other := q.Front(); other != nil; {
+		match, home := other, s
+		other = other.Next
+		switch {
+		case match.Owner != r.Owner:
+			continue
+		case q == &h.queue && h.upgrades(match): // it came before its owner had what keeps it waiting
+			h.leave(match)
+			h.answer(match, match.Because(protocol.ErrUpgrade))
+			continue
+		case match.Address.Kind == r.Address.Kind:
+		case q == &h.queue && h.above(match) == s.seat: // it stands in line to share what it holds alone now
+			home = &h.newSeat(match).State
+		default:
+			continue
+		}
+		if !h.leave(match) {
+			q.Remove(match)
+			servedBy(match).unbindMoved(match)
+			h.again = append(h.again, again{servedBy(match), nil}) // it may be left with nothing to do
+		}
+		match.Home = home
+		h.again = append(h.again, again{home, match})
+	}
+}
+
+// wait puts a request in line for a seat.
+func (h *Group) wait(r *wait.Request) {
+	h.queue.Push(r)
+	if r.Requester != nil {
+		h.guard(r.Requester)
+	}
+}
+
+// leave takes it out of the line; false when it does not stand there.
+func (h *Group) leave(r *wait.Request) bool {
+	if !h.queue.Remove(r) {
+		return false
+	}
+	if r.Requester != nil {
+		h.unguard(r.Requester)
+	}
+	return true
+}
+
+func (h *Group) guard(pid lease.Ref) {
+	if h.guarded[pid.GetId()]++; h.guarded[pid.GetId()] > 1 {
+		return
+	}
+	left := func(e wait.Effect) bool { return e.Do == wait.DoUnguard && e.Actor.GetId() == pid.GetId() }
+	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a seat
+		h.effects = slices.Delete(h.effects, i, i+1)
+		return
+	}
+	h.effects = append(h.effects, wait.Effect{Do: wait.DoGuard, Actor: pid})
+}
+
+func (h *Group) unguard(pid lease.Ref) {
+	n := h.guarded[pid.GetId()]
+	if n == 0 {
+		return // it has terminated
+	}
+	if h.guarded[pid.GetId()] = n - 1; n == 1 {
+		delete(h.guarded, pid.GetId())
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnguard, Actor: pid})
+	}
+}
+
+func (h *Group) listen(s *State, channel string) {
+	l := h.listeners[channel]
+	if l == nil {
+		l = &listeners{}
+		h.listeners[channel] = l
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoWatch, Channel: channel})
+	}
+	l.seats = append(l.seats, s)
+	if l.ready {
+		h.again = append(h.again, again{s, wait.ChannelReady{Channel: channel}})
+	}
+}
+
+func (h *Group) unlisten(s *State, channel string) {
+	l := h.listeners[channel]
+	l.seats = slices.DeleteFunc(l.seats, func(other *State) bool { return other == s })
+	if len(l.seats) == 0 {
+		delete(h.listeners, channel)
+		h.turns.SetOthersListen(len(h.listeners) > 0)
+		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnwatch, Channel: channel})
+	}
+}
+
+// hear notes whether Redis answers at all. Those in line are refused, as those in a seat are, when it does not answer for too long
+// while they wait. What one seat asks in vain while others are answered is no reason.
+func (h *Group) hear(now time.Duration, done *callDone) {
+	if done.class == scripts.Done || done.class == scripts.Rejected {
+		h.failures = wait.Failures{}
+		return
+	}
+	h.failures.Add(now, &done.call.Call, done.err)
+	for r := h.queue.Front(); r != nil && h.failures.Outlast(now, r, h.policy.Patience); r = h.queue.Front() {
+		h.leave(r)
+		h.answer(r, r.Because(h.failures.Last))
+	}
+}
+
+// refuseWaiting answers all who wait for a seat.
+func (h *Group) refuseWaiting(cause error) {
+	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
+		h.leave(r)
+		h.answer(r, r.Because(cause))
+	}
+}
+
+func (h *Group) answer(r *wait.Request, err error) {
+	r.Err = err
+	h.effects = append(h.effects, wait.Effect{Do: wait.DoAnswer, Request: r})
+}
+
+func (h *Group) local() (all []string) {
+	for s := h.first; s != nil; s = s.next {
+		for _, hold := range s.holds {
+			all = append(all, hold.Holder())
+		}
+	}
+	return all
+}
+
+// known is the seat that knows most about who holds the lock: one that has it, or the first that was refused.
+func (h *Group) known() *State {
+	known := &h.desk
+	for s := h.first; s != nil; s = s.next {
+		if s.grant != nil {
+			return &s.State
+		}
+		if known == &h.desk && s.contends() {
+			known = &s.State
+		}
+	}
+	return known
+}
+
+func (h *Group) busyError(now time.Duration, r *wait.Request) error {
+	return h.known().busyError(now, r)
+}
+
+func (h *Group) waitError(now time.Duration, r *wait.Request, cause error) error {
+	return h.known().waitError(now, r, cause)
+}

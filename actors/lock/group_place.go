@@ -1,0 +1,306 @@
+package lock
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Who gets a seat, and when. Waiters are seated in order of arrival: nobody passes one that has to wait.
+
+const (
+	// contendersMax is how many waiters of a process ask at a time for grants that may be held beside one another.
+	contendersMax = 16
+	// behindMax is how many seats behind a waiter that gives up are looked at for those who move up.
+	behindMax = 16
+)
+
+// admit takes a request, or takes one back that has been here before: that one counts among those who wait already.
+func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
+	if !before {
+		r.Came = now
+	}
+	if err := h.objection(r); err != nil {
+		h.answer(r, err)
+		return
+	}
+	if s := h.reentered(r); s != nil {
+		h.seat(now, s, r)
+		return
+	}
+	if h.above(r) != nil { // whoever waits in line waits for this very owner
+		h.seat(now, &h.newSeat(r).State, r)
+		return
+	}
+	switch waiting := h.crowd; {
+	case waiting >= h.policy.MaxWaiters && !before:
+		h.answer(r, r.Because(wait.TooMany(waiting)))
+	case r.Try && !h.open(now, r):
+		h.wanted = h.fixed > 0
+		h.answer(r, h.busyError(now, r))
+	case h.queue.Len > 0 || !h.place(now, r):
+		h.wait(r)
+	}
+}
+
+// objection is why an acquire cannot be served at all.
+func (h *Group) objection(r *wait.Request) error {
+	switch {
+	case r.Requester != nil && h.WaitingOf(r.Requester, r.ID) != nil:
+		return r.Because(fmt.Errorf("%w: request ID %d is waiting already", protocol.ErrInvalid, r.ID))
+	case h.upgrades(r):
+		return r.Because(protocol.ErrUpgrade)
+	case h.stage >= wait.Draining && h.reentered(r) == nil && h.above(r) == nil:
+		return r.Because(protocol.ErrClosed)
+	}
+	return nil
+}
+
+// open reports whether r would get a seat at once; a try may not wait for one.
+func (h *Group) open(now time.Duration, r *wait.Request) bool {
+	if h.queue.Len > 0 {
+		return false
+	}
+	for s := h.first; s != nil; s = s.next {
+		alone := !r.Address.Kind.Beside
+		if s.contends() && (alone || s.waits(now)) || len(s.holds) > 0 && alone {
+			return false
+		}
+	}
+	_, ok := h.find(now, r)
+	return ok
+}
+
+// seatWaiters gives seats to who waits, until the next one has to wait.
+func (h *Group) seatWaiters(now time.Duration) {
+	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
+		if !h.place(now, r) {
+			return
+		}
+	}
+}
+
+// place gives r a seat, if it does not have to wait for one.
+func (h *Group) place(now time.Duration, r *wait.Request) bool {
+	s, ok := h.find(now, r)
+	if !ok {
+		return false
+	}
+	if s == nil {
+		s = h.newSeat(r)
+	}
+	h.leave(r)
+	h.seat(now, &s.State, r)
+	return true
+}
+
+// find finds the seat for r: nil for a new one, not ok when it has to wait.
+func (h *Group) find(now time.Duration, r *wait.Request) (s *seat, ok bool) {
+	switch kind := r.Address.Kind; {
+	case kind.Queued:
+		return nil, true
+	case !kind.Beside:
+		return h.findAlone(r)
+	case kind.Shared:
+		return h.findShared(now, r)
+	default:
+		return nil, h.mayContend(now, r)
+	}
+}
+
+// moveUp has the waiters behind one that gives up take the places before them in Redis' queue, which their process has waited for longest.
+// The last place that comes free is left. So impatient waiters get a fair lock, too, and nobody else has more places before him. There may
+// be very many waiters, so some move up and the others stay.
+func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
+	s := servedBy(gone).seat
+	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
+		return
+	}
+	places, behind := []*seat{s}, 0
+	for other := s.next; other != nil && behind < behindMax; other = other.next {
+		behind++
+		if !other.contends() {
+			continue
+		}
+		if !places[len(places)-1].suits(other.queue.Front()) {
+			break
+		}
+		places = append(places, other)
+	}
+	for i := len(places) - 1; i > 0; i-- { // the last one first: a place that nobody waits for would be left
+		from := places[i]
+		r := from.queue.Front()
+		from.queue.Remove(r)
+		from.unbindMoved(r)
+		h.seat(now, &places[i-1].State, r)
+	}
+	if len(places) > 1 {
+		h.pass(now, &places[len(places)-1].State, nil)
+	}
+}
+
+// suits reports whether the place in Redis' queue that this seat has, or has asked for, is good for r.
+func (s *seat) suits(r *wait.Request) bool {
+	asked := s.trial.standing || s.inflight != nil && !s.inflight.try
+	return asked && r.Wants(s.trial.lease, s.trial.watched)
+}
+
+// findAlone: those who hold alone wait until everybody else has gone, and share one seat, so that one may follow the other.
+func (h *Group) findAlone(r *wait.Request) (found *seat, ok bool) {
+	for s := h.first; s != nil; s = s.next {
+		if s.address.Kind == r.Address.Kind {
+			found = s
+		} else if !s.ended() {
+			return nil, false
+		}
+	}
+	return found, true
+}
+
+// findShared: those who share wait for who is alone. The watchdog's have one seat, as long as it is renewed; others have their own.
+func (h *Group) findShared(now time.Duration, r *wait.Request) (found *seat, ok bool) {
+	for s := h.first; s != nil; s = s.next {
+		switch {
+		case !s.address.Kind.Beside && !s.ended():
+			return nil, false
+		case !s.shared || r.Lease > 0 || s.phase == held && !s.sound(now):
+		case found == nil || s.phase == held:
+			found = s
+		}
+	}
+	return found, found != nil || h.mayContend(now, r)
+}
+
+// mayContend: some waiters at a time ask Redis; once one has been refused, it alone. Tries are not counted: none of them stays.
+func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
+	n := 0
+	for s := h.first; s != nil; s = s.next {
+		switch {
+		case !s.contends():
+		case s.waits(now):
+			return false
+		case !s.queue.Front().Try:
+			n++
+		}
+	}
+	return r.Try || n < contendersMax
+}
+
+// upgrades reports whether r's owner holds beside others what it now wants alone: it would wait for itself.
+func (h *Group) upgrades(r *wait.Request) bool {
+	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *seat) bool { return s.address.Kind.Beside }) != nil
+}
+
+// above is the seat by which r's owner holds alone what it now wants beside others: it may have both.
+func (h *Group) above(r *wait.Request) *seat {
+	if !r.Address.Kind.Beside {
+		return nil
+	}
+	return h.alone(r.Owner)
+}
+
+// enters reports whether a contender's owner holds the lock alone.
+func (h *Group) enters(s *seat) bool { return s.contends() && h.above(s.queue.Front()) != nil }
+
+// alone is the seat by which an owner holds the lock alone.
+func (h *Group) alone(owner protocol.Owner) *seat {
+	return h.holds(owner, func(s *seat) bool { return !s.address.Kind.Beside })
+}
+
+// holds is the first of such seats by which an owner holds the lock.
+func (h *Group) holds(owner protocol.Owner, such func(s *seat) bool) *seat {
+	if owner.IsZero() {
+		return nil
+	}
+	for s := h.first; s != nil; s = s.next {
+		if such(s) && s.heldBy(owner) {
+			return s
+		}
+	}
+	return nil
+}
+
+// reentered is the seat that r's owner holds already.
+func (h *Group) reentered(r *wait.Request) *State {
+	if !r.Address.Kind.Owned {
+		return nil
+	}
+	s := h.holds(r.Owner, func(s *seat) bool { return s.address.Kind == r.Address.Kind })
+	if s == nil {
+		return nil
+	}
+	return &s.State
+}
+
+// newSeat is a seat for r, and for those who may share it.
+func (h *Group) newSeat(r *wait.Request) *seat {
+	s := &seat{hall: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
+	s.init(h.policy, r.Address)
+	s.queue.Crowd = &h.crowd
+	h.arrivals++
+	s.ringing = &alarmPlace{order: h.arrivals}
+	s.self, s.yield, s.seat = h.self, &h.turns, s
+	s.standby = r.Address.Kind.Queued && h.holding+h.seats > 0
+	if alone := h.above(r); alone != nil {
+		s.shared = false
+		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares; but no number is used twice
+			alone.grant.lent, s.reserved = true, alone.grant.plain
+		}
+	}
+	if h.last == nil {
+		h.first = s
+	} else {
+		h.last.next = s
+	}
+	h.last = s
+	h.seats++
+	return s
+}
+
+// leaveSeat takes a seat away in which nothing is left.
+func (h *Group) leaveSeat(s *seat) {
+	if s.prev == nil {
+		h.first = s.next
+	} else {
+		s.prev.next = s.next
+	}
+	if s.next == nil {
+		h.last = s.prev
+	} else {
+		s.next.prev = s.prev
+	}
+	s.gone = true
+	h.alarms.set(&s.State, clock.Never)
+	h.seats--
+}
+
+// promote has the first contender of this process ask often and listen, when no holder here could pass the lock to it.
+func (h *Group) promote(now time.Duration) {
+	if !h.address.Kind.Queued || h.holding > 0 {
+		return
+	}
+	for s := h.first; s != nil; s = s.next {
+		if s.contends() {
+			if s.standby {
+				h.pass(now, &s.State, promoted{})
+			}
+			return
+		}
+	}
+}
+
+// contends reports whether somebody waits in this seat.
+func (s *State) contends() bool {
+	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
+}
+
+// waits reports whether a contender has been refused, or not answered, and pauses before it asks again.
+func (s *State) waits(now time.Duration) bool {
+	return s.contends() && (s.failures.Count > 0 || s.phase == free && s.retryAt > now)
+}
+
+// ended reports whether a seat has neither a grant nor somebody who wants one.
+func (s *State) ended() bool { return s.phase == free && s.queue.Len == 0 }

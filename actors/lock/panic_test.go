@@ -1,0 +1,31 @@
+package lock
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// The shell can panic too, while it carries out what the step decided. It has answered the request at hand then, and none of the
+// calls may have been sent: the rest is answered, nobody twice, and what may be left in Redis is released.
+func TestStep_PanicOfTheShell(t *testing.T) {
+	p := newPlayer(t, "the shell panics")
+	for _, line := range []string{"@0ms acquire a", "@1ms granted", "@2ms inspect i", "@3ms release a"} {
+		p.Play(line)
+	}
+	p.Out.Reset()
+	delete(p.checker.open, p.request("release a"))
+	p.state.Forget(p.request("release a"))
+	effects := p.state.Distrust(p.Now)
+	p.Check(p.checker.after(p.Now, effects, true))
+	for i := range effects {
+		p.print(&effects[i])
+	}
+	p.Play("@alarm")
+	assert.Equal(t, `answer inspect i "inspect 'orders': the actor panicked"
+drop g1
+event lock "orders": lease g1 lost: an actor panicked
+alarm 4ms
+call ghost g1 deadline=2.004s
+`, p.Out.String())
+}

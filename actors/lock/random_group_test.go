@@ -1,0 +1,171 @@
+package lock
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestStep_RandomModelOfReadWrite is the same with both halves of a read/write lock: users read and write, take the one beside the
+// other, with their own leases or the watchdog's. And nobody holds beside a writer but the writer's own owner.
+func TestStep_RandomModelOfReadWrite(t *testing.T) {
+	playSeeds(t, func(seed uint64) *world {
+		return newWorld(seed, &readWriteKey{holds: map[string]time.Duration{}}, scripts.ReadLock, scripts.WriteLock)
+	})
+}
+
+// readWriteKey is the key of a read/write lock, with the timeout keys beside it.
+type readWriteKey struct {
+	holds   map[string]time.Duration // by field: the end of a reader's timeout key; a writer has none
+	expires time.Duration            // of the hash
+}
+
+func (k *readWriteKey) String() string { return fmt.Sprintf("%v until %v", k.holds, k.expires) }
+
+func writes(id string) bool { return strings.HasSuffix(id, ":write") }
+
+func (k *readWriteKey) alone() bool { return slices.ContainsFunc(k.fieldList(), writes) }
+
+func (k *readWriteKey) fieldList() []string { return slices.Sorted(maps.Keys(k.holds)) }
+
+func (k *readWriteKey) tidy(w *world) {
+	if w.Now >= k.expires {
+		clear(k.holds)
+	}
+}
+
+func (k *readWriteKey) has(w *world, id string) bool {
+	k.tidy(w)
+	until, there := k.holds[id]
+	return there && (writes(id) || w.Now < until)
+}
+
+// fields: that of a reader whose timeout key has ended may stay in the hash, but does not count.
+func (k *readWriteKey) fields(w *world) []string {
+	return slices.DeleteFunc(k.fieldList(), func(id string) bool { return strings.HasPrefix(id, "peer") || !k.has(w, id) })
+}
+
+func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
+	k.tidy(w)
+	_, there := k.holds[c.grant]
+	reads := c.address.Kind.Beside
+	until := w.Now + c.lease
+	switch c.do {
+	case callAcquire:
+		if done.acquired.Granted = k.admits(c, there); done.acquired.Granted {
+			k.holds[c.grant] = max(k.holds[c.grant], until)
+			k.expires = max(k.expires, until)
+		} else {
+			done.acquired.TTL = k.expires - w.Now
+			if c.holder {
+				done.acquired.Holder = k.fieldList()[0]
+			}
+		}
+	case callPass:
+		if _, from := k.holds[c.from]; !there && (!from || len(k.holds) > 1) {
+			return
+		}
+		done.held = true
+		delete(k.holds, c.from)
+		k.holds[c.grant], k.expires = until, max(k.expires, until)
+		if !there {
+			k.expires = until
+		}
+	case callExtend:
+		if done.held = k.has(w, c.grant); done.held {
+			k.extend(w, c, until, reads)
+		}
+	case callLook:
+		done.held = there
+	case callForceRelease:
+		if done.held = len(k.holds) > 0 && k.alone() != reads; done.held {
+			done.freed = k.fieldList()
+			k.remove(w)
+			w.publish()
+		}
+	case callRelease, callGhost:
+		if done.held = there; there {
+			delete(k.holds, c.grant)
+			done.receivers = k.released(w, reads)
+		}
+	}
+}
+
+func (k *readWriteKey) admits(c *lockCall, there bool) bool {
+	if !c.address.Kind.Beside {
+		return len(k.holds) == 0 || there
+	}
+	_, own := k.holds[c.alone]
+	return !k.alone() || own || there
+}
+
+func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads bool) {
+	shorter := reads && k.holds[c.grant] > until
+	k.holds[c.grant] = until
+	switch {
+	case !reads && len(k.holds) == 1:
+		k.expires = until
+	case k.expires < until:
+		k.expires = until
+	case shorter && !k.alone():
+		k.expires = k.longest(w)
+	}
+}
+
+// longest is when the last of the readers ends.
+func (k *readWriteKey) longest(w *world) (until time.Duration) {
+	for id, end := range k.holds {
+		if !writes(id) && end > w.Now {
+			until = max(until, end)
+		}
+	}
+	return until
+}
+
+func (k *readWriteKey) released(w *world, reads bool) (receivers int) {
+	if reads && k.alone() {
+		return -1
+	}
+	if k.expires = k.longest(w); k.expires == 0 {
+		clear(k.holds)
+	} else if reads {
+		return -1
+	}
+	return w.publish()
+}
+
+func (k *readWriteKey) remove(w *world) {
+	for id := range k.holds {
+		w.removed[id] = true
+	}
+	clear(k.holds)
+	k.expires = 0
+}
+
+func (k *readWriteKey) peer(w *world) {
+	k.tidy(w)
+	id := "peer"
+	if w.Chance(50) {
+		id = "peer:write"
+	}
+	if k.alone() || writes(id) && len(k.holds) > 0 {
+		return
+	}
+	k.holds[id] = w.Now + w.UpTo(machinetest.Lease)
+	k.expires = max(k.expires, k.holds[id])
+	if w.Chance(70) {
+		w.After(w.UpTo(20*time.Millisecond), func() {
+			k.tidy(w)
+			if _, there := k.holds[id]; there {
+				delete(k.holds, id)
+				k.released(w, !writes(id))
+			}
+		})
+	}
+}

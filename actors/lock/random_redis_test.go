@@ -1,0 +1,252 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// call sends a script, at once or when it has waited in line for a while because Redis does not answer. It answers the script unless it
+// was withdrawn, as the gateway does.
+func (p *proc) call(c *lockCall, answer func(callDone)) {
+	w := p.w
+	if w.Calm || !w.Chance(w.Faults/3) {
+		if c.Leave(w.Now, 0) {
+			p.send(c, answer)
+		}
+		return
+	}
+	w.At(min(w.Now+w.UpTo(2*machinetest.Use), c.Expires(0)), func() {
+		switch {
+		case w.Now < c.Expires(0):
+			if c.Leave(w.Now, 0) {
+				p.send(c, answer)
+			}
+		case c.Expire(0):
+			answer(callDone{call: c, class: scripts.Refused, err: rpc.ErrNotSent})
+		}
+	})
+}
+
+// send sends a script and answers exactly once, at its deadline at the latest.
+func (p *proc) send(c *lockCall, answer func(callDone)) {
+	w := p.w
+	sent := w.Now + w.UpTo(100*time.Microsecond)
+	answered := false
+	give := func(done callDone) {
+		if answered {
+			return
+		}
+		answered = true
+		done.call, done.sent = c, sent
+		answer(done)
+		if w.Chance(2) { // heard twice
+			answer(done)
+		}
+	}
+	failure := func(class scripts.Class) func() {
+		err := errors.New("the model says " + class.String())
+		if class != scripts.Rejected {
+			err = fmt.Errorf("%w: %w", rpc.ErrNoAnswer, err)
+		}
+		return func() { give(callDone{class: class, err: err}) }
+	}
+	w.At(c.Deadline+w.UpTo(time.Millisecond), failure(scripts.Unknown))
+	way := func() time.Duration { return 50*time.Microsecond + w.UpTo(w.way) }
+	run := func(reply time.Duration) func() {
+		return func() {
+			done := w.execute(c)
+			w.After(reply, func() { give(done) })
+		}
+	}
+	if w.Calm || !w.Chance(w.Faults) {
+		w.At(sent+way(), run(way()))
+		return
+	}
+	switch w.Random.IntN(7) {
+	case 0: // lost on its way there
+	case 1: // the answer is lost
+		w.At(sent+way(), func() { w.execute(c) })
+	case 2: // the connection breaks; a copy may still run, even after its time
+		w.At(sent+way(), failure(scripts.Unknown))
+		w.At(sent+w.UpTo(2*(c.Deadline-w.Now)+time.Millisecond), func() { w.execute(c) })
+	case 3:
+		w.At(sent+way(), failure(scripts.Refused))
+	case 4:
+		if w.Chance(10) {
+			w.Excused = true
+			w.At(sent+way(), failure(scripts.Rejected))
+		}
+	case 5: // slow there
+		w.At(sent+w.UpTo(2*machinetest.Lease), run(way()))
+	case 6: // slow back
+		w.At(sent+way(), run(w.UpTo(2*machinetest.Lease)))
+	}
+}
+
+// execute is what the scripts do.
+func (w *world) execute(c *lockCall) callDone {
+	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect && c.do != callLook
+	if bounded && w.Now > c.NotAfter {
+		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
+	}
+	done := callDone{class: scripts.Done}
+	w.key.execute(w, c, &done)
+	w.noteRelease(c, &done)
+	if w.Trace != nil {
+		w.Logf("Redis %s %s: %v, has %v", c.do.word(), c.grant, done.held || done.acquired.Granted, w.key)
+	}
+	return done
+}
+
+// noteRelease remembers that a holder's release was executed. A repeated pass finds only the heir, so the first one counts.
+func (w *world) noteRelease(c *lockCall, done *callDone) {
+	switch {
+	case c.do == callRelease && done.held:
+		w.released[c.grant] = ""
+	case c.do == callPass && (done.held || done.receivers > 0):
+		w.released[c.from] = c.grant
+	}
+}
+
+// checkRelease: whose release was executed is not told that the lease was lost. A pass is the exception whose heir was deleted: nobody
+// can know which of both grants that was.
+func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
+	heir, released := w.released[h.ID()]
+	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
+		w.Failf("%s: the release of %s was executed, but: %v", p.name, h.ID(), err)
+	}
+}
+
+func (w *world) publish() (receivers int) {
+	receivers = w.listeners
+	for _, p := range w.procs {
+		if p.subscribed {
+			receivers++
+			if w.Calm || !w.Chance(10) {
+				p.post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
+			}
+		}
+	}
+	return receivers
+}
+
+// key is the model of the lock's key in Redis.
+type key interface {
+	fmt.Stringer
+	execute(w *world, c *lockCall, done *callDone)
+	has(w *world, id string) bool // this grant holds the lock
+	fields(w *world) []string     // what is in it, of us
+	remove(w *world)              // somebody deletes it
+	peer(w *world)                // a process of another make takes it now and then, and may die with it
+}
+
+// plainKey is the key of a lock with one holder.
+type plainKey struct {
+	holder  string // "" when it is free
+	expires time.Duration
+}
+
+func (k *plainKey) String() string { return fmt.Sprintf("%q until %v", k.holder, k.expires) }
+
+func (k *plainKey) free(w *world) bool { return k.holder == "" || w.Now >= k.expires }
+
+func (k *plainKey) has(w *world, id string) bool { return k.holder == id && !k.free(w) }
+
+func (k *plainKey) fields(w *world) []string {
+	if k.free(w) || k.holder == "peer" {
+		return nil
+	}
+	return []string{k.holder}
+}
+
+func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
+	if k.free(w) {
+		k.holder = ""
+	}
+	mine := k.holder == c.grant
+	switch c.do {
+	case callAcquire:
+		if done.acquired.Granted = k.holder == "" || mine; done.acquired.Granted {
+			k.take(w, c)
+		} else {
+			done.acquired.TTL = k.expires - w.Now
+			if c.holder {
+				done.acquired.Holder = k.holder
+			}
+		}
+	case callPass:
+		if k.holder == c.from && c.ends {
+			if told := w.publish(); told > c.idlers {
+				k.holder, done.receivers = "", told
+				return
+			}
+		}
+		if done.held = mine || k.holder == c.from; done.held {
+			k.take(w, c)
+		}
+	case callExtend:
+		if done.held = mine; mine {
+			k.take(w, c)
+		}
+	case callLook:
+		done.held = mine
+	case callForceRelease:
+		if done.held = k.holder != ""; done.held {
+			done.freed = []string{k.holder}
+			w.removed[k.holder] = true
+			k.holder = ""
+			done.receivers = w.publish()
+		}
+	case callRelease, callGhost:
+		if done.held = mine; mine {
+			k.holder = ""
+			done.receivers = w.publish()
+		}
+	}
+}
+
+func (k *plainKey) take(w *world, c *lockCall) { k.holder, k.expires = c.grant, w.Now+c.lease }
+
+func (k *plainKey) peer(w *world) {
+	if k.free(w) {
+		k.holder, k.expires = "peer", w.Now+w.UpTo(machinetest.Lease)
+		if w.Chance(70) {
+			w.After(w.UpTo(20*time.Millisecond), func() {
+				if k.holder == "peer" {
+					k.holder = ""
+					w.publish()
+				}
+			})
+		}
+	}
+}
+
+func (k *plainKey) remove(w *world) {
+	w.removed[k.holder] = true
+	k.holder = ""
+}
+
+// peer lets another process take part as long as users come.
+func (w *world) peer() {
+	w.key.peer(w)
+	if !w.Calm {
+		w.After(w.UpTo(50*time.Millisecond), w.peer)
+	}
+}
+
+// remove deletes the key, whoever has it.
+func (w *world) remove() {
+	w.Logf("the key of %v is deleted", w.key)
+	w.key.remove(w)
+	if !w.Calm {
+		w.After(w.UpTo(machinetest.Use/2), w.remove)
+	}
+}

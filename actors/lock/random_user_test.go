@@ -1,0 +1,222 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// user acquires and releases, one lease after the other, sometimes as an actor.
+type user struct {
+	p     *proc
+	pid   lease.Ref // nil: a goroutine
+	owner protocol.Owner
+	ids   uint64
+}
+
+func newUser(p *proc) *user {
+	p.w.owners++
+	u := &user{p: p}
+	if p.w.Chance(30) {
+		u.pid = actor.NewPID("here", fmt.Sprint("user", p.w.owners))
+	}
+	if p.w.Chance(30) { // some share an owner
+		u.owner = protocol.NewOwner(p.name, p.w.Random.Uint64N(3))
+	}
+	return u
+}
+
+func (u *user) request(do wait.Operation, then func(error)) *wait.Request {
+	u.ids++
+	r := &wait.Request{Do: do, Address: u.p.w.address(), Requester: u.pid, ID: u.ids}
+	u.p.waiting[r] = then
+	return r
+}
+
+// address is the lock, of one of the kinds.
+func (w *world) address() *lease.Address {
+	kind := w.kinds[0]
+	if len(w.kinds) > 1 {
+		kind = w.kinds[w.Random.IntN(len(w.kinds))]
+	}
+	return &lease.Address{Kind: kind, Name: "orders", Raw: "orders"}
+}
+
+// send is a request on its way through the router.
+func (u *user) send(r *wait.Request) { u.p.post(u.p.w.UpTo(100*time.Microsecond), r) }
+
+func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
+
+// next is the next thing that this user does, if it is not the end.
+func (u *user) next() {
+	w := u.p.w
+	switch {
+	case w.Calm || u.gone() || u.p.stopped:
+	case w.Chance(3):
+		u.send(u.request(wait.Inspect, func(error) { u.think() }))
+	case w.Now > machinetest.Use/2 && w.Chance(w.forced):
+		u.send(u.request(wait.ForceRelease, func(error) { u.think() }))
+	case w.Chance(1):
+		u.p.post(0, wait.TryRetire{})
+		u.think()
+	case u.pid != nil && w.Chance(5):
+		u.meddle()
+	default:
+		u.acquire(u.think)
+	}
+}
+
+func (u *user) think() { u.p.w.After(u.p.w.UpTo(10*time.Millisecond), u.next) }
+
+func (u *user) acquire(then func()) { u.take(func(h *lease.Hold) { u.use(h, then) }, then) }
+
+func (u *user) take(granted func(h *lease.Hold), refused func()) {
+	w := u.p.w
+	h := &lease.Hold{}
+	r := u.request(wait.Acquire, func(err error) {
+		if err != nil {
+			refused()
+			return
+		}
+		w.After(u.holding(), func() { granted(h) })
+	})
+	r.Hold, r.Owner, r.Try = h, u.owner, w.Chance(20)
+	if w.Chance(30) {
+		r.Lease = 50*time.Millisecond + w.UpTo(500*time.Millisecond)
+	}
+	u.send(r)
+	if w.Chance(30) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+	}
+	if u.pid != nil && w.Chance(3) {
+		w.After(w.UpTo(50*time.Millisecond), u.die)
+	}
+}
+
+// holding is mostly short, and sometimes longer than any lease.
+func (u *user) holding() time.Duration {
+	if u.p.w.Chance(95) {
+		return u.p.w.UpTo(3 * time.Millisecond)
+	}
+	return u.p.w.UpTo(4 * machinetest.Lease)
+}
+
+// use does something under the lease and then releases it.
+func (u *user) use(h *lease.Hold, then func()) {
+	w := u.p.w
+	switch {
+	case u.gone():
+	case w.Chance(10*len(w.kinds)) && !w.Calm:
+		u.nest(h, then)
+	case w.Chance(20) || h.Fixed() && w.Chance(50):
+		for range 1 + w.Random.IntN(3) {
+			w.After(w.UpTo(20*time.Millisecond), func() { u.extend(h) })
+		}
+		w.After(u.holding(), func() { u.release(h, then) })
+	default:
+		u.release(h, then)
+	}
+}
+
+// nest re-enters, or takes the other half, and releases what it has in either order.
+func (u *user) nest(h *lease.Hold, then func()) {
+	w := u.p.w
+	release := func(h *lease.Hold, then func()) func() {
+		return func() { w.After(u.holding(), func() { u.release(h, then) }) }
+	}
+	switch {
+	case u.owner.IsZero():
+		release(h, then)()
+	case len(w.kinds) > 1 && w.Chance(50):
+		u.take(func(inner *lease.Hold) { u.release(h, release(inner, then)) }, release(h, then))
+	default:
+		u.acquire(release(h, then))
+	}
+}
+
+func (u *user) extend(h *lease.Hold) {
+	w := u.p.w
+	if u.gone() {
+		return
+	}
+	r := u.request(wait.Extend, func(error) {})
+	r.Hold, r.Lease, r.Address = h, 50*time.Millisecond+w.UpTo(time.Second), h.Address()
+	if u.pid != nil {
+		r.Hold, r.Serial = nil, h.Serial
+	}
+	u.send(r)
+	if w.Chance(20) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+	}
+}
+
+// meddle names the lease of somebody who is no actor.
+func (u *user) meddle() {
+	w := u.p.w
+	others := slices.DeleteFunc(slices.Clone(u.p.holds), func(h *lease.Hold) bool { return h.Requester != nil })
+	if len(others) == 0 {
+		u.think()
+		return
+	}
+	h := others[w.Random.IntN(len(others))]
+	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.Random.IntN(2)], func(err error) {
+		if err == nil {
+			w.Failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.GetId(), h.Serial)
+		}
+		u.think()
+	})
+	r.Address, r.Serial, r.Lease = h.Address(), h.Serial, time.Second
+	u.send(r)
+}
+
+func (u *user) release(h *lease.Hold, then func()) {
+	w := u.p.w
+	r := u.request(wait.Release, func(err error) {
+		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
+			w.Failf("%s: released once, but: %v", u.p.name, err)
+		}
+		w.checkRelease(u.p, h, err)
+		then()
+	})
+	r.Address = h.Address()
+	switch {
+	case u.gone():
+		delete(u.p.waiting, r)
+		return
+	case u.pid != nil:
+		r.Serial = h.Serial
+	case h.Claim():
+		r.Hold = h
+	default: // lost
+		delete(u.p.waiting, r)
+		then()
+		return
+	}
+	u.send(r)
+	if w.Chance(5) {
+		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+	}
+}
+
+// die is the end of an actor: nobody will hear its answers.
+func (u *user) die() {
+	u.p.dead[u.pid.GetId()] = true
+	for r := range u.p.waiting {
+		if r.Requester == u.pid {
+			delete(u.p.waiting, r)
+		}
+	}
+	u.p.w.Logf("%s: %s dies", u.p.name, u.pid.GetId())
+	if u.p.checker.guarded[u.pid.GetId()] {
+		u.p.post(0, wait.RequesterGone{Requester: u.pid})
+	}
+}

@@ -1,0 +1,99 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// lockCalls keeps main calls that have been answered: one would be half of what a pair allocates.
+var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
+
+func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Call {
+	kind, raw := c.address.Kind, c.address.Raw
+	switch c.do {
+	case callAcquire:
+		return kind.Acquire(site, raw, scripts.Terms{
+			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Try: c.try, Standing: c.standing, Room: &c.room,
+		})
+	case callPass:
+		terms := scripts.Terms{From: c.from, Grant: c.grant, Lease: c.lease, TurnEnds: c.ends, Idlers: c.idlers}
+		return kind.Pass(site, raw, terms)
+	case callRelease, callGhost:
+		terms := scripts.Terms{Grant: c.grant, Room: &c.room}
+		if c.heir != nil {
+			terms.Heir, terms.HeirLease = c.heir.id, c.heir.lease
+		}
+		return kind.Release(site, raw, terms)
+	case callExtend:
+		return kind.Renew(site, []string{raw}, []string{c.grant}, c.lease)
+	case callInspect:
+		return kind.Inspect(raw)
+	case callLook:
+		return kind.Look(raw, c.grant)
+	case callForceRelease:
+		return kind.ForceRelease(site, raw)
+	}
+	panic(fmt.Sprintf("no script for call %d", c.do))
+}
+
+func (c *lockCall) Carrier() *rpc.Call { return &c.Call }
+func (c *lockCall) Acquires() bool     { return c.do == callAcquire }
+
+func (c *lockCall) Recycle() {
+	if c.main() {
+		*c = lockCall{}
+		lockCalls.Put(c)
+	}
+}
+
+func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
+	c.done = c.read(m)
+	return &c.done, c.done.news()
+}
+
+// read turns a raw result into what the step understands.
+func (c *lockCall) read(m *rpc.Result) callDone {
+	done := callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
+	if m.Class != scripts.Done {
+		return done
+	}
+	var err error
+	switch c.do {
+	case callAcquire:
+		done.acquired, err = scripts.ReadAcquired(m.Reply, c.grant)
+		done.unacked = m.Unacked
+	case callRelease, callGhost:
+		var released scripts.Released
+		released, err = scripts.ReadReleased(m.Reply)
+		done.receivers, done.held = released.Receivers, released.Held
+		done.inherits = c.heir != nil && released.Heir == c.heir.id
+	case callPass:
+		var passed scripts.Passed
+		passed, err = scripts.ReadPassed(m.Reply, c.grant)
+		done.held, done.tokens, done.receivers = passed.Held, passed.Tokens, passed.Receivers
+	case callForceRelease:
+		done.freed, err = scripts.ReadFreed(m.Reply)
+		done.held = len(done.freed) > 0
+	case callExtend:
+		var gone []int
+		gone, err = scripts.ReadRenewed(m.Reply, []string{c.grant})
+		done.held = len(gone) == 0
+	case callInspect:
+		done.state, err = scripts.ReadInspected(m.Reply)
+	case callLook:
+		done.held, err = scripts.ReadLooked(m.Reply)
+	}
+	if err != nil {
+		done.class, done.err = scripts.Unknown, err
+		if errors.Is(err, protocol.ErrForeignKey) { // the answer is good, but not about a lock
+			done.class = scripts.Rejected
+		}
+	}
+	return done
+}

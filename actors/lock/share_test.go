@@ -1,0 +1,159 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestStep_SharesAreEven lets processes whose users never have enough contend in the model for ten seconds. Messages reach some
+// later than others, always the same, as with subscribers of Redis; their clocks differ. Each gets its share, and so does somebody
+// who only looks every few milliseconds.
+func TestStep_SharesAreEven(t *testing.T) {
+	for _, c := range []struct {
+		processes, users int
+		section          time.Duration
+		busy             float64 // how much of the time somebody has the lock at least
+	}{
+		{1, 1, 20 * time.Millisecond, 0.8}, // one user of a process never waits when it releases
+		{1, 16, time.Millisecond, 0.7},
+		{2, 1, time.Millisecond, 0.45}, // the way to Redis and back takes as long as the section
+		{8, 1, 20 * time.Millisecond, 0.8},
+		{8, 8, 500 * time.Microsecond, 0.6},
+		{8, 8, time.Millisecond, 0.7},
+		{8, 8, 20 * time.Millisecond, 0.9},
+	} {
+		for _, every := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%dx%d section=%v look=%v", c.processes, c.users, c.section, every), func(t *testing.T) {
+				t.Parallel()
+				f := newFight(c.processes, c.users, c.section, false)
+				if every > 0 {
+					f.look(every)
+				}
+				f.run(t)
+				busy := float64(f.used) / float64(f.end)
+				t.Logf("served %v, busy %.0f %%; longest look in vain %v", f.served, 100*busy, f.vain)
+				assert.LessOrEqual(t, slices.Max(f.served), 2*slices.Min(f.served), "shares")
+				assert.Less(t, f.vain, vainMax, "there is a gap in time")
+				assert.Greater(t, busy, c.busy)
+			})
+		}
+	}
+}
+
+const fightFor = 10 * time.Second
+
+// vainMax is for how long somebody who only looks may look in vain. Contenders leave the lock free for him after the first release in each
+// period of 1.5 s. That release may come a turn after the begin of the period, and he needs a look or two to find the gap: well below 300 ms.
+const vainMax = 3*time.Second/2 + 300*time.Millisecond
+
+// fight is a world in which everybody wants the lock all the time.
+type fight struct {
+	*world
+	key     *plainKey
+	section time.Duration
+
+	served  []int
+	settled []int // the same from settle on
+	settle  time.Duration
+	end     time.Duration
+	vain    time.Duration // for how long somebody looked in vain at most
+	used    time.Duration
+}
+
+func newFight(count, users int, section time.Duration, counts bool) *fight {
+	k := &plainKey{}
+	w := &world{
+		World: machinetest.NewWorld(uint64(count), uint64(section)), removed: map[string]bool{}, released: map[string]string{},
+		way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
+	}
+	w.Calm = true
+	f := &fight{world: w, key: k, section: section, served: make([]int, count), settled: make([]int, count), end: fightFor}
+	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: counts}
+	for i := range count {
+		p := newProc(w, string(rune('A'+i)), policy)
+		p.lag = time.Duration(i) * 50 * time.Microsecond
+		p.clock = time.Duration(i%3-1) * p.policy.ClockError
+		w.procs = append(w.procs, p)
+		for range users {
+			w.After(w.UpTo(20*time.Millisecond), func() { f.next(newUser(p), i) })
+		}
+	}
+	return f
+}
+
+// next is what a user does all the time.
+func (f *fight) next(u *user, process int) {
+	if f.Now >= f.end {
+		return
+	}
+	u.pid = nil
+	h := &lease.Hold{}
+	r := u.request(wait.Acquire, func(err error) {
+		if err != nil {
+			f.Failf("%s: %v", u.p.name, err)
+			return
+		}
+		f.use(process)
+		f.After(f.section, func() { u.release(h, func() { f.next(u, process) }) })
+	})
+	r.Hold = h
+	u.send(r)
+}
+
+// look is somebody who listens to nothing, and looks for the lock now and then.
+func (f *fight) look(every time.Duration) {
+	since := f.Now
+	var again func()
+	again = func() {
+		if f.Now >= f.end {
+			return
+		}
+		f.vain = max(f.vain, f.Now-since)
+		if f.key.holder != "" && f.Now < f.key.expires {
+			f.After(every+f.UpTo(time.Millisecond), again)
+			return
+		}
+		f.key.holder, f.key.expires = "peer", f.Now+time.Minute
+		f.use(-1)
+		f.After(f.section, func() {
+			f.key.holder, since = "", f.Now
+			f.publish()
+			f.After(every+f.UpTo(time.Millisecond), again)
+		})
+	}
+	again()
+}
+
+// use counts a section of a process, or of somebody else.
+func (f *fight) use(process int) {
+	if f.Now >= f.end {
+		return // by those who still waited
+	}
+	f.used += f.section
+	if process >= 0 {
+		f.served[process]++
+		if f.Now >= f.settle {
+			f.settled[process]++
+		}
+	}
+}
+
+func (f *fight) run(t *testing.T) {
+	for f.world.Next() {
+		f.checkHolders()
+		f.checkOrphan()
+	}
+	require.NoError(t, f.Err)
+	f.checkEnd()
+	require.NoError(t, f.Err)
+}

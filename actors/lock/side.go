@@ -1,0 +1,96 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Side calls run beside the grant's own calls: they change no phase, and each is answered to the request that asked for it.
+
+// onSide is an inspect or a force-release.
+func (s *State) onSide(now time.Duration, r *wait.Request) {
+	c := &lockCall{do: callInspect, address: r.Address, request: r}
+	c.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
+	if r.Do == wait.ForceRelease {
+		c.do = callForceRelease
+		if r.Deadline > 0 && r.Deadline < c.Until { // who gave it up does not expect it to hit the next holder
+			c.Until, c.Grace = r.Deadline, c.Until-r.Deadline
+		}
+	}
+	s.sideCall(c)
+}
+
+func (s *State) sideCall(c *lockCall) {
+	s.sides = append(s.sides, c)
+	s.emit(wait.Effect{Do: wait.DoCall, Call: c})
+}
+
+func (s *State) onSideDone(now time.Duration, m *callDone) {
+	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}) // also when nobody waits for the answer any more
+	i := slices.Index(s.sides, m.call)
+	if i < 0 {
+		return // cancelled
+	}
+	s.sides = slices.Delete(s.sides, i, i+1)
+	r := m.call.request
+	_, late := scripts.LateBy(m.err)
+	switch {
+	case late && !m.call.again && now < m.call.Deadline: // it was not executed, and the server's clock is known better now
+		again := &lockCall{do: m.call.do, address: m.call.address, request: r, again: true}
+		again.Timing = m.call.Timing
+		s.sideCall(again)
+	case m.class == scripts.Unknown && m.call.do == callForceRelease:
+		s.wantLook()
+		s.fail(r, fmt.Errorf("outcome unknown, the lock may be free or not: %w", m.err))
+	case m.class != scripts.Done:
+		s.fail(r, scripts.Explain(m.err))
+	case m.call.do == callForceRelease:
+		r.Held = m.held
+		s.answer(r, nil)
+	default:
+		r.State = m.state
+		r.State.Waiting = s.queue.Len
+		for _, h := range s.holds {
+			r.State.Local = append(r.State.Local, h.Holder())
+		}
+		s.answer(r, nil)
+	}
+}
+
+// onFreed ends what this process has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
+// way, and says nothing any more then.
+func (s *State) onFreed(now time.Duration, m wait.Freed) {
+	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
+		s.lose(now, m.Reason, false)
+	}
+	if !slices.Contains(m.Grants, s.trial.id) {
+		return
+	}
+	if s.phase == passing { // the pass was executed
+		s.tellReleasers(nil)
+		s.endGrant(now, now)
+	}
+	s.disregard()
+	s.abandonTrial(now)
+	s.retryAt = now
+}
+
+// cancelSide answers a request beside the queue now; what it asked for may still happen.
+func (s *State) cancelSide(now time.Duration, r *wait.Request, cause error) {
+	i := slices.IndexFunc(s.sides, func(c *lockCall) bool { return c.request == r })
+	switch {
+	case i >= 0:
+		s.sides = slices.Delete(s.sides, i, i+1)
+		s.fail(r, cause)
+	case !s.leaveExtension(r):
+	case r.Do == wait.Acquire:
+		s.answer(r, s.waitError(now, r, cause))
+	default:
+		s.fail(r, cause)
+	}
+}

@@ -1,0 +1,95 @@
+package lock
+
+// What comes out of a transcript: effects as lines.
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+)
+
+func (k callKind) word() string {
+	return [...]string{"acquire", "pass", "release", "ghost", "extend", "inspect", "force-release", "look"}[k]
+}
+
+func (p *player) print(e *wait.Effect) {
+	switch e.Do {
+	case wait.DoCall:
+		p.calls = append(p.calls, e.Call.(*lockCall))
+		p.sent[e.Call.(*lockCall)] = p.Now
+		require.True(p.T, e.Call.(*lockCall).Leave(p.Now, 0))
+		p.printCall(e.Call.(*lockCall))
+	case wait.DoAnswer:
+		p.printAnswer(e.Request)
+	case wait.DoForget:
+		p.Writef("forget %s", p.names[e.Request])
+	case wait.DoTellLost:
+		p.Writef("tell %s lost serial=%d %q", e.Hold.Requester.GetId(), e.Hold.Serial, e.Err)
+	case wait.DoKeep:
+		p.grants[e.Grant.ID] = e.Grant
+		p.Writef("keep %s until=%v", e.Grant.ID, e.Grant.Until())
+	case wait.DoDrop:
+		p.Writef("drop %s", e.Grant.ID)
+	case wait.DoGuard:
+		p.Writef("guard %s", e.Actor.GetId())
+	case wait.DoUnguard:
+		p.Writef("unguard %s", e.Actor.GetId())
+	case wait.DoWatch:
+		p.Channel = e.Channel
+		fallthrough
+	default:
+		p.Writef("%s", machinetest.LineOf(e.Do, e.At, e.Event))
+	}
+}
+
+func (p *player) printCall(c *lockCall) {
+	text := "call " + c.do.word()
+	if c.from != "" {
+		text += " " + c.from + " to"
+	}
+	if c.grant != "" {
+		text += " " + c.grant
+	}
+	if c.ends {
+		text += " ends"
+	}
+	if c.idlers > 0 {
+		text += fmt.Sprintf(" idlers=%d", c.idlers)
+	}
+	if c.lease != 0 {
+		text += fmt.Sprintf(" lease=%v", c.lease)
+	}
+	if c.holder {
+		text += " holder"
+	}
+	if c.alone != "" {
+		text += " alone=" + c.alone
+	}
+	if c.NotAfter != c.Deadline {
+		text += fmt.Sprintf(" not-after=%v", c.NotAfter)
+	}
+	p.Writef("%s deadline=%v", text, c.Deadline)
+}
+
+func (p *player) printAnswer(r *wait.Request) {
+	name := p.names[r]
+	switch {
+	case r.Do == wait.Acquire && r.Err != nil:
+		p.Writef("refuse %s %q", name, r.Err)
+	case r.Do == wait.Acquire:
+		p.Writef("grant %s %s serial=%d until=%v", name, r.Hold.Grant.ID, r.Hold.Serial, r.Hold.Until())
+	case r.Err != nil:
+		p.Writef("answer %v %s %q", r.Do, name, r.Err)
+	case r.Do == wait.Extend:
+		p.Writef("answer %v %s until=%v", r.Do, name, r.Until)
+	case r.Do == wait.Inspect:
+		p.Writef("answer %v %s holders=%v local=%v waiting=%d", r.Do, name, r.State.Holders, r.State.Local, r.State.Waiting)
+	case r.Do == wait.ForceRelease:
+		p.Writef("answer %v %s held=%v", r.Do, name, r.Held)
+	default:
+		p.Writef("answer %v %s", r.Do, name)
+	}
+}

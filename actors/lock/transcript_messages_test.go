@@ -1,0 +1,210 @@
+package lock
+
+// What goes into a transcript: messages from their lines.
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// message is what a line says; nil when it is done already.
+func (p *player) message(verb string, a machinetest.Arguments) any {
+	switch verb {
+	case "acquire":
+		return p.acquire(a)
+	case "release", "extend", "inspect", "force-release":
+		return p.ask(verb, a)
+	case "claim": // the holder calls Release; the message comes with a later "release"
+		require.True(p.T, p.request(a.Word(0)).Hold.Claim())
+	case "cancel":
+		return p.cancel(a)
+	case "ready":
+		return p.Ready(a)
+	case "message":
+		releases := 1
+		if n := a.Values["releases"]; n != "" {
+			releases = p.Number(n)
+		}
+		return wait.ChannelMessage{Channel: p.Channel, Releases: releases}
+	case "alarm":
+		return wait.Alarm{}
+	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
+		g := p.grants[a.Word(0)]
+		g.Suspect.Store(a.Has("suspect"))
+		return lease.Due{Grant: g}
+	case "renewed": // by the watchdog, with a renewal sent at this instant; nobody is told
+		g := p.grants[a.Word(0)]
+		require.True(p.T, g.Extend(p.Now, lease.Deadline(p.Now, g.Lease)))
+		g.Suspect.Store(false)
+	case "gone":
+		return lease.Gone{Grant: p.grants[a.Word(0)]}
+	case "terminated":
+		return wait.RequesterGone{Requester: p.pid(a.Word(0)), Replaced: a.Has("replaced")}
+	case "retire":
+		return wait.TryRetire{}
+	case "close":
+		if a.Has("abort") {
+			return wait.Close{Stage: wait.Aborting}
+		}
+		return wait.Close{Stage: wait.Closing}
+	case "shut-down":
+		return wait.Close{Stage: wait.Draining}
+	case "break": // the next lease that is given makes the step panic
+		p.Broken = true
+	default:
+		return p.answer(verb, a)
+	}
+	return nil
+}
+
+func (p *player) acquire(a machinetest.Arguments) any {
+	r := p.newRequest(wait.Acquire, a.Word(0), a)
+	r.Hold = &lease.Hold{}
+	p.acquires = append(p.acquires, a.Word(0))
+	r.Try, r.Bounded = a.Has("try"), a.Has("wait")
+	if lease := a.Values["lease"]; lease != "" {
+		r.Lease = p.Duration(lease)
+	}
+	if owner := a.Values["owner"]; owner != "" {
+		r.Owner = protocol.NewOwner(owner, 1)
+	}
+	return r
+}
+
+func (p *player) newRequest(do wait.Operation, name string, a machinetest.Arguments) *wait.Request {
+	r := &wait.Request{Do: do, Address: &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"}}
+	for _, word := range []string{"read", "write"} { // which half
+		if p.Kind.Family == scripts.ReadWrite && a.Has(word) {
+			r.Address.Kind = p.KindOf(word)
+		}
+	}
+	if from := a.Values["from"]; from != "" {
+		r.Requester = p.pid(from)
+		r.ID = uint64(p.Number(a.Values["id"]))
+	}
+	p.names[r] = name
+	if do == wait.Acquire {
+		p.requests[name] = r
+	} else {
+		p.requests[do.String()+" "+name] = r
+	}
+	return r
+}
+
+func (p *player) pid(name string) *actor.PID {
+	if p.pids[name] == nil {
+		p.pids[name] = actor.NewPID("here", name)
+	}
+	return p.pids[name]
+}
+
+// request finds "a", or "release a" for a cancel.
+func (p *player) request(words ...string) *wait.Request {
+	r := p.requests[strings.Join(words, " ")]
+	if r == nil {
+		p.Fail("there is no request %q", words)
+	}
+	return r
+}
+
+func (p *player) ask(verb string, a machinetest.Arguments) any {
+	do := wait.Operation(slices.IndexFunc([]wait.Operation{0, 1, 2, 3, 4}, func(o wait.Operation) bool { return o.String() == verb }))
+	r := p.newRequest(do, a.Word(0), a)
+	switch {
+	case do == wait.Inspect || do == wait.ForceRelease:
+	case r.Requester != nil:
+		r.Serial = uint64(p.Number(a.Values["serial"]))
+	default:
+		r.Hold = p.request(a.Word(0)).Hold
+	}
+	if do == wait.Release && r.Hold != nil && !a.Has("claimed") {
+		require.True(p.T, r.Hold.Claim(), "%s: the hold has ended", p.Line)
+	}
+	if deadline := a.Values["deadline"]; deadline != "" {
+		r.Deadline = p.Duration(deadline)
+	}
+	if do == wait.Extend {
+		r.Lease = p.Duration(a.Word(1))
+	}
+	return r
+}
+
+// cancel takes "a" or "release a", and a cause: without one the time to wait is over.
+func (p *player) cancel(a machinetest.Arguments) any {
+	m := wait.CancelRequest{Request: p.request(a.Words...), Cause: protocol.ErrNotAcquired}
+	if cause := a.Values["cause"]; cause != "" {
+		m.Cause = errors.New(cause)
+	}
+	return m
+}
+
+// answer is the answer of the call on its way; if there are several, the kind or the grant says which.
+func (p *player) answer(verb string, a machinetest.Arguments) any {
+	call := p.flying(a)
+	done := &callDone{call: call, class: scripts.Done, sent: p.sent[call]}
+	if sent := a.Values["sent"]; sent != "" {
+		done.sent = p.Duration(sent)
+	}
+	switch verb {
+	case "granted":
+		done.acquired.Granted = true
+		if a.Values["unacked"] != "" {
+			done.unacked = protocol.ErrNotReplicated
+		}
+	case "busy":
+		done.acquired = scripts.Acquired{
+			TTL: -time.Millisecond, Holder: a.Values["holder"], Queued: a.Values["queued"] != "", Next: a.Values["next"], First: a.Values["first"] != "",
+		}
+		if ttl := a.Values["ttl"]; ttl != "" {
+			done.acquired.TTL = p.Duration(ttl)
+		}
+	case "done": // a pass, release, extend or force-release did it, an inspect has been answered; inherits: and the heir has the lock
+		done.held = true
+		done.inherits = call.heir != nil && a.Values["inherits"] == call.heir.id
+		if call.do == callForceRelease {
+			done.freed = strings.Split(cmp.Or(a.Values["freed"], "peer"), ",")
+		}
+		if others := a.Values["receivers"]; others != "" {
+			done.receivers = p.Number(others)
+		}
+		done.state = protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
+	case "freed": // by a pass, for others
+		done.receivers = p.Number(a.Values["receivers"])
+	case "not-held": // the grant does not hold the lock
+	case "refused", "rejected", "unknown":
+		done.class = map[string]scripts.Class{"refused": scripts.Refused, "rejected": scripts.Rejected, "unknown": scripts.Unknown}[verb]
+		done.err = errors.New("no answer")
+		if text := a.Values["error"]; text != "" {
+			done.err = errors.New(text)
+		}
+	default:
+		p.Fail("unknown message %q", verb)
+	}
+	p.calls = slices.DeleteFunc(p.calls, func(c *lockCall) bool { return c == call })
+	return done
+}
+
+func (p *player) flying(a machinetest.Arguments) *lockCall {
+	var found []*lockCall
+	for _, call := range p.calls {
+		if !slices.ContainsFunc(a.Words, func(word string) bool { return word != call.do.word() && word != call.grant }) {
+			found = append(found, call)
+		}
+	}
+	if len(found) != 1 {
+		p.Fail("%d calls are meant", len(found))
+	}
+	return found[0]
+}

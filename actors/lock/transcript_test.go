@@ -1,0 +1,94 @@
+package lock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+)
+
+// TestTranscripts plays testdata/*.txt: what a lock actor is told and when, and what it decides. A file looks like this:
+//
+//	=== name of the case; everything starts anew
+//	policy max=2
+//
+//	@0ms acquire a owner=x
+//	----
+//	call acquire g1 lease=30s deadline=2s
+//
+// Above the dashes are messages, each a step; below is what they made happen. Lines with # are for the reader. play and
+// answer, below, know all the messages. After every step the stepChecker looks for what must never be.
+func TestTranscripts(t *testing.T) {
+	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newPlayer(t, title) })
+}
+
+// player plays one case.
+type player struct {
+	machinetest.Player
+
+	state   wait.Machine
+	checker *stepChecker
+
+	requests map[string]*wait.Request // by their names
+	names    map[*wait.Request]string
+	acquires []string        // names of acquires, in order
+	ended    map[string]bool // their holds that are known to be lost
+	calls    []*lockCall     // on their way
+	sent     map[*lockCall]time.Duration
+	grants   map[string]*lease.Grant
+	pids     map[string]*actor.PID
+}
+
+func newPlayer(t *testing.T, title string) *player {
+	p := &player{
+		Player:   machinetest.Player{T: t, Title: title},
+		requests: map[string]*wait.Request{}, names: map[*wait.Request]string{}, ended: map[string]bool{},
+		sent: map[*lockCall]time.Duration{}, grants: map[string]*lease.Grant{}, pids: map[string]*actor.PID{},
+	}
+	p.SetPolicy(nil)
+	return p
+}
+
+// start makes the actor of these options.
+func (p *player) start() {
+	p.state = New(&p.Policy, &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"})
+	p.checker = newStepChecker(p.state)
+}
+
+// SetPolicy begins the case with these options.
+func (p *player) SetPolicy(options []string) {
+	p.Player.SetPolicy(options)
+	p.start()
+}
+
+// Play takes the step of a line.
+func (p *player) Play(line string) {
+	verb, a := p.Read(line, p.checker.alarmAt)
+	if message := p.message(verb, a); message != nil {
+		p.step(message)
+	}
+}
+
+func (p *player) step(message any) {
+	effects, panicked, err := p.checker.step(p.Now, message)
+	p.Check(err)
+	if panicked != nil {
+		p.Writef("panic %q", panicked)
+		if r, ok := message.(*wait.Request); ok {
+			p.printAnswer(r)
+		}
+	}
+	for i := range effects {
+		p.print(&effects[i])
+	}
+	for _, name := range p.acquires { // holds end without an effect
+		if h := p.request(name).Hold; lost(h) && !p.ended[name] {
+			p.ended[name] = true
+			p.Writef("end %s %q", name, h.Err())
+		}
+	}
+}

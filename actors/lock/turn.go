@@ -1,0 +1,366 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/turns"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// next decides what happens to a grant that no local holder has.
+func (s *State) next(now time.Duration) {
+	head := s.queue.Front()
+	switch {
+	case head == nil:
+		s.release(now)
+	case s.turn.served == 0 && head.Wants(s.grant.Lease, s.grant.Watched):
+		s.give(now, head)
+	case !s.address.Kind.Handoff || !s.sound(now):
+		s.release(now)
+	case s.turnOver(now):
+		s.endTurn(now, head)
+	case s.grant.Watched && head.Lease == 0:
+		s.give(now, head)
+	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // an acquire of its own can wait for replicas
+		s.release(now)
+	default:
+		s.pass(now, head)
+	}
+}
+
+func (s *State) turnOver(now time.Duration) bool {
+	return s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last || s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
+}
+
+// endTurn lets others have the lock. If there are none it goes on to the next waiter at once, in one call instead of a release and an
+// acquire; but for the gaps, without which those who only look now and then would never find it free.
+func (s *State) endTurn(now time.Duration, head *wait.Request) {
+	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.yield.GapDue(&s.policy.Policy, now) {
+		s.release(now)
+		return
+	}
+	s.turn.ending = true
+	s.pass(now, head)
+}
+
+// sound reports whether the grant may be handed on: no renewal failed, and more than a renewal interval is left.
+func (s *State) sound(now time.Duration) bool {
+	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
+}
+
+// give makes a waiter the holder of the grant.
+func (s *State) give(now time.Duration, r *wait.Request) {
+	s.turn.served++
+	if s.address.Kind.Tokens {
+		s.grant.token = s.grant.tokens.First
+		s.grant.tokens.First++
+	}
+	s.hand(now, r) // before it leaves the queue: a panic must not make it forgotten
+	s.queue.Remove(r)
+	for q := s.queue.Front(); q != nil && s.joins(q); q = s.queue.Front() {
+		s.turn.served++
+		s.hand(now, q)
+		s.queue.Remove(q)
+	}
+	if s.queue.Owners[r.Owner] == 0 {
+		return
+	}
+	for q := s.queue.Front(); q != nil; { // the same owner may wait in several goroutines
+		other := q
+		q = q.Next
+		if other.Owner == r.Owner {
+			s.reenter(now, other)
+			s.queue.Remove(other)
+		}
+	}
+}
+
+// hand delivers one lease on the current grant.
+func (s *State) hand(now time.Duration, r *wait.Request) {
+	h := r.Hold
+	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
+	s.holds = append(s.holds, h)
+	if r.Requester != nil {
+		s.grant.Tended.Store(true)
+	}
+	s.answer(r, nil)
+}
+
+// joins reports whether r may hold the grant beside those who do.
+func (s *State) joins(r *wait.Request) bool {
+	return s.address.Kind.Shared && s.phase == held && s.grant.Watched && r.Lease == 0
+}
+
+// reenters reports whether r's owner holds the lock in this process.
+func (s *State) reenters(r *wait.Request) bool {
+	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
+}
+
+// reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
+func (s *State) reenter(now time.Duration, r *wait.Request) {
+	if !s.grant.Watched && r.Lease > s.grant.Left(now) {
+		e := s.extending()
+		e.waiting = append(e.waiting, r)
+		return
+	}
+	if s.joins(r) {
+		s.turn.served++
+	}
+	s.hand(now, r)
+}
+
+func (s *State) onRelease(now time.Duration, r *wait.Request) {
+	h := s.holdOf(r)
+	switch {
+	case h == nil && r.Hold != nil && s.claimed > 0:
+		s.claimed-- // it ended here while the holder was releasing it
+		s.fail(r, s.lateRelease())
+	case h == nil:
+		s.fail(r, protocol.ErrNotHeld)
+	default:
+		s.unhold(h)
+		if len(s.holds) == 0 {
+			s.next(now)
+		}
+		if s.phase == releasing || s.phase == passing { // until Redis confirms that it is over
+			s.releasers = append(s.releasers, r)
+		} else {
+			s.answer(r, nil)
+		}
+	}
+}
+
+// unhold takes a lease out of the grant.
+func (s *State) unhold(h *lease.Hold) {
+	s.holds = slices.DeleteFunc(s.holds, func(other *lease.Hold) bool { return other == h })
+	if h.Requester != nil {
+		h.Claim() // a goroutine has claimed its lease itself
+		s.unbind(h.Requester)
+	}
+}
+
+// pass replaces the grant by one for the next waiter, in one call and without a wake-up.
+func (s *State) pass(now time.Duration, head *wait.Request) {
+	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.trial = s.trialFor(head)
+	s.phase = passing
+	s.yield.Leaves()
+	s.sendPass(now)
+}
+
+func (s *State) sendPass(now time.Duration) {
+	c := s.call(callPass)
+	c.from, c.grant, c.lease = s.grant.ID, s.trial.id, s.trial.lease
+	c.ends, c.idlers = s.turn.ending, s.idlers()
+	c.Timing = rpc.Hasty(now, rpc.Window(min(s.trial.lease, s.grant.Left(now)))) // so that there is time for another
+}
+
+// passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
+func (s *State) passAgain(now time.Duration) {
+	if s.grant.Left(now) > 0 {
+		s.sendPass(now)
+		return
+	}
+	s.tellReleasers(unconfirmed(s.failures.Last))
+	s.hauntGrant(now)
+	s.endGrant(now, now)
+	s.abandonTrial(now)
+	s.retryAt = now
+}
+
+func (s *State) onPassDone(now time.Duration, m *callDone) {
+	deadline := lease.Deadline(m.sent, m.call.lease)
+	switch {
+	case m.class == scripts.Done && m.held && deadline > now:
+		s.tellReleasers(nil)
+		s.endGrant(now, m.sent)
+		if m.call.ends {
+			s.turn = turn{start: now}
+			s.yield.Nobody()
+			if s.listens() {
+				s.yield.ExpectEcho(&s.policy.Policy, now) // it was published for those who look now and then
+			}
+		}
+		s.begin(deadline, m.tokens)
+		if head := s.queue.Front(); head != nil && head.Wants(s.grant.Lease, s.grant.Watched) {
+			s.give(now, head)
+		}
+	case m.class == scripts.Done && m.held:
+		s.tellReleasers(nil) // the old grant is gone, whatever becomes of the new one
+		s.unsure = true
+		s.trial.stale = max(s.trial.stale, now)
+		s.failed(now, m, tooLate(now-m.sent))
+	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.passedAndOver(now)):
+		s.yieldAfter(now, m)
+		s.endPass(now, m.sent, nil)
+		s.retryAt = s.startAt()
+	case m.class == scripts.Done:
+		s.goneFromRedis()
+		s.endPass(now, m.sent, lostBy(lease.GoneReason))
+		s.retryAt = now
+	case m.class == scripts.Rejected:
+		s.unsure = s.trial.stale > 0
+		s.abandonTrial(now)
+		s.release(now)
+	default:
+		if m.class == scripts.Unknown {
+			if s.trial.stale == 0 {
+				s.trial.passed = m.call.Asked
+			}
+			s.trial.stale = max(s.trial.stale, m.call.Deadline)
+			s.unsure = s.unsure || m.call.ends
+		}
+		s.failed(now, m, m.err)
+	}
+}
+
+// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
+// it is no sign of a loss that Redis has neither grant. Before that, somebody must have deleted one of them.
+func (s *State) passedAndOver(now time.Duration) bool {
+	return s.trial.stale > 0 && now >= lease.Deadline(s.trial.passed, s.trial.lease)
+}
+
+// endPass forgets both grants of a pass: Redis has neither.
+func (s *State) endPass(now, sent time.Duration, err error) {
+	s.tellReleasers(err)
+	s.endGrant(now, sent)
+	s.forgetTrial(now, sent)
+	s.failures = wait.Failures{}
+}
+
+// release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
+func (s *State) release(now time.Duration) {
+	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.phase, s.failures = releasing, wait.Failures{}
+	s.yield.Leaves()
+	s.sendRelease(now)
+}
+
+func (s *State) sendRelease(now time.Duration) {
+	c := s.call(callRelease)
+	c.grant = s.grant.ID
+	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.Silent(now))
+	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
+	c.First = true
+}
+
+// releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way
+// may have prolonged it there, so it goes on in the background.
+func (s *State) releaseAgain(now time.Duration) {
+	if s.grant.Left(now)+lease.Margin(s.grant.longest) > 0 {
+		s.sendRelease(now)
+		return
+	}
+	s.hauntGrant(now)
+	s.released(now, now, unconfirmed(s.failures.Last))
+}
+
+func (s *State) onReleaseDone(now time.Duration, m *callDone) {
+	switch {
+	case m.class == scripts.Done && (m.held || s.unsure):
+		s.yieldAfter(now, m)
+		s.released(now, m.sent, nil)
+	case m.class == scripts.Done:
+		s.goneFromRedis()
+		s.released(now, m.sent, lostBy(lease.GoneReason))
+	case m.class == scripts.Rejected:
+		s.onReleaseRejected(now, m)
+	default:
+		s.unsure = s.unsure || m.class == scripts.Unknown
+		s.failed(now, m, m.err)
+	}
+}
+
+// onReleaseRejected finds that something else has come in the place of the lock, or that Redis does not let us release it.
+func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
+	err := scripts.Explain(m.err)
+	if errors.Is(err, protocol.ErrForeignKey) {
+		s.goneFromRedis()
+		err = fmt.Errorf("%w: %w", protocol.ErrLeaseLost, err)
+	} else {
+		err = unconfirmed(err)
+	}
+	s.released(now, m.sent, err)
+}
+
+// lostBy is the error of a lease that was lost for this reason.
+func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason) }
+
+// goneFromRedis reports that a turn ended in Redis before it ended here.
+func (s *State) goneFromRedis() {
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: lease.GoneReason}})
+}
+
+// tellReleasers answers those who wait for the release.
+func (s *State) tellReleasers(err error) {
+	for _, r := range s.releasers {
+		s.fail(r, err)
+	}
+	clear(s.releasers)
+	s.releasers = s.releasers[:0]
+}
+
+// released answers those who wait for the release and makes the lock free for this process too.
+func (s *State) released(now, sent time.Duration, err error) {
+	s.tellReleasers(err)
+	s.endGrant(now, sent)
+	s.failures = wait.Failures{}
+	s.phase = free
+	s.retryAt = s.startAt()
+}
+
+// endGrant forgets the grant; its holders are gone. Redis did not have it when it executed a call that was sent at this instant; a
+// copy of its acquire that came after that brings it back, so it is released until none can come any more.
+func (s *State) endGrant(now, sent time.Duration) {
+	s.grant.End()
+	if s.grant.stale > sent {
+		s.hauntLater(now, s.grant.ID, s.grant.stale, s.grant.longest)
+	}
+	s.grant, s.guarded = nil, false
+}
+
+// hauntGrant has the grant released in the background: it ends here, but Redis may still have it.
+func (s *State) hauntGrant(now time.Duration) {
+	s.haunt(now, s.grant.ID, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
+	s.grant.stale = 0
+}
+
+func unconfirmed(cause error) error {
+	return fmt.Errorf("not confirmed, the lock comes free within its lease: %w", cause)
+}
+
+// lateRelease is what to say to a release that arrives after its lease has ended here.
+func (s *State) lateRelease() error {
+	if s.stage >= wait.Closing {
+		return nil
+	}
+	return lostBy("it ended before its release came")
+}
+
+// yieldAfter decides how long to stay out after a confirmed release.
+func (s *State) yieldAfter(now time.Duration, m *callDone) {
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else others of ours share it still
+		s.yield.After(&s.policy.Policy, now, turns.Ended{
+			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(),
+		})
+	}
+}
+
+// listens reports whether this process hears of its own releases.
+func (s *State) listens() bool { return s.watch == wait.Subscribed || s.yield.OthersListen() }
+
+// idlers are how many of those who are told of a release of ours want nothing, ourselves included.
+func (s *State) idlers() int {
+	idlers := s.yield.MereListeners()
+	if s.listens() {
+		idlers++
+	}
+	return idlers
+}

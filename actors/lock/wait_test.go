@@ -1,0 +1,135 @@
+package lock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds, with sections of a moment or of more than a
+// second, and some of them try instead of waiting. In half of the worlds the connections for messages break and are made anew again and
+// again; otherwise every message arrives. Nobody waits for a free lock for longer than processes stay out for one another.
+func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
+	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
+}
+
+// freeMax is for how long a lock may be free while somebody waits: the longest stay-out after a turn, and a gap on top.
+const freeMax = 160 * time.Millisecond
+
+// visitEvery is how often everybody comes at the same time.
+const visitEvery = 300 * time.Millisecond
+
+// visits is a world in which users come and go.
+type visits struct {
+	*world
+	key   *plainKey
+	since time.Duration // the key has been free since then; never: it is taken
+
+	together bool // users come at the same time
+}
+
+func newVisits(seed uint64) *visits {
+	k := &plainKey{}
+	v := &visits{key: k, world: &world{
+		World: machinetest.NewWorld(seed, 1), removed: map[string]bool{}, released: map[string]string{}, way: 300 * time.Microsecond, key: k,
+	}}
+	v.Calm = true
+	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.Random.IntN(2)]}
+	v.watch = v.lookAround
+	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.Chance(50)}
+	v.together = v.Chance(50)
+	broken := v.Chance(50) // the connections for messages
+	gaps := []time.Duration{1500, 100, 50}[v.Random.IntN(3)] * time.Millisecond
+	for i := range 1 + v.Random.IntN(3) {
+		p := newProc(v.world, string(rune('A'+i)), policy)
+		p.lag = v.UpTo(300 * time.Microsecond)
+		p.policy.GapShared = gaps
+		v.procs = append(v.procs, p)
+		if broken {
+			v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
+		}
+		for range 1 + v.Random.IntN(2) {
+			v.After(v.UpTo(20*time.Millisecond), func() { v.visit(newUser(p)) })
+		}
+	}
+	return v
+}
+
+// visit is what a user does for as long as the world lasts.
+func (v *visits) visit(u *user) {
+	if v.Now >= fightFor {
+		return
+	}
+	u.pid = nil
+	h := &lease.Hold{}
+	again := func() { v.After(v.leave(), func() { v.visit(u) }) }
+	r := u.request(wait.Acquire, func(err error) {
+		if err != nil {
+			again()
+			return
+		}
+		v.After(v.pause(), func() { u.release(h, again) })
+	})
+	r.Hold, r.Try = h, v.Chance(40)
+	u.send(r)
+	if v.Chance(10) {
+		u.p.post(v.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
+	}
+}
+
+// interrupt breaks a process's connection for messages again and again. A moment later there is another one; messages in between are lost.
+func (v *visits) interrupt(p *proc) {
+	if v.Now >= fightFor {
+		return
+	}
+	if p.subscribed {
+		p.subscribed = false
+		p.watch(true)
+	}
+	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
+}
+
+// pause is sometimes long enough for a gap, or for a subscription to end, and mostly as short as a message takes. When users come
+// together, nobody else wakes a waiter whose wake-up was lost.
+func (v *visits) pause() time.Duration {
+	switch n := v.Random.IntN(100); {
+	case !v.together && n < 15:
+		return time.Second + v.UpTo(100*time.Millisecond)
+	case n < 60:
+		return v.UpTo(20 * time.Millisecond)
+	}
+	return v.UpTo(time.Millisecond)
+}
+
+// leave is how long a user stays away.
+func (v *visits) leave() time.Duration {
+	if v.together && v.Chance(50) {
+		return visitEvery - v.Now%visitEvery + v.UpTo(time.Millisecond)
+	}
+	return v.pause()
+}
+
+// lookAround is called after every event.
+func (v *visits) lookAround() {
+	if !v.key.free(v.world) {
+		v.since = clock.Never
+		return
+	}
+	v.since = min(v.since, v.Now)
+	for _, p := range v.procs {
+		for r := range p.waiting {
+			if r.Do != wait.Acquire || r.Try || r.Came == 0 {
+				continue
+			}
+			if waited := v.Now - max(v.since, r.Came); waited > freeMax {
+				v.Failf("%s has waited %v for a lock that is free", p.name, waited)
+			}
+		}
+	}
+}
