@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// order is a message to a clerk: so much work to do under the lock.
+// order is a message to a clerk: work to do under the lock.
 type order struct {
 	pages   int
 	spoiled bool // it makes the clerk fail
 }
 
-// page is a message of a clerk to itself: the next piece of the work. In between it hears what else there is, such as Lost.
+// page is a message of a clerk to itself: the next piece of the work. In between it receives other messages, such as Lost.
 type page struct{}
 
 // clerk is an actor that needs the lock for every order. It has one order at a time.
@@ -38,7 +38,7 @@ func (k *clerk) Receive(c actor.Context) {
 		k.order = m
 		k.acquire(c)
 	case *protocol.Granted:
-		k.held = m // first of all: whatever fails later, it is known what is held
+		k.held = m // first of all: whatever fails later, the serial is known
 		k.say("has the lock")
 		c.Send(c.Self(), page{})
 	case *protocol.Refused:
@@ -47,7 +47,7 @@ func (k *clerk) Receive(c actor.Context) {
 		k.work(c)
 	case *protocol.Released:
 		if m.Err != nil {
-			k.say(fmt.Sprintf("gave it back, but: %v", m.Err)) // it is over all the same
+			k.say(fmt.Sprintf("gave it back, but: %v", m.Err)) // the lease is over anyway
 		}
 	case *protocol.Lost:
 		if k.held != nil && m.Serial == k.held.Serial {
@@ -62,11 +62,11 @@ func (k *clerk) acquire(c actor.Context) {
 	c.Request(k.lock.PID(), &protocol.Acquire{ID: k.ids, Kind: protocol.KindLock, Lock: k.lock.Name(), Wait: time.Minute})
 }
 
-// work does one page. Lost may still be in the mailbox, so the lease is looked at right before the effect.
+// work does one page. Lost may still be in the mailbox, so Valid is called immediately before the side effect.
 func (k *clerk) work(c actor.Context) {
 	switch {
 	case k.held == nil || !k.held.Valid():
-		return // Lost is here, or on its way
+		return // Lost has arrived, or is in flight
 	case k.order.spoiled:
 		panic("coffee over the order")
 	case k.order.pages == 0:
@@ -78,7 +78,7 @@ func (k *clerk) work(c actor.Context) {
 }
 
 func (k *clerk) release(c actor.Context) {
-	k.say("gives it back") // by the time that Released is here somebody else may have it
+	k.say("gives it back") // by the time Released arrives, another clerk may have it
 	k.ids++
 	c.Request(k.lock.PID(), &protocol.Release{ID: k.ids, Kind: k.held.Kind, Lock: k.held.Lock, Serial: k.held.Serial})
 	k.held = nil

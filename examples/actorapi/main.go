@@ -1,5 +1,5 @@
-// Actorapi shows the actor message API: actors of the user wait for a lock, work, and give it back, all by messages; one crashes
-// and one loses the lock. The runtime lives in the user's own actor system.
+// Actorapi shows the actor message API: the user's actors wait for a lock, work, and release it, all by messages. One of them
+// crashes and one loses the lock. The runtime lives in the user's own actor system.
 //
 //	go run ./examples/actorapi
 package main
@@ -52,7 +52,7 @@ func run(out io.Writer) error {
 	return errors.Join(o.inTurn(), o.crash(), o.loss(), rt.Close(context.Background()))
 }
 
-// hire spawns a clerk. When it fails it is stopped, and that ends what it holds: what a restart would keep, it would not know.
+// hire spawns a clerk. A clerk that fails is stopped, which releases its lease; after a restart it would hold a lease without knowing it.
 func (o *office) hire(name string) *actor.PID {
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return &clerk{name: name, lock: o.lock, told: o.told} }, actor.WithGuardian(stop))
@@ -67,7 +67,7 @@ func (o *office) inTurn() error {
 	return o.hear(6)
 }
 
-// crash: a clerk fails at work. The lock is free for the next one, at once and not when some time has passed.
+// crash: a clerk fails at work. The lock is free for the next one at once, without waiting for an expiry.
 func (o *office) crash() error {
 	o.system.Root.Send(o.hire("Dora"), order{pages: 3, spoiled: true})
 	if err := o.hear(1); err != nil {
@@ -77,7 +77,7 @@ func (o *office) crash() error {
 	return o.hear(2)
 }
 
-// loss: somebody takes the lock away from a clerk that works.
+// loss: the lock of a working clerk is force-released.
 func (o *office) loss() error {
 	o.system.Root.Send(o.hire("Fritz"), order{pages: 1 << 40})
 	if err := o.hear(1); err != nil {

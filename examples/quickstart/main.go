@@ -1,10 +1,10 @@
-// Quickstart shows what a Holdfast lock does, as a timeline: two runtimes, A and B, that want the same locks, and C, which
-// crashes. Every scene checks what it tells, and the program fails if something did not happen that way.
+// Quickstart shows as a timeline what a Holdfast lock does: two runtimes, A and B, compete for the same locks, and C crashes. Every
+// scene checks what it prints, and the program fails if something did not happen that way.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -redis redis://user:password@host:6379/0
 //
-// Without -redis it starts Redis inside the process. Its keys have a prefix of their own and are gone at the end.
+// Without -redis it starts Redis inside the process. Its keys have their own prefix and are gone at the end.
 package main
 
 import (
@@ -22,12 +22,12 @@ import (
 
 const (
 	exitOK     = 0
-	exitFailed = 1 // the server cannot be reached, or a scene did not happen as told
+	exitFailed = 1 // the server cannot be reached, or a scene did not happen as described
 	exitUsage  = 2
 )
 
 func main() {
-	redis.SetLogger(quiet{}) // go-redis would report each failed dial besides the error that it returns
+	redis.SetLogger(quiet{}) // go-redis would log each failed dial in addition to the error that it returns
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -38,7 +38,7 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// run is main with everything it touches handed in; it returns the exit code.
+// run is main with its dependencies as arguments; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		return exitUsage // flags has told why
+		return exitUsage // flags has printed the reason
 	case flags.NArg() > 0:
 		fmt.Fprintf(stderr, "quickstart: unexpected argument %q\n", flags.Arg(0))
 		flags.Usage()
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// play opens the stage, lets the scenes happen one after another and closes it.
+// play opens the stage, plays the scenes one after another, and closes the stage.
 func play(ctx context.Context, url string, out *timeline, scenes []scene) error {
 	s, err := openStage(ctx, url, out)
 	if err != nil {

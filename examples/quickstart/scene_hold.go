@@ -23,7 +23,7 @@ var scenes = []scene{
 	{"a lock is deleted under its holder", "invoice", deleted},
 }
 
-// contend: while A holds the lock B is refused; then a crowd in both runtimes gets it one at a time.
+// contend: while A holds the lock, B is refused. Then many goroutines in both runtimes hold it one at a time.
 func contend(ctx context.Context, s *stage, name string) error {
 	held, err := s.a.Lock(name).Acquire(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func crowd(ctx context.Context, s *stage, name string) error {
 			together.Add(1)
 		}
 		n := count.Load()
-		runtime.Gosched() // lets somebody else in, if the lock does
+		runtime.Gosched() // lets another goroutine in, if the lock does
 		count.Store(n + 1)
 		inside.Add(-1)
 		return nil
@@ -88,7 +88,7 @@ func crowd(ctx context.Context, s *stage, name string) error {
 	return nil
 }
 
-// keepAlive: A holds for two and a half leases; B sees in Redis that the time to live is raised again and again.
+// keepAlive: A holds for two and a half leases; B sees in Redis that the TTL is raised repeatedly.
 func keepAlive(ctx context.Context, s *stage, name string) error {
 	const hold, look = 5 * lease / 2, lease / 2
 	held, err := s.a.Lock(name).Acquire(ctx)
@@ -125,7 +125,7 @@ func keepAlive(ctx context.Context, s *stage, name string) error {
 	return nil
 }
 
-// seesHeld lets B look at the lock in Redis and tell how long it would live without another renewal.
+// seesHeld lets B inspect the lock in Redis and print how long it would live without another renewal.
 func (s *stage) seesHeld(ctx context.Context, name string, held *holdfast.Lease) error {
 	state, err := s.b.Lock(name).Inspect(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *stage) seesHeld(ctx context.Context, name string, held *holdfast.Lease)
 	return nil
 }
 
-// seesFree lets B make sure that the lock is free in Redis.
+// seesFree lets B check that the lock is free in Redis.
 func (s *stage) seesFree(ctx context.Context, name string) error {
 	state, err := s.b.Lock(name).Inspect(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *stage) seesFree(ctx context.Context, name string) error {
 	return nil
 }
 
-// handOver: the lock goes to and fro between A and B; what is measured begins before Release and ends when the other has it.
+// handOver: the lock alternates between A and B. Each measurement begins before Release and ends when the other has the lock.
 func handOver(ctx context.Context, s *stage, name string) error {
 	const rounds = 21
 	from, to := s.a, s.b
@@ -197,7 +197,7 @@ func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*h
 	return next, time.Since(start), err
 }
 
-// seesWaiting returns when to, told by its own runtime, waits for the lock, and had the time to subscribe to its channel.
+// seesWaiting returns once to waits for the lock, according to its own runtime, and has had time to subscribe to its channel.
 func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
@@ -217,7 +217,7 @@ func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	}
 }
 
-// reenter: the same owner acquires twice and has to release twice; anybody else is refused.
+// reenter: the same owner acquires twice and has to release twice; other owners are refused.
 func reenter(ctx context.Context, s *stage, name string) error {
 	lock, owner := s.a.Lock(name), s.a.NewOwner()
 	outer, err := lock.Acquire(ctx, holdfast.WithOwner(owner))

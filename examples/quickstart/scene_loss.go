@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// crash: C holds a lock and its connection to Redis is cut, so it can neither renew nor release. C knows that the lock is
-// lost before B can get it.
+// crash: C holds a lock and its connection to Redis is cut, so it can neither renew nor release. C learns that the lock is
+// lost before B can acquire it.
 func crash(ctx context.Context, s *stage, name string) error {
 	c, err := s.join(ctx, "C")
 	if err != nil {
 		return err
 	}
-	// Without its client C cannot close cleanly, and need not: what it leaves expires.
+	// Without its client C cannot close cleanly, and need not: its lock expires.
 	defer func() { _ = c.leave(ctx) }()
 	held, err := c.Lock(name).Acquire(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func crash(ctx context.Context, s *stage, name string) error {
 	return taken.Release(ctx)
 }
 
-// deleted: somebody deletes the key. The next renewal notices, and the context that A works under ends.
+// deleted: the key is deleted. The next renewal notices, and the context of A's work ends.
 func deleted(ctx context.Context, s *stage, name string) error {
 	held, err := s.a.Lock(name).Acquire(ctx)
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// lease is short, so that the run is: a service would keep the default of 30 s.
+	// lease is short to keep the run short; a service would keep the default of 30 s.
 	lease = 2 * time.Second
-	// patience bounds one scene, and each step of opening and closing the stage.
+	// patience limits one scene, and each step of opening and closing the stage.
 	patience = 10 * time.Second
 )
 
-// stage is where the scenes happen: a server, the runtimes A and B, and the prefix of this run's keys.
+// stage is the environment of the scenes: a server, the runtimes A and B, and the prefix of this run's keys.
 type stage struct {
 	*timeline
 	url    string
@@ -32,21 +32,21 @@ type stage struct {
 	used   []string // keys
 }
 
-// party is one runtime with a Redis client of its own, as another process would have it.
+// party is a runtime with its own Redis client, like a separate process.
 type party struct {
 	name   string
 	client *redis.Client
 	*holdfast.Runtime
 }
 
-// scene is one thing to see, with a lock of its own. perform returns an error if it did not happen as told.
+// scene is one demonstration, with its own lock. perform returns an error if it did not happen as described.
 type scene struct {
 	title   string
 	lock    string
 	perform func(ctx context.Context, s *stage, lock string) error
 }
 
-// checkURL says what is wrong with a Redis URL, without repeating any of it: every part may be one of a password.
+// checkURL reports what is wrong with a Redis URL, without repeating any of it: every part may belong to a password.
 func checkURL(raw string) error {
 	_, err := redis.ParseURL(raw)
 	var parse *url.Error
@@ -56,7 +56,7 @@ func checkURL(raw string) error {
 	return err
 }
 
-// openStage makes sure that the server is there before anything is told. Without a URL it starts Redis inside the process.
+// openStage connects to the server before it prints anything. Without a URL it starts Redis inside the process.
 func openStage(ctx context.Context, rawURL string, out *timeline) (*stage, error) {
 	s := &stage{timeline: out, url: rawURL, prefix: "holdfast-quickstart:" + rand.Text()[:8] + ":"}
 	where := "your Redis"
@@ -93,7 +93,7 @@ func (s *stage) join(ctx context.Context, name string) (*party, error) {
 	if err != nil {
 		return nil, err // checked before
 	}
-	options.DialTimeout, options.DialerRetries, options.MaxRetries = 2*time.Second, 1, -1 // tell soon if nobody answers
+	options.DialTimeout, options.DialerRetries, options.MaxRetries = 2*time.Second, 1, -1 // report soon if the server does not answer
 	client := redis.NewClient(options)
 	if err := client.Ping(ctx).Err(); err != nil {
 		_ = client.Close()
@@ -102,7 +102,7 @@ func (s *stage) join(ctx context.Context, name string) (*party, error) {
 	rt, err := holdfast.New(client, holdfast.Options{
 		Lease:      lease,
 		NameMapper: s.key,
-		Logger:     slog.New(slog.DiscardHandler), // the timeline tells what matters here
+		Logger:     slog.New(slog.DiscardHandler), // the timeline shows what matters here
 	})
 	if err != nil {
 		_ = client.Close()
@@ -121,7 +121,7 @@ func (p *party) leave(ctx context.Context) error {
 // key is the key in Redis of a lock, one that no other run uses.
 func (s *stage) key(name string) string { return s.prefix + name }
 
-// perform lets one scene happen within its time.
+// perform plays one scene within its time limit.
 func (s *stage) perform(ctx context.Context, scene scene) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -129,9 +129,9 @@ func (s *stage) perform(ctx context.Context, scene scene) error {
 	return scene.perform(ctx, s, scene.lock)
 }
 
-// close closes what is open and checks that nothing of this run is left in Redis. Any part of the stage may be missing.
+// close closes the parts that are open and checks that no key of this run is left in Redis. Any part of the stage may be missing.
 func (s *stage) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // after an interrupt, too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // even after an interrupt
 	defer cancel()
 	var errs []error
 	if s.a != nil {
@@ -166,7 +166,7 @@ func (s *stage) checkClean(ctx context.Context) error {
 	return nil
 }
 
-// unexpected says what should have been, and what was instead: another error or none.
+// unexpected reports what should have happened, and what happened instead: another error or none.
 func unexpected(err error, should string) error {
 	if err == nil {
 		return errors.New(should + ", but there was no error")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeline prints one line per thing that happened: elapsed seconds, who, a sentence.
+// timeline prints one line per event: elapsed seconds, party, a sentence.
 type timeline struct {
 	out   io.Writer
 	start time.Time
@@ -34,7 +34,7 @@ func (t *timeline) scene(number, of int, title string) {
 	t.line(fmt.Sprintf("%d/%d", number, of), bold, title)
 }
 
-// say prints what who did or saw.
+// say prints what a party did or saw.
 func (t *timeline) say(who, format string, args ...any) {
 	t.line(who, colors[who], fmt.Sprintf(format, args...))
 }
@@ -59,7 +59,7 @@ var colors = map[string]string{
 	"C": "\x1b[35m",
 }
 
-// short rounds a duration to what a reader can take in.
+// short rounds a duration for readers.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d < 10*time.Millisecond:
