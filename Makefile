@@ -28,7 +28,7 @@ bench: ## Holdfast beside its peers, an hour or two on a quiet machine; makes be
 	cd bench && go run .
 
 bench-inner: ## the benchmarks of inner parts, for benchstat
-	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./timerwheel ./actors
+	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./timerwheel ./actors/...
 	cd bench && go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./...
 
 bench-check: ## fails when Holdfast is a quarter worse beside its peers than in bench/results/reference.json, in three runs
