@@ -13,7 +13,7 @@ import (
 
 const module = "github.com/holdfast-go/holdfast"
 
-// dependencies are the packages that end up in the binary of who imports this one.
+// dependencies are the packages that end up in the binary of a program that imports pkg.
 func dependencies(t *testing.T, pkg string) []string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-deps", pkg).Output()
@@ -21,8 +21,8 @@ func dependencies(t *testing.T, pkg string) []string {
 	return strings.Fields(string(out))
 }
 
-// mayImport says for each part of what is shipped, with the packages below it, which others it may import: root -> actors -> scripts ->
-// protocol, actors -> timerwheel, and nothing else of the project.
+// mayImport lists, for each part of the module that users get, the other parts that it and the packages below it may import: root
+// -> actors -> scripts -> protocol, actors -> timerwheel, and no other part of the project.
 var mayImport = map[string][]string{
 	"protocol":   {},
 	"timerwheel": {},
@@ -105,8 +105,7 @@ func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// Machines decide by what they are told: no connection, no actor system, no clock of their own, and nothing that runs beside them.
-// A sync.Pool is no more than memory.
+// Machines decide by their inputs only: no connection, no actor system, no clock, no goroutines.
 func TestArchitecture_MachinesArePure(t *testing.T) {
 	t.Parallel()
 	impure := regexp.MustCompile(`protoactor|go-redis|time\.Now\(|\tgo (func|\w+\()|\tselect \{|"sync/|sync\.(Mutex|RWMutex|WaitGroup|Once|Cond|Map)`)
@@ -199,7 +198,7 @@ func TestArchitecture_PorcupineIsForOnePackage(t *testing.T) {
 	assert.Positive(t, imported)
 }
 
-// A person who opens the repository sees what the library is: most tests are elsewhere.
+// Visitors of the repository should see the library first, so most tests are elsewhere.
 func TestArchitecture_RootHasFewTests(t *testing.T) {
 	t.Parallel()
 	tests, err := filepath.Glob("*_test.go")

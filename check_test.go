@@ -31,7 +31,7 @@ func TestCheck_FindsNothingWrong(t *testing.T) {
 	})
 }
 
-// asUser is a runtime for a user that may do no more than what the rules say.
+// asUser is a runtime for a user that has only the rights of these rules.
 func asUser(t *testing.T, server *redistest.Server, rules []string, options holdfast.Options) *holdfast.Runtime {
 	const name, password = "app", "canary-password"
 	rules = append([]string{"reset", "on", ">" + password}, rules...)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// A job begins when three parts are there, wherever they come from.
+// A job begins once three parts are ready, in whatever process.
 func ExampleCountDownLatch() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -46,7 +46,7 @@ func ExampleCountDownLatch() {
 	// all parts are there
 }
 
-// Three connections to a printer, whoever uses them: processes take what they need and give it back.
+// Three connections to a printer are shared by all processes, which take what they need and return it.
 func ExampleSemaphore() {
 	ctx := context.Background()
 	server, err := embedded.Start()
@@ -81,7 +81,7 @@ func ExampleSemaphore() {
 	// 3 <nil>
 }
 
-// start is a runtime on a Redis of its own.
+// start starts a runtime on its own Redis.
 func start() (rt *holdfast.Runtime, stop func()) {
 	server, err := embedded.Start()
 	if err != nil {
@@ -97,7 +97,7 @@ func start() (rt *holdfast.Runtime, stop func()) {
 	}
 }
 
-// Two accounts at a time, however the transfers cross.
+// Each transfer locks two accounts, and transfers in opposite directions do not deadlock.
 func ExampleMulti() {
 	ctx := context.Background()
 	rt, stop := start()
@@ -132,7 +132,7 @@ func ExampleMulti() {
 	// one is taken: true
 }
 
-// The same name on three servers that know nothing of each other: two of them make a lock.
+// The same name on three independent servers: two of them are a majority.
 func ExampleRed() {
 	ctx := context.Background()
 	var locks []*holdfast.Lock

@@ -78,7 +78,7 @@ func ExampleRuntime_SpinLock() {
 	// Output: 4
 }
 
-// A permit that its holder does not give back, because its process has died, comes back by itself.
+// If the holder of a permit crashes, its permit is returned automatically.
 func ExampleRuntime_PermitSemaphore() {
 	rt, end := newExample()
 	defer end()
@@ -100,8 +100,8 @@ func ExampleRuntime_PermitSemaphore() {
 	// free: 2
 }
 
-// A table remembers the largest token that has written each row, and the UPDATE refuses smaller ones. So a holder may write as often
-// as it likes, until the next holder has written. One that was paused past its lease, and comes back late, changes nothing.
+// A table remembers the largest token that has written each row, and the UPDATE refuses smaller ones. A holder may write as often
+// as it likes, until the next holder has written. A holder that was paused past its lease and writes late changes nothing.
 func ExampleRuntime_FencedLock() {
 	rt, end := newExample()
 	defer end()
@@ -135,7 +135,7 @@ func ExampleRuntime_FencedLock() {
 	// 50 rows changed: 0
 }
 
-// What follows is a database with one row that knows that one statement.
+// The rest is a database with one row that supports only that statement.
 
 func init() { sql.Register("example", &account{}) }
 
@@ -156,7 +156,7 @@ func (a *account) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrU
 func (a *account) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
 func (a *account) Close() error                        { return nil }
 
-// A writer renews what many read, and goes on reading what it has written: others may read then, too, but nobody writes in between.
+// A writer updates shared data and continues as a reader of it: other readers may then read too, but nobody writes in between.
 func ExampleRuntime_RWLock() {
 	rt, end := newExample()
 	defer end()

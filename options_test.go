@@ -150,7 +150,7 @@ func TestOptions_NameMapperMayMakeNamesOne(t *testing.T) {
 	})
 }
 
-// A given actor system may hold several runtimes and other actors, and goes on when the runtimes are closed.
+// A given actor system may contain several runtimes and other actors, and keeps running when the runtimes are closed.
 func TestOptions_SystemIsSharedAndNotStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

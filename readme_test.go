@@ -81,7 +81,7 @@ func TestReadme_CodeIsAnExample(t *testing.T) {
 	assert.Equal(t, functionBody(t, "readme_test.go", block[1]), block[2])
 }
 
-// A README is read by who has little time.
+// Readers of a README have little time.
 func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
 	text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, "README.md"), "")
@@ -123,7 +123,7 @@ func documents(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// What the documents link to is there.
+// The targets of the documents' links exist.
 func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, document := range documents(t, ".") {
@@ -136,7 +136,7 @@ func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// SAFETY.md has each of the 60 hazards in one row, with the tests that show what is done about it, or the reason why it does not apply.
+// SAFETY.md has each of the 60 hazards in one row, with its tests, or the reason why it does not apply.
 func TestSafety_HasEveryHazard(t *testing.T) {
 	t.Parallel()
 	text, reasons, found := strings.Cut(read(t, "SAFETY.md"), "\n## Not applicable\n")
@@ -150,7 +150,7 @@ func TestSafety_HasEveryHazard(t *testing.T) {
 	}
 }
 
-// What the scripts call and what the rule grants must be the same: less would not work, more would be too much.
+// The rule must grant exactly the commands that the scripts call.
 func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("scripts/*.lua")
