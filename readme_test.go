@@ -41,7 +41,7 @@ func ExampleRuntime() {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if err := errors.Join(rt.Shutdown(ctx), client.Close()); err != nil {
-			log.Print(err) // names the locks still held
+			log.Print(err)
 		}
 	}()
 
@@ -65,7 +65,7 @@ func ExampleRuntime() {
 	}
 	fmt.Println("held:", lease.Valid())
 	if err := lease.Release(ctx); err != nil {
-		log.Print(err) // lost meanwhile, or Redis did not confirm
+		log.Print(err)
 	}
 
 	// Output:
