@@ -149,7 +149,7 @@ func (f *fight) use(process int) {
 }
 
 func (f *fight) run(t *testing.T) {
-	for f.world.Next() {
+	for f.Next() {
 		f.checkHolders()
 		f.checkOrphan()
 	}

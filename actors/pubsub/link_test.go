@@ -86,10 +86,10 @@ func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 		defer l.close()
 		l.want("channel", false)
 
-		time.Sleep(deadAfter - time.Millisecond)
+		<-time.After(deadAfter - time.Millisecond) // on the clock of the bubble
 		synctest.Wait()
 		assert.EqualValues(t, 1, dials.Load(), "it may be a server with nothing to tell")
-		time.Sleep(pingAfter + backoff)
+		<-time.After(pingAfter + backoff) // on the clock of the bubble
 		synctest.Wait()
 		assert.EqualValues(t, 2, dials.Load(), "a server with nothing to tell would have answered the ping")
 	})
