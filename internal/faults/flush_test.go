@@ -40,6 +40,8 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 			})
 		}
 		visitors.Wait()
+		loads := func() int64 { return p.Server.CommandStats(t, "script|load")["script|load"] }
+		locktest.Await(t, "scripts to be loaded again and again", func() bool { return loads() > 10 }) // by renewals, if nobody else is left
 		var holders sync.WaitGroup
 		for _, lease := range held {
 			holders.Go(func() {
@@ -54,9 +56,7 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 		for _, room := range rooms {
 			assert.Zero(t, room.crowds.Load(), "two holders at a time")
 		}
-		loads := p.Server.CommandStats(t, "script|load")["script|load"]
-		t.Logf("scripts flushed %d times, loaded %d times", s.flushed.Load(), loads)
-		assert.Greater(t, loads, int64(10))
+		t.Logf("scripts flushed %d times, loaded %d times", s.flushed.Load(), loads())
 	})
 }
 

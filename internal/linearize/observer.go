@@ -25,28 +25,32 @@ return all`
 // lookEvery is how often the observer looks.
 const lookEvery = 2 * time.Millisecond
 
-// observe looks at the names until ctx ends, on a connection that no fault hits but those of the server.
+// observe looks at the names until ctx ends, and once more after that: what left a queue since the look before is not seen otherwise.
 func (r *run) observe(ctx context.Context, client *redis.Client) {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case <-looks.C:
 		}
-		look := Look{Call: r.now(), Seen: map[string]Seen{}}
-		reply, err := client.Eval(ctx, lookAt, r.names).Slice()
-		if look.Return = r.now(); err != nil || len(reply) != 1+len(r.names) {
-			continue // the server is being restarted
-		}
-		now := reply[0].([]any)
-		look.Server = time.Duration(number(now[0]))*time.Second + time.Duration(number(now[1]))*time.Microsecond
-		for i, name := range r.names {
-			look.Seen[name] = readSeen(reply[i+1].([]any))
-		}
-		r.look(look)
+		r.lookOnce(client)
 	}
+}
+
+// lookOnce looks at the names on a connection that no fault hits but those of the server. It sees nothing while that is being restarted.
+func (r *run) lookOnce(client *redis.Client) {
+	look := Look{Call: r.now(), Seen: map[string]Seen{}}
+	reply, err := client.Eval(context.Background(), lookAt, r.names).Slice()
+	if look.Return = r.now(); err != nil || len(reply) != 1+len(r.names) {
+		return
+	}
+	now := reply[0].([]any)
+	look.Server = time.Duration(number(now[0]))*time.Second + time.Duration(number(now[1]))*time.Microsecond
+	for i, name := range r.names {
+		look.Seen[name] = readSeen(reply[i+1].([]any))
+	}
+	r.look(look)
 }
 
 func readSeen(reply []any) Seen {
