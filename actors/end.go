@@ -174,7 +174,7 @@ const silentLooks = 4
 // awaitReleases returns when everything is released, or when the release of the rest is given up: because Close's context has ended, or
 // because Redis has been silent for as long as anybody waits for it, of which the error tells.
 func (e *Engine) awaitReleases() (silent error) {
-	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // a ghost may be asked for once per window
+	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan may be asked for once per window
 	heard := e.sender.Heard()
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)

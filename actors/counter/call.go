@@ -36,7 +36,7 @@ type countCall struct {
 	raw    string // the counter's key
 	terms  scripts.CountTerms
 	copies *copies // of the same request
-	errand *errand // nil: it is for those who wait
+	task   *task   // nil: it is for those who wait
 
 	rpc.Call // itself, on its way: the step sets its timing, the shell the rest
 

@@ -62,7 +62,7 @@ func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked 
 			return err
 		}
 	}
-	if panicked { // the next step settles what this one could not
+	if panicked { // the next step does what this one could not
 		return c.checkOpen()
 	}
 	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())
@@ -106,7 +106,7 @@ func (c *countChecker) checkOpen() error {
 	for r := s.queue.Front(); r != nil; r = r.Next {
 		places[r]++
 	}
-	for _, e := range s.errands {
+	for _, e := range s.tasks {
 		for _, r := range e.requests {
 			places[r]++
 		}
@@ -146,9 +146,9 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 		return fmt.Errorf("a retire hand-shake without an answer")
 	}
 	ids := map[string]bool{}
-	for _, e := range s.errands {
+	for _, e := range s.tasks {
 		if !moving(e.call) {
-			return fmt.Errorf("a stuck errand: %s", e.op.Word)
+			return fmt.Errorf("a stuck task: %s", e.op.Word)
 		}
 		if ids[e.request] || e.request == s.attempt.request {
 			return fmt.Errorf("two requests with id %s", e.request)

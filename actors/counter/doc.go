@@ -4,7 +4,7 @@
 //	step.go    the state, what is due next
 //	wait.go    those who wait: attempts, their answers, waking
 //	want.go    reserving a semaphore for a waiter for several permits
-//	errand.go  requests that wait for nothing but Redis
+//	task.go    requests that wait for nothing but Redis
 //	end.go     what ends early: cancel, panic, Close
 //	call.go    calls and their answers; script.go their scripts and replies
 package counter

@@ -26,16 +26,16 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 		s.fail(r, goesOn(m.Cause))
 		return
 	}
-	for _, e := range s.errands {
+	for _, e := range s.tasks {
 		if i := slices.Index(e.requests, r); i >= 0 {
 			e.requests = slices.Delete(e.requests, i, i+1)
-			s.cancelErrand(e, r, m.Cause)
+			s.cancelTask(e, r, m.Cause)
 			return
 		}
 	}
 }
 
-func (s *State) cancelErrand(e *errand, r *wait.Request, cause error) {
+func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	if e.failures.Last != nil {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
 	}
@@ -46,7 +46,7 @@ func (s *State) cancelErrand(e *errand, r *wait.Request, cause error) {
 	e.disregard()
 	s.fail(r, e.uncertain(cause))
 	s.undo(e.op, &e.copies)
-	s.dropErrand(e)
+	s.dropTask(e)
 }
 
 // goesOn is the error of a caller who does not wait until what it gives back has arrived.
@@ -61,7 +61,7 @@ func (s *State) onClose(to wait.Stage) {
 	if to < wait.Aborting {
 		return
 	}
-	for _, e := range s.errands {
+	for _, e := range s.tasks {
 		e.disregard()
 		for _, r := range e.requests {
 			s.fail(r, e.uncertain(protocol.ErrClosed))
@@ -73,7 +73,7 @@ func (s *State) onClose(to wait.Stage) {
 	for _, r := range s.pending.requests {
 		s.fail(r, protocol.ErrClosed)
 	}
-	s.attempt, s.errands, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
+	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
 }
 
 // Distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
@@ -88,12 +88,12 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	if s.attempt.request != "" {
 		again(&s.attempt.copies)
 	}
-	s.errands = slices.DeleteFunc(s.errands, func(e *errand) bool { return e.once })
-	for _, e := range s.errands {
+	s.tasks = slices.DeleteFunc(s.tasks, func(e *task) bool { return e.once })
+	for _, e := range s.tasks {
 		again(&e.copies)
 		e.retryAt = s.retryAt
 	}
-	s.alarmAt = s.retryAt // the next step settles what this one could not
+	s.alarmAt = s.retryAt // the next step does what this one could not
 	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }
@@ -107,12 +107,12 @@ func (s *State) disown(r *wait.Request) {
 	s.effects = slices.DeleteFunc(s.effects, func(e wait.Effect) bool { return e.Do == wait.DoAnswer && e.Request == r })
 	s.leave(r)
 	s.pending.requests = slices.DeleteFunc(s.pending.requests, same)
-	for _, e := range slices.Clone(s.errands) {
+	for _, e := range slices.Clone(s.tasks) {
 		had := len(e.requests)
 		e.requests = slices.DeleteFunc(e.requests, same)
 		if e.op.Way == scripts.Ask && len(e.requests) < had { // nobody wants it
 			s.undo(e.op, &e.copies)
-			s.dropErrand(e)
+			s.dropTask(e)
 		}
 	}
 }

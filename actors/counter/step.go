@@ -40,8 +40,8 @@ type State struct {
 	watchAt  time.Duration // when the channel was last needed
 
 	pending  pending // what is to be given back next
-	giving   *errand // what is being given back
-	errands  []*errand
+	giving   *task   // what is being given back
+	tasks    []*task
 	answered []string // requests whose results Redis need not keep
 	stage    wait.Stage
 	retiring bool
@@ -75,7 +75,7 @@ func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, 
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	s.request, _ = message.(*wait.Request)
 	s.receive(now, message)
-	s.settle(now)
+	s.advance(now)
 	s.setAlarm()
 	return s.takeEffects()
 }
@@ -122,7 +122,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	case scripts.Give:
 		s.pending.add(r.Count, r.Number, r)
 	case scripts.Ask:
-		s.run(&errand{op: r.Count, requests: []*wait.Request{r}, patience: s.policy.Patience}, scripts.CountTerms{Numbers: []int64{r.Number}})
+		s.run(&task{op: r.Count, requests: []*wait.Request{r}, patience: s.policy.Patience}, scripts.CountTerms{Numbers: []int64{r.Number}})
 	}
 }
 
@@ -136,29 +136,29 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 		c.stale = max(c.stale, m.call.Deadline)
 		s.noteUnknown(now, m.call)
 	}
-	if m.call.errand != nil {
-		s.onErrandDone(now, m.call.errand, m)
+	if m.call.task != nil {
+		s.onTaskDone(now, m.call.task, m)
 	} else {
 		s.onAttemptDone(now, m)
 	}
 }
 
-// settle does what the state calls for, until nothing is due at this instant.
-func (s *State) settle(now time.Duration) {
-	s.settleAttempt(now)
-	s.settleReservation(now)
-	s.settleGiving()
-	for _, e := range s.errands {
+// advance does what the state calls for, until nothing is due at this instant.
+func (s *State) advance(now time.Duration) {
+	s.advanceAttempt(now)
+	s.advanceReservation(now)
+	s.advanceGiving()
+	for _, e := range s.tasks {
 		if e.call == nil && now >= e.retryAt {
 			s.send(now, e.op, e.terms, &e.copies, e)
 		}
 	}
-	s.settleWatch(now)
-	s.settleEnd(now)
+	s.advanceWatch(now)
+	s.advanceEnd(now)
 }
 
-// settleWatch drops the channel some time after the last waiter has left.
-func (s *State) settleWatch(now time.Duration) {
+// advanceWatch drops the channel some time after the last waiter has left.
+func (s *State) advanceWatch(now time.Duration) {
 	switch {
 	case s.watch == wait.Unwatched:
 	case s.queue.Len > 0:
@@ -169,11 +169,11 @@ func (s *State) settleWatch(now time.Duration) {
 	}
 }
 
-// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
-func (s *State) settleEnd(now time.Duration) {
+// advanceEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (s *State) advanceEnd(now time.Duration) {
 	ending := s.retiring || s.stage >= wait.Closing
 	if ending && s.Idle() && len(s.answered) > 0 {
-		e := &errand{op: scripts.Forget, once: true}
+		e := &task{op: scripts.Forget, once: true}
 		s.run(e, scripts.CountTerms{})
 		s.send(now, e.op, e.terms, &e.copies, e)
 	}
@@ -188,16 +188,16 @@ func (s *State) settleEnd(now time.Duration) {
 
 // Idle reports that nothing would be missed if this actor stopped, but for results that Redis need not keep.
 func (s *State) Idle() bool {
-	return s.queue.Len == 0 && s.attempt.request == "" && len(s.errands) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
+	return s.queue.Len == 0 && s.attempt.request == "" && len(s.tasks) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
 }
 
-// setAlarm sets the timer to the earliest instant at which settle would have something to do.
+// setAlarm sets the timer to the earliest instant at which advance would have something to do.
 func (s *State) setAlarm() {
 	at := clock.Never
 	if s.queue.Len > 0 && s.attempt.call == nil {
 		at = s.retryAt
 	}
-	for _, e := range s.errands {
+	for _, e := range s.tasks {
 		if e.call == nil {
 			at = min(at, e.retryAt)
 		}
@@ -212,7 +212,7 @@ func (s *State) setAlarm() {
 }
 
 // send asks the shell for a call: the first one of a request, or a repeat.
-func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *errand) {
+func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
 	}
@@ -223,13 +223,13 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	if terms.Keep == 0 {
 		terms.Keep = s.policy.Keep
 	}
-	c.call = &countCall{op: op, raw: s.address.Raw, terms: terms, copies: c, errand: e}
+	c.call = &countCall{op: op, raw: s.address.Raw, terms: terms, copies: c, task: e}
 	c.call.Timing = s.timing(now, op, e)
 	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
-// timing is that of a call for an errand, or for those who wait.
-func (s *State) timing(now time.Duration, op *scripts.CountOp, e *errand) rpc.Timing {
+// timing is that of a call for a task, or for those who wait.
+func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timing {
 	window := rpc.Window(s.policy.Lease)
 	switch {
 	case e == nil:
@@ -260,10 +260,10 @@ func (s *State) answer(r *wait.Request, err error) {
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// dropErrand takes one off the list. What its call comes to does not count any more.
-func (s *State) dropErrand(e *errand) {
+// dropTask takes one off the list. What its call comes to does not count any more.
+func (s *State) dropTask(e *task) {
 	e.call = nil
-	s.errands = slices.DeleteFunc(s.errands, func(other *errand) bool { return other == e })
+	s.tasks = slices.DeleteFunc(s.tasks, func(other *task) bool { return other == e })
 	if s.giving == e {
 		s.giving = nil
 	}

@@ -54,9 +54,9 @@ func (s *State) wake(at time.Duration) {
 	}
 }
 
-// settleAttempt asks for those who wait. An attempt whose outcome is unknown is repeated as it is until it is known, and undone
+// advanceAttempt asks for those who wait. An attempt whose outcome is unknown is repeated as it is until it is known, and undone
 // when nobody is left who wants it.
-func (s *State) settleAttempt(now time.Duration) {
+func (s *State) advanceAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
 	if a.request != "" && !a.wanted() && a.recall() {

@@ -95,8 +95,8 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	return clock.Never // somebody else has reserved: the next poll is early enough
 }
 
-// settleReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.
-func (s *State) settleReservation(now time.Duration) {
+// advanceReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.
+func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
 		return
@@ -107,5 +107,5 @@ func (s *State) settleReservation(now time.Duration) {
 		terms.Rest, w.rest = 0, 0
 	}
 	w.until = 0
-	s.run(&errand{op: w.op, once: true}, terms)
+	s.run(&task{op: w.op, once: true}, terms)
 }

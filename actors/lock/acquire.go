@@ -27,7 +27,7 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	case s.queue.Len >= s.policy.MaxWaiters:
 		s.fail(r, wait.TooMany(s.queue.Len))
 	default:
-		if s.seat == nil {
+		if s.member == nil {
 			r.Came = now
 		}
 		s.queue.Push(r)
@@ -43,23 +43,23 @@ func (s *State) startAt() time.Duration {
 	if head := s.queue.Front(); head != nil && head.Try {
 		return 0
 	}
-	return s.yield.OpensAt()
+	return s.turns.OpensAt()
 }
 
 // attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
 func (s *State) attempt(now time.Duration) {
-	if head := s.queue.Front(); !s.trial.standing || !head.Wants(s.trial.lease, s.trial.watched) {
-		s.abandonTrial(now)
-		s.trial = s.trialFor(head)
+	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.lease, s.pending.watched) {
+		s.abandonPending(now)
+		s.pending = s.newPending(head)
 	}
 	s.phase = acquiring
 	s.sendAcquire(now)
 }
 
-func (s *State) trialFor(r *wait.Request) trial {
-	t := trial{lease: r.Lease}
-	if s.seat != nil {
-		t.plain, s.seat.reserved = s.seat.reserved, ""
+func (s *State) newPending(r *wait.Request) pendingGrant {
+	t := pendingGrant{lease: r.Lease}
+	if s.member != nil {
+		t.plain, s.member.reserved = s.member.reserved, ""
 	}
 	if t.plain == "" {
 		t.plain = s.policy.NewID()
@@ -73,12 +73,12 @@ func (s *State) trialFor(r *wait.Request) trial {
 
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor = clock.Never
-	s.yield.Tries(now)
+	s.turns.Tries(now)
 	c := s.call(callAcquire)
-	c.grant, c.lease, c.standing = s.trial.id, s.trial.lease, s.trial.standing
+	c.grant, c.lease, c.standing = s.pending.id, s.pending.lease, s.pending.standing
 	head := s.queue.Front()
 	if head != nil {
-		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see hall.tellHolder
+		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see Group.tellHolder
 	}
 	c.Timing = s.failures.Acquiring(s.policy, now, c.lease, head)
 }
@@ -86,29 +86,29 @@ func (s *State) sendAcquire(now time.Duration) {
 // attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
 func (s *State) attemptAgain(now time.Duration) {
 	head := s.queue.Front()
-	if head == nil || !head.Wants(s.trial.lease, s.trial.watched) {
-		s.abandonTrial(now)
+	if head == nil || !head.Wants(s.pending.lease, s.pending.watched) {
+		s.abandonPending(now)
 		return
 	}
 	s.sendAcquire(now)
 }
 
-// abandonTrial gives up a grant that was asked for. If Redis may have it, it is released in the background.
-func (s *State) abandonTrial(now time.Duration) {
-	if s.trial.stale > 0 || s.trial.standing {
-		s.haunt(now, s.trial.id, s.trial.stale, s.trial.lease).lasting = s.trial.standing
+// abandonPending gives up a grant that was asked for. If Redis may have it, it is released in the background.
+func (s *State) abandonPending(now time.Duration) {
+	if s.pending.duplicateUntil > 0 || s.pending.standing {
+		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease).lasting = s.pending.standing
 	}
-	s.trial, s.phase = trial{}, free
+	s.pending, s.phase = pendingGrant{}, free
 }
 
 // onInherited takes the grant that a release of this process has brought about.
 func (s *State) onInherited(now time.Duration, m inherited) {
-	if s.trial.id != m.id || s.phase != free && s.phase != acquiring {
+	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // given up meanwhile: it is released in the background
 	}
 	s.disregard()
-	s.trial.standing = false
-	s.onGranted(now, &callDone{call: &lockCall{lease: s.trial.lease}, sent: m.sent})
+	s.pending.standing = false
+	s.onGranted(now, &callDone{call: &lockCall{lease: s.pending.lease}, sent: m.sent})
 }
 
 // onPromoted contends like one that is alone from now on.
@@ -118,13 +118,13 @@ func (s *State) onPromoted(now time.Duration) {
 	}
 }
 
-// forgetTrial gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
+// forgetPending gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
 // that came after that brings it about, so it is released until none can come any more.
-func (s *State) forgetTrial(now, sent time.Duration) {
-	if s.trial.stale > sent {
-		s.hauntLater(now, s.trial.id, s.trial.stale, s.trial.lease)
+func (s *State) forgetPending(now, sent time.Duration) {
+	if s.pending.duplicateUntil > sent {
+		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease)
 	}
-	s.trial, s.phase = trial{}, free
+	s.pending, s.phase = pendingGrant{}, free
 }
 
 func (s *State) onAcquireDone(now time.Duration, m *callDone) {
@@ -142,21 +142,21 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 
 // onUnacked undoes a grant that a failover could lose. Nobody else who waits here would fare better.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
-	s.trial.stale = max(s.trial.stale, now)
-	s.abandonTrial(now)
+	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
+	s.abandonPending(now)
 	s.refuseAll(m.unacked)
 }
 
 func (s *State) onGranted(now time.Duration, m *callDone) {
 	deadline := lease.Deadline(m.sent, m.call.lease)
 	if deadline <= now {
-		s.trial.stale = max(s.trial.stale, now)
-		s.abandonTrial(now)
+		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
+		s.abandonPending(now)
 		s.failed(now, m, tooLate(now-m.sent))
 		return
 	}
 	s.turn = turn{start: now}
-	s.yield.Won(&s.policy.Policy, now, m.sent)
+	s.turns.Won(&s.policy.Policy, now, m.sent)
 	s.begin(deadline, m.acquired.Tokens)
 }
 
@@ -165,11 +165,11 @@ func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
-// begin makes the grant of the current trial the one that is held.
+// begin makes the grant that is pending the one that is held.
 func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
-	s.grant = newGrant(s, s.trial, deadline)
+	s.grant = newGrant(s, s.pending, deadline)
 	s.grant.tokens = tokens
-	s.trial, s.failures, s.busy, s.spins = trial{}, wait.Failures{}, busy{}, 0
+	s.pending, s.failures, s.busy, s.spins = pendingGrant{}, wait.Failures{}, busy{}, 0
 	s.phase, s.guarded, s.unsure, s.extension = held, false, false, nil
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 }
@@ -177,16 +177,16 @@ func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
 // onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
-		s.trial.standing, s.phase = true, free
-		s.seat.first = m.acquired.First
+		s.pending.standing, s.phase = true, free
+		s.member.first = m.acquired.First
 		if m.acquired.Requeued {
-			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.trial.id}})
+			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.QueueLost{Name: s.address.Name, ID: s.pending.id}})
 		}
 	} else {
-		s.forgetTrial(now, m.sent)
+		s.forgetPending(now, m.sent)
 	}
 	s.failures = wait.Failures{}
-	s.yield.Refused()
+	s.turns.Refused()
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
@@ -213,7 +213,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	}
 	if s.standby {
 		wait = min(max(wait, s.policy.Lease/3), s.policy.Lease/2) // often enough for Redis to take this process for alive
-	} else if s.trial.standing {
+	} else if s.pending.standing {
 		wait = min(wait, s.policy.Lease/3) // so that the place in the queue is kept
 	}
 	if ttl >= 0 && ttl < wait {
@@ -228,9 +228,9 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 // excuses reports whether a try is repeated that was refused because of a grant which this process has given up. The release of that grant
 // is on its way, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
-	ours := s.haunts(s.busy.holder)
-	if s.seat != nil {
-		s.seat.hall.each(func(other *State) { ours = ours || other.haunts(s.busy.holder) })
+	ours := s.hasOrphan(s.busy.holder)
+	if s.member != nil {
+		s.member.group.each(func(other *State) { ours = ours || other.hasOrphan(s.busy.holder) })
 	}
 	return ours && now < r.Came+rpc.Window(s.policy.Lease)
 }
@@ -253,12 +253,12 @@ func (s *State) listen() {
 		return
 	}
 	if s.watch == wait.Unwatched {
-		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.trial.id)
+		s.watch, s.channel = wait.Subscribing, s.address.Kind.Channel(s.address.Raw, s.pending.id)
 		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.channel})
 	}
-	if s.seat != nil && s.seat.first && s.seat.others == "" {
-		s.seat.others = s.address.Kind.Others(s.address.Raw)
-		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.seat.others})
+	if s.member != nil && s.member.first && s.member.others == "" {
+		s.member.others = s.address.Kind.Others(s.address.Raw)
+		s.emit(wait.Effect{Do: wait.DoWatch, Channel: s.member.others})
 	}
 }
 
@@ -266,7 +266,7 @@ func (s *State) listen() {
 // repeated until its fate is known. Either way waiters learn the cause when it lasts too long, and a try at once.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
-		s.trial.stale = max(s.trial.stale, m.call.Deadline)
+		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
 	}
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
@@ -278,10 +278,10 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 		s.failed(now, m, m.err)
 	}
 	switch {
-	case s.trial.standing:
+	case s.pending.standing:
 		s.phase = free
-	case s.trial.stale == 0:
-		s.trial, s.phase = trial{}, free
+	case s.pending.duplicateUntil == 0:
+		s.pending, s.phase = pendingGrant{}, free
 	}
 }
 
@@ -312,8 +312,8 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 		return
 	}
 	s.watch = wait.Subscribed
-	s.yield.Joined()
-	if now < s.yield.OpensAt() {
+	s.turns.Joined()
+	if now < s.turns.OpensAt() {
 		return
 	}
 	at := now + s.policy.Spread(m.Among)
@@ -330,9 +330,9 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 	}
 	switch s.phase {
 	case held, passing, releasing: // of our own turns, or somebody freed it by force, which our renewals will notice
-		s.yield.Overheard(releases)
+		s.turns.Overheard(releases)
 	default:
-		if at := s.yield.Hear(&s.policy.Policy, now, releases); at != clock.Never {
+		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {
 			s.wake(now, at)
 		}
 	}
@@ -348,8 +348,8 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// settleWatch drops the channel some time after the last waiter has left.
-func (s *State) settleWatch(now time.Duration) {
+// advanceWatch drops the channel some time after the last waiter has left.
+func (s *State) advanceWatch(now time.Duration) {
 	switch {
 	case s.watch == wait.Unwatched:
 	case s.queue.Len > 0:
@@ -357,17 +357,17 @@ func (s *State) settleWatch(now time.Duration) {
 	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:
 		s.watch = wait.Unwatched
 		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
-		if s.seat != nil && s.seat.others != "" {
-			s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.seat.others})
-			s.seat.others = ""
+		if s.member != nil && s.member.others != "" {
+			s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
+			s.member.others = ""
 		}
 	}
 }
 
-// holder is the grant by which this process holds the lock, here or in another seat of the hall; nil: it does not.
+// holder is the grant by which this process holds the lock, here or in another member of the group; nil: it does not.
 func (s *State) holder() *grant {
-	if s.grant == nil && s.seat != nil && s.seat.hall.holding > 0 {
-		return s.seat.hall.known().grant
+	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {
+		return s.member.group.known().grant
 	}
 	return s.grant
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// checkHall checks what a step of a hall left: each seat as if it were alone, and what they have to do with each other.
-func (c *stepChecker) checkHall(now time.Duration, h *Group, panicked bool) error {
-	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkHallAlarm(h)}
+// checkGroup checks what a step of a group left: each member as if it were alone, and what they have to do with each other.
+func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) error {
+	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkGroupAlarm(h)}
 	places := map[*wait.Request]int{}
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		places[r]++
@@ -25,27 +25,27 @@ func (c *stepChecker) checkHall(now time.Duration, h *Group, panicked bool) erro
 			places[r]++
 		}
 	}
-	holding, seats, waiting := 0, 0, h.queue.Len
+	holding, members, waiting := 0, 0, h.queue.Len
 	h.each(func(s *State) {
 		view := c.view(h, s)
 		view.places(places)
-		if err := view.check(0); err != nil { // a seat looks at its deadline when it has its next step
-			errs = append(errs, fmt.Errorf("seat %d: %w", seats, err))
+		if err := view.check(0); err != nil { // a member looks at its deadline when it has its next step
+			errs = append(errs, fmt.Errorf("member %d: %w", members, err))
 		}
 		if s == &h.desk {
 			return
 		}
 		waiting += s.queue.Len
-		if seats++; s.grant != nil {
+		if members++; s.grant != nil {
 			holding++
 		}
-		if s.seat.gone || s.Idle() && s.alarmAt == clock.Never {
-			errs = append(errs, fmt.Errorf("seat %d has nothing left, and stays", seats))
+		if s.member.gone || s.Idle() && s.alarmAt == clock.Never {
+			errs = append(errs, fmt.Errorf("member %d has nothing left, and stays", members))
 		}
 	})
 	errs = append(errs, c.checkOpen(places))
-	if seats != h.seats || holding != h.holding || waiting != h.crowd {
-		errs = append(errs, fmt.Errorf("%d seats, %d with a grant, %d requests wait; counted %d, %d and %d", seats, holding, waiting, h.seats, h.holding, h.crowd))
+	if members != h.members || holding != h.holding || waiting != h.crowd {
+		errs = append(errs, fmt.Errorf("%d members, %d with a grant, %d requests wait; counted %d, %d and %d", members, holding, waiting, h.members, h.holding, h.crowd))
 	}
 	if panicked {
 		return errors.Join(errs...) // the next step goes on
@@ -56,7 +56,7 @@ func (c *stepChecker) checkHall(now time.Duration, h *Group, panicked bool) erro
 		errs = append(errs, fmt.Errorf("%d steps are left to do", len(h.again)))
 	case h.queue.Len > 0:
 		if _, ok := h.find(now, h.queue.Front()); ok {
-			errs = append(errs, fmt.Errorf("the first in line could have a seat"))
+			errs = append(errs, fmt.Errorf("the first in line could have a member"))
 		}
 	}
 	if h.Idle() && (len(c.watched) > 0 || len(c.kept) > 0 || len(c.guarded) > 0 || len(h.guarded) > 0) {
@@ -65,9 +65,9 @@ func (c *stepChecker) checkHall(now time.Duration, h *Group, panicked bool) erro
 	return errors.Join(errs...)
 }
 
-// view is what is known of a seat outside.
-func (c *stepChecker) view(h *Group, s *State) *seatCheck {
-	v := &seatCheck{
+// view is what is known of a member outside.
+func (c *stepChecker) view(h *Group, s *State) *memberCheck {
+	v := &memberCheck{
 		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
 	}
 	for call := range c.flying {
@@ -87,7 +87,7 @@ func (c *stepChecker) view(h *Group, s *State) *seatCheck {
 		}
 	}
 	if l := h.listeners[s.channel]; l != nil {
-		for _, other := range l.seats {
+		for _, other := range l.states {
 			v.watched = v.watched || other == s
 		}
 	}
@@ -96,7 +96,7 @@ func (c *stepChecker) view(h *Group, s *State) *seatCheck {
 
 // checkAlone: who holds alone does so, but for what the same owner holds beside it.
 func (c *stepChecker) checkAlone(h *Group) error {
-	var alone *seat
+	var alone *member
 	for s := h.first; s != nil; s = s.next {
 		if s.grant != nil && !s.address.Kind.Beside {
 			if alone != nil {
@@ -129,14 +129,14 @@ func (c *stepChecker) checkIDs(h *Group) error {
 		ids[id] = true
 	}
 	h.each(func(s *State) {
-		add(s.trial.id)
-		if s.seat != nil {
-			add(s.seat.reserved)
+		add(s.pending.id)
+		if s.member != nil {
+			add(s.member.reserved)
 		}
 		if s.grant != nil {
 			add(s.grant.ID)
 		}
-		for _, g := range s.ghosts {
+		for _, g := range s.orphans {
 			add(g.id)
 		}
 	})
@@ -169,8 +169,8 @@ func (c *stepChecker) checkGuards(h *Group) error {
 
 func (c *stepChecker) checkListeners(h *Group) error {
 	for channel, l := range h.listeners {
-		if len(l.seats) == 0 || !c.watched[channel] {
-			return fmt.Errorf("%d seats listen to %s, watched: %v", len(l.seats), channel, c.watched[channel])
+		if len(l.states) == 0 || !c.watched[channel] {
+			return fmt.Errorf("%d members listen to %s, watched: %v", len(l.states), channel, c.watched[channel])
 		}
 	}
 	if len(h.listeners) != len(c.watched) {
@@ -179,8 +179,8 @@ func (c *stepChecker) checkListeners(h *Group) error {
 	return nil
 }
 
-// checkHallAlarm: it comes no later than the first seat wants it.
-func (c *stepChecker) checkHallAlarm(h *Group) error {
+// checkGroupAlarm: it comes no later than the first member wants it.
+func (c *stepChecker) checkGroupAlarm(h *Group) error {
 	if h.told != c.alarmAt {
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)
 	}
@@ -190,10 +190,10 @@ func (c *stepChecker) checkHallAlarm(h *Group) error {
 	var err error
 	h.each(func(s *State) {
 		if at := s.ringing; at.index > 0 && (h.alarms[at.index-1] != s || at.due > s.alarmAt) || at.index == 0 && s.alarmAt != clock.Never {
-			err = fmt.Errorf("a seat wants an alarm at %v, it has one at %v", s.alarmAt, at.due)
+			err = fmt.Errorf("a member wants an alarm at %v, it has one at %v", s.alarmAt, at.due)
 		}
 		if s.alarmAt < h.told {
-			err = fmt.Errorf("a seat wants an alarm at %v, it is set to %v", s.alarmAt, h.told)
+			err = fmt.Errorf("a member wants an alarm at %v, it is set to %v", s.alarmAt, h.told)
 		}
 	})
 	return err

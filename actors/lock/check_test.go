@@ -63,7 +63,7 @@ func (c *stepChecker) survive(now time.Duration, message any) (effects []wait.Ef
 
 func (c *stepChecker) before(now time.Duration, message any) {
 	c.inside = map[protocol.Owner]bool{}
-	c.eachSeat(func(s *State) {
+	c.eachMember(func(s *State) {
 		for _, h := range s.holds {
 			c.inside[h.Owner] = true
 		}
@@ -85,8 +85,8 @@ func (c *stepChecker) before(now time.Duration, message any) {
 	}
 }
 
-// eachSeat calls f for each part that may hold the lock.
-func (c *stepChecker) eachSeat(f func(s *State)) {
+// eachMember calls f for each part that may hold the lock.
+func (c *stepChecker) eachMember(f func(s *State)) {
 	switch s := c.state.(type) {
 	case *State:
 		f(s)
@@ -103,15 +103,15 @@ func (c *stepChecker) after(now time.Duration, effects []wait.Effect, panicked b
 		}
 	}
 	if h, ok := c.state.(*Group); ok {
-		return c.checkHall(now, h, panicked)
+		return c.checkGroup(now, h, panicked)
 	}
 	s := c.state.(*State)
-	seat := &seatCheck{
+	member := &memberCheck{
 		s: s, flying: c.flying, kept: c.kept, guarded: c.guarded, watched: len(c.watched) > 0, alarmAt: c.alarmAt,
 	}
 	places := map[*wait.Request]int{}
-	seat.places(places)
-	return errors.Join(seat.check(now), seat.checkAlarm(now), c.checkOpen(places))
+	member.places(places)
+	return errors.Join(member.check(now), member.checkAlarm(now), c.checkOpen(places))
 }
 
 func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) error {

@@ -1,8 +1,8 @@
 // Package lock is the machine of locks. It is pure: messages and time go in, effects come out. The shell (package actors) calls Step and
 // carries out the effects; transcripts in testdata show each decision.
 //
-// A State is a lock with one contender and one grant at a time. A Group is one with several: each has a seat, which is a State of its own.
-// Both stay in one package, because a Group looks into its seats everywhere.
+// A State is a lock with one contender and one grant at a time. A Group is one with several: each is a member, which is a State of its own.
+// Both stay in one package, because a Group looks into its members everywhere.
 //
 //	new.go       which of both it is
 //	step.go      the state, what is due next
@@ -16,6 +16,6 @@
 //	side.go      calls beside the grant: inspect, force-release
 //	extend.go    extends of a fixed lease
 //	look.go      looks whether Redis still has a fixed lease
-//	group.go     a group: messages go to the seat that they are about (group_place.go: who gets one; group_effects.go: one actor to the
-//	             outside; group_alarms.go: which seat wants an alarm first)
+//	group.go     a group: messages go to the member that they are about (group_place.go: who gets one; group_effects.go: one actor to the
+//	             outside; group_alarms.go: which member wants an alarm first)
 package lock

@@ -11,63 +11,63 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// ghost is a grant that may exist in Redis although nobody here wants it. It is released by its id, which is never used twice,
+// orphan is a grant that may exist in Redis although nobody here wants it. It is released by its id, which is never used twice,
 // until that is certain or its lease must be over.
-type ghost struct {
-	id       string
-	stale    time.Duration // until then a copy of its acquire may still run: a release before that is not the last one
-	until    time.Duration // by then the server has expired it
-	next     time.Duration
-	inflight bool
-	releases int  // that were done before stale
-	failures int  // of releases
-	lasting  bool // no lease ends it: it may stand in Redis' queue, or what its owner holds beside it keeps the key
+type orphan struct {
+	id             string
+	duplicateUntil time.Duration // until then a copy of its acquire may still run: a release before that is not the last one
+	until          time.Duration // by then the server has expired it
+	next           time.Duration
+	inflight       bool
+	releases       int  // that were done before stale
+	failures       int  // of releases
+	lasting        bool // no lease ends it: it may stand in Redis' queue, or what its owner holds beside it keeps the key
 }
 
-// haunt has a grant released from an instant on.
-func (s *State) haunt(from time.Duration, id string, stale, length time.Duration) *ghost {
-	s.ghosts = append(s.ghosts, ghost{
-		id: id, stale: stale, next: from, until: max(from, stale) + length + lease.Margin(length),
+// orphanFrom has a grant released from an instant on.
+func (s *State) orphanFrom(from time.Duration, id string, stale, length time.Duration) *orphan {
+	s.orphans = append(s.orphans, orphan{
+		id: id, duplicateUntil: stale, next: from, until: max(from, stale) + length + lease.Margin(length),
 	})
-	return &s.ghosts[len(s.ghosts)-1]
+	return &s.orphans[len(s.orphans)-1]
 }
 
-// haunts reports whether a grant is being released in the background.
-func (s *State) haunts(id string) bool {
-	return slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
+// hasOrphan reports whether a grant is being released in the background.
+func (s *State) hasOrphan(id string) bool {
+	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
 }
 
-// hauntLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
-func (s *State) hauntLater(now time.Duration, id string, stale, lease time.Duration) {
-	s.haunt(min(now+s.policy.Haunting(0), max(now, stale)), id, stale, lease)
+// orphanLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
+func (s *State) orphanLater(now time.Duration, id string, stale, lease time.Duration) {
+	s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, stale)), id, stale, lease)
 }
 
-func (s *State) settleGhosts(now time.Duration) {
-	for i := range s.ghosts {
-		g := &s.ghosts[i]
+func (s *State) releaseOrphans(now time.Duration) {
+	for i := range s.orphans {
+		g := &s.orphans[i]
 		if g.inflight || now < g.next {
 			continue
 		}
 		g.inflight = true
-		c := &lockCall{do: callGhost, address: s.address, grant: g.id}
+		c := &lockCall{do: callOrphan, address: s.address, grant: g.id}
 		c.Timing = rpc.Patient(now, rpc.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
 		c.First = true
 		s.emit(wait.Effect{Do: wait.DoCall, Call: c})
 	}
 }
 
-func (s *State) onGhostDone(now time.Duration, m *callDone) {
-	i := slices.IndexFunc(s.ghosts, func(g ghost) bool { return g.id == m.call.grant })
+func (s *State) onOrphanDone(now time.Duration, m *callDone) {
+	i := slices.IndexFunc(s.orphans, func(g orphan) bool { return g.id == m.call.grant })
 	if i < 0 {
 		return
 	}
-	g := &s.ghosts[i]
+	g := &s.orphans[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.stale:
-		s.ghosts = slices.Delete(s.ghosts, i, i+1)
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.duplicateUntil:
+		s.orphans = slices.Delete(s.orphans, i, i+1)
 	case m.class == scripts.Done:
-		g.next = min(g.stale, now+s.policy.Haunting(g.releases))
+		g.next = min(g.duplicateUntil, now+s.policy.OrphanPause(g.releases))
 		g.releases++
 	default:
 		g.failures++
@@ -95,13 +95,13 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 }
 
 // lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
-// haunted: Redis may still have the grant.
-func (s *State) lose(now time.Duration, reason string, haunted bool) {
+// orphaned: Redis may still have the grant.
+func (s *State) lose(now time.Duration, reason string, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.endHolds(protocol.ErrLeaseLost, reason)
 	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
-	if haunted {
-		s.hauntGrant(now)
+	if orphaned {
+		s.orphanGrant(now)
 	}
 	s.endGrant(now, 0)
 	s.phase = free
@@ -151,7 +151,7 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 		s.endGrant(now, now)
 	}
-	s.releasers, s.sides, s.ghosts, s.looking, s.trial, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, trial{}, free, nil, 0
+	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, pendingGrant{}, free, nil, 0
 }
 
 // Distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
@@ -164,18 +164,18 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 		s.fail(c.request, wait.ErrPanicked)
 	}
 	s.releasers, s.sides, s.looking = nil, nil, nil
-	for i := range s.ghosts {
-		s.ghosts[i].inflight = false
+	for i := range s.orphans {
+		s.orphans[i].inflight = false
 	}
-	if s.phase == acquiring || s.phase == passing || s.trial.standing {
+	if s.phase == acquiring || s.phase == passing || s.pending.standing {
 		s.disregard()
-		s.haunt(now, s.trial.id, max(now, s.trial.stale), s.trial.lease)
+		s.orphanFrom(now, s.pending.id, max(now, s.pending.duplicateUntil), s.pending.lease)
 	}
 	if s.grant != nil {
 		s.lose(now, "an actor panicked", true)
 	}
-	s.trial, s.phase, s.inflight, s.retryAt = trial{}, free, nil, now+s.policy.Backoff(3)
-	s.alarmAt = s.retryAt // the next step settles what this one could not
+	s.pending, s.phase, s.inflight, s.retryAt = pendingGrant{}, free, nil, now+s.policy.Backoff(3)
+	s.alarmAt = s.retryAt // the next step does what this one could not
 	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }

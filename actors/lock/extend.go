@@ -51,8 +51,8 @@ func endOf(h *lease.Hold) error {
 	return h.Reason()
 }
 
-// settleExtension serves the first in line, or all of them when there is nothing left to extend.
-func (s *State) settleExtension(now time.Duration) {
+// advanceExtension serves the first in line, or all of them when there is nothing left to extend.
+func (s *State) advanceExtension(now time.Duration) {
 	e := s.extension
 	if e == nil {
 		return
@@ -79,9 +79,9 @@ func (s *State) endExtension(now time.Duration) {
 		switch {
 		case r.Do != wait.Acquire:
 			s.fail(r, endOf(r.Hold))
-		case s.seat != nil:
+		case s.member != nil:
 			s.unbindMoved(r)
-			s.emit(wait.Effect{Do: wait.DoReseat, Request: r})
+			s.emit(wait.Effect{Do: wait.DoRequeue, Request: r})
 		default:
 			s.onAcquire(now, r)
 		}

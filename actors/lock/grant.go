@@ -20,8 +20,8 @@ type grant struct {
 	lasting bool           // one beside it may keep the key in Redis for longer
 }
 
-func newGrant(s *State, t trial, deadline time.Duration) *grant {
-	g := &grant{home: s, plain: t.plain, stale: t.stale, longest: t.lease}
+func newGrant(s *State, t pendingGrant, deadline time.Duration) *grant {
+	g := &grant{home: s, plain: t.plain, stale: t.duplicateUntil, longest: t.lease}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.watched, s.self, g
 	g.Begin(deadline)
 	return g

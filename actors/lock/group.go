@@ -12,8 +12,8 @@ import (
 )
 
 // Group is the step of a lock actor that may have several contenders or grants at once: waiters of a fair lock each stand in Redis'
-// queue, readers hold beside one another, permits are many. Each of them has a seat, which is a State of its own; the group
-// decides who gets one (group_place.go), passes messages on to the seat they are about, and makes one actor of them to the outside
+// queue, readers hold beside one another, permits are many. Each of them is a member, which is a State of its own; the group
+// decides who becomes one (group_place.go), passes messages on to the member they are about, and makes one actor of them to the outside
 // (group_effects.go).
 type Group struct {
 	// fixed at construction
@@ -21,56 +21,56 @@ type Group struct {
 	address *lease.Address
 	self    lease.Ref
 
-	queue wait.Queue // waiting for a seat
-	crowd int        // waiting for a seat, or in one
-	first *seat      // the seats, oldest first
-	last  *seat
-	seats int
-	desk  State       // inspects and force-releases, and answers releases of what nobody holds
-	turns turns.Turns // the process stays out between turns as one
+	queue   wait.Queue // waiting to become a member
+	crowd   int        // waiting to become a member, or in one
+	first   *member    // the members, oldest first
+	last    *member
+	members int
+	desk    State       // inspects and force-releases, and answers releases of what nobody holds
+	turns   turns.Turns // the process stays out between turns as one
 
-	failures wait.Failures // calls of all seats without an answer, in a row
+	failures wait.Failures // calls of all members without an answer, in a row
 
 	alarms    alarms
-	arrivals  uint64 // of seats
+	arrivals  uint64 // of members
 	listeners map[string]*listeners
-	guarded   map[string]int // actors that wait or hold, by how many seats
+	guarded   map[string]int // actors that wait or hold, by how many members
 	alarmAt   time.Duration
 	told      time.Duration // what the shell's timer is set to
 	stage     wait.Stage
 	retiring  bool
 	again     []again       // steps that follow from the one at hand
 	atHand    again         // the one that is running
-	holding   int           // seats with a grant
+	holding   int           // members with a grant
 	fixed     int           // of these, with a fixed lease that Redis may lose without anybody noticing
 	lookAt    time.Duration // the next look at those is due; 0: nobody wants the lock
 	wanted    bool          // something has happened since the last that asks for one
 	effects   []wait.Effect
 }
 
-// seat is one contender or grant.
-type seat struct {
+// member is one contender or grant.
+type member struct {
 	State
-	hall       *Group
-	prev, next *seat
+	group      *Group
+	prev, next *member
 	reserved   string // the id of the next grant, if it is not to be a new one
 	first      bool   // it was the first in Redis' queue when it asked last
 	others     string // the channel of other kinds of lock, which it listens to then; "": it does not
 	shared     bool   // by all of the watchdog's holders
-	counted    bool   // among hall.holding
-	fixed      bool   // among hall.fixed
+	counted    bool   // among group.holding
+	fixed      bool   // among group.fixed
 	gone       bool
 }
 
-// listeners are the seats that want to hear of one channel.
+// listeners are the members that want to hear of one channel.
 type listeners struct {
-	seats []*State
-	ready bool
+	states []*State
+	ready  bool
 }
 
-// again is a step of a seat that follows from another's.
+// again is a step of a member that follows from another's.
 type again struct {
-	seat    *State
+	state   *State
 	message any
 }
 
@@ -86,11 +86,11 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // what a panic has interrupted
 	h.receive(now, message)
-	h.settleStage(now)
-	h.settleLook(now)
-	h.seatWaiters(now)
+	h.advanceStage(now)
+	h.advanceLook(now)
+	h.admitWaiters(now)
 	h.promote(now)
-	h.settleEnd()
+	h.advanceEnd()
 	h.setAlarm()
 	return h.takeEffects()
 }
@@ -150,10 +150,10 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-// servedBy is the seat that has a request, or had it last.
+// servedBy is the member that has a request, or had it last.
 func servedBy(r *wait.Request) *State { return r.Home.(*State) }
 
-// servesLease is the seat of the lease that a release or extend names; the desk answers for what nobody holds.
+// servesLease is the member of the lease that a release or extend names; the desk answers for what nobody holds.
 func (h *Group) servesLease(r *wait.Request) *State {
 	if r.Hold != nil {
 		return homeOf(r.Hold.Grant)
@@ -184,7 +184,7 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	}
 }
 
-// onChannelMessage wakes who listens. Where processes take turns, the hall has its turns as one, so it hears a message once.
+// onChannelMessage wakes who listens. Where processes take turns, the group takes its turns as one, so it hears a message once.
 func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
@@ -202,7 +202,7 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 }
 
 func (h *Group) tell(now time.Duration, l *listeners, message any) {
-	for _, s := range slices.Clone(l.seats) {
+	for _, s := range slices.Clone(l.states) {
 		h.pass(now, s, message)
 	}
 }
@@ -240,9 +240,9 @@ func (h *Group) onClose(m wait.Close) {
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
-// settleStage tells the seats how far the runtime has come with its end. While it drains, a contender whose owner holds the lock alone
+// advanceStage tells the members how far the runtime has come with its end. While it drains, a contender whose owner holds the lock alone
 // goes on. If that hold ends first, the contender is refused like any other.
-func (h *Group) settleStage(now time.Duration) {
+func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
 	}
@@ -258,7 +258,7 @@ func (h *Group) settleStage(now time.Duration) {
 	}
 }
 
-// each calls f for the desk and every seat; f may end the one at hand.
+// each calls f for the desk and every member; f may end the one at hand.
 func (h *Group) each(f func(s *State)) {
 	f(&h.desk)
 	for s := h.first; s != nil; {
@@ -268,8 +268,8 @@ func (h *Group) each(f func(s *State)) {
 	}
 }
 
-// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
-func (h *Group) settleEnd() {
+// advanceEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (h *Group) advanceEnd() {
 	idle := h.Idle()
 	switch {
 	case idle && (h.retiring || h.stage >= wait.Closing):
@@ -282,10 +282,10 @@ func (h *Group) settleEnd() {
 
 // Idle reports that nothing would be missed if this actor stopped.
 func (h *Group) Idle() bool {
-	return h.seats == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
+	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
 }
 
-// setAlarm sets the timer to the earliest instant at which a seat has something to do, or before.
+// setAlarm sets the timer to the earliest instant at which a member has something to do, or before.
 func (h *Group) setAlarm() {
 	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
 		if h.Idle() {
@@ -296,10 +296,10 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust starts the seat at hand over after a panic. What was to follow from the step is made up for by the next one.
+// Distrust starts the member at hand over after a panic. What was to follow from the step is made up for by the next one.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
-	if s := h.atHand.seat; s != nil {
-		if r, ok := h.atHand.message.(*wait.Request); ok { // it was on its way from one seat to another
+	if s := h.atHand.state; s != nil {
+		if r, ok := h.atHand.message.(*wait.Request); ok { // it was on its way from one member to another
 			s.Forget(r)
 			h.answer(r, r.Because(wait.ErrPanicked))
 		}

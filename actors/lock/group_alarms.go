@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// alarms are the seats of a hall that want to be told of an instant, the earliest first: a hall may have very many, and few are due.
+// alarms are the members of a group that want to be told of an instant, the earliest first: a group may have very many, and few are due.
 type alarms []*State
 
-// alarmPlace is where a seat stands among the alarms.
+// alarmPlace is where a member stands among the alarms.
 type alarmPlace struct {
 	order uint64 // of arrival
 	index int    // from 1; 0: it wants none
@@ -47,7 +47,7 @@ func (a *alarms) Pop() any {
 	return s
 }
 
-// set notes when a seat wants its alarm; never: it wants none.
+// set notes when a member wants its alarm; never: it wants none.
 func (a *alarms) set(s *State, at time.Duration) {
 	there := s.ringing.index > 0
 	s.ringing.due = at

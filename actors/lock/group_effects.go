@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// What the steps of the seats make happen, as the effects of one actor.
+// What the steps of the members make happen, as the effects of one actor.
 
-// pass has a seat take a message, and all that follows from it.
+// pass has a member take a message, and all that follows from it.
 func (h *Group) pass(now time.Duration, s *State, message any) {
 	h.again = append(h.again, again{s, message})
-	if h.atHand.seat == nil { // else follow is running
+	if h.atHand.state == nil { // else follow is running
 		h.follow(now)
 	}
 }
@@ -29,7 +29,7 @@ func (h *Group) follow(now time.Duration) {
 }
 
 func (h *Group) take(now time.Duration, next again) {
-	s, message := next.seat, next.message
+	s, message := next.state, next.message
 	h.atHand = next
 	h.absorb(now, s, s.Step(now, message))
 	h.atHand = again{}
@@ -54,20 +54,20 @@ func (h *Group) take(now time.Duration, next again) {
 	case done.acquired.Queued && s.standby && h.overtakes(s):
 		h.again = append(h.again, again{s, promoted{}})
 	}
-	if s.seat != nil && !s.seat.gone && s.Idle() && !h.expects(s) {
-		h.leaveSeat(s.seat)
+	if s.member != nil && !s.member.gone && s.Idle() && !h.expects(s) {
+		h.leaveMember(s.member)
 	}
 }
 
-// onFreed tells the seats whose grants were ended. There may be very many of both.
+// onFreed tells the members whose grants were ended. There may be very many of both.
 func (h *Group) onFreed(m wait.Freed) {
 	ended := make(map[string]bool, len(m.Grants))
 	for _, grant := range m.Grants {
 		ended[grant] = true
 	}
 	h.each(func(s *State) {
-		if ended[s.trial.id] {
-			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.trial.id}, Reason: m.Reason}})
+		if ended[s.pending.id] {
+			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.pending.id}, Reason: m.Reason}})
 		}
 		if s.grant != nil && ended[s.grant.ID] {
 			h.again = append(h.again, again{s, wait.Freed{Grants: []string{s.grant.ID}, Reason: m.Reason}})
@@ -75,51 +75,51 @@ func (h *Group) onFreed(m wait.Freed) {
 	})
 }
 
-// expects reports whether something is on its way to a seat that has nothing now.
+// expects reports whether something is on its way to a member that has nothing now.
 func (h *Group) expects(s *State) bool {
-	return slices.ContainsFunc(h.again, func(a again) bool { return a.seat == s })
+	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
 }
 
 // overtakes reports whether a contender that stands in Redis' queue came before an older one of ours, whose calls did not get through:
 // then it is for this one to listen, when its turn comes.
 func (h *Group) overtakes(s *State) bool {
 	for other := h.first; other != nil && &other.State != s; other = other.next {
-		if other.contends() && !other.trial.standing {
+		if other.contends() && !other.pending.standing {
 			return true
 		}
 	}
 	return false
 }
 
-// count keeps the number of seats with a grant. It reports that this one has got one.
+// count keeps the number of members with a grant. It reports that this one has got one.
 func (h *Group) count(s *State) bool {
-	if s.seat == nil {
+	if s.member == nil {
 		return false
 	}
-	if fixed := s.forgettable(); fixed != s.seat.fixed {
-		s.seat.fixed = fixed
+	if fixed := s.forgettable(); fixed != s.member.fixed {
+		s.member.fixed = fixed
 		h.fixed += map[bool]int{true: 1, false: -1}[fixed]
 	}
-	if s.seat.counted == (s.grant != nil) {
+	if s.member.counted == (s.grant != nil) {
 		return false
 	}
-	s.seat.counted = !s.seat.counted
-	h.holding += map[bool]int{true: 1, false: -1}[s.seat.counted]
-	return s.seat.counted
+	s.member.counted = !s.member.counted
+	h.holding += map[bool]int{true: 1, false: -1}[s.member.counted]
+	return s.member.counted
 }
 
 // depose ends grants that Redis cannot have any more, because it has granted s, and one of both would be alone.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
-		if other != s.seat && other.phase == held && !beside {
+		if other != s.member && other.phase == held && !beside {
 			h.again = append(h.again, again{&other.State, lease.Gone{Grant: &other.grant.Grant}})
 		}
 	}
 }
 
-// seat has r served by a seat.
-func (h *Group) seat(now time.Duration, s *State, r *wait.Request) {
+// join has r served by a join.
+func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
 	r.Home = s
 	h.pass(now, s, r)
 }
@@ -144,7 +144,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 			h.guard(e.Actor)
 		case wait.DoUnguard:
 			h.unguard(e.Actor)
-		case wait.DoReseat:
+		case wait.DoRequeue:
 			h.admit(now, e.Request, true)
 		case wait.DoStop, wait.DoStay:
 		default:
@@ -153,11 +153,11 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	}
 }
 
-// onCall completes a call by what one seat alone cannot know.
+// onCall completes a call by what one member alone cannot know.
 func (h *Group) onCall(s *State, call *lockCall) {
 	call.home = s
 	switch {
-	case (call.do == callRelease || call.do == callGhost) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
+	case (call.do == callRelease || call.do == callOrphan) && s.address.Kind.Queued && h.policy.AckReplicas == 0:
 		call.heir = h.heir(s)
 	case call.do == callAcquire && s.queue.Len > 0:
 		if alone := h.above(s.queue.Front()); alone != nil {
@@ -168,10 +168,10 @@ func (h *Group) onCall(s *State, call *lockCall) {
 }
 
 // heir is our first contender in Redis' queue, to be granted by the release of s if it is the next of all.
-func (h *Group) heir(s *State) *trial {
+func (h *Group) heir(s *State) *pendingGrant {
 	for other := h.first; other != nil; other = other.next {
-		if &other.State != s && other.contends() && other.trial.id != "" {
-			heir := other.trial
+		if &other.State != s && other.contends() && other.pending.id != "" {
+			heir := other.pending
 			return &heir
 		}
 	}
@@ -188,7 +188,7 @@ func (h *Group) inherit(done *callDone) {
 // contender is the one that asks for this grant; nil: there is none.
 func (h *Group) contender(id string) *State {
 	for s := h.first; s != nil; s = s.next {
-		if s.trial.id == id {
+		if s.pending.id == id {
 			return &s.State
 		}
 	}
@@ -201,17 +201,17 @@ func (h *Group) contender(id string) *State {
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
-		case s.trial.id == next:
+		case s.pending.id == next:
 			h.again = append(h.again, again{&s.State, promoted{}})
 			return
-		case s.haunts(next), s.grant != nil && s.grant.ID == next:
+		case s.hasOrphan(next), s.grant != nil && s.grant.ID == next:
 			return // it is being left, or it has the lock since
 		}
 	}
-	if h.desk.haunts(next) {
+	if h.desk.hasOrphan(next) {
 		return
 	}
-	h.desk.haunt(now, next, now, h.policy.Lease)
+	h.desk.orphanFrom(now, next, now, h.policy.Lease)
 	h.again = append(h.again, again{&h.desk, nil})
 }
 
@@ -261,8 +261,8 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 			h.answer(match, match.Because(protocol.ErrUpgrade))
 			continue
 		case match.Address.Kind == r.Address.Kind:
-		case q == &h.queue && h.above(match) == s.seat: // it stands in line to share what it holds alone now
-			home = &h.newSeat(match).State
+		case q == &h.queue && h.above(match) == s.member: // it stands in line to share what it holds alone now
+			home = &h.newMember(match).State
 		default:
 			continue
 		}
@@ -276,7 +276,7 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	}
 }
 
-// wait puts a request in line for a seat.
+// wait puts a request in line to become a member.
 func (h *Group) wait(r *wait.Request) {
 	h.queue.Push(r)
 	if r.Requester != nil {
@@ -300,7 +300,7 @@ func (h *Group) guard(pid lease.Ref) {
 		return
 	}
 	left := func(e wait.Effect) bool { return e.Do == wait.DoUnguard && e.Actor.GetId() == pid.GetId() }
-	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a seat
+	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a member
 		h.effects = slices.Delete(h.effects, i, i+1)
 		return
 	}
@@ -325,7 +325,7 @@ func (h *Group) listen(s *State, channel string) {
 		h.listeners[channel] = l
 		h.effects = append(h.effects, wait.Effect{Do: wait.DoWatch, Channel: channel})
 	}
-	l.seats = append(l.seats, s)
+	l.states = append(l.states, s)
 	if l.ready {
 		h.again = append(h.again, again{s, wait.ChannelReady{Channel: channel}})
 	}
@@ -333,16 +333,16 @@ func (h *Group) listen(s *State, channel string) {
 
 func (h *Group) unlisten(s *State, channel string) {
 	l := h.listeners[channel]
-	l.seats = slices.DeleteFunc(l.seats, func(other *State) bool { return other == s })
-	if len(l.seats) == 0 {
+	l.states = slices.DeleteFunc(l.states, func(other *State) bool { return other == s })
+	if len(l.states) == 0 {
 		delete(h.listeners, channel)
 		h.turns.SetOthersListen(len(h.listeners) > 0)
 		h.effects = append(h.effects, wait.Effect{Do: wait.DoUnwatch, Channel: channel})
 	}
 }
 
-// hear notes whether Redis answers at all. Those in line are refused, as those in a seat are, when it does not answer for too long
-// while they wait. What one seat asks in vain while others are answered is no reason.
+// hear notes whether Redis answers at all. Those in line are refused, as those in a member are, when it does not answer for too long
+// while they wait. What one member asks in vain while others are answered is no reason.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
@@ -355,7 +355,7 @@ func (h *Group) hear(now time.Duration, done *callDone) {
 	}
 }
 
-// refuseWaiting answers all who wait for a seat.
+// refuseWaiting answers all who wait to become a member.
 func (h *Group) refuseWaiting(cause error) {
 	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
 		h.leave(r)
@@ -377,7 +377,7 @@ func (h *Group) local() (all []string) {
 	return all
 }
 
-// known is the seat that knows most about who holds the lock: one that has it, or the first that was refused.
+// known is the member that knows most about who holds the lock: one that has it, or the first that was refused.
 func (h *Group) known() *State {
 	known := &h.desk
 	for s := h.first; s != nil; s = s.next {

@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Who gets a seat, and when. Waiters are seated in order of arrival: nobody passes one that has to wait.
+// Who becomes a member, and when. Waiters are admitted in order of arrival: nobody passes one that has to wait.
 
 const (
 	// contendersMax is how many waiters of a process ask at a time for grants that may be held beside one another.
 	contendersMax = 16
-	// behindMax is how many seats behind a waiter that gives up are looked at for those who move up.
+	// behindMax is how many members behind a waiter that gives up are looked at for those who move up.
 	behindMax = 16
 )
 
@@ -28,11 +28,11 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		return
 	}
 	if s := h.reentered(r); s != nil {
-		h.seat(now, s, r)
+		h.join(now, s, r)
 		return
 	}
 	if h.above(r) != nil { // whoever waits in line waits for this very owner
-		h.seat(now, &h.newSeat(r).State, r)
+		h.join(now, &h.newMember(r).State, r)
 		return
 	}
 	switch waiting := h.crowd; {
@@ -59,7 +59,7 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r would get a seat at once; a try may not wait for one.
+// open reports whether r would become a member at once; a try may not wait for that.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -74,8 +74,8 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	return ok
 }
 
-// seatWaiters gives seats to who waits, until the next one has to wait.
-func (h *Group) seatWaiters(now time.Duration) {
+// admitWaiters admits waiters until the next one has to wait.
+func (h *Group) admitWaiters(now time.Duration) {
 	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
 		if !h.place(now, r) {
 			return
@@ -83,22 +83,22 @@ func (h *Group) seatWaiters(now time.Duration) {
 	}
 }
 
-// place gives r a seat, if it does not have to wait for one.
+// place makes r part of a member, if it does not have to wait for that.
 func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	s, ok := h.find(now, r)
 	if !ok {
 		return false
 	}
 	if s == nil {
-		s = h.newSeat(r)
+		s = h.newMember(r)
 	}
 	h.leave(r)
-	h.seat(now, &s.State, r)
+	h.join(now, &s.State, r)
 	return true
 }
 
-// find finds the seat for r: nil for a new one, not ok when it has to wait.
-func (h *Group) find(now time.Duration, r *wait.Request) (s *seat, ok bool) {
+// find finds the member for r: nil for a new one, not ok when it has to wait.
+func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	switch kind := r.Address.Kind; {
 	case kind.Queued:
 		return nil, true
@@ -115,11 +115,11 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *seat, ok bool) {
 // The last place that comes free is left. So impatient waiters get a fair lock, too, and nobody else has more places before him. There may
 // be very many waiters, so some move up and the others stay.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
-	s := servedBy(gone).seat
+	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
 		return
 	}
-	places, behind := []*seat{s}, 0
+	places, behind := []*member{s}, 0
 	for other := s.next; other != nil && behind < behindMax; other = other.next {
 		behind++
 		if !other.contends() {
@@ -135,21 +135,21 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		r := from.queue.Front()
 		from.queue.Remove(r)
 		from.unbindMoved(r)
-		h.seat(now, &places[i-1].State, r)
+		h.join(now, &places[i-1].State, r)
 	}
 	if len(places) > 1 {
 		h.pass(now, &places[len(places)-1].State, nil)
 	}
 }
 
-// suits reports whether the place in Redis' queue that this seat has, or has asked for, is good for r.
-func (s *seat) suits(r *wait.Request) bool {
-	asked := s.trial.standing || s.inflight != nil && !s.inflight.try
-	return asked && r.Wants(s.trial.lease, s.trial.watched)
+// suits reports whether the place in Redis' queue that this member has, or has asked for, is good for r.
+func (s *member) suits(r *wait.Request) bool {
+	asked := s.pending.standing || s.inflight != nil && !s.inflight.try
+	return asked && r.Wants(s.pending.lease, s.pending.watched)
 }
 
-// findAlone: those who hold alone wait until everybody else has gone, and share one seat, so that one may follow the other.
-func (h *Group) findAlone(r *wait.Request) (found *seat, ok bool) {
+// findAlone: those who hold alone wait until everybody else has gone, and share one member, so that one may follow the other.
+func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {
 			found = s
@@ -160,8 +160,8 @@ func (h *Group) findAlone(r *wait.Request) (found *seat, ok bool) {
 	return found, true
 }
 
-// findShared: those who share wait for who is alone. The watchdog's have one seat, as long as it is renewed; others have their own.
-func (h *Group) findShared(now time.Duration, r *wait.Request) (found *seat, ok bool) {
+// findShared: those who share wait for who is alone. The watchdog's have one member, as long as it is renewed; others have their own.
+func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case !s.address.Kind.Beside && !s.ended():
@@ -191,11 +191,11 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 
 // upgrades reports whether r's owner holds beside others what it now wants alone: it would wait for itself.
 func (h *Group) upgrades(r *wait.Request) bool {
-	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *seat) bool { return s.address.Kind.Beside }) != nil
+	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Beside }) != nil
 }
 
-// above is the seat by which r's owner holds alone what it now wants beside others: it may have both.
-func (h *Group) above(r *wait.Request) *seat {
+// above is the member by which r's owner holds alone what it now wants beside others: it may have both.
+func (h *Group) above(r *wait.Request) *member {
 	if !r.Address.Kind.Beside {
 		return nil
 	}
@@ -203,15 +203,15 @@ func (h *Group) above(r *wait.Request) *seat {
 }
 
 // enters reports whether a contender's owner holds the lock alone.
-func (h *Group) enters(s *seat) bool { return s.contends() && h.above(s.queue.Front()) != nil }
+func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.queue.Front()) != nil }
 
-// alone is the seat by which an owner holds the lock alone.
-func (h *Group) alone(owner protocol.Owner) *seat {
-	return h.holds(owner, func(s *seat) bool { return !s.address.Kind.Beside })
+// alone is the member by which an owner holds the lock alone.
+func (h *Group) alone(owner protocol.Owner) *member {
+	return h.holds(owner, func(s *member) bool { return !s.address.Kind.Beside })
 }
 
-// holds is the first of such seats by which an owner holds the lock.
-func (h *Group) holds(owner protocol.Owner, such func(s *seat) bool) *seat {
+// holds is the first of such members by which an owner holds the lock.
+func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	if owner.IsZero() {
 		return nil
 	}
@@ -223,27 +223,27 @@ func (h *Group) holds(owner protocol.Owner, such func(s *seat) bool) *seat {
 	return nil
 }
 
-// reentered is the seat that r's owner holds already.
+// reentered is the member that r's owner holds already.
 func (h *Group) reentered(r *wait.Request) *State {
 	if !r.Address.Kind.Owned {
 		return nil
 	}
-	s := h.holds(r.Owner, func(s *seat) bool { return s.address.Kind == r.Address.Kind })
+	s := h.holds(r.Owner, func(s *member) bool { return s.address.Kind == r.Address.Kind })
 	if s == nil {
 		return nil
 	}
 	return &s.State
 }
 
-// newSeat is a seat for r, and for those who may share it.
-func (h *Group) newSeat(r *wait.Request) *seat {
-	s := &seat{hall: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
+// newMember is a member for r, and for those who may share it.
+func (h *Group) newMember(r *wait.Request) *member {
+	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
 	s.init(h.policy, r.Address)
 	s.queue.Crowd = &h.crowd
 	h.arrivals++
 	s.ringing = &alarmPlace{order: h.arrivals}
-	s.self, s.yield, s.seat = h.self, &h.turns, s
-	s.standby = r.Address.Kind.Queued && h.holding+h.seats > 0
+	s.self, s.turns, s.member = h.self, &h.turns, s
+	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
 	if alone := h.above(r); alone != nil {
 		s.shared = false
 		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares; but no number is used twice
@@ -256,12 +256,12 @@ func (h *Group) newSeat(r *wait.Request) *seat {
 		h.last.next = s
 	}
 	h.last = s
-	h.seats++
+	h.members++
 	return s
 }
 
-// leaveSeat takes a seat away in which nothing is left.
-func (h *Group) leaveSeat(s *seat) {
+// leaveMember removes a member in which nothing is left.
+func (h *Group) leaveMember(s *member) {
 	if s.prev == nil {
 		h.first = s.next
 	} else {
@@ -274,7 +274,7 @@ func (h *Group) leaveSeat(s *seat) {
 	}
 	s.gone = true
 	h.alarms.set(&s.State, clock.Never)
-	h.seats--
+	h.members--
 }
 
 // promote has the first contender of this process ask often and listen, when no holder here could pass the lock to it.
@@ -292,7 +292,7 @@ func (h *Group) promote(now time.Duration) {
 	}
 }
 
-// contends reports whether somebody waits in this seat.
+// contends reports whether somebody waits in this member.
 func (s *State) contends() bool {
 	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
 }
@@ -302,5 +302,5 @@ func (s *State) waits(now time.Duration) bool {
 	return s.contends() && (s.failures.Count > 0 || s.phase == free && s.retryAt > now)
 }
 
-// ended reports whether a seat has neither a grant nor somebody who wants one.
+// ended reports whether a member has neither a grant nor somebody who wants one.
 func (s *State) ended() bool { return s.phase == free && s.queue.Len == 0 }

@@ -44,10 +44,10 @@ func (s *State) lookingOf() *looking {
 	return s.looking
 }
 
-// settleLook looks when it is time; in a hall that is the hall's affair.
-func (s *State) settleLook(now time.Duration) {
+// advanceLook looks when it is time; in a group that is decided by the group.
+func (s *State) advanceLook(now time.Duration) {
 	switch l := s.looking; {
-	case s.seat != nil:
+	case s.member != nil:
 	case !s.forgettable(), s.queue.Len == 0 && (l == nil || !l.wanted):
 		if l != nil {
 			l.at = 0
@@ -60,7 +60,7 @@ func (s *State) settleLook(now time.Duration) {
 	}
 }
 
-// lookAt is when settleLook will look; never: not by itself.
+// lookAt is when advanceLook will look; never: not by itself.
 func (s *State) lookAt() time.Duration {
 	if s.looking == nil || s.looking.at == 0 || !s.forgettable() {
 		return clock.Never
@@ -90,8 +90,8 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	}
 }
 
-// settleLook has the seats look that hold what somebody else here wants.
-func (h *Group) settleLook(now time.Duration) {
+// advanceLook has the members look that hold what somebody else here wants.
+func (h *Group) advanceLook(now time.Duration) {
 	switch {
 	case h.fixed == 0 || h.crowd == 0 && !h.wanted:
 		h.lookAt = 0

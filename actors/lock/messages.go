@@ -12,7 +12,7 @@ import (
 
 // The messages of a lock actor, beside *Request and the user's protocol messages.
 type (
-	// woken says when to try again, after a release that the hall has heard of.
+	// woken says when to try again, after a release that the group has heard of.
 	woken struct{ at time.Duration }
 	// inherited says that a release of this process, sent at this instant, has made a standing contender the holder.
 	inherited struct {
@@ -56,7 +56,7 @@ func (m *callDone) news() any {
 type lockCall struct {
 	do       callKind
 	address  *lease.Address
-	home     *State // the part of a hall that asked
+	home     *State // the part of a group that asked
 	grant    string
 	from     string        // of a pass: the grant that ends
 	ends     bool          // of a pass: it ends a turn, and others go first
@@ -66,7 +66,7 @@ type lockCall struct {
 	holder   bool          // of an acquire: name the holder when busy
 	try      bool          // of an acquire: do not stand in Redis' queue
 	standing bool          // of an acquire: it should stand there already
-	heir     *trial        // of a release: our first contender in Redis' queue
+	heir     *pendingGrant // of a release: our first contender in Redis' queue
 	request  *wait.Request // of a side call: who asked
 	target   *grant        // of a look: the grant when it was asked
 	again    bool          // of a side call: it came too late once
@@ -87,7 +87,7 @@ const (
 	callAcquire callKind = iota
 	callPass
 	callRelease
-	callGhost // a release in the background
+	callOrphan // a release in the background
 	callExtend
 	callInspect
 	callForceRelease

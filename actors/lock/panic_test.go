@@ -26,6 +26,6 @@ func TestStep_PanicOfTheShell(t *testing.T) {
 drop g1
 event lock "orders": lease g1 lost: an actor panicked
 alarm 4ms
-call ghost g1 deadline=2.004s
+call orphan g1 deadline=2.004s
 `, p.Out.String())
 }

@@ -89,7 +89,7 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 			k.remove(w)
 			w.publish()
 		}
-	case callRelease, callGhost:
+	case callRelease, callOrphan:
 		if done.held = there; there {
 			delete(k.holds, c.grant)
 			done.receivers = k.released(w, reads)

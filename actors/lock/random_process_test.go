@@ -164,8 +164,8 @@ func (p *proc) checkRefusal(r *wait.Request, err error) {
 	if r.Do != wait.Acquire || !r.Try || r.Came == 0 || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}
-	p.checker.eachSeat(func(s *State) {
-		if s.haunts(busy.Holder) {
+	p.checker.eachMember(func(s *State) {
+		if s.hasOrphan(busy.Holder) {
 			p.w.Failf("%s: a try is refused because of %s, which its process is releasing", p.name, busy.Holder)
 		}
 	})

@@ -93,7 +93,7 @@ func (p *proc) send(c *lockCall, answer func(callDone)) {
 
 // execute is what the scripts do.
 func (w *world) execute(c *lockCall) callDone {
-	bounded := c.do != callRelease && c.do != callGhost && c.do != callInspect && c.do != callLook
+	bounded := c.do != callRelease && c.do != callOrphan && c.do != callInspect && c.do != callLook
 	if bounded && w.Now > c.NotAfter {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
@@ -205,7 +205,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			k.holder = ""
 			done.receivers = w.publish()
 		}
-	case callRelease, callGhost:
+	case callRelease, callOrphan:
 		if done.held = mine; mine {
 			k.holder = ""
 			done.receivers = w.publish()

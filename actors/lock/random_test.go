@@ -142,10 +142,10 @@ func (w *world) checkOrphan() {
 // knows tells whether a process will release this grant.
 func (p *proc) knows(id string) (known bool) {
 	look := func(s *State) {
-		known = known || s.grant != nil && s.grant.ID == id || s.trial.id == id ||
-			slices.ContainsFunc(s.ghosts, func(g ghost) bool { return g.id == id })
+		known = known || s.grant != nil && s.grant.ID == id || s.pending.id == id ||
+			slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
 	}
-	p.checker.eachSeat(look)
+	p.checker.eachMember(look)
 	return known
 }
 

@@ -24,7 +24,7 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 	case callPass:
 		terms := scripts.Terms{From: c.from, Grant: c.grant, Lease: c.lease, TurnEnds: c.ends, Idlers: c.idlers}
 		return kind.Pass(site, raw, terms)
-	case callRelease, callGhost:
+	case callRelease, callOrphan:
 		terms := scripts.Terms{Grant: c.grant, Room: &c.room}
 		if c.heir != nil {
 			terms.Heir, terms.HeirLease = c.heir.id, c.heir.lease
@@ -68,7 +68,7 @@ func (c *lockCall) read(m *rpc.Result) callDone {
 	case callAcquire:
 		done.acquired, err = scripts.ReadAcquired(m.Reply, c.grant)
 		done.unacked = m.Unacked
-	case callRelease, callGhost:
+	case callRelease, callOrphan:
 		var released scripts.Released
 		released, err = scripts.ReadReleased(m.Reply)
 		done.receivers, done.held = released.Receivers, released.Held

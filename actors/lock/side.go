@@ -68,7 +68,7 @@ func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
 		s.lose(now, m.Reason, false)
 	}
-	if !slices.Contains(m.Grants, s.trial.id) {
+	if !slices.Contains(m.Grants, s.pending.id) {
 		return
 	}
 	if s.phase == passing { // the pass was executed
@@ -76,7 +76,7 @@ func (s *State) onFreed(now time.Duration, m wait.Freed) {
 		s.endGrant(now, now)
 	}
 	s.disregard()
-	s.abandonTrial(now)
+	s.abandonPending(now)
 	s.retryAt = now
 }
 

@@ -33,16 +33,16 @@ type State struct {
 	holds []*lease.Hold // the local holder's leases on it; one owner's
 	turn  turn
 
-	trial    trial     // phases acquiring and passing: the grant that is being asked for
-	inflight *lockCall // the main call on its way; nil: none
+	pending  pendingGrant // phases acquiring and passing: the grant that is being asked for
+	inflight *lockCall    // the main call on its way; nil: none
 	failures wait.Failures
 
-	retryAt time.Duration // no attempt before this instant
-	watchAt time.Duration // when the channel was last needed
-	busy    busy          // what the last attempt found
-	yield   *turns.Turns
-	turns   turns.Turns // what yield points to, unless several contenders take their turns together
-	channel string      // the one that is watched
+	retryAt  time.Duration // no attempt before this instant
+	watchAt  time.Duration // when the channel was last needed
+	busy     busy          // what the last attempt found
+	turns    *turns.Turns
+	ownTurns turns.Turns // what turns points to, unless several contenders take their turns together
+	channel  string      // the one that is watched
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
 
@@ -50,22 +50,22 @@ type State struct {
 
 	extension *extension // what is asked about the length of the grant's fixed lease; nil: nothing was yet
 	looking   *looking   // whether Redis still has a fixed lease that somebody waits behind; nil: nobody asked yet
-	ghosts    []ghost    // grants that may exist in Redis and must not
+	orphans   []orphan   // grants that may exist in Redis and must not
 	claimed   int32      // holds lost here while their release was on its way
 	spins     uint32     // pauses so far, of a lock that spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
-	seat *seat // in a hall; nil: alone
+	member *member // in a group; nil: alone
 
 	alarmAt time.Duration // what the shell's timer is set to; never: off
-	ringing *alarmPlace   // the same, in a hall
+	ringing *alarmPlace   // the same, in a group
 	effects []wait.Effect
 }
 
 // init makes it ready for its first step.
 func (s *State) init(policy *wait.Policy, address *lease.Address) {
-	s.policy, s.address, s.alarmAt, s.yield = policy, address, clock.Never, &s.turns
+	s.policy, s.address, s.alarmAt, s.turns = policy, address, clock.Never, &s.ownTurns
 }
 
 // phase is where the one grant of this process stands.
@@ -87,15 +87,15 @@ type turn struct {
 	ending bool // Redis is asked whether others wait; if not, another one begins with the next grant
 }
 
-// trial is a grant that Redis has been asked for.
-type trial struct {
-	plain    string // runtimeUUID:number
-	id       string // the owner field made of that
-	lease    time.Duration
-	watched  bool
-	stale    time.Duration // until then an earlier copy of the attempt may still run
-	passed   time.Duration // from then on the first of those copies may have run, if it is a pass
-	standing bool          // it stands in Redis' own queue, and has to be taken out of it when it is given up
+// pendingGrant is a grant that Redis has been asked for.
+type pendingGrant struct {
+	plain          string // runtimeUUID:number
+	id             string // the owner field made of that
+	lease          time.Duration
+	watched        bool
+	duplicateUntil time.Duration // until then an earlier copy of the attempt may still run
+	passed         time.Duration // from then on the first of those copies may have run, if it is a pass
+	standing       bool          // it stands in Redis' own queue, and has to be taken out of it when it is given up
 }
 
 // busy is what is known about whoever held the lock when we were refused.
@@ -112,7 +112,7 @@ func (s *State) Step(now time.Duration, message any) []wait.Effect {
 		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
 	}
 	s.receive(now, message)
-	s.settle(now)
+	s.advance(now)
 	s.setAlarm()
 	return s.takeEffects()
 }
@@ -185,8 +185,8 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 
 func (s *State) onCallDone(now time.Duration, m *callDone) {
 	switch m.call.do {
-	case callGhost:
-		s.onGhostDone(now, m)
+	case callOrphan:
+		s.onOrphanDone(now, m)
 		return
 	case callExtend:
 		s.onExtendDone(now, m)
@@ -199,7 +199,7 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 		return
 	}
 	if m.call != s.inflight {
-		return // given up meanwhile; what it left behind is a ghost
+		return // given up meanwhile; what it left behind is an orphan
 	}
 	s.inflight = nil
 	switch m.call.do {
@@ -212,53 +212,53 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 	}
 }
 
-// settle does what the state calls for, until nothing is due at this instant.
-func (s *State) settle(now time.Duration) {
+// advance does what the state calls for, until nothing is due at this instant.
+func (s *State) advance(now time.Duration) {
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
 	}
-	s.settleGuard(now)
-	s.settleExtension(now)
-	s.settleLook(now)
+	s.advanceGuard(now)
+	s.advanceExtension(now)
+	s.advanceLook(now)
 	if s.due(now, releasing) {
 		s.releaseAgain(now)
 	}
 	if s.due(now, passing) {
 		s.passAgain(now)
 	}
-	if s.phase == free && s.trial.standing && s.queue.Len == 0 {
-		s.abandonTrial(now)
+	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
+		s.abandonPending(now)
 	}
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
-	s.settleGhosts(now) // before an attempt, which would find them in its way
+	s.releaseOrphans(now) // before an attempt, which would find them in its way
 	switch {
 	case s.phase != free || s.queue.Len == 0:
 	case s.due(now, free):
 		s.attempt(now)
-	case s.yield.Waits(now):
-		s.yield.Waited()
+	case s.turns.Waits(now):
+		s.turns.Waited()
 		s.listen() // to know who has a turn
 	}
-	s.settleWatch(now)
-	s.settleEnd()
+	s.advanceWatch(now)
+	s.advanceEnd()
 }
 
-// due reports that it is time for the next call of a phase; a phase that ends by it leads to a later one in settle.
+// due reports that it is time for the next call of a phase; a phase that ends by it leads to a later one in advance.
 func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
 
-// settleGuard stops watching the clock when the grant has been renewed.
-func (s *State) settleGuard(now time.Duration) {
+// advanceGuard stops watching the clock when the grant has been renewed.
+func (s *State) advanceGuard(now time.Duration) {
 	if s.guarded && s.phase == held && s.grant.Watched && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
 	}
 }
 
-// settleEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
-func (s *State) settleEnd() {
+// advanceEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+func (s *State) advanceEnd() {
 	idle := s.Idle()
 	switch {
 	case idle && (s.retiring || s.stage >= wait.Closing):
@@ -271,11 +271,11 @@ func (s *State) settleEnd() {
 
 // Idle reports that nothing would be missed if this actor stopped.
 func (s *State) Idle() bool {
-	return s.phase == free && !s.trial.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
-		len(s.ghosts) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
+	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
+		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
 }
 
-// setAlarm sets the timer to the earliest instant at which settle would have something to do.
+// setAlarm sets the timer to the earliest instant at which advance would have something to do.
 func (s *State) setAlarm() {
 	at := clock.Never
 	if s.inflight == nil && (s.phase != free || s.queue.Len > 0) && s.phase != held {
@@ -288,7 +288,7 @@ func (s *State) setAlarm() {
 		at = min(at, e.retryAt)
 	}
 	at = min(at, s.lookAt())
-	for _, g := range s.ghosts {
+	for _, g := range s.orphans {
 		if !g.inflight {
 			at = min(at, g.next)
 		}
@@ -321,10 +321,10 @@ func (s *State) recall() bool {
 	return s.inflight == nil
 }
 
-// disregard forgets the call for the trial's grant, whatever comes of it.
+// disregard forgets the call for the pending grant, whatever comes of it.
 func (s *State) disregard() {
 	if !s.recall() {
-		s.trial.stale = max(s.trial.stale, s.inflight.Deadline)
+		s.pending.duplicateUntil = max(s.pending.duplicateUntil, s.inflight.Deadline)
 		s.inflight = nil
 	}
 }

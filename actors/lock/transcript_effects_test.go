@@ -12,7 +12,7 @@ import (
 )
 
 func (k callKind) word() string {
-	return [...]string{"acquire", "pass", "release", "ghost", "extend", "inspect", "force-release", "look"}[k]
+	return [...]string{"acquire", "pass", "release", "orphan", "extend", "inspect", "force-release", "look"}[k]
 }
 
 func (p *player) print(e *wait.Effect) {

@@ -42,7 +42,7 @@ func (s *State) turnOver(now time.Duration) bool {
 // endTurn lets others have the lock. If there are none it goes on to the next waiter at once, in one call instead of a release and an
 // acquire; but for the gaps, without which those who only look now and then would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
-	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.yield.GapDue(&s.policy.Policy, now) {
+	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
 		s.release(now)
 		return
 	}
@@ -149,17 +149,17 @@ func (s *State) unhold(h *lease.Hold) {
 // pass replaces the grant by one for the next waiter, in one call and without a wake-up.
 func (s *State) pass(now time.Duration, head *wait.Request) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-	s.trial = s.trialFor(head)
+	s.pending = s.newPending(head)
 	s.phase = passing
-	s.yield.Leaves()
+	s.turns.Leaves()
 	s.sendPass(now)
 }
 
 func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
-	c.from, c.grant, c.lease = s.grant.ID, s.trial.id, s.trial.lease
+	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.lease
 	c.ends, c.idlers = s.turn.ending, s.idlers()
-	c.Timing = rpc.Hasty(now, rpc.Window(min(s.trial.lease, s.grant.Left(now)))) // so that there is time for another
+	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // so that there is time for another
 }
 
 // passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
@@ -169,9 +169,9 @@ func (s *State) passAgain(now time.Duration) {
 		return
 	}
 	s.tellReleasers(unconfirmed(s.failures.Last))
-	s.hauntGrant(now)
+	s.orphanGrant(now)
 	s.endGrant(now, now)
-	s.abandonTrial(now)
+	s.abandonPending(now)
 	s.retryAt = now
 }
 
@@ -183,9 +183,9 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.endGrant(now, m.sent)
 		if m.call.ends {
 			s.turn = turn{start: now}
-			s.yield.Nobody()
+			s.turns.Nobody()
 			if s.listens() {
-				s.yield.ExpectEcho(&s.policy.Policy, now) // it was published for those who look now and then
+				s.turns.ExpectEcho(&s.policy.Policy, now) // it was published for those who look now and then
 			}
 		}
 		s.begin(deadline, m.tokens)
@@ -195,10 +195,10 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	case m.class == scripts.Done && m.held:
 		s.tellReleasers(nil) // the old grant is gone, whatever becomes of the new one
 		s.unsure = true
-		s.trial.stale = max(s.trial.stale, now)
+		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 		s.failed(now, m, tooLate(now-m.sent))
 	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.passedAndOver(now)):
-		s.yieldAfter(now, m)
+		s.stayOut(now, m)
 		s.endPass(now, m.sent, nil)
 		s.retryAt = s.startAt()
 	case m.class == scripts.Done:
@@ -206,15 +206,15 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.endPass(now, m.sent, lostBy(lease.GoneReason))
 		s.retryAt = now
 	case m.class == scripts.Rejected:
-		s.unsure = s.trial.stale > 0
-		s.abandonTrial(now)
+		s.unsure = s.pending.duplicateUntil > 0
+		s.abandonPending(now)
 		s.release(now)
 	default:
 		if m.class == scripts.Unknown {
-			if s.trial.stale == 0 {
-				s.trial.passed = m.call.Asked
+			if s.pending.duplicateUntil == 0 {
+				s.pending.passed = m.call.Asked
 			}
-			s.trial.stale = max(s.trial.stale, m.call.Deadline)
+			s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
 			s.unsure = s.unsure || m.call.ends
 		}
 		s.failed(now, m, m.err)
@@ -224,14 +224,14 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 // passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
 // it is no sign of a loss that Redis has neither grant. Before that, somebody must have deleted one of them.
 func (s *State) passedAndOver(now time.Duration) bool {
-	return s.trial.stale > 0 && now >= lease.Deadline(s.trial.passed, s.trial.lease)
+	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.lease)
 }
 
 // endPass forgets both grants of a pass: Redis has neither.
 func (s *State) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
-	s.forgetTrial(now, sent)
+	s.forgetPending(now, sent)
 	s.failures = wait.Failures{}
 }
 
@@ -239,7 +239,7 @@ func (s *State) endPass(now, sent time.Duration, err error) {
 func (s *State) release(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.phase, s.failures = releasing, wait.Failures{}
-	s.yield.Leaves()
+	s.turns.Leaves()
 	s.sendRelease(now)
 }
 
@@ -258,14 +258,14 @@ func (s *State) releaseAgain(now time.Duration) {
 		s.sendRelease(now)
 		return
 	}
-	s.hauntGrant(now)
+	s.orphanGrant(now)
 	s.released(now, now, unconfirmed(s.failures.Last))
 }
 
 func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
-		s.yieldAfter(now, m)
+		s.stayOut(now, m)
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
 		s.goneFromRedis()
@@ -321,14 +321,14 @@ func (s *State) released(now, sent time.Duration, err error) {
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.stale > sent {
-		s.hauntLater(now, s.grant.ID, s.grant.stale, s.grant.longest)
+		s.orphanLater(now, s.grant.ID, s.grant.stale, s.grant.longest)
 	}
 	s.grant, s.guarded = nil, false
 }
 
-// hauntGrant has the grant released in the background: it ends here, but Redis may still have it.
-func (s *State) hauntGrant(now time.Duration) {
-	s.haunt(now, s.grant.ID, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
+// orphanGrant has the grant released in the background: it ends here, but Redis may still have it.
+func (s *State) orphanGrant(now time.Duration) {
+	s.orphanFrom(now, s.grant.ID, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
 	s.grant.stale = 0
 }
 
@@ -344,21 +344,21 @@ func (s *State) lateRelease() error {
 	return lostBy("it ended before its release came")
 }
 
-// yieldAfter decides how long to stay out after a confirmed release.
-func (s *State) yieldAfter(now time.Duration, m *callDone) {
+// stayOut decides how long to stay out after a confirmed release.
+func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else others of ours share it still
-		s.yield.After(&s.policy.Policy, now, turns.Ended{
+		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(),
 		})
 	}
 }
 
 // listens reports whether this process hears of its own releases.
-func (s *State) listens() bool { return s.watch == wait.Subscribed || s.yield.OthersListen() }
+func (s *State) listens() bool { return s.watch == wait.Subscribed || s.turns.OthersListen() }
 
 // idlers are how many of those who are told of a release of ours want nothing, ourselves included.
 func (s *State) idlers() int {
-	idlers := s.yield.MereListeners()
+	idlers := s.turns.MereListeners()
 	if s.listens() {
 		idlers++
 	}

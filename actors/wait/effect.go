@@ -40,7 +40,7 @@ const (
 	DoGuard                      // watch Actor
 	DoUnguard                    // and no more
 	DoEmit                       // report Event
-	DoReseat                     // to its hall: Request needs another seat
+	DoRequeue                    // to its group: Request needs another member
 	DoStop                       // stop this actor: nothing is left
 	DoStay                       // tell the router that this actor is in use
 )

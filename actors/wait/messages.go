@@ -28,7 +28,7 @@ type (
 	}
 )
 
-// LookAround asks for a look: a hall knows who wants the lock, and a counter that it may have ended permits.
+// LookAround asks for a look: a group knows who wants the lock, and a counter that it may have ended permits.
 type LookAround struct{}
 
 // Why this process has ended a grant in Redis.

@@ -66,9 +66,9 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }
 
-// Haunting is how long to wait after a release of a ghost that may not be the last, and was not the first after so many: doubling,
+// OrphanPause is how long to wait after a release of an orphan that may not be the last, and was not the first after so many: doubling,
 // so that a copy of its acquire that comes late is found after about as long again, with few releases made in vain.
-func (p *Policy) Haunting(releases int) time.Duration {
+func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)
 }

@@ -43,7 +43,7 @@ type Request struct {
 	Held  bool          // of a force-release: it was held
 	Until time.Duration // of an extend: the new deadline
 
-	// owned by the lock actor, in a hall
+	// owned by the lock actor, in a group
 	Home any // the part of the machine that serves it; nothing else looks at it
 
 	// owned by the lock actor while it waits

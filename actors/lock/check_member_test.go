@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// seatCheck is a State, alone or in a Group, and what is known of it outside.
-type seatCheck struct {
+// memberCheck is a State, alone or in a Group, and what is known of it outside.
+type memberCheck struct {
 	s       *State
 	flying  map[*lockCall]bool
 	kept    map[*lease.Grant]bool
@@ -22,14 +22,14 @@ type seatCheck struct {
 	alarmAt time.Duration
 }
 
-func (c *seatCheck) check(now time.Duration) error {
+func (c *memberCheck) check(now time.Duration) error {
 	return errors.Join(
-		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.queue), c.checkProgress(), c.checkTwins(), c.checkClients(), c.checkGhosts(),
+		c.checkHolds(now), c.checkPhase(), checkQueue(&c.s.queue), c.checkProgress(), c.checkTwins(), c.checkClients(), c.checkOrphans(),
 	)
 }
 
 // checkHolds: one local owner at most, and all its leases are on the grant.
-func (c *seatCheck) checkHolds(now time.Duration) error {
+func (c *memberCheck) checkHolds(now time.Duration) error {
 	s := c.s
 	if (s.phase == held) != (len(s.holds) > 0) {
 		return fmt.Errorf("phase %d with %d holds", s.phase, len(s.holds))
@@ -49,15 +49,15 @@ func (c *seatCheck) checkHolds(now time.Duration) error {
 }
 
 // checkPhase: the phase, the grant, the trial and the watchdog agree.
-func (c *seatCheck) checkPhase() error {
+func (c *memberCheck) checkPhase() error {
 	s := c.s
 	hasGrant := s.phase == held || s.phase == passing || s.phase == releasing
 	hasTrial := s.phase == acquiring || s.phase == passing
 	switch {
 	case hasGrant != (s.grant != nil):
 		return fmt.Errorf("phase %d and grant %v", s.phase, s.grant)
-	case hasTrial != (s.trial.id != "") && (s.phase != free || !s.trial.standing):
-		return fmt.Errorf("phase %d and trial %+v", s.phase, s.trial)
+	case hasTrial != (s.pending.id != "") && (s.phase != free || !s.pending.standing):
+		return fmt.Errorf("phase %d and trial %+v", s.phase, s.pending)
 	case s.phase == held && (!c.kept[&s.grant.Grant] || len(c.kept) != 1), s.phase != held && len(c.kept) > 0:
 		return fmt.Errorf("phase %d and %d grants with the watchdog", s.phase, len(c.kept))
 	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
@@ -90,7 +90,7 @@ func checkQueue(q *wait.Queue) error {
 }
 
 // places counts where the requests are that will be answered.
-func (c *seatCheck) places(places map[*wait.Request]int) {
+func (c *memberCheck) places(places map[*wait.Request]int) {
 	s := c.s
 	for r := s.queue.Front(); r != nil; r = r.Next {
 		places[r]++
@@ -115,7 +115,7 @@ func extensionOf(s *State) extension {
 }
 
 // checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
-func (c *seatCheck) checkProgress() error {
+func (c *memberCheck) checkProgress() error {
 	s := c.s
 	moving := func(inFlight bool) bool { return inFlight || c.alarmAt != clock.Never }
 	main, extends, looks := 0, 0, 0
@@ -126,7 +126,7 @@ func (c *seatCheck) checkProgress() error {
 			if call == s.inflight {
 				main++
 			}
-		case callGhost:
+		case callOrphan:
 			ghosts[call.grant] = true
 		case callExtend:
 			if call == extensionOf(s).call {
@@ -154,9 +154,9 @@ func (c *seatCheck) checkProgress() error {
 	case s.watch != wait.Unwatched && s.queue.Len == 0 && !moving(false):
 		return fmt.Errorf("the channel is never let go")
 	}
-	for _, g := range s.ghosts {
+	for _, g := range s.orphans {
 		if g.inflight && !ghosts[g.id] || !moving(g.inflight) {
-			return fmt.Errorf("stuck ghost %s", g.id)
+			return fmt.Errorf("stuck orphan %s", g.id)
 		}
 	}
 	for _, side := range s.sides {
@@ -167,7 +167,7 @@ func (c *seatCheck) checkProgress() error {
 	return nil
 }
 
-func (c *seatCheck) checkAlarm(now time.Duration) error {
+func (c *memberCheck) checkAlarm(now time.Duration) error {
 	if c.alarmAt <= now {
 		return fmt.Errorf("the alarm at %v is due already: it would spin", c.alarmAt)
 	}
@@ -178,12 +178,12 @@ func (c *seatCheck) checkAlarm(now time.Duration) error {
 }
 
 // checkTwins: what the shell was told is what the state believes.
-func (c *seatCheck) checkTwins() error {
+func (c *memberCheck) checkTwins() error {
 	s := c.s
 	ids := map[string]bool{}
-	for _, g := range s.ghosts {
-		if ids[g.id] || s.grant != nil && s.grant.ID == g.id || s.trial.id == g.id {
-			return fmt.Errorf("ghost %s twice, or of the living", g.id)
+	for _, g := range s.orphans {
+		if ids[g.id] || s.grant != nil && s.grant.ID == g.id || s.pending.id == g.id {
+			return fmt.Errorf("orphan %s twice, or of the living", g.id)
 		}
 		ids[g.id] = true
 	}
@@ -196,7 +196,7 @@ func (c *seatCheck) checkTwins() error {
 	return nil
 }
 
-func (c *seatCheck) checkClients() error {
+func (c *memberCheck) checkClients() error {
 	s := c.s
 	if len(c.guarded) != len(s.clients) {
 		return fmt.Errorf("%d actors watched, %d known", len(c.guarded), len(s.clients))
@@ -215,10 +215,10 @@ func (c *seatCheck) checkClients() error {
 	return nil
 }
 
-// checkGhosts: what is known of a ghost is in one place; an answer is for the grant, not for one of several that count it.
-func (c *seatCheck) checkGhosts() error {
+// checkOrphans: what is known of an orphan is in one place; an answer is for the grant, not for one of several that count it.
+func (c *memberCheck) checkOrphans() error {
 	seen := map[string]bool{}
-	for _, g := range c.s.ghosts {
+	for _, g := range c.s.orphans {
 		if seen[g.id] {
 			return fmt.Errorf("%s haunts twice", g.id)
 		}

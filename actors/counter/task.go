@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// errand is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience ends. What gives
-// back goes on without its callers; several errands run beside each other, but only one gives back.
-type errand struct {
+// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience ends. What gives
+// back goes on without its callers; several tasks run beside each other, but only one gives back.
+type task struct {
 	copies
 	op       *scripts.CountOp
 	terms    scripts.CountTerms
@@ -36,23 +36,23 @@ func (p *pending) add(op *scripts.CountOp, number int64, r *wait.Request) {
 	}
 }
 
-// run begins an errand; settle sends it.
-func (s *State) run(e *errand, terms scripts.CountTerms) {
+// run begins a task; advance sends it.
+func (s *State) run(e *task, terms scripts.CountTerms) {
 	if e.request == "" {
 		e.request = s.policy.NewID()
 	}
 	e.terms = terms
-	s.errands = append(s.errands, e)
+	s.tasks = append(s.tasks, e)
 }
 
-// settleGiving gives back all that is to be given back in one call.
-func (s *State) settleGiving() {
+// advanceGiving gives back all that is to be given back in one call.
+func (s *State) advanceGiving() {
 	if s.owed > 0 {
 		s.pending.add(s.address.Kind.Counting.Give, s.owed, nil)
 		s.owed = 0
 	}
 	if p := s.pending; s.giving == nil && p.number > 0 {
-		e := &errand{op: p.op, requests: p.requests, patience: s.policy.GiveFor}
+		e := &task{op: p.op, requests: p.requests, patience: s.policy.GiveFor}
 		s.run(e, scripts.CountTerms{Numbers: []int64{p.number}})
 		s.giving, s.pending = e, pending{}
 	}
@@ -66,15 +66,15 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 	if c.disregard(); op.Undo == nil || c.stale == 0 {
 		return
 	}
-	e := &errand{op: op.Undo, copies: copies{request: c.request}, patience: s.policy.GiveFor}
+	e := &task{op: op.Undo, copies: copies{request: c.request}, patience: s.policy.GiveFor}
 	s.run(e, scripts.CountTerms{Keep: undoKeep})
 }
 
-func (s *State) onErrandDone(now time.Duration, e *errand, m *countDone) {
+func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {
 	case m.class == scripts.Done:
-		s.dropErrand(e)
+		s.dropTask(e)
 		if !e.once {
 			s.forgetResult(e.op, &e.copies, m.sent)
 		}
@@ -83,7 +83,7 @@ func (s *State) onErrandDone(now time.Duration, e *errand, m *countDone) {
 			s.answer(r, nil)
 		}
 	case e.once:
-		s.dropErrand(e)
+		s.dropTask(e)
 	case m.class == scripts.Rejected:
 		s.giveUp(e, scripts.Explain(m.err))
 	case m.expired && e.stale == 0:
@@ -104,9 +104,9 @@ func (s *State) onErrandDone(now time.Duration, e *errand, m *countDone) {
 	}
 }
 
-// giveUp ends an errand without success.
-func (s *State) giveUp(e *errand, err error) {
-	s.dropErrand(e)
+// giveUp ends a task without success.
+func (s *State) giveUp(e *task, err error) {
+	s.dropTask(e)
 	for _, r := range e.requests {
 		s.fail(r, e.uncertain(err))
 	}
@@ -118,7 +118,7 @@ func (s *State) giveUp(e *errand, err error) {
 }
 
 // uncertain adds to the cause of a failure what became of the request: a copy of it may have run all the same.
-func (e *errand) uncertain(cause error) error {
+func (e *task) uncertain(cause error) error {
 	switch {
 	case !e.op.Changes || e.stale == 0:
 		return cause
