@@ -6,29 +6,30 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// Turns keeps this process out for a moment after its turn, so that others get theirs: the releaser would win again.
+// Turns keeps this process from trying again right after its turn, because the process that has just released a lock would nearly always
+// win it again.
 //
-// Processes take turns without a list of them. Whoever releases is told how many others wait, and lets as many have a turn
-// before it tries again: it counts the releases that it hears of. So the one that has waited longest is the first to try after
-// a release, and every other one later by a slot for each that is ahead of it. Nothing depends on the count but the order: who
-// is ahead may have gone, and then a slot passes in vain.
+// Processes take turns without a common list. The reply to a release says how many other subscribers received its message. The releaser
+// lets as many processes have a turn before it tries again; it counts their turns by the release messages that it receives. So the
+// process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
+// A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
 //
-// Those who listen and never come are found out, see attendance. They keep their places in the line, because others may not have found
-// out yet; but as soon as nobody else is ahead, there is nothing to wait for.
+// Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
+// yet. As soon as only such subscribers are ahead, the process does not wait.
 //
-// Spinners, pollers and reconnecting waiters cannot be counted. For them there are gaps, see gaps.
+// Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
 type Turns struct {
-	until time.Duration // no attempt before, but for a try; 0: a try has ended it
-	ahead int           // how many others are to have a turn before us
-	fresh time.Duration // until then; later they have gone
-	slot  time.Duration // what each of them is given to take it
-	gapTo time.Duration // until then we stay out for those who are not counted
-	heard int           // what came while we had the lock, or since its release is in flight: messages and subscriptions
-	wins  uint8         // how often we won although somebody was ahead: then slots are too short
-	good  uint8         // how often nobody was, since then
+	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
+	ahead int           // how many other processes have a turn before ours
+	fresh time.Duration // until then ahead is taken for true; later those processes have stopped waiting
+	slot  time.Duration // how long each of them has to acquire the lock
+	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
+	heard int           // messages and subscriptions that came while we held the lock, or since its release was sent
+	wins  uint8         // how often we won although a process was ahead: then slots are too short
+	good  uint8         // how often no process was ahead when we won, since then
 
-	echoes int           // messages of our own releases that are still to come
-	echoTo time.Duration // then they are not expected any more
+	echoes int           // messages of our own releases that have not arrived yet
+	echoTo time.Duration // from then on they are not expected any more
 
 	others bool // another contender of this process is subscribed
 
@@ -37,18 +38,18 @@ type Turns struct {
 }
 
 const (
-	slotMax = 5 * time.Millisecond // bounds a slot: it passes in vain when somebody only looks as if he waited
+	slotMax = 5 * time.Millisecond // longest slot: it passes unused if the subscriber does not want the lock
 	winsMax = 10
-	goodMax = 8 // after as many turns in which everybody made it, slots get shorter again
+	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
 
-// Ended is a turn of ours that has ended: its release was sent, and confirmed by receivers.
+// Ended describes a turn of this process whose release Redis has confirmed.
 type Ended struct {
 	Sent      time.Duration
 	Began     time.Duration // the turn
-	Longest   time.Duration // it might have lasted
-	Receivers int           // of the release's message; as many as wait, and we if we listen
-	Listens   bool          // we do
+	Longest   time.Duration // the longest that the turn could have lasted
+	Receivers int           // how many subscribers received the release's message, this process included if it listens
+	Listens   bool          // this process is subscribed
 }
 
 // After decides how long to stay out after a confirmed release.
@@ -76,46 +77,46 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 }
 
-// Refused is told that somebody else has the lock.
+// Refused notes that an attempt found the lock held by another process.
 func (y *Turns) Refused() { y.attendance.taken = true }
 
-// Waited is told that somebody here waits while it is the others' time.
+// Waited notes that a local waiter waits while other processes have their turns.
 func (y *Turns) Waited() { y.attendance.waited = true }
 
-// OpensAt is when an attempt may be made; 0: at once.
+// OpensAt is the instant from which an attempt may be made; 0: at once.
 func (y *Turns) OpensAt() time.Duration { return y.until }
 
 // GapDue reports whether a process that is alone should leave the lock free for a moment.
 func (y *Turns) GapDue(p *Policy, now time.Duration) bool { return y.gaps.due(p, now) }
 
-// SetOthersListen says whether another contender of this process is subscribed.
+// SetOthersListen notes whether another contender of this process is subscribed.
 func (y *Turns) SetOthersListen(others bool) { y.others = others }
 
-// OthersListen reports what SetOthersListen said last.
+// OthersListen reports what SetOthersListen noted last.
 func (y *Turns) OthersListen() bool { return y.others }
 
-// MereListeners is how many subscribers are taken for mere listeners.
+// MereListeners is the number of subscribers that are believed not to want the lock.
 func (y *Turns) MereListeners() int { return y.attendance.mere }
 
-// Overheard takes messages that came while we had the lock, or since its release is in flight.
+// Overheard counts release messages that came while this process held the lock, or since its release was sent.
 func (y *Turns) Overheard(releases int) { y.heard += releases }
 
-// Nobody says that there is nobody to wait for.
+// Nobody notes that no other process waits.
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good = 0, 0, 0 }
 
-// wait is how long to leave the lock to those who are ahead.
+// wait is how long to leave the lock to the processes ahead.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	if y.ahead <= y.attendance.mere {
 		return 0
 	}
-	slot = min(slot, p.YieldMax/time.Duration(y.attendance.notified)) // all in line have one of their own, however many they are
+	slot = min(slot, p.YieldMax/time.Duration(y.attendance.notified)) // all slots together last YieldMax at most
 	return time.Duration(y.ahead)*slot + p.Jitter(slot)
 }
 
-// Waits reports whether it is the others' time now, of whom there are some.
+// Waits reports whether other processes have their turns now.
 func (y *Turns) Waits(now time.Duration) bool { return now < y.until && y.attendance.notified > 0 }
 
-// rank is how many others are to have a turn before us.
+// rank is how many processes have a turn before ours.
 func (y *Turns) rank(now time.Duration) int {
 	if now >= y.fresh {
 		return 0
@@ -123,11 +124,12 @@ func (y *Turns) rank(now time.Duration) int {
 	return y.ahead
 }
 
-// Won says that we got the lock, by an acquire that was sent at this instant. When somebody is ahead who never makes it in his slot, slots get longer: he may be far away.
+// Won notes a grant by an acquire that was sent at this instant. If a process ahead did not acquire the lock within its slot, its network
+// may be slow, so slots become longer.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.gaps.taken(p, now, sent)
 	if y.until == 0 {
-		return // a try has waited for nobody
+		return // TryAcquire has waited for no slot
 	}
 	if y.rank(now) > y.attendance.mere {
 		y.wins, y.good = min(y.wins+1, winsMax), 0
@@ -137,15 +139,15 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.attendance.conclude()
 }
 
-// Tries says that an attempt is made. One that does not wait ends the time in which this process stays out: from now on the next
-// attempt may be long after that time, so no release may be missed any more.
+// Tries notes that an attempt is made. An attempt that does not wait for its slot ends the pause of this process. Its next attempt may
+// come long after the pause would have ended, so from now on every release message must lead to an attempt.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
 		y.until, y.gapTo = 0, 0
 	}
 }
 
-// Hear takes news of releases and says when to try again; never: when it was to be anyway.
+// Hear takes release messages and returns when to try again; clock.Never: the time of the next attempt does not change.
 func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	if now < y.echoTo {
 		own := min(y.echoes, releases)
@@ -157,7 +159,7 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	}
 	y.attendance.heard(releases)
 	due := y.gaps.heard(p, now)
-	if now < y.gapTo { // who had the lock in a gap was in no line
+	if now < y.gapTo { // a client that held the lock in a gap was not among those ahead
 		if !due {
 			return clock.Never
 		}
@@ -172,44 +174,46 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	return y.until
 }
 
-// The messages of our own releases come by another connection than the replies, and several may be behind: whoever took one of them for
-// another's release would think that somebody else had a turn, and whoever took another's for one of them would sleep through it.
+// The messages of our own releases come over another connection than the replies, and several may be late. If one of them were taken for
+// another process's release, that process would seem to have had its turn. If another process's message were taken for one of ours, a
+// wake-up would be lost.
 
-// Leaves says that a release, or a pass, is sent. What has come since the last one is accounted for.
+// Leaves notes that a release or a pass is sent. The messages that came since the last one belong to earlier releases.
 func (y *Turns) Leaves() {
 	y.echoes = max(y.echoes-y.heard, 0)
 	y.heard = 0
 }
 
-// ExpectEcho says that our own release was published to us. Its message may have come while the release was in flight.
+// ExpectEcho notes that the message of our own release was sent to us, too. It may have arrived while the release was in flight.
 func (y *Turns) ExpectEcho(p *Policy, now time.Duration) {
 	y.echoes = max(y.echoes+1-y.heard, 0)
 	y.heard = 0
 	y.echoTo = now + p.YieldMax
 }
 
-// Joined says that the channel is subscribed to from now on. No message of our own releases is expected any more: it was published
-// before, or is taken for another's, which costs a try. To expect one in vain would cost somebody's wake-up.
+// Joined notes a new subscription of the channel. Messages of our own earlier releases are not expected any more: those published before
+// the subscription never arrive. If one does arrive, it is taken for another process's, which costs one attempt in vain; to expect one that
+// never comes would cost a wake-up.
 func (y *Turns) Joined() {
 	y.echoes = 0
 	y.heard++
 }
 
-// gaps are the moments in which a lock that is wanted all the time is left free for those who only look now and then.
+// gaps are the moments in which a lock that is always in demand is left free for clients that only look now and then.
 //
-// A process alone makes one when there was none for GapEvery. Of several none can make one: the others would take the lock. So all
-// who hear of releases stay out after the same one, the first in a new period of the server's clock. They need not agree about
-// the clock to the millisecond: if the period may have begun before one release or before the next, both are the first. The second may come
-// during the gap of the first. It makes that gap longer, because the others begin theirs only then.
+// A process without competitors makes a gap when the last one is GapEvery ago. With several competing processes, all must pause after the
+// same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their clocks need not
+// agree to the millisecond: if a period may have begun before one release or before the next, both releases count as the first. The
+// second may come during the gap of the first, and then it makes that gap longer, because other processes may begin theirs only then.
 type gaps struct {
-	last  time.Duration // server time of the newest release that we know of
-	since time.Duration // when the newest gap was
-	freed time.Duration // when our own release was executed; 0: somebody else has had the lock since
-	open  time.Duration // for how long in all the lock was free since the newest gap
+	last  time.Duration // server time of the newest release that is known
+	since time.Duration // when the newest gap began
+	freed time.Duration // when our own release was executed; 0: another process has held the lock since
+	open  time.Duration // how long the lock was free in all since the newest gap
 }
 
-// released is told of our own release and reports whether a gap is due. waited: somebody else is to have his turn now. listened:
-// somebody else was told.
+// released notes our own release and reports whether a gap is due. waited: another process has its turn now. listened: another
+// subscriber received the message.
 func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
 	if due := g.newPeriod(p, now); waited {
@@ -218,20 +222,20 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened boo
 	if !g.due(p, now) {
 		return false
 	}
-	often := g.open >= (now-g.since)/8          // then whoever looks now and then finds it free
-	return g.begin(now) && (!often || listened) // who listens comes right after a release, or not at all
+	often := g.open >= (now-g.since)/8          // the lock was free often enough for clients that poll
+	return g.begin(now) && (!often || listened) // subscribers try right after a release, so they need the gap all the same
 }
 
-// due reports whether a process that is alone should make one.
+// due reports whether a process without competitors should make a gap.
 func (g *gaps) due(p *Policy, now time.Duration) bool { return now-g.since >= p.GapEvery }
 
-// heard is told of a release by somebody else, and reports the same.
+// heard notes another process's release and reports whether a gap is due.
 func (g *gaps) heard(p *Policy, now time.Duration) bool {
 	g.freed = 0
 	return g.newPeriod(p, now) && g.begin(now)
 }
 
-// taken is told of an acquire of ours: if the lock was free for as long before, that was a gap.
+// taken notes a grant of ours. If the lock was free for the length of a gap before it, that counts as one.
 func (g *gaps) taken(p *Policy, now, sent time.Duration) {
 	free := (sent+now)/2 - g.freed
 	switch {
@@ -248,7 +252,7 @@ func (g *gaps) begin(now time.Duration) bool {
 	return true
 }
 
-// newPeriod notes a release and reports that a period has begun since the one before.
+// newPeriod notes a release and reports whether a period may have begun since the release before it.
 func (g *gaps) newPeriod(p *Policy, now time.Duration) bool {
 	last := g.last
 	g.last = p.ServerTime(now)
