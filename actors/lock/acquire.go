@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// onAcquire grants a re-entry, refuses a try that finds others here, or queues the request. What follows from the queue is decided by
+// advance.
 func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
 	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
@@ -31,14 +33,14 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 			r.Came = now
 		}
 		s.queue.Push(r)
-		if s.phase == free && s.queue.Len == 1 { // what earlier waiters went through does not bind this one
+		if s.phase == free && s.queue.Len == 1 { // failures and answers that earlier waiters got do not count for this one
 			s.failures, s.busy = wait.Failures{}, busy{}
 			s.retryAt = s.startAt()
 		}
 	}
 }
 
-// startAt is when a first attempt may be made: a try cannot wait for others to have their turn.
+// startAt is the instant of a waiter's first attempt. A try does not wait until other processes have had their turns.
 func (s *State) startAt() time.Duration {
 	if head := s.queue.Front(); head != nil && head.Try {
 		return 0
@@ -46,7 +48,7 @@ func (s *State) startAt() time.Duration {
 	return s.turns.OpensAt()
 }
 
-// attempt asks Redis for a new grant, shaped after the first waiter. There is one contender per process and name.
+// attempt asks Redis for a new grant with the lease that the first waiter wants. Only one request per process and name competes in Redis.
 func (s *State) attempt(now time.Duration) {
 	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.lease, s.pending.watched) {
 		s.abandonPending(now)
@@ -83,7 +85,7 @@ func (s *State) sendAcquire(now time.Duration) {
 	c.Timing = s.failures.Acquiring(s.policy, now, c.lease, head)
 }
 
-// attemptAgain repeats an attempt whose outcome is unknown, or gives it up when nobody wants what it asks for.
+// attemptAgain repeats an attempt whose outcome is unknown, or abandons it when no waiter wants such a grant any more.
 func (s *State) attemptAgain(now time.Duration) {
 	head := s.queue.Front()
 	if head == nil || !head.Wants(s.pending.lease, s.pending.watched) {
@@ -93,7 +95,7 @@ func (s *State) attemptAgain(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// abandonPending gives up a grant that was asked for. If Redis may have it, it is released in the background.
+// abandonPending gives up the pending grant. If Redis may have executed the attempt, the grant is released in the background.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
 		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease).lasting = s.pending.standing
@@ -101,25 +103,25 @@ func (s *State) abandonPending(now time.Duration) {
 	s.pending, s.phase = pendingGrant{}, free
 }
 
-// onInherited takes the grant that a release of this process has brought about.
+// onInherited takes over a grant that a release of this process has created in Redis.
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
-		return // given up meanwhile: it is released in the background
+		return // abandoned meanwhile: it is released in the background
 	}
 	s.disregard()
 	s.pending.standing = false
 	s.onGranted(now, &callDone{call: &lockCall{lease: s.pending.lease}, sent: m.sent})
 }
 
-// onPromoted contends like one that is alone from now on.
+// onPromoted competes from now on as if no other waiter of this process were ahead.
 func (s *State) onPromoted(now time.Duration) {
 	if s.standby = false; s.phase == free && s.queue.Len > 0 && s.failures.Count == 0 {
 		s.retryAt = now
 	}
 }
 
-// forgetPending gives up a grant that Redis did not have when it executed a call that was sent at this instant. A copy of the attempt
-// that came after that brings it about, so it is released until none can come any more.
+// forgetPending drops a pending grant. A call sent at this instant showed that Redis does not have it. A delayed duplicate of the attempt
+// could still create it, so it is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
 		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease)
@@ -140,7 +142,8 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onUnacked undoes a grant that a failover could lose. Nobody else who waits here would fare better.
+// onUnacked undoes a grant that too few replicas have acknowledged. It refuses all local waiters, because their grants would not be
+// acknowledged either.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
@@ -160,12 +163,12 @@ func (s *State) onGranted(now time.Duration, m *callDone) {
 	s.begin(deadline, m.acquired.Tokens)
 }
 
-// tooLate is the failure of an answer that took longer than its own lease: what it grants is over already.
+// tooLate is the failure of a reply that took longer than its own lease: the grant has expired already.
 func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
-// begin makes the grant that is pending the one that is held.
+// begin makes the pending grant the held one.
 func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
 	s.grant = newGrant(s, s.pending, deadline)
 	s.grant.tokens = tokens
@@ -174,7 +177,8 @@ func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 }
 
-// onBusy waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
+// onBusy handles a refusal: the lock is held elsewhere. The waiters wait for a release message if the channel was subscribed to before the
+// attempt, else for the subscription, after which they try again; and in any case for a timer.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.pending.standing, s.phase = true, free
@@ -199,7 +203,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	case head.Try && head.Came <= m.sent:
 		s.retryAt = now + s.policy.Backoff(0)
 		return
-	case head.Try: // it came while somebody else's attempt was on its way: the lock may have come free since
+	case head.Try: // it came while an earlier waiter's attempt was in flight: the lock may have been released since
 		s.retryAt = now
 		return
 	}
@@ -212,9 +216,9 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		wait = s.nextSpin()
 	}
 	if s.standby {
-		wait = min(max(wait, s.policy.Lease/3), s.policy.Lease/2) // often enough for Redis to take this process for alive
+		wait = min(max(wait, s.policy.Lease/3), s.policy.Lease/2) // often enough that other processes do not take this one for dead
 	} else if s.pending.standing {
-		wait = min(wait, s.policy.Lease/3) // so that the place in the queue is kept
+		wait = min(wait, s.policy.Lease/3) // keeps the place in Redis' queue
 	}
 	if ttl >= 0 && ttl < wait {
 		wait = ttl
@@ -225,8 +229,8 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	s.listen()
 }
 
-// excuses reports whether a try is repeated that was refused because of a grant which this process has given up. The release of that grant
-// is on its way, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
+// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. The orphan's release is in
+// flight, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.hasOrphan(s.busy.holder)
 	if s.member != nil {
@@ -235,7 +239,7 @@ func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	return ours && now < r.Came+rpc.Window(s.policy.Lease)
 }
 
-// nextSpin is how long the first waiter of a lock that spins pauses.
+// nextSpin is the pause of a spin lock's first waiter before its next attempt.
 func (s *State) nextSpin() time.Duration {
 	b := s.queue.Front().Backoff
 	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
@@ -247,7 +251,7 @@ func (s *State) nextSpin() time.Duration {
 	return pause - s.policy.Jitter(pause/2)
 }
 
-// listen subscribes to where the release will be told, if it will.
+// listen subscribes to the channel of the release, if the kind of lock has one.
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
@@ -262,8 +266,9 @@ func (s *State) listen() {
 	}
 }
 
-// onAttemptFailed has no answer from Redis. Refused: nothing ran, so a new attempt is as good. Unknown: the same attempt is
-// repeated until its fate is known. Either way waiters learn the cause when it lasts too long, and a try at once.
+// onAttemptFailed handles an attempt without a reply. If the call was certainly not executed, the next attempt may ask for a new grant. If
+// that is unknown, the same attempt is repeated until its outcome is known. A try is refused at once, with the cause; other waiters when
+// Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
@@ -273,7 +278,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 		s.refuseAll(scripts.Explain(m.err))
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
-		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
+		s.retryAt = now // the reply has corrected our idea of the server's clock, so the next attempt can succeed
 	default:
 		s.failed(now, m, m.err)
 	}
@@ -285,8 +290,8 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 }
 
-// failed notes a call without an answer, and refuses those who need not or cannot wait for the next. A release goes on without those
-// who asked for it.
+// failed notes a call without a reply. It refuses tries, and waiters for whom Redis has been silent longer than they have patience. A
+// release is repeated even after its callers have been answered.
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
@@ -306,7 +311,7 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// onChannelReady tries at once, or after a reconnection at some time soon: every waiter of the process does.
+// onChannelReady tries at once. After a reconnection it tries at a random instant soon, because every waiter of the process does.
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched {
 		return
@@ -329,7 +334,7 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held, passing, releasing: // of our own turns, or somebody freed it by force, which our renewals will notice
+	case held, passing, releasing: // the message of our own release, or of a forced one, which the renewals will notice
 		s.turns.Overheard(releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {
@@ -338,7 +343,7 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 	}
 }
 
-// wake tries again at an instant: not always at once, because the others come first when this process has just had its turn.
+// wake schedules the next attempt. It is not always at once: if this process has just had its turn, other processes try first.
 func (s *State) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:
@@ -348,7 +353,7 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch drops the channel some time after the last waiter has left.
+// advanceWatch cancels the subscription some time after the last waiter has left.
 func (s *State) advanceWatch(now time.Duration) {
 	switch {
 	case s.watch == wait.Unwatched:
@@ -364,7 +369,7 @@ func (s *State) advanceWatch(now time.Duration) {
 	}
 }
 
-// holder is the grant by which this process holds the lock, here or in another member of the group; nil: it does not.
+// holder is the grant with which this process holds the lock, here or in another member of the group; nil: it does not hold it.
 func (s *State) holder() *grant {
 	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {
 		return s.member.group.known().grant
@@ -372,7 +377,7 @@ func (s *State) holder() *grant {
 	return s.grant
 }
 
-// busyError tells by whom the lock is held: by this process, or by whom Redis named last.
+// busyError names the holder of the lock: this process, or the holder that Redis named last.
 func (s *State) busyError(now time.Duration, r *wait.Request) error {
 	e := &protocol.BusyError{Name: r.Address.Name}
 	if g := s.holder(); g != nil {
@@ -387,7 +392,7 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 	return e
 }
 
-// waitError is the answer of a waiter whose waiting ended: by whom the lock was held, or why Redis could not say.
+// waitError is the answer to a waiter whose wait has ended: it names the lock's holder, or the reason why Redis did not.
 func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
 	err := s.busyError(now, r)
 	switch {

@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// client is an actor that waits here or holds leases. It is watched, and what it has ends with it. All are of one system, so
-// that the ID says which one it is.
+// client is an actor that waits here or holds leases. The shell watches it, and its waits and leases end when it terminates. All clients
+// are in one actor system, so their IDs are unique.
 type client struct {
 	pid     lease.Ref
 	count   int                      // waits and leases
 	waiting map[uint64]*wait.Request // its acquires, by its own IDs
 }
 
-// bind counts an acquire of an actor; false, with the answer given, when its ID is in use.
+// bind registers an acquire of an actor. If the acquire's ID is in use, bind answers the request and returns false.
 func (s *State) bind(r *wait.Request) bool {
 	c := s.clients[r.Requester.GetId()]
 	if c == nil {
@@ -40,7 +40,7 @@ func (s *State) bind(r *wait.Request) bool {
 	return true
 }
 
-// unwait notes that an actor's acquire waits no more; without a grant it counts no more either.
+// unwait notes that an actor's acquire waits no longer. If it was not granted, it does not count any more.
 func (s *State) unwait(r *wait.Request) {
 	if c := s.clients[r.Requester.GetId()]; c != nil {
 		delete(c.waiting, r.ID)
@@ -50,7 +50,7 @@ func (s *State) unwait(r *wait.Request) {
 	}
 }
 
-// unbindMoved forgets an actor's acquire that waits elsewhere from now on.
+// unbindMoved drops an actor's acquire that waits in another member from now on.
 func (s *State) unbindMoved(r *wait.Request) {
 	if c := s.clientOf(r); c != nil {
 		delete(c.waiting, r.ID)
@@ -65,7 +65,7 @@ func (s *State) clientOf(r *wait.Request) *client {
 	return s.clients[r.Requester.GetId()]
 }
 
-// unbind counts a wait or lease of an actor less, and stops watching it after the last one.
+// unbind notes that a wait or lease of an actor has ended, and stops watching the actor after the last one.
 func (s *State) unbind(pid lease.Ref) {
 	c := s.clients[pid.GetId()]
 	if c == nil {
@@ -77,8 +77,8 @@ func (s *State) unbind(pid lease.Ref) {
 	}
 }
 
-// onRequesterGone ends the waits of a terminated actor and releases its leases. Nobody is told, unless another actor has its name:
-// that one may have asked already, and would wait for ever.
+// onRequesterGone ends the waits of a terminated actor and releases its leases. No answers are sent, unless another actor has the same name
+// now: that actor may have sent requests already, and would wait for ever.
 func (s *State) onRequesterGone(m wait.RequesterGone) {
 	c := s.clients[m.Requester.GetId()]
 	if c == nil {
@@ -102,7 +102,7 @@ func (s *State) onRequesterGone(m wait.RequesterGone) {
 	}
 }
 
-// farewell is what becomes of a wait whose requester has terminated.
+// farewell ends a wait whose requester has terminated.
 func farewell(r *wait.Request, replaced bool) wait.Effect {
 	if !replaced {
 		return wait.Effect{Do: wait.DoForget, Request: r}

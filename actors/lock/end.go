@@ -11,20 +11,20 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// orphan is a grant that may exist in Redis although nobody here wants it. It is released by its id, which is never used twice,
-// until that is certain or its lease must be over.
+// orphan is a grant that may exist in Redis although no local request wants it. It is released by its id, which is never used twice, until
+// it certainly does not exist any more, or its lease has expired.
 type orphan struct {
 	id             string
-	duplicateUntil time.Duration // until then a copy of its acquire may still run: a release before that is not the last one
-	until          time.Duration // by then the server has expired it
+	duplicateUntil time.Duration // until then a delayed duplicate of its acquire may still run, so an earlier release is not the last one
+	until          time.Duration // from then on the server has expired it
 	next           time.Duration
 	inflight       bool
-	releases       int  // that were done before stale
+	releases       int  // that were executed before duplicateUntil
 	failures       int  // of releases
-	lasting        bool // no lease ends it: it may stand in Redis' queue, or what its owner holds beside it keeps the key
+	lasting        bool // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
 }
 
-// orphanFrom has a grant released from an instant on.
+// orphanFrom has a grant released in the background, first at this instant.
 func (s *State) orphanFrom(from time.Duration, id string, stale, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: stale, next: from, until: max(from, stale) + length + lease.Margin(length),
@@ -37,7 +37,7 @@ func (s *State) hasOrphan(id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
 }
 
-// orphanLater has a grant released that Redis does not have now; a copy of its acquire may still bring it about.
+// orphanLater has a grant released that Redis does not have now, but that a delayed duplicate of its acquire may still create.
 func (s *State) orphanLater(now time.Duration, id string, stale, lease time.Duration) {
 	s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, stale)), id, stale, lease)
 }
@@ -75,7 +75,7 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onCancel ends the waiting of a request, unless it has been answered.
+// onCancel ends the wait of a request that has not been answered yet.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	if s.queue.Remove(r) {
@@ -94,7 +94,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	s.cancelSide(now, r, m.Cause)
 }
 
-// lose ends the grant and tells its holder. A holder that is just releasing gets its answer when the release arrives.
+// lose ends the grant and notifies its holder. If the holder is releasing at this moment, the answer to its release reports the loss.
 // orphaned: Redis may still have the grant.
 func (s *State) lose(now time.Duration, reason string, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
@@ -108,7 +108,7 @@ func (s *State) lose(now time.Duration, reason string, orphaned bool) {
 	s.retryAt = now
 }
 
-// endHolds takes the leases away from the local holder.
+// endHolds ends all leases of the local holder.
 func (s *State) endHolds(err error, reason string) {
 	for _, h := range s.holds {
 		switch {
@@ -124,8 +124,8 @@ func (s *State) endHolds(err error, reason string) {
 	s.holds = nil
 }
 
-// onClose refuses the waiters; a closing actor ends the leases and gives the lock back, and stops when nothing is left; an aborting one
-// stops at once.
+// onClose refuses the waiters. A closing actor ends the leases and releases the lock, and stops when nothing is left to do. An aborting
+// actor stops at once.
 func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to <= s.stage {
 		return
@@ -154,8 +154,8 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, pendingGrant{}, free, nil, 0
 }
 
-// Distrust starts over after a panic: nothing that was believed counts, not even that the calls on their way have been sent; Redis
-// is asked anew. The waiters stay, and what was decided before the panic is carried out.
+// Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so Redis is asked again. The waiters stay, and
+// the effects from before the panic are carried out.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))
@@ -180,7 +180,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	return s.takeEffects()
 }
 
-// Forget takes out a request that was answered by somebody else: the one at hand, when there was a panic.
+// Forget removes a request that has been answered elsewhere: after a panic, the request that was being handled.
 func (s *State) Forget(r *wait.Request) {
 	same := func(other *wait.Request) bool { return other == r }
 	s.queue.Remove(r)

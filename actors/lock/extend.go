@@ -12,19 +12,19 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is what is asked about the length of the grant's fixed lease, by extends and by re-entries. They go one at a time:
-// a late copy of an earlier call could undo what a later one was told.
+// extension is the state of the calls that change the length of the grant's fixed lease, for extends and re-entries. They run one at a
+// time, because a delayed duplicate of an earlier call could undo the effect of a later one.
 type extension struct {
-	waiting  []*wait.Request // the first is the one that call is for
+	waiting  []*wait.Request // the call is for the first of them
 	call     *lockCall       // on its way; nil: none
 	retryAt  time.Duration   // no call before this instant
-	stale    time.Duration   // until then a copy of an earlier call may still run
+	stale    time.Duration   // until then a delayed duplicate of an earlier call may still run
 	failures wait.Failures
 }
 
-// extending is what is asked about the grant's lease, from the first time on: most grants are never asked about.
+// extending returns the extension, which is made at the first use because most grants need none.
 func (s *State) extending() *extension {
-	if s.extension == nil { // a late copy of the acquire would set its own lease
+	if s.extension == nil { // a delayed duplicate of the acquire would set the acquire's lease
 		s.extension = &extension{retryAt: s.grant.stale, stale: s.grant.stale}
 	}
 	return s.extension
@@ -43,7 +43,7 @@ func (s *State) onExtend(r *wait.Request) {
 	}
 }
 
-// endOf says why a hold is held no more.
+// endOf is the reason why a hold has ended.
 func endOf(h *lease.Hold) error {
 	if h == nil || h.Err() == nil {
 		return protocol.ErrNotHeld
@@ -51,7 +51,7 @@ func endOf(h *lease.Hold) error {
 	return h.Reason()
 }
 
-// advanceExtension serves the first in line, or all of them when there is nothing left to extend.
+// advanceExtension serves the first request, or all requests if the grant has ended.
 func (s *State) advanceExtension(now time.Duration) {
 	e := s.extension
 	if e == nil {
@@ -63,7 +63,7 @@ func (s *State) advanceExtension(now time.Duration) {
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
 		if r := e.waiting[0]; r.Do == wait.Acquire && r.Lease <= s.grant.Left(now) {
-			s.hand(now, r) // an earlier one has done it
+			s.hand(now, r) // an earlier request has extended the lease far enough
 			s.leaveExtension(r)
 		} else {
 			s.sendExtend(now, r.Lease)
@@ -71,7 +71,7 @@ func (s *State) advanceExtension(now time.Duration) {
 	}
 }
 
-// endExtension answers those who come too late. A re-entry is an acquire like any other then.
+// endExtension answers the requests that come too late. A re-entry becomes an ordinary acquire.
 func (s *State) endExtension(now time.Duration) {
 	waiting := s.extension.waiting
 	s.extension = nil
@@ -88,10 +88,10 @@ func (s *State) endExtension(now time.Duration) {
 	}
 }
 
-// sendExtend sets what is left of the grant's lease. Until the answer the shorter of both counts.
+// sendExtend sets the remaining time of the grant's lease. Until the reply comes, the shorter of the old and the new deadline counts.
 func (s *State) sendExtend(now, length time.Duration) {
 	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
-	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // so that there is time for another
+	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // leaves time for a second attempt
 	s.emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, length)
 	if short := lease.Deadline(now, length); short < s.grant.Until() {
@@ -148,7 +148,7 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	s.leaveExtension(r)
 }
 
-// leaveExtension takes r out; false when it is not there. The next has to wait until no copy of r's call can run any more.
+// leaveExtension removes r; false: r was not there. The next request has to wait until no duplicate of r's call can run.
 func (s *State) leaveExtension(r *wait.Request) bool {
 	e := s.extension
 	if e == nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// grant is a Grant and what else the machine that made it knows of it.
+// grant is a lease.Grant with what only the machine knows about it.
 type grant struct {
 	lease.Grant
 	home    *State
-	plain   string         // runtimeUUID:number, of which its id is made
-	stale   time.Duration  // until then a copy of its acquire may still run
-	tokens  scripts.Tokens // those that no holder has had
+	plain   string         // runtimeUUID:number, from which the id is made
+	stale   time.Duration  // until then a delayed duplicate of its acquire may still run
+	tokens  scripts.Tokens // fencing tokens that no holder has had yet
 	token   int64          // of the present holder
 	longest time.Duration  // the longest lease that Redis was asked for
-	lent    bool           // a grant beside this one has its number
-	lasting bool           // one beside it may keep the key in Redis for longer
+	lent    bool           // another grant uses its number
+	lasting bool           // another grant may keep the key in Redis for longer
 }
 
 func newGrant(s *State, t pendingGrant, deadline time.Duration) *grant {

@@ -11,40 +11,40 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Group is the step of a lock actor that may have several contenders or grants at once: waiters of a fair lock each stand in Redis'
-// queue, readers hold beside one another, permits are many. Each of them is a member, which is a State of its own; the group
-// decides who becomes one (group_place.go), passes messages on to the member they are about, and makes one actor of them to the outside
-// (group_effects.go).
+// Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
+// several readers hold together, and there are many permits. Each contender or grant is a member, which is a State of its own. The group
+// decides who becomes a member (group_place.go), passes each message to the member that it is about, and combines the members' effects into
+// those of one actor (group_effects.go).
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
 	address *lease.Address
 	self    lease.Ref
 
-	queue   wait.Queue // waiting to become a member
-	crowd   int        // waiting to become a member, or in one
+	queue   wait.Queue // requests that wait to become part of a member
+	crowd   int        // requests that wait, in queue or in a member
 	first   *member    // the members, oldest first
 	last    *member
 	members int
-	desk    State       // inspects and force-releases, and answers releases of what nobody holds
-	turns   turns.Turns // the process stays out between turns as one
+	desk    State       // inspects and force-releases, and answers releases of leases that nobody holds
+	turns   turns.Turns // all members take their turns together
 
-	failures wait.Failures // calls of all members without an answer, in a row
+	failures wait.Failures // calls of all members without a reply, in a row
 
 	alarms    alarms
-	arrivals  uint64 // of members
+	arrivals  uint64 // how many members there were so far
 	listeners map[string]*listeners
-	guarded   map[string]int // actors that wait or hold, by how many members
+	guarded   map[string]int // in how many members an actor waits or holds
 	alarmAt   time.Duration
-	told      time.Duration // what the shell's timer is set to
+	told      time.Duration // the instant of the shell's timer
 	stage     wait.Stage
 	retiring  bool
-	again     []again       // steps that follow from the one at hand
-	atHand    again         // the one that is running
+	again     []again       // steps that follow from the present one
+	atHand    again         // the step that is running
 	holding   int           // members with a grant
-	fixed     int           // of these, with a fixed lease that Redis may lose without anybody noticing
-	lookAt    time.Duration // the next look at those is due; 0: nobody wants the lock
-	wanted    bool          // something has happened since the last that asks for one
+	fixed     int           // of these, members whose fixed lease Redis may lose unnoticed
+	lookAt    time.Duration // when Redis is asked about those next; 0: there is no waiter
+	wanted    bool          // something has happened since the last question that calls for another
 	effects   []wait.Effect
 }
 
@@ -53,16 +53,16 @@ type member struct {
 	State
 	group      *Group
 	prev, next *member
-	reserved   string // the id of the next grant, if it is not to be a new one
+	reserved   string // the id of the next grant; "": a new one
 	first      bool   // it was the first in Redis' queue when it asked last
-	others     string // the channel of other kinds of lock, which it listens to then; "": it does not
-	shared     bool   // by all of the watchdog's holders
+	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
+	shared     bool   // by all holders with renewed leases
 	counted    bool   // among group.holding
 	fixed      bool   // among group.fixed
 	gone       bool
 }
 
-// listeners are the members that want to hear of one channel.
+// listeners are the members that are subscribed to one channel.
 type listeners struct {
 	states []*State
 	ready  bool
@@ -82,9 +82,9 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 	h.desk.ringing = &alarmPlace{}
 }
 
-// Step takes one message. Its effects are appended to what h.effects has room for, and are the caller's then.
+// Step handles one message and returns the effects, which belong to the caller then.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
-	h.follow(now) // what a panic has interrupted
+	h.follow(now) // steps that a panic has interrupted
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
@@ -150,10 +150,10 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-// servedBy is the member that has a request, or had it last.
+// servedBy is the member that serves a request, or served it last.
 func servedBy(r *wait.Request) *State { return r.Home.(*State) }
 
-// servesLease is the member of the lease that a release or extend names; the desk answers for what nobody holds.
+// servesLease is the member of the lease that a release or extend names. The desk answers if nobody holds it.
 func (h *Group) servesLease(r *wait.Request) *State {
 	if r.Hold != nil {
 		return homeOf(r.Hold.Grant)
@@ -184,14 +184,15 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	}
 }
 
-// onChannelMessage wakes who listens. Where processes take turns, the group takes its turns as one, so it hears a message once.
+// onChannelMessage wakes the members that are subscribed to the channel. Where processes take turns, all members take theirs together, so
+// the message is counted once.
 func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
 	case l == nil:
 	case !h.address.Kind.TakesTurns():
 		h.tell(now, l, m)
-	case h.holding > 0: // a release of ours may be on its way, and others of us contend beside it
+	case h.holding > 0: // a release of ours may be in flight while other members contend
 		h.turns.Overheard(m.Releases)
 		h.tell(now, l, woken{now})
 	default:
@@ -209,7 +210,7 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
-	for range h.alarms.Len() { // one that wants another at once has to wait for the next
+	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step
 		s := h.alarms.take(now)
 		if s == nil {
 			break
@@ -240,13 +241,13 @@ func (h *Group) onClose(m wait.Close) {
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
-// advanceStage tells the members how far the runtime has come with its end. While it drains, a contender whose owner holds the lock alone
-// goes on. If that hold ends first, the contender is refused like any other.
+// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender whose owner holds the lock alone may
+// continue. If that hold ends first, the contender is refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
 	}
-	for s := h.last; s != nil; { // who came last leaves a queue at the lowest cost
+	for s := h.last; s != nil; { // leaving Redis' queue costs least for the member that came last
 		prev := s.prev
 		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
 			h.pass(now, &s.State, wait.Close{Stage: h.stage})
@@ -258,7 +259,7 @@ func (h *Group) advanceStage(now time.Duration) {
 	}
 }
 
-// each calls f for the desk and every member; f may end the one at hand.
+// each calls f for the desk and every member. f may end the member that it is called for.
 func (h *Group) each(f func(s *State)) {
 	f(&h.desk)
 	for s := h.first; s != nil; {
@@ -268,7 +269,7 @@ func (h *Group) each(f func(s *State)) {
 	}
 }
 
-// advanceEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do.
 func (h *Group) advanceEnd() {
 	idle := h.Idle()
 	switch {
@@ -280,12 +281,12 @@ func (h *Group) advanceEnd() {
 	h.retiring = false
 }
 
-// Idle reports that nothing would be missed if this actor stopped.
+// Idle reports whether the actor could stop without losing anything.
 func (h *Group) Idle() bool {
 	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
 }
 
-// setAlarm sets the timer to the earliest instant at which a member has something to do, or before.
+// setAlarm sets the timer to the earliest instant at which a member has something to do, or to an earlier one.
 func (h *Group) setAlarm() {
 	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
 		if h.Idle() {
@@ -296,10 +297,10 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust starts the member at hand over after a panic. What was to follow from the step is made up for by the next one.
+// Distrust starts the member that panicked over. The steps that were to follow are made up for by the next step.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {
-		if r, ok := h.atHand.message.(*wait.Request); ok { // it was on its way from one member to another
+		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another
 			s.Forget(r)
 			h.answer(r, r.Because(wait.ErrPanicked))
 		}
@@ -327,7 +328,7 @@ func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	return nil
 }
 
-// Leased reports whether somebody here has a lease.
+// Leased reports whether there is a local lease.
 func (h *Group) Leased() bool {
 	for s := h.first; s != nil; s = s.next {
 		if s.Leased() {
@@ -351,7 +352,7 @@ func (h *Group) Requesters() []lease.Ref {
 	return all
 }
 
-// Forget takes out a request that was answered by somebody else.
+// Forget removes a request that has been answered elsewhere.
 func (h *Group) Forget(r *wait.Request) {
 	h.leave(r)
 	if h.atHand.message == r {
@@ -361,6 +362,6 @@ func (h *Group) Forget(r *wait.Request) {
 	h.again = slices.DeleteFunc(h.again, func(a again) bool { return a.message == r })
 	if r.Home != nil {
 		servedBy(r).Forget(r)
-		h.again = append(h.again, again{servedBy(r), nil}) // it may be left with nothing to do
+		h.again = append(h.again, again{servedBy(r), nil}) // the member may have nothing left to do
 	}
 }

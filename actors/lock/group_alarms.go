@@ -8,13 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// alarms are the members of a group that want to be told of an instant, the earliest first: a group may have very many, and few are due.
+// alarms are the members of a group that have set an alarm, as a heap with the earliest first: a group may have very many members, and few
+// alarms are due.
 type alarms []*State
 
-// alarmPlace is where a member stands among the alarms.
+// alarmPlace is the place of a member among the alarms.
 type alarmPlace struct {
 	order uint64 // of arrival
-	index int    // from 1; 0: it wants none
+	index int    // from 1; 0: it has set none
 	due   time.Duration
 }
 
@@ -31,13 +32,13 @@ func (a *alarms) Swap(i, j int) {
 	all[i].ringing.index, all[j].ringing.index = i+1, j+1
 }
 
-// Push and Pop are for the heap.
+// Push is for package heap.
 func (a *alarms) Push(s any) {
 	*a = append(*a, s.(*State))
 	(*a)[len(*a)-1].ringing.index = len(*a)
 }
 
-// Pop takes the last one away.
+// Pop is for package heap.
 func (a *alarms) Pop() any {
 	last := len(*a) - 1
 	s := (*a)[last]
@@ -47,7 +48,7 @@ func (a *alarms) Pop() any {
 	return s
 }
 
-// set notes when a member wants its alarm; never: it wants none.
+// set sets the alarm of a member; clock.Never: none.
 func (a *alarms) set(s *State, at time.Duration) {
 	there := s.ringing.index > 0
 	s.ringing.due = at
@@ -61,7 +62,7 @@ func (a *alarms) set(s *State, at time.Duration) {
 	}
 }
 
-// next is the instant of the earliest.
+// next is the instant of the earliest alarm.
 func (a *alarms) next() time.Duration {
 	if len(*a) == 0 {
 		return clock.Never
@@ -69,7 +70,7 @@ func (a *alarms) next() time.Duration {
 	return (*a)[0].ringing.due
 }
 
-// take takes the earliest away, if it is due; nil if none is.
+// take removes the earliest alarm if it is due and returns its member; nil: none is due.
 func (a *alarms) take(now time.Duration) *State {
 	if a.next() > now {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// What the steps of the members make happen, as the effects of one actor.
+// The effects of the members' steps, combined into those of one actor.
 
-// pass has a member take a message, and all that follows from it.
+// pass has a member handle a message, and carries out the steps that follow from it.
 func (h *Group) pass(now time.Duration, s *State, message any) {
 	h.again = append(h.again, again{s, message})
 	if h.atHand.state == nil { // else follow is running
@@ -59,7 +59,7 @@ func (h *Group) take(now time.Duration, next again) {
 	}
 }
 
-// onFreed tells the members whose grants were ended. There may be very many of both.
+// onFreed notifies the members whose grants were ended. There may be very many members and grants.
 func (h *Group) onFreed(m wait.Freed) {
 	ended := make(map[string]bool, len(m.Grants))
 	for _, grant := range m.Grants {
@@ -75,13 +75,13 @@ func (h *Group) onFreed(m wait.Freed) {
 	})
 }
 
-// expects reports whether something is on its way to a member that has nothing now.
+// expects reports whether a message is on its way to a member that has nothing now.
 func (h *Group) expects(s *State) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
 }
 
-// overtakes reports whether a contender that stands in Redis' queue came before an older one of ours, whose calls did not get through:
-// then it is for this one to listen, when its turn comes.
+// overtakes reports whether a contender entered Redis' queue before an older contender of this process, whose calls were lost. Then this
+// contender must be subscribed when it becomes the first.
 func (h *Group) overtakes(s *State) bool {
 	for other := h.first; other != nil && &other.State != s; other = other.next {
 		if other.contends() && !other.pending.standing {
@@ -91,7 +91,7 @@ func (h *Group) overtakes(s *State) bool {
 	return false
 }
 
-// count keeps the number of members with a grant. It reports that this one has got one.
+// count updates the number of members with a grant. It reports whether this member has just got one.
 func (h *Group) count(s *State) bool {
 	if s.member == nil {
 		return false
@@ -108,7 +108,7 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends grants that Redis cannot have any more, because it has granted s, and one of both would be alone.
+// depose ends grants that Redis cannot have any more, because it has granted s, and one of the two excludes the other.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
@@ -118,7 +118,7 @@ func (h *Group) depose(s *State) {
 	}
 }
 
-// join has r served by a join.
+// join makes r part of a member.
 func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
 	r.Home = s
 	h.pass(now, s, r)
@@ -153,7 +153,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	}
 }
 
-// onCall completes a call by what one member alone cannot know.
+// onCall completes a call with what one member cannot know.
 func (h *Group) onCall(s *State, call *lockCall) {
 	call.home = s
 	switch {
@@ -162,12 +162,12 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	case call.do == callAcquire && s.queue.Len > 0:
 		if alone := h.above(s.queue.Front()); alone != nil {
 			call.alone, alone.grant.lasting = alone.grant.ID, true
-			alone.turn.spent = true // nobody may follow the owner while it shares
+			alone.turn.spent = true // the grant is not handed on while its owner shares
 		}
 	}
 }
 
-// heir is our first contender in Redis' queue, to be granted by the release of s if it is the next of all.
+// heir is this process's first contender in Redis' queue. The release of s grants it the lock if it is first in the whole queue.
 func (h *Group) heir(s *State) *pendingGrant {
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s && other.contends() && other.pending.id != "" {
@@ -178,14 +178,14 @@ func (h *Group) heir(s *State) *pendingGrant {
 	return nil
 }
 
-// inherit tells the heir that it holds the lock.
+// inherit notifies the heir that it holds the lock.
 func (h *Group) inherit(done *callDone) {
 	if s := h.contender(done.call.heir.id); s != nil {
 		h.again = append(h.again, again{s, inherited{done.call.heir.id, done.sent}})
 	}
 }
 
-// contender is the one that asks for this grant; nil: there is none.
+// contender is the member that asks for this grant; nil: none does.
 func (h *Group) contender(id string) *State {
 	for s := h.first; s != nil; s = s.next {
 		if s.pending.id == id {
@@ -195,9 +195,9 @@ func (h *Group) contender(id string) *State {
 	return nil
 }
 
-// call has a contender ask at once that may take the lock: it came to stand in Redis' queue before others of ours, who came here before
-// it, but whose calls did not get through at first. If it is nobody's, a failover has brought back a place that was left: it is left
-// again, because as long as this process lives Redis takes its waiters for alive.
+// call has the contender ask at once whose place in Redis' queue is next. It need not be the first contender here, because the calls of older
+// ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was left; it is left again,
+// because other processes take all waiters of a living process for alive.
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -205,7 +205,7 @@ func (h *Group) call(now time.Duration, next string) {
 			h.again = append(h.again, again{&s.State, promoted{}})
 			return
 		case s.hasOrphan(next), s.grant != nil && s.grant.ID == next:
-			return // it is being left, or it has the lock since
+			return // the place is being left, or has got the lock meanwhile
 		}
 	}
 	if h.desk.hasOrphan(next) {
@@ -215,8 +215,8 @@ func (h *Group) call(now time.Duration, next string) {
 	h.again = append(h.again, again{&h.desk, nil})
 }
 
-// tellHolder has a contender ask at once that holds the lock in Redis and does not know: the release that made it the heir has lost its
-// reply, and its repeat named another one. It is a standby, perhaps, which would ask only after a third of its lease.
+// tellHolder has a contender ask at once that holds the lock in Redis without knowing it: the reply of the release that made it the heir was
+// lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
 func (h *Group) tellHolder(id string) bool {
 	s := h.contender(id)
 	if s == nil || s.phase != free {
@@ -226,7 +226,7 @@ func (h *Group) tellHolder(id string) bool {
 	return true
 }
 
-// onAnswer likewise.
+// onAnswer does the group's part when a member answers a request.
 func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	switch {
 	case r.Do == wait.Inspect && r.Err == nil:
@@ -236,7 +236,7 @@ func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	}
 }
 
-// gather serves an owner that waits in several goroutines, once it holds the lock in one.
+// gather serves all requests of an owner that waits in several goroutines, when one of them has got the lock.
 func (h *Group) gather(s *State, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
@@ -256,12 +256,12 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		switch {
 		case match.Owner != r.Owner:
 			continue
-		case q == &h.queue && h.upgrades(match): // it came before its owner had what keeps it waiting
+		case q == &h.queue && h.upgrades(match): // it came before its owner got the grant that now blocks it
 			h.leave(match)
 			h.answer(match, match.Because(protocol.ErrUpgrade))
 			continue
 		case match.Address.Kind == r.Address.Kind:
-		case q == &h.queue && h.above(match) == s.member: // it stands in line to share what it holds alone now
+		case q == &h.queue && h.above(match) == s.member: // it waits to share the lock, which its owner holds alone now
 			home = &h.newMember(match).State
 		default:
 			continue
@@ -276,7 +276,7 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	}
 }
 
-// wait puts a request in line to become a member.
+// wait appends a request to the queue of those that are no part of a member yet.
 func (h *Group) wait(r *wait.Request) {
 	h.queue.Push(r)
 	if r.Requester != nil {
@@ -284,7 +284,7 @@ func (h *Group) wait(r *wait.Request) {
 	}
 }
 
-// leave takes it out of the line; false when it does not stand there.
+// leave removes a request from that queue; false: it is not there.
 func (h *Group) leave(r *wait.Request) bool {
 	if !h.queue.Remove(r) {
 		return false
@@ -300,7 +300,7 @@ func (h *Group) guard(pid lease.Ref) {
 		return
 	}
 	left := func(e wait.Effect) bool { return e.Do == wait.DoUnguard && e.Actor.GetId() == pid.GetId() }
-	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it goes from the line to a member
+	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it moves from the queue to a member
 		h.effects = slices.Delete(h.effects, i, i+1)
 		return
 	}
@@ -341,8 +341,8 @@ func (h *Group) unlisten(s *State, channel string) {
 	}
 }
 
-// hear notes whether Redis answers at all. Those in line are refused, as those in a member are, when it does not answer for too long
-// while they wait. What one member asks in vain while others are answered is no reason.
+// hear notes whether Redis answers at all. The queued requests are refused, like those in a member, if it is silent for too long while they
+// wait. Calls that fail while others are answered are no reason.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
@@ -355,7 +355,7 @@ func (h *Group) hear(now time.Duration, done *callDone) {
 	}
 }
 
-// refuseWaiting answers all who wait to become a member.
+// refuseWaiting refuses all queued requests.
 func (h *Group) refuseWaiting(cause error) {
 	for r := h.queue.Front(); r != nil; r = h.queue.Front() {
 		h.leave(r)
@@ -377,7 +377,7 @@ func (h *Group) local() (all []string) {
 	return all
 }
 
-// known is the member that knows most about who holds the lock: one that has it, or the first that was refused.
+// known is the member that knows most about the lock's holder: a member that holds it, or the first that was refused.
 func (h *Group) known() *State {
 	known := &h.desk
 	for s := h.first; s != nil; s = s.next {

@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Who becomes a member, and when. Waiters are admitted in order of arrival: nobody passes one that has to wait.
+// Which requests become part of a member, and when. Requests are admitted in order of arrival: none overtakes one that has to wait.
 
 const (
-	// contendersMax is how many waiters of a process ask at a time for grants that may be held beside one another.
+	// contendersMax is the number of waiters of a process that ask Redis at a time, where several may hold the lock together.
 	contendersMax = 16
-	// behindMax is how many members behind a waiter that gives up are looked at for those who move up.
+	// behindMax is the number of members behind a waiter that gives up that may move up.
 	behindMax = 16
 )
 
-// admit takes a request, or takes one back that has been here before: that one counts among those who wait already.
+// admit takes a request. A request that returns from a member is counted as a waiter already.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -31,7 +31,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		h.join(now, s, r)
 		return
 	}
-	if h.above(r) != nil { // whoever waits in line waits for this very owner
+	if h.above(r) != nil { // the queued requests wait for this very owner
 		h.join(now, &h.newMember(r).State, r)
 		return
 	}
@@ -59,7 +59,7 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r would become a member at once; a try may not wait for that.
+// open reports whether r would become part of a member at once, because a try may not wait for that.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -97,7 +97,7 @@ func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	return true
 }
 
-// find finds the member for r: nil for a new one, not ok when it has to wait.
+// find finds the member for r; nil: a new one; not ok: r has to wait.
 func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	switch kind := r.Address.Kind; {
 	case kind.Queued:
@@ -111,9 +111,9 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp has the waiters behind one that gives up take the places before them in Redis' queue, which their process has waited for longest.
-// The last place that comes free is left. So impatient waiters get a fair lock, too, and nobody else has more places before him. There may
-// be very many waiters, so some move up and the others stay.
+// moveUp has the waiters behind one that gives up take the places ahead of them in Redis' queue, and leaves the last place. If the process
+// left the first place instead, a process with impatient waiters would never reach the head of the queue. Other processes do not wait
+// longer for it. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
@@ -130,7 +130,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		}
 		places = append(places, other)
 	}
-	for i := len(places) - 1; i > 0; i-- { // the last one first: a place that nobody waits for would be left
+	for i := len(places) - 1; i > 0; i-- { // the last one first, because a place without a waiter would be left
 		from := places[i]
 		r := from.queue.Front()
 		from.queue.Remove(r)
@@ -142,13 +142,14 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	}
 }
 
-// suits reports whether the place in Redis' queue that this member has, or has asked for, is good for r.
+// suits reports whether r can use the place in Redis' queue that this member has, or has asked for.
 func (s *member) suits(r *wait.Request) bool {
 	asked := s.pending.standing || s.inflight != nil && !s.inflight.try
 	return asked && r.Wants(s.pending.lease, s.pending.watched)
 }
 
-// findAlone: those who hold alone wait until everybody else has gone, and share one member, so that one may follow the other.
+// findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on,
+// and wait until no other member is left.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {
@@ -160,7 +161,8 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	return found, true
 }
 
-// findShared: those who share wait for who is alone. The watchdog's have one member, as long as it is renewed; others have their own.
+// findShared finds the member for a request that shares the lock. It waits for a holder that has the lock alone. Requests with renewed leases
+// share one member as long as its lease is renewed; a fixed lease has a member of its own.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -174,7 +176,8 @@ func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, o
 	return found, found != nil || h.mayContend(now, r)
 }
 
-// mayContend: some waiters at a time ask Redis; once one has been refused, it alone. Tries are not counted: none of them stays.
+// mayContend reports whether another waiter may ask Redis: contendersMax do so at a time, but only one after a refusal. Tries are not
+// counted, because they do not stay.
 func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -189,12 +192,12 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	return r.Try || n < contendersMax
 }
 
-// upgrades reports whether r's owner holds beside others what it now wants alone: it would wait for itself.
+// upgrades reports whether r's owner shares the lock that it now wants alone: it would wait for itself.
 func (h *Group) upgrades(r *wait.Request) bool {
 	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Beside }) != nil
 }
 
-// above is the member by which r's owner holds alone what it now wants beside others: it may have both.
+// above is the member with which r's owner holds the lock alone while r wants to share it, which it may do at the same time.
 func (h *Group) above(r *wait.Request) *member {
 	if !r.Address.Kind.Beside {
 		return nil
@@ -205,12 +208,12 @@ func (h *Group) above(r *wait.Request) *member {
 // enters reports whether a contender's owner holds the lock alone.
 func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.queue.Front()) != nil }
 
-// alone is the member by which an owner holds the lock alone.
+// alone is the member with which an owner holds the lock alone.
 func (h *Group) alone(owner protocol.Owner) *member {
 	return h.holds(owner, func(s *member) bool { return !s.address.Kind.Beside })
 }
 
-// holds is the first of such members by which an owner holds the lock.
+// holds is the first such member with which an owner holds the lock.
 func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	if owner.IsZero() {
 		return nil
@@ -223,7 +226,7 @@ func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	return nil
 }
 
-// reentered is the member that r's owner holds already.
+// reentered is the member with which r's owner already holds the lock.
 func (h *Group) reentered(r *wait.Request) *State {
 	if !r.Address.Kind.Owned {
 		return nil
@@ -235,7 +238,7 @@ func (h *Group) reentered(r *wait.Request) *State {
 	return &s.State
 }
 
-// newMember is a member for r, and for those who may share it.
+// newMember appends a member for r, and for requests that may share it.
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
 	s.init(h.policy, r.Address)
@@ -246,7 +249,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
 	if alone := h.above(r); alone != nil {
 		s.shared = false
-		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares; but no number is used twice
+		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares, but no number is used twice
 			alone.grant.lent, s.reserved = true, alone.grant.plain
 		}
 	}
@@ -277,7 +280,7 @@ func (h *Group) leaveMember(s *member) {
 	h.members--
 }
 
-// promote has the first contender of this process ask often and listen, when no holder here could pass the lock to it.
+// promote ends the standby of this process's first contender if no local holder can pass the lock to it.
 func (h *Group) promote(now time.Duration) {
 	if !h.address.Kind.Queued || h.holding > 0 {
 		return
@@ -292,7 +295,7 @@ func (h *Group) promote(now time.Duration) {
 	}
 }
 
-// contends reports whether somebody waits in this member.
+// contends reports whether a request waits in this member.
 func (s *State) contends() bool {
 	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
 }
@@ -302,5 +305,5 @@ func (s *State) waits(now time.Duration) bool {
 	return s.contends() && (s.failures.Count > 0 || s.phase == free && s.retryAt > now)
 }
 
-// ended reports whether a member has neither a grant nor somebody who wants one.
+// ended reports whether a member has neither a grant nor a waiter.
 func (s *State) ended() bool { return s.phase == free && s.queue.Len == 0 }

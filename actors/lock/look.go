@@ -12,25 +12,25 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Nobody renews a fixed lease, so nobody here would notice that Redis has lost it, or that it was freed by force: other processes would
-// take the lock in turn while those who wait here waited for the end of the lease. So while somebody wants it, Redis is asked now and
-// then whether it still has the grant, as often as a waiter of another process would ask.
+// A fixed lease is not renewed, so this process would not notice that Redis has lost it, or that it was force-released: other processes
+// would acquire the lock while the waiters here wait for the end of the lease. So as long as there are local waiters, Redis is asked
+// whether it still has the grant, as often as a waiter of another process would ask.
 
-// looking is what is asked about a fixed lease.
+// looking is the state of these questions.
 type looking struct {
-	call   *lockCall     // on its way; nil: none
-	at     time.Duration // the next is due; 0: nobody wants the lock
-	wanted bool          // something has happened since the last that asks for one
+	call   *lockCall     // in flight; nil: none
+	at     time.Duration // when the next question is due; 0: there is no waiter
+	wanted bool          // something has happened since the last question that calls for another
 }
 
-// forgettable reports whether a grant is held that Redis may lose without anybody noticing, and for which others wait here: nobody waits for
-// one permit, but for any.
+// forgettable reports whether the held grant is one that Redis may lose unnoticed while local requests wait for it. Permits are excluded:
+// their waiters wait for any permit.
 func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook has Redis asked although nobody waits: a try was refused because of what is held here, and the next one is to know better; or
-// a force-release may have ended it.
+// wantLook has Redis asked although no request waits, for two reasons: a try was refused because of the local holder, and the next try
+// should know better; or a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true
@@ -44,7 +44,7 @@ func (s *State) lookingOf() *looking {
 	return s.looking
 }
 
-// advanceLook looks when it is time; in a group that is decided by the group.
+// advanceLook asks Redis when a question is due. In a group, the group decides when.
 func (s *State) advanceLook(now time.Duration) {
 	switch l := s.looking; {
 	case s.member != nil:
@@ -60,7 +60,7 @@ func (s *State) advanceLook(now time.Duration) {
 	}
 }
 
-// lookAt is when advanceLook will look; never: not by itself.
+// lookAt is when advanceLook will ask next; clock.Never: not by itself.
 func (s *State) lookAt() time.Duration {
 	if s.looking == nil || s.looking.at == 0 || !s.forgettable() {
 		return clock.Never
@@ -76,7 +76,7 @@ func (s *State) look(now time.Duration) {
 	}
 }
 
-// looks reports whether the answer to a look is awaited.
+// looks reports whether a question is in flight.
 func (s *State) looks() bool { return s.looking != nil && s.looking.call != nil }
 
 func (s *State) onLookDone(now time.Duration, m *callDone) {
@@ -90,7 +90,7 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advanceLook has the members look that hold what somebody else here wants.
+// advanceLook has those members ask Redis whose grants other local requests wait for.
 func (h *Group) advanceLook(now time.Duration) {
 	switch {
 	case h.fixed == 0 || h.crowd == 0 && !h.wanted:

@@ -12,14 +12,14 @@ import (
 
 // The messages of a lock actor, beside *Request and the user's protocol messages.
 type (
-	// woken says when to try again, after a release that the group has heard of.
+	// woken says when to try again after a release message that the group has received.
 	woken struct{ at time.Duration }
-	// inherited says that a release of this process, sent at this instant, has made a standing contender the holder.
+	// inherited says that a release of this process, sent at this instant, has made the first contender in Redis' queue the holder.
 	inherited struct {
 		id   string
 		sent time.Duration
 	}
-	// promoted ends a contender's standby: it is the first of its process now.
+	// promoted ends a contender's standby: it is now the first one of its process.
 	promoted struct{}
 	// callDone is the answer of a script call of this lock.
 	callDone struct {
@@ -32,14 +32,14 @@ type (
 		unacked   error          // of an acquire: not enough replicas have it
 		receivers int            // of a release, or of a pass that became one
 		tokens    scripts.Tokens // of a pass
-		inherits  bool           // of a release: the heir has the lock
+		inherits  bool           // of a release: the heir holds the lock now
 		held      bool
 		freed     []string // by a force-release: the grants that held the lock
 		state     protocol.State
 	}
 )
 
-// news is what holders of the same name by other kinds learn of a force-release; nil: nothing.
+// news is what the holders of the same name by other kinds of lock must learn after a force-release; nil: nothing.
 func (m *callDone) news() any {
 	switch {
 	case m.call.do != callForceRelease:
@@ -56,29 +56,29 @@ func (m *callDone) news() any {
 type lockCall struct {
 	do       callKind
 	address  *lease.Address
-	home     *State // the part of a group that asked
+	home     *State // the member of a group that made the call
 	grant    string
 	from     string        // of a pass: the grant that ends
-	ends     bool          // of a pass: it ends a turn, and others go first
-	idlers   int           // and so many of those who are told of that want nothing
+	ends     bool          // of a pass: it ends a turn, so other processes go first
+	idlers   int           // of a pass that ends a turn: how many subscribers do not want the lock
 	lease    time.Duration // of acquire, pass and extend
-	alone    string        // of an acquire: the grant by which its owner holds the lock alone
+	alone    string        // of an acquire: the grant with which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy
-	try      bool          // of an acquire: do not stand in Redis' queue
-	standing bool          // of an acquire: it should stand there already
+	try      bool          // of an acquire: do not enter Redis' queue
+	standing bool          // of an acquire: it should be in Redis' queue already
 	heir     *pendingGrant // of a release: our first contender in Redis' queue
-	request  *wait.Request // of a side call: who asked
+	request  *wait.Request // of a side call: the request that asked for it
 	target   *grant        // of a look: the grant when it was asked
-	again    bool          // of a side call: it came too late once
+	again    bool          // of a side call: its first copy reached Redis too late
 
-	rpc.Call // itself, on its way: the step sets its timing, the shell the rest
+	rpc.Call // the call in flight: the step sets its timing, the shell the rest
 
 	// the shell's
 	room scripts.Room
 	done callDone // its answer
 }
 
-// main reports that the state has one such call on its way at a time, and knows it by its number alone.
+// main reports whether this is a main call. A state has at most one of them in flight, and identifies it by its number.
 func (c *lockCall) main() bool { return c.do <= callRelease }
 
 type callKind uint8

@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Side calls run beside the grant's own calls: they change no phase, and each is answered to the request that asked for it.
+// Side calls run beside the main call. They change no phase, and each result answers the request that asked for it.
 
-// onSide is an inspect or a force-release.
+// onSide handles an inspect or a force-release.
 func (s *State) onSide(now time.Duration, r *wait.Request) {
 	c := &lockCall{do: callInspect, address: r.Address, request: r}
 	c.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 	if r.Do == wait.ForceRelease {
 		c.do = callForceRelease
-		if r.Deadline > 0 && r.Deadline < c.Until { // who gave it up does not expect it to hit the next holder
+		if r.Deadline > 0 && r.Deadline < c.Until { // after its deadline a force-release could end the next holder's lease
 			c.Until, c.Grace = r.Deadline, c.Until-r.Deadline
 		}
 	}
@@ -31,7 +31,7 @@ func (s *State) sideCall(c *lockCall) {
 }
 
 func (s *State) onSideDone(now time.Duration, m *callDone) {
-	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}) // also when nobody waits for the answer any more
+	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}) // also if the request was cancelled
 	i := slices.Index(s.sides, m.call)
 	if i < 0 {
 		return // cancelled
@@ -40,7 +40,7 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	r := m.call.request
 	_, late := scripts.LateBy(m.err)
 	switch {
-	case late && !m.call.again && now < m.call.Deadline: // it was not executed, and the server's clock is known better now
+	case late && !m.call.again && now < m.call.Deadline: // not executed, and the reply has corrected our idea of the server's clock
 		again := &lockCall{do: m.call.do, address: m.call.address, request: r, again: true}
 		again.Timing = m.call.Timing
 		s.sideCall(again)
@@ -62,8 +62,8 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onFreed ends what this process has ended in Redis. The answer of the acquire or the pass that brought it about may still be on its
-// way, and says nothing any more then.
+// onFreed ends the local side of grants that a force-release has ended in Redis. The reply of the acquire or pass that created such a grant
+// may still be in flight; it does not count any more.
 func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
 		s.lose(now, m.Reason, false)
@@ -80,7 +80,7 @@ func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	s.retryAt = now
 }
 
-// cancelSide answers a request beside the queue now; what it asked for may still happen.
+// cancelSide answers the request of a side call, which may be executed all the same.
 func (s *State) cancelSide(now time.Duration, r *wait.Request, cause error) {
 	i := slices.IndexFunc(s.sides, func(c *lockCall) bool { return c.request == r })
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// State is all that the actor of a lock knows that has one contender and one grant at a time. It thinks in steps: a message and the time go
-// in, effects come out, and nothing else happens.
+// State is everything that the actor of a lock knows, for locks with one contender and one grant at a time. It works in steps: a message
+// and the time go in, effects come out, and nothing else happens.
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -21,20 +21,20 @@ type State struct {
 
 	phase    phase
 	watch    wait.Watch
-	standby  bool // another of this process contends first: no need to listen, nor to ask often
-	unsure   bool // the grant may have been released already: an earlier copy may have run
-	guarded  bool // the grant's deadline is near or a renewal failed: watch the clock
+	standby  bool // another contender of this process is ahead, so this one need not listen, nor ask often
+	unsure   bool // the grant may have been released already, by an earlier copy of the release
+	guarded  bool // the deadline of the grant is near, or a renewal failed: watch the clock
 	stage    wait.Stage
 	retiring bool
 
 	queue wait.Queue // local waiters, oldest first
 
 	grant *grant        // phases held, passing, releasing
-	holds []*lease.Hold // the local holder's leases on it; one owner's
+	holds []*lease.Hold // the local leases on the grant, all of one owner
 	turn  turn
 
-	pending  pendingGrant // phases acquiring and passing: the grant that is being asked for
-	inflight *lockCall    // the main call on its way; nil: none
+	pending  pendingGrant // phases acquiring and passing: the grant that Redis has been asked for
+	inflight *lockCall    // the main call in flight; nil: none
 	failures wait.Failures
 
 	retryAt  time.Duration // no attempt before this instant
@@ -42,74 +42,74 @@ type State struct {
 	busy     busy          // what the last attempt found
 	turns    *turns.Turns
 	ownTurns turns.Turns // what turns points to, unless several contenders take their turns together
-	channel  string      // the one that is watched
+	channel  string      // the channel that is subscribed to
 
-	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
+	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
 
 	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
 
-	extension *extension // what is asked about the length of the grant's fixed lease; nil: nothing was yet
-	looking   *looking   // whether Redis still has a fixed lease that somebody waits behind; nil: nobody asked yet
-	orphans   []orphan   // grants that may exist in Redis and must not
-	claimed   int32      // holds lost here while their release was on its way
-	spins     uint32     // pauses so far, of a lock that spins
+	extension *extension // calls about the length of the grant's fixed lease; nil: none were made
+	looking   *looking   // calls that ask whether Redis still has a fixed lease while others wait; nil: none were made
+	orphans   []orphan   // grants that may exist in Redis but should not
+	claimed   int32      // holds that were lost here while their release was in flight
+	spins     uint32     // pauses so far, if the lock spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
 	member *member // in a group; nil: alone
 
-	alarmAt time.Duration // what the shell's timer is set to; never: off
+	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
 	ringing *alarmPlace   // the same, in a group
 	effects []wait.Effect
 }
 
-// init makes it ready for its first step.
+// init prepares the state for its first step.
 func (s *State) init(policy *wait.Policy, address *lease.Address) {
 	s.policy, s.address, s.alarmAt, s.turns = policy, address, clock.Never, &s.ownTurns
 }
 
-// phase is where the one grant of this process stands.
+// phase is the state of this process's one grant.
 type phase uint8
 
 const (
-	free      phase = iota // nothing held, nothing asked
-	acquiring              // an acquire is on its way, or will be repeated
+	free      phase = iota // nothing is held, and nothing was asked for
+	acquiring              // an acquire is in flight, or will be repeated
 	held                   // a local holder has the grant
 	passing                // Redis is asked to replace the grant by the next holder's
-	releasing              // a release is on its way, or will be repeated
+	releasing              // a release is in flight, or will be repeated
 )
 
 // turn is one grant, from the acquire in Redis to its release.
 type turn struct {
 	start  time.Duration
 	served int  // local holders so far
-	spent  bool // nobody may follow
-	ending bool // Redis is asked whether others wait; if not, another one begins with the next grant
+	spent  bool // no other local waiter may get the grant
+	ending bool // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }
 
 // pendingGrant is a grant that Redis has been asked for.
 type pendingGrant struct {
 	plain          string // runtimeUUID:number
-	id             string // the owner field made of that
+	id             string // the field of the lock's hash, made of plain
 	lease          time.Duration
 	watched        bool
-	duplicateUntil time.Duration // until then an earlier copy of the attempt may still run
-	passed         time.Duration // from then on the first of those copies may have run, if it is a pass
-	standing       bool          // it stands in Redis' own queue, and has to be taken out of it when it is given up
+	duplicateUntil time.Duration // until then a delayed duplicate of the attempt may still run
+	passed         time.Duration // from then on the first copy may have run, if the attempt is a pass
+	standing       bool          // it is in Redis' queue, and must be removed from the queue when it is abandoned
 }
 
-// busy is what is known about whoever held the lock when we were refused.
+// busy is what is known about the holder since an attempt was refused.
 type busy struct {
 	known  bool
-	unset  bool // nobody can hold it yet
+	unset  bool // the permits were never set, so nobody can hold the lock yet
 	holder string
 	until  time.Duration
 }
 
-// Step takes one message. Its effects are appended to what s.effects has room for, and are the caller's then.
+// Step handles one message and returns the effects, which belong to the caller then.
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	if s.phase == held && s.grant.Left(now) <= 0 {
-		s.lose(now, "expired", true) // first of all: nothing of it may be given, prolonged or passed on
+		s.lose(now, "expired", true) // before anything else: an expired grant must not be handed on, extended or passed
 	}
 	s.receive(now, message)
 	s.advance(now)
@@ -121,7 +121,7 @@ func (s *State) Start(self lease.Ref) { s.self = self }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
+// takeEffects returns the effects and leaves none behind, because effects that are found after a panic count as not carried out.
 func (s *State) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
@@ -199,7 +199,7 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 		return
 	}
 	if m.call != s.inflight {
-		return // given up meanwhile; what it left behind is an orphan
+		return // abandoned meanwhile; the grant, if there is one, is an orphan
 	}
 	s.inflight = nil
 	switch m.call.do {
@@ -212,7 +212,7 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advance does what the state calls for, until nothing is due at this instant.
+// advance does whatever is due at this instant. Handlers only note what has happened; the next call to Redis is decided here.
 func (s *State) advance(now time.Duration) {
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
@@ -232,20 +232,20 @@ func (s *State) advance(now time.Duration) {
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
-	s.releaseOrphans(now) // before an attempt, which would find them in its way
+	s.releaseOrphans(now) // before an attempt, which they would block
 	switch {
 	case s.phase != free || s.queue.Len == 0:
 	case s.due(now, free):
 		s.attempt(now)
 	case s.turns.Waits(now):
 		s.turns.Waited()
-		s.listen() // to know who has a turn
+		s.listen() // counts the turns of other processes
 	}
 	s.advanceWatch(now)
 	s.advanceEnd()
 }
 
-// due reports that it is time for the next call of a phase; a phase that ends by it leads to a later one in advance.
+// due reports whether it is time for the next call of a phase. If the call ends the phase, a later case of advance handles the next one.
 func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
@@ -257,7 +257,7 @@ func (s *State) advanceGuard(now time.Duration) {
 	}
 }
 
-// advanceEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do.
 func (s *State) advanceEnd() {
 	idle := s.Idle()
 	switch {
@@ -269,7 +269,7 @@ func (s *State) advanceEnd() {
 	s.retiring = false
 }
 
-// Idle reports that nothing would be missed if this actor stopped.
+// Idle reports whether the actor could stop without losing anything.
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
@@ -304,7 +304,7 @@ func (s *State) setAlarm() {
 
 func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
-// call asks the shell for a main call, whose terms are to be filled in. Its answer counts only while it is the one in flight.
+// call emits a main call, whose terms the caller fills in. Its result counts only while this call is the one in flight.
 func (s *State) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
 	c.do, c.address = do, s.address
@@ -313,7 +313,7 @@ func (s *State) call(do callKind) *lockCall {
 	return c
 }
 
-// recall takes back the main call if it has not been sent. It reports that none is on its way.
+// recall withdraws the main call if it has not been sent. It reports whether no main call is in flight now.
 func (s *State) recall() bool {
 	if s.inflight != nil && s.inflight.Withdraw() {
 		s.inflight = nil
@@ -321,7 +321,7 @@ func (s *State) recall() bool {
 	return s.inflight == nil
 }
 
-// disregard forgets the call for the pending grant, whatever comes of it.
+// disregard drops the call for the pending grant, whatever its result will be.
 func (s *State) disregard() {
 	if !s.recall() {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, s.inflight.Deadline)
@@ -329,7 +329,7 @@ func (s *State) disregard() {
 	}
 }
 
-// fail answers that a request's operation failed, or with nil that it did not.
+// fail answers a request with the error of its operation; nil: it succeeded.
 func (s *State) fail(r *wait.Request, cause error) {
 	if cause != nil {
 		cause = r.Because(cause)
@@ -345,8 +345,8 @@ func (s *State) answer(r *wait.Request, err error) {
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// holdOf finds the lease that a release or extend names; nil when it is not held here. A serial is a name for leases of actors only: a
-// goroutine has its lease in its hands, and nobody else may end it.
+// holdOf finds the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. A goroutine's lease
+// can be ended only through its Lease value.
 func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
 		return h == r.Hold || r.Hold == nil && h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind
@@ -357,7 +357,7 @@ func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	return s.holds[i]
 }
 
-// Leased reports whether somebody here has a lease.
+// Leased reports whether there is a local lease.
 func (s *State) Leased() bool {
 	return slices.ContainsFunc(s.holds, func(h *lease.Hold) bool { return h.Until() != 0 })
 }

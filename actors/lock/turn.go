@@ -28,7 +28,7 @@ func (s *State) next(now time.Duration) {
 		s.endTurn(now, head)
 	case s.grant.Watched && head.Lease == 0:
 		s.give(now, head)
-	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // an acquire of its own can wait for replicas
+	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire of its own can wait for replicas
 		s.release(now)
 	default:
 		s.pass(now, head)
@@ -39,8 +39,9 @@ func (s *State) turnOver(now time.Duration) bool {
 	return s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last || s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
 }
 
-// endTurn lets others have the lock. If there are none it goes on to the next waiter at once, in one call instead of a release and an
-// acquire; but for the gaps, without which those who only look now and then would never find it free.
+// endTurn gives other processes the chance to acquire the lock. If no other process waits, the same call passes the lock on to the next
+// local waiter, which saves a release and an acquire. Only in gaps the lock is released all the same: without them, clients that poll would
+// never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
 	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
 		s.release(now)
@@ -50,7 +51,7 @@ func (s *State) endTurn(now time.Duration, head *wait.Request) {
 	s.pass(now, head)
 }
 
-// sound reports whether the grant may be handed on: no renewal failed, and more than a renewal interval is left.
+// sound reports whether the grant may be handed on to another waiter: no renewal has failed, and more than a renewal interval is left.
 func (s *State) sound(now time.Duration) bool {
 	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
 }
@@ -62,7 +63,7 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 		s.grant.token = s.grant.tokens.First
 		s.grant.tokens.First++
 	}
-	s.hand(now, r) // before it leaves the queue: a panic must not make it forgotten
+	s.hand(now, r) // before it leaves the queue, so that a panic does not lose the request
 	s.queue.Remove(r)
 	for q := s.queue.Front(); q != nil && s.joins(q); q = s.queue.Front() {
 		s.turn.served++
@@ -93,7 +94,7 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 	s.answer(r, nil)
 }
 
-// joins reports whether r may hold the grant beside those who do.
+// joins reports whether r may hold the grant together with its present holders.
 func (s *State) joins(r *wait.Request) bool {
 	return s.address.Kind.Shared && s.phase == held && s.grant.Watched && r.Lease == 0
 }
@@ -103,7 +104,7 @@ func (s *State) reenters(r *wait.Request) bool {
 	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
 }
 
-// reenter grants at once; a fixed lease that asks for more than is left is prolonged in Redis first.
+// reenter grants at once. If r asks for a longer fixed lease than is left, the lease is extended in Redis first.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
 	if !s.grant.Watched && r.Lease > s.grant.Left(now) {
 		e := s.extending()
@@ -120,7 +121,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	h := s.holdOf(r)
 	switch {
 	case h == nil && r.Hold != nil && s.claimed > 0:
-		s.claimed-- // it ended here while the holder was releasing it
+		s.claimed-- // the lease ended here while its holder was releasing it
 		s.fail(r, s.lateRelease())
 	case h == nil:
 		s.fail(r, protocol.ErrNotHeld)
@@ -129,7 +130,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 		if len(s.holds) == 0 {
 			s.next(now)
 		}
-		if s.phase == releasing || s.phase == passing { // until Redis confirms that it is over
+		if s.phase == releasing || s.phase == passing { // answered when Redis has confirmed the end
 			s.releasers = append(s.releasers, r)
 		} else {
 			s.answer(r, nil)
@@ -137,7 +138,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	}
 }
 
-// unhold takes a lease out of the grant.
+// unhold removes a lease from the grant.
 func (s *State) unhold(h *lease.Hold) {
 	s.holds = slices.DeleteFunc(s.holds, func(other *lease.Hold) bool { return other == h })
 	if h.Requester != nil {
@@ -146,7 +147,7 @@ func (s *State) unhold(h *lease.Hold) {
 	}
 }
 
-// pass replaces the grant by one for the next waiter, in one call and without a wake-up.
+// pass replaces the grant in Redis by a new one for the next local waiter, in one call and without notifying other processes.
 func (s *State) pass(now time.Duration, head *wait.Request) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.pending = s.newPending(head)
@@ -159,10 +160,11 @@ func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.lease
 	c.ends, c.idlers = s.turn.ending, s.idlers()
-	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // so that there is time for another
+	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // leaves time for a second attempt
 }
 
-// passAgain repeats a pass whose outcome is unknown while the old grant lasts; after that both may be left behind.
+// passAgain repeats a pass whose outcome is unknown while the old grant lasts. After that, both grants may exist in Redis, so both become
+// orphans.
 func (s *State) passAgain(now time.Duration) {
 	if s.grant.Left(now) > 0 {
 		s.sendPass(now)
@@ -185,7 +187,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 			s.turn = turn{start: now}
 			s.turns.Nobody()
 			if s.listens() {
-				s.turns.ExpectEcho(&s.policy.Policy, now) // it was published for those who look now and then
+				s.turns.ExpectEcho(&s.policy.Policy, now) // the call has published a release message
 			}
 		}
 		s.begin(deadline, m.tokens)
@@ -193,7 +195,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:
-		s.tellReleasers(nil) // the old grant is gone, whatever becomes of the new one
+		s.tellReleasers(nil) // the old grant is gone, whatever happens to the new one
 		s.unsure = true
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 		s.failed(now, m, tooLate(now-m.sent))
@@ -222,12 +224,12 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 }
 
 // passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
-// it is no sign of a loss that Redis has neither grant. Before that, somebody must have deleted one of them.
+// the absence of both grants is no sign of a loss. Before that instant, one of the two grants must have been deleted.
 func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.lease)
 }
 
-// endPass forgets both grants of a pass: Redis has neither.
+// endPass drops both grants of a pass, because Redis has neither.
 func (s *State) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
@@ -235,7 +237,7 @@ func (s *State) endPass(now, sent time.Duration, err error) {
 	s.failures = wait.Failures{}
 }
 
-// release ends the turn: the lock is freed in Redis and whoever waits anywhere is woken.
+// release ends the turn: it releases the lock in Redis, which notifies the waiters of all processes.
 func (s *State) release(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.phase, s.failures = releasing, wait.Failures{}
@@ -251,8 +253,8 @@ func (s *State) sendRelease(now time.Duration) {
 	c.First = true
 }
 
-// releaseAgain repeats a release that was not confirmed, until the lease is over on the server too. A renewal that was on its way
-// may have prolonged it there, so it goes on in the background.
+// releaseAgain repeats a release that was not confirmed until the lease has expired on the server, too. A renewal that was in flight may
+// have extended the lease there, so after the local deadline the grant is an orphan, which is released in the background.
 func (s *State) releaseAgain(now time.Duration) {
 	if s.grant.Left(now)+lease.Margin(s.grant.longest) > 0 {
 		s.sendRelease(now)
@@ -278,7 +280,7 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onReleaseRejected finds that something else has come in the place of the lock, or that Redis does not let us release it.
+// onReleaseRejected handles a release that Redis refuses: the key holds something else, or the user lacks a right.
 func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 	err := scripts.Explain(m.err)
 	if errors.Is(err, protocol.ErrForeignKey) {
@@ -290,15 +292,15 @@ func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 	s.released(now, m.sent, err)
 }
 
-// lostBy is the error of a lease that was lost for this reason.
+// lostBy is the error for a lease that was lost for this reason.
 func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason) }
 
-// goneFromRedis reports that a turn ended in Redis before it ended here.
+// goneFromRedis handles a grant that Redis no longer has although it has not ended here.
 func (s *State) goneFromRedis() {
 	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: lease.GoneReason}})
 }
 
-// tellReleasers answers those who wait for the release.
+// tellReleasers answers the requests that wait for the release.
 func (s *State) tellReleasers(err error) {
 	for _, r := range s.releasers {
 		s.fail(r, err)
@@ -307,7 +309,7 @@ func (s *State) tellReleasers(err error) {
 	s.releasers = s.releasers[:0]
 }
 
-// released answers those who wait for the release and makes the lock free for this process too.
+// released answers the requests that wait for the release, and marks the lock as free in this process.
 func (s *State) released(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
@@ -316,8 +318,8 @@ func (s *State) released(now, sent time.Duration, err error) {
 	s.retryAt = s.startAt()
 }
 
-// endGrant forgets the grant; its holders are gone. Redis did not have it when it executed a call that was sent at this instant; a
-// copy of its acquire that came after that brings it back, so it is released until none can come any more.
+// endGrant drops the grant, which has no holders any more. A call sent at this instant showed that Redis no longer has it. A delayed
+// duplicate of its acquire could create it again, so it is released in the background until no duplicate can arrive.
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.stale > sent {
@@ -326,7 +328,7 @@ func (s *State) endGrant(now, sent time.Duration) {
 	s.grant, s.guarded = nil, false
 }
 
-// orphanGrant has the grant released in the background: it ends here, but Redis may still have it.
+// orphanGrant ends the grant here and has it released in the background, because Redis may still have it.
 func (s *State) orphanGrant(now time.Duration) {
 	s.orphanFrom(now, s.grant.ID, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
 	s.grant.stale = 0
@@ -336,7 +338,7 @@ func unconfirmed(cause error) error {
 	return fmt.Errorf("not confirmed, the lock comes free within its lease: %w", cause)
 }
 
-// lateRelease is what to say to a release that arrives after its lease has ended here.
+// lateRelease is the answer to a release that arrives after its lease has ended here.
 func (s *State) lateRelease() error {
 	if s.stage >= wait.Closing {
 		return nil
@@ -344,19 +346,19 @@ func (s *State) lateRelease() error {
 	return lostBy("it ended before its release came")
 }
 
-// stayOut decides how long to stay out after a confirmed release.
+// stayOut decides how long this process pauses after a confirmed release.
 func (s *State) stayOut(now time.Duration, m *callDone) {
-	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else others of ours share it still
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(),
 		})
 	}
 }
 
-// listens reports whether this process hears of its own releases.
+// listens reports whether this process receives the messages of its own releases.
 func (s *State) listens() bool { return s.watch == wait.Subscribed || s.turns.OthersListen() }
 
-// idlers are how many of those who are told of a release of ours want nothing, ourselves included.
+// idlers is the number of subscribers to our releases that do not want the lock, this process included.
 func (s *State) idlers() int {
 	idlers := s.turns.MereListeners()
 	if s.listens() {
