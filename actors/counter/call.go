@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// countDone is the answer of a script call of this counter.
+// countDone is the result of a script call of this counter.
 type countDone struct {
 	call    *countCall
 	class   scripts.Class
@@ -18,7 +18,7 @@ type countDone struct {
 	expired bool // refused, because Redis may have forgotten an earlier copy's result
 }
 
-// news is what the holders of permits learn of an operation that ends some; nil: nothing.
+// news is what the holders of permits must learn after an operation that ends some of them; nil: nothing.
 func (m *countDone) news() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {
@@ -36,25 +36,25 @@ type countCall struct {
 	raw    string // the counter's key
 	terms  scripts.CountTerms
 	copies *copies // of the same request
-	task   *task   // nil: it is for those who wait
+	task   *task   // nil: the call is for the waiters
 
-	rpc.Call // itself, on its way: the step sets its timing, the shell the rest
+	rpc.Call // the call in flight: the step sets its timing, the shell the rest
 
-	done countDone // the shell's: its answer
+	done countDone // its result; the shell's
 }
 
-// copies is what is known about the calls of one request. Redis keeps the request's result for its repeats, so running several has
-// the effect of one.
+// copies is what is known about the calls of one request. Redis keeps the request's result for repeated calls, so several calls have the
+// effect of one.
 type copies struct {
 	request  string        // id; "": there is none
-	answered []string      // requests whose results they delete
-	call     *countCall    // the one on its way
-	sent     time.Duration // the first one; 0: none yet
-	stale    time.Duration // until then one without an answer may still run
+	answered []string      // requests whose results these calls delete
+	call     *countCall    // the call in flight
+	sent     time.Duration // when the first call was sent; 0: none was
+	stale    time.Duration // until then a delayed duplicate of a call without a result may still run
 	limit    int64         // server time, ms, after which the first one's result may be gone; 0: not known yet. The shell's
 }
 
-// recall takes back the call if it has not been sent. It reports that none is on its way.
+// recall withdraws the call if it has not been sent. It reports whether no call is in flight now.
 func (c *copies) recall() bool {
 	if c.call != nil && c.call.Withdraw() {
 		c.call = nil
@@ -62,7 +62,7 @@ func (c *copies) recall() bool {
 	return c.call == nil
 }
 
-// disregard forgets the call, whatever comes of it.
+// disregard drops the call, whatever its result will be.
 func (c *copies) disregard() {
 	if !c.recall() {
 		c.stale = max(c.stale, c.call.Deadline)

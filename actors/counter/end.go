@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onCancel ends the waiting of a request, unless it has been answered. What it gives back is given back all the same.
+// onCancel ends the wait of a request that has not been answered yet. Permits that it returns are returned all the same.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	head := s.queue.Front()
 	if s.leave(r) {
 		s.answer(r, s.waitError(r, m.Cause))
 		if r == head {
-			s.wake(now) // those behind may want less
+			s.wake(now) // the waiters behind it may want fewer permits
 		}
 		return
 	}
@@ -49,12 +49,12 @@ func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	s.dropTask(e)
 }
 
-// goesOn is the error of a caller who does not wait until what it gives back has arrived.
+// goesOn is the error for a caller that does not wait until Redis has confirmed the return of its permits.
 func goesOn(cause error) error {
 	return fmt.Errorf("not confirmed yet, the runtime goes on trying: %w", cause)
 }
 
-// onClose refuses the waiters and finishes what is on its way. A closing actor stops when nothing is left, an aborting one at once.
+// onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do, an aborting actor at once.
 func (s *State) onClose(to wait.Stage) {
 	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
@@ -76,9 +76,8 @@ func (s *State) onClose(to wait.Stage) {
 	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
 }
 
-// Distrust starts over after a panic: nothing that was believed of calls on their way counts, not even that they have been sent.
-// All of them are repeated, which does no harm. What was decided before the panic is carried out, but for the request at hand, which
-// the shell has answered.
+// Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so all calls are repeated, which does no harm.
+// The effects from before the panic are carried out, except for the request that was being handled, which the shell has answered.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.Backoff(3)
@@ -98,7 +97,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	return s.takeEffects()
 }
 
-// disown forgets a request that was answered by somebody else.
+// disown drops a request that has been answered elsewhere.
 func (s *State) disown(r *wait.Request) {
 	if r == nil {
 		return
@@ -110,7 +109,7 @@ func (s *State) disown(r *wait.Request) {
 	for _, e := range slices.Clone(s.tasks) {
 		had := len(e.requests)
 		e.requests = slices.DeleteFunc(e.requests, same)
-		if e.op.Way == scripts.Ask && len(e.requests) < had { // nobody wants it
+		if e.op.Way == scripts.Ask && len(e.requests) < had { // no request wants its result
 			s.undo(e.op, &e.copies)
 			s.dropTask(e)
 		}

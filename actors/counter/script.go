@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// limitMargin is how much earlier than its time the result of a request counts as forgotten by Redis.
+// limitMargin is how long before its expiry in Redis the result of a request counts as gone.
 const limitMargin = 3 * time.Second
 
-// ScriptCall is the script of a call. Redis keeps the result of a request for a while, by its own clock: no copy of the request may
-// run after that, whatever has become of this process and of our idea of the server's clock meanwhile.
+// ScriptCall is the script of a call. Redis keeps the result of a request for a limited time by its own clock. No copy of the request may
+// run after that time, even if this process was paused or misjudges the server's clock.
 func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {
@@ -35,7 +35,7 @@ func (c *countCall) Answered(m *rpc.Result) (message, news any) {
 	return &c.done, c.done.news()
 }
 
-// read turns a raw result into what the step understands.
+// read converts a raw result into a message for the step.
 func (c *countCall) read(m *rpc.Result) countDone {
 	done := countDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
 	if ms, late := scripts.LateBy(m.Err); late {

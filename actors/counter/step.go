@@ -12,54 +12,55 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// State is all that the actor of a counter knows. There is one contender per process and name, as with locks: one call at a time asks for
-// those who wait, and one gives back for all who do.
+// State is everything that the actor of a counter knows. As with locks, each process competes only once per name: one call at a time asks
+// for permits on behalf of the waiters, and one returns permits on behalf of all callers.
 //
-// No request of a counter has an owner by whom its effect could be found in Redis. So each has an id, under which Redis keeps its
-// result for a while: an unknown outcome is asked for by repeating the request. The results of requests of which every copy was
-// answered are deleted by the next call on its way, which costs one DEL inside of a script, or before the actor retires; left to their
-// TTL a busy semaphore's would be millions. Only those with a lost answer are left to it, as a copy of the request may still come.
+// Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its
+// result for a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call
+// deletes its result, which costs one DEL within the script; the last ones are deleted before the actor retires. If they were left to
+// their TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to it, because a
+// duplicate of the request may still arrive.
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
 	address *lease.Address
 
-	queue    wait.Queue // who waits, oldest first
-	arrivals int64      // numbers those who wait for zero
-	attempt  attempt    // what Redis is asked for on their behalf
-	blocked  bool       // the oldest has been refused: who comes now is behind it
-	left     int64      // what Redis said last
-	notSet   bool       // there is nothing to be had before somebody sets it
-	owed     int64      // permits that were taken and belong to nobody yet
+	queue    wait.Queue // the waiters, oldest first
+	arrivals int64      // numbers the waiters for zero
+	attempt  attempt    // the request to Redis on behalf of the waiters
+	blocked  bool       // the oldest waiter has been refused, so new ones queue behind it
+	left     int64      // the count in the last reply
+	notSet   bool       // the counter was never set, so there are no permits
+	owed     int64      // permits that were acquired and not given to a waiter yet
 	want     want
 
 	retryAt  time.Duration // no attempt before this instant
-	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was on its way; never: none came
+	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
 	failures wait.Failures
 	watch    wait.Watch
 	watchAt  time.Duration // when the channel was last needed
 
-	pending  pending // what is to be given back next
-	giving   *task   // what is being given back
+	pending  pending // the permits to return next
+	giving   *task   // the return in flight
 	tasks    []*task
 	answered []string // requests whose results Redis need not keep
 	stage    wait.Stage
 	retiring bool
 
-	alarmAt time.Duration // what the shell's timer is set to; never: off
-	request *wait.Request // the one at hand: after a panic the shell answers it
+	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
+	request *wait.Request // the request being handled; after a panic the shell answers it
 	effects []wait.Effect
 }
 
-// answeredMax is how many results may wait to be deleted; those beyond it are left to their TTL.
+// answeredMax is the number of results that may wait to be deleted. The rest is left to the TTL.
 const answeredMax = 32
 
-// New is the machine of a counter that nobody has asked for anything.
+// New is the machine of a counter without requests.
 func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, alarmAt: clock.Never}
 }
 
-// What the actor message API asks of a machine: its actors have nothing to do with counters.
+// The methods for the actor message API do nothing, because actors cannot use counters.
 func (s *State) Start(lease.Ref)                           {}
 func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
 func (s *State) Requesters() []lease.Ref                   { return nil }
@@ -67,7 +68,7 @@ func (s *State) Leased() bool                              { return false }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// Forget takes out a request that was answered by somebody else.
+// Forget removes a request that has been answered elsewhere.
 func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
@@ -80,7 +81,7 @@ func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	return s.takeEffects()
 }
 
-// takeEffects leaves none behind: what is found in s.effects after a panic was never carried out.
+// takeEffects returns the effects and leaves none behind, because effects that are found after a panic count as not carried out.
 func (s *State) takeEffects() []wait.Effect {
 	effects := s.effects
 	s.effects = nil
@@ -129,7 +130,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 func (s *State) onDone(now time.Duration, m *countDone) {
 	c := m.call.copies
 	if c.call != m.call {
-		return // given up meanwhile
+		return // abandoned meanwhile
 	}
 	c.call = nil
 	if m.class == scripts.Unknown {
@@ -143,7 +144,7 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 	}
 }
 
-// advance does what the state calls for, until nothing is due at this instant.
+// advance does whatever is due at this instant. Handlers only note what has happened; the next call to Redis is decided here.
 func (s *State) advance(now time.Duration) {
 	s.advanceAttempt(now)
 	s.advanceReservation(now)
@@ -157,7 +158,7 @@ func (s *State) advance(now time.Duration) {
 	s.advanceEnd(now)
 }
 
-// advanceWatch drops the channel some time after the last waiter has left.
+// advanceWatch cancels the subscription some time after the last waiter has left.
 func (s *State) advanceWatch(now time.Duration) {
 	switch {
 	case s.watch == wait.Unwatched:
@@ -169,7 +170,7 @@ func (s *State) advanceWatch(now time.Duration) {
 	}
 }
 
-// advanceEnd answers a retire hand-shake, and ends a closing actor that has nothing left.
+// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do.
 func (s *State) advanceEnd(now time.Duration) {
 	ending := s.retiring || s.stage >= wait.Closing
 	if ending && s.Idle() && len(s.answered) > 0 {
@@ -186,7 +187,7 @@ func (s *State) advanceEnd(now time.Duration) {
 	s.retiring = false
 }
 
-// Idle reports that nothing would be missed if this actor stopped, but for results that Redis need not keep.
+// Idle reports whether the actor could stop without losing anything but the knowledge of results that Redis need not keep.
 func (s *State) Idle() bool {
 	return s.queue.Len == 0 && s.attempt.request == "" && len(s.tasks) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
 }
@@ -211,7 +212,7 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send asks the shell for a call: the first one of a request, or a repeat.
+// send emits a call: the first one of a request, or a repeated one.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
@@ -228,7 +229,7 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
-// timing is that of a call for a task, or for those who wait.
+// timing is the timing of a call for a task, or for the waiters.
 func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timing {
 	window := rpc.Window(s.policy.Lease)
 	switch {
@@ -242,8 +243,8 @@ func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timi
 	return t
 }
 
-// forgetResult notes that Redis need not keep the result of a request whose answer was sent for at this instant, unless a copy of the
-// request may still come.
+// forgetResult notes that Redis need not keep the result of a request whose answered call was sent at this instant, unless a duplicate of
+// the request may still arrive.
 func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
 	if op.Changes && c.stale <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)
@@ -252,7 +253,7 @@ func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration)
 
 func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
-// fail answers that a request failed.
+// fail answers a request with an error.
 func (s *State) fail(r *wait.Request, cause error) { s.answer(r, r.Because(cause)) }
 
 func (s *State) answer(r *wait.Request, err error) {
@@ -260,7 +261,7 @@ func (s *State) answer(r *wait.Request, err error) {
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// dropTask takes one off the list. What its call comes to does not count any more.
+// dropTask removes a task. The result of its call does not count any more.
 func (s *State) dropTask(e *task) {
 	e.call = nil
 	s.tasks = slices.DeleteFunc(s.tasks, func(other *task) bool { return other == e })

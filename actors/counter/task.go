@@ -9,20 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience ends. What gives
-// back goes on without its callers; several tasks run beside each other, but only one gives back.
+// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that returns
+// permits continues even without its callers. Several tasks run at the same time, but only one that returns permits.
 type task struct {
 	copies
 	op       *scripts.CountOp
 	terms    scripts.CountTerms
 	requests []*wait.Request // to be answered
 	patience time.Duration
-	once     bool // not repeated: it does no harm if it fails
+	once     bool // it is not repeated, because its failure does no harm
 	failures wait.Failures
 	retryAt  time.Duration
 }
 
-// pending is what is to be given back when what is being given back has arrived.
+// pending is the sum of the permits to return when the return in flight has been confirmed.
 type pending struct {
 	op       *scripts.CountOp
 	number   int64
@@ -45,7 +45,7 @@ func (s *State) run(e *task, terms scripts.CountTerms) {
 	s.tasks = append(s.tasks, e)
 }
 
-// advanceGiving gives back all that is to be given back in one call.
+// advanceGiving returns all pending permits in one call.
 func (s *State) advanceGiving() {
 	if s.owed > 0 {
 		s.pending.add(s.address.Kind.Counting.Give, s.owed, nil)
@@ -58,10 +58,10 @@ func (s *State) advanceGiving() {
 	}
 }
 
-// undoKeep is how long Redis remembers that a request was undone: longer than copies of it may come.
+// undoKeep is how long Redis remembers that a request was undone: longer than duplicates of the request may arrive.
 const undoKeep = 10 * time.Second
 
-// undo takes back what a request may have done when nobody wants it any more. A copy of it that comes later does nothing.
+// undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect.
 func (s *State) undo(op *scripts.CountOp, c *copies) {
 	if c.disregard(); op.Undo == nil || c.stale == 0 {
 		return
@@ -87,7 +87,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	case m.class == scripts.Rejected:
 		s.giveUp(e, scripts.Explain(m.err))
 	case m.expired && e.stale == 0:
-		e.copies = copies{request: s.policy.NewID()} // no copy ran
+		e.copies = copies{request: s.policy.NewID()} // no copy was executed
 		e.retryAt = now
 	case m.expired:
 		s.giveUp(e, errLostTrack)
@@ -104,7 +104,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	}
 }
 
-// giveUp ends a task without success.
+// giveUp ends a task with an error.
 func (s *State) giveUp(e *task, err error) {
 	s.dropTask(e)
 	for _, r := range e.requests {
@@ -117,7 +117,7 @@ func (s *State) giveUp(e *task, err error) {
 	s.undo(e.op, &e.copies)
 }
 
-// uncertain adds to the cause of a failure what became of the request: a copy of it may have run all the same.
+// uncertain adds to the cause of a failure that the request may have been executed all the same.
 func (e *task) uncertain(cause error) error {
 	switch {
 	case !e.op.Changes || e.stale == 0:
@@ -130,7 +130,7 @@ func (e *task) uncertain(cause error) error {
 
 var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its result any longer")
 
-// loseTrack reports a request whose outcome nobody can learn any more, unless no copy of it ran.
+// loseTrack reports a request whose outcome cannot be learned any more, unless no copy of it was executed.
 func (s *State) loseTrack(op *scripts.CountOp, c *copies) {
 	if c.stale > 0 {
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})

@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// attempt is a request to Redis for those who wait.
+// attempt is a request to Redis on behalf of the waiters.
 type attempt struct {
 	copies
 	op     *scripts.CountOp
-	upTo   int64 // of a Look: the last arrival that it can answer
+	upTo   int64 // of a Look: the number of the last waiter that it can answer
 	number []int64
-	served []*wait.Request // of a Take, in their order: for whom; nil: has gone
+	served []*wait.Request // of a Take: the waiters that it is for, in order; nil: one has left
 }
 
-// attemptMax is how many waiters one call asks for.
+// attemptMax is the largest number of waiters that one call is for.
 const attemptMax = 100
 
 func (s *State) onWait(now time.Duration, r *wait.Request) {
@@ -32,7 +32,7 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 		s.fail(r, wait.TooMany(s.queue.Len))
 		return
 	}
-	if s.queue.Len == 0 { // what earlier waiters went through does not bind this one
+	if s.queue.Len == 0 { // failures and answers that earlier waiters got do not count for this one
 		s.failures, s.notSet, s.retryAt = wait.Failures{}, false, now
 	}
 	r.Came = now
@@ -40,11 +40,11 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	if r.Count.Way == scripts.Look {
 		s.arrivals++
 		r.Number = s.arrivals
-		s.wake(now) // it must look for itself
+		s.wake(now) // it needs a look of its own
 	}
 }
 
-// wake tries again at this instant at the latest, unless Redis does not answer: then there is a time for that.
+// wake schedules the next attempt for this instant at the latest. While Redis does not answer, the back-off decides.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
@@ -54,8 +54,8 @@ func (s *State) wake(at time.Duration) {
 	}
 }
 
-// advanceAttempt asks for those who wait. An attempt whose outcome is unknown is repeated as it is until it is known, and undone
-// when nobody is left who wants it.
+// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated unchanged until the outcome is known. It is undone when none
+// of its waiters is left.
 func (s *State) advanceAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
@@ -72,7 +72,7 @@ func (s *State) advanceAttempt(now time.Duration) {
 	}
 }
 
-// wanted tells whether anybody waits for the attempt's outcome. Looking has none that would have to be known.
+// wanted reports whether a waiter needs the attempt's outcome. The outcome of a Look need not be known.
 func (a *attempt) wanted() bool {
 	for _, r := range a.served {
 		if r != nil {
@@ -82,7 +82,7 @@ func (a *attempt) wanted() bool {
 	return false
 }
 
-// ask sends an attempt: for the oldest waiters, or the last one again.
+// ask sends an attempt for the oldest waiters, or repeats the last attempt.
 func (s *State) ask(now time.Duration) {
 	a := &s.attempt
 	if a.request == "" {
@@ -97,7 +97,7 @@ func (s *State) ask(now time.Duration) {
 	s.send(now, a.op, terms, &a.copies, nil)
 }
 
-// invite puts the oldest waiters into the attempt.
+// invite adds the oldest waiters to the attempt.
 func (s *State) invite() {
 	a := &s.attempt
 	for r := s.queue.Front(); r != nil && len(a.served) < attemptMax; r = r.Next {
@@ -120,7 +120,7 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 	}
 }
 
-// onTaken hands out what was taken. What belongs to waiters who have gone is given back.
+// onTaken gives the acquired permits to the waiters. Permits of waiters that have left are returned.
 func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
@@ -131,7 +131,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 		}
 	}
 	if taken || a.stale <= m.sent {
-		s.attempt = attempt{} // else a copy that comes late would take something: the same request goes on
+		s.attempt = attempt{} // otherwise the same request is repeated, because a late duplicate would acquire permits
 	}
 	if taken {
 		s.forgetResult(a.op, &a.copies, m.sent)
@@ -156,7 +156,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// onLooked answers those who waited when the look was sent.
+// onLooked answers the waiters that had arrived when the look was sent.
 func (s *State) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
 	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true
@@ -170,7 +170,8 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// waitOn waits: for a message if the channel was subscribed to before the attempt, else for the subscription; and for a timer.
+// waitOn has the waiters wait for a message if the channel was subscribed to before the attempt, else for the subscription; and in any case
+// for a timer.
 func (s *State) waitOn(now time.Duration) {
 	switch {
 	case !s.blocked:
@@ -187,7 +188,7 @@ func (s *State) waitOn(now time.Duration) {
 	}
 }
 
-// onAttemptFailed has no answer from Redis. Waiters learn the cause when that lasts too long, and a try at once.
+// onAttemptFailed handles an attempt without a reply. A try is refused at once, with the cause; waiters when Redis is silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {
@@ -199,16 +200,16 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 		s.retryAt = now
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
-		s.retryAt = now // the server's clock is known better now, so this is no reason to refuse anybody
+		s.retryAt = now // the reply has corrected our idea of the server's clock, so the next attempt can succeed
 	default:
 		s.failed(now, m)
 	}
 	if a.stale == 0 || !m.call.op.Changes {
-		s.attempt = attempt{} // nothing ran, or nothing that matters: a new one is as good
+		s.attempt = attempt{} // not executed, or only a look: the next attempt may be a new one
 	}
 }
 
-// failed notes an attempt without an answer, and refuses those who need not or cannot wait for the next.
+// failed notes an attempt without a reply. It refuses tries, and waiters for whom Redis has been silent longer than they have patience.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
@@ -229,7 +230,7 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// leave takes a request out of the queue and out of the attempt; false if it does not wait.
+// leave removes a request from the queue and from the attempt; false: it does not wait.
 func (s *State) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {
@@ -239,7 +240,7 @@ func (s *State) leave(r *wait.Request) bool {
 	return s.queue.Remove(r)
 }
 
-// refusal is the answer of a try that was not served.
+// refusal is the answer to a try that was not served.
 func (s *State) refusal(r *wait.Request) error {
 	switch {
 	case s.notSet:
@@ -251,7 +252,7 @@ func (s *State) refusal(r *wait.Request) error {
 	}
 }
 
-// waitError is the answer of a waiter whose waiting ended.
+// waitError is the answer to a waiter whose wait has ended.
 func (s *State) waitError(r *wait.Request, cause error) error {
 	if last := s.failures.Last; last != nil && s.failures.Count > 0 {
 		cause = fmt.Errorf("%w: %w", cause, last)

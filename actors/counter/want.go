@@ -8,21 +8,21 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// want keeps a waiter for several permits from starving. Inside the process nobody overtakes it; other processes would, for ever,
-// as single permits are taken again before several have come together. So after a while as the oldest waiter here it reserves: the
-// acquire scripts of other runtimes take nothing then. Redisson does not know of reservations.
+// want keeps a waiter for several permits from starving. No waiter of its process overtakes it, but other processes could do so for ever,
+// because single permits are acquired again before enough of them are free. So when it has been the oldest waiter here for a while, it
+// makes a reservation: while that lasts, the acquire scripts of other runtimes take no permits. Redisson does not know reservations.
 //
-// Nothing depends on it for liveness. A reservation is a key that expires within wantStep unless it is renewed. One that did not
-// help (too few permits are ever given back in that time, or there are not so many) ends after its length, the next one is twice as
-// long. And when one has ended, nobody may reserve for as long as it lasted, so all of them together leave the others half of the time.
+// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. If it did not help,
+// because too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. After
+// a reservation nobody may make another for as long as it lasted, so half of the time is left to other waiters.
 type want struct {
-	head   *wait.Request    // the oldest waiter, since
-	since  time.Duration    // this instant
-	length time.Duration    // of its next reservation
-	began  time.Duration    // the one that we have
-	until  time.Duration    // its end; 0: we have none
-	rest   time.Duration    // none before this instant
-	op     *scripts.CountOp // that reserved
+	head   *wait.Request    // the oldest waiter
+	since  time.Duration    // since when it is the oldest
+	length time.Duration    // length of its next reservation
+	began  time.Duration    // when our reservation began
+	until  time.Duration    // when our reservation ends; 0: we have none
+	rest   time.Duration    // no reservation before this instant
+	op     *scripts.CountOp // the operation that made the reservation
 }
 
 const (
@@ -30,14 +30,14 @@ const (
 	restMin  = 50 * time.Millisecond // shortest rest
 )
 
-// noteHead notes when somebody has become the oldest waiter.
+// noteHead notes when a request has become the oldest waiter.
 func (s *State) noteHead(now time.Duration) {
 	if head := s.queue.Front(); head != s.want.head {
 		s.want.head, s.want.since, s.want.length = head, now, 2*s.policy.Want
 	}
 }
 
-// deserves tells whether the oldest waiter may reserve; if not now, then from an instant on.
+// deserves reports whether the oldest waiter may make a reservation; if not now, from which instant on.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
@@ -47,7 +47,7 @@ func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	return now >= at, at
 }
 
-// reservation is what an attempt says about reserving.
+// reservation is the part of an attempt that makes, renews or ends a reservation.
 func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	w := &s.want
 	yes, _ := s.deserves(now)
@@ -62,14 +62,14 @@ func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	return max(min(w.until-now, wantStep), time.Millisecond), max(now-w.began, restMin)
 }
 
-// noteReservation takes in what an attempt's answer says about it.
+// noteReservation handles that part of an attempt's reply.
 func (s *State) noteReservation(now time.Duration, m *countDone) {
 	w := &s.want
 	switch {
 	case m.counted.Reserved && w.until == 0:
 		w.began, w.until, w.op = m.sent, m.sent+w.length, m.call.op
 	case m.counted.Reserved || w.until == 0:
-	default: // it has helped, or has ended
+	default: // the reservation has helped, or has ended
 		w.until, w.rest, w.op = 0, now+m.call.terms.Rest, m.call.op
 		if m.call.terms.Reserve < 0 {
 			w.length = min(2*w.length, s.policy.WantMax)
@@ -77,14 +77,15 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
-// noteUnknown takes a reservation for made that may have been: who leaves then lets the others in, who would not be told when it expires.
+// noteUnknown assumes that a reservation of unknown outcome was made. A waiter that leaves then ends it, because other processes are not
+// notified when it expires.
 func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
 		w.began, w.until, w.op = now, now+w.length, call.op
 	}
 }
 
-// reserveAt is when the next attempt is due for the sake of a reservation: to make it, to renew it, or to end it.
+// reserveAt is when the next attempt is due in order to make, renew or end a reservation.
 func (s *State) reserveAt(now time.Duration) time.Duration {
 	if s.want.until > 0 {
 		return min(now+wantStep/3, s.want.until)
@@ -92,10 +93,10 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	if yes, at := s.deserves(now); !yes {
 		return at
 	}
-	return clock.Never // somebody else has reserved: the next poll is early enough
+	return clock.Never // another process has a reservation: the next poll is early enough
 }
 
-// advanceReservation ends a reservation that nobody waits for any more, by an attempt for nobody. An actor of a runtime that ends leaves no rest.
+// advanceReservation ends a reservation without a waiter, by an attempt for no one. The actor of a closing runtime leaves no rest.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
