@@ -20,7 +20,7 @@ import (
 
 var errFlushed = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
 
-// run sends a batch and posts the results. It blocks in go-redis for as long as that pleases: the gateway has its own deadlines.
+// run sends a batch and posts the results. It may block in go-redis for any time, because the gateway has deadlines of its own.
 func (s *Sender) run(b *batch) {
 	defer s.recoverBatch(b)
 	bounded := false
@@ -48,8 +48,8 @@ func (s *Sender) run(b *batch) {
 	}
 }
 
-// exchange sends the open calls as one pipeline, with the scripts they turned out to need and a look at the server's clock
-// in front when due, and a mark at the end.
+// exchange sends the open calls as one pipeline. In front go the scripts that the server turned out to lack, and a TIME when one is due; a
+// mark goes at the end.
 func (s *Sender) exchange(b *batch, open []int) {
 	ctx, server := b.ctx, &b.node.Clock
 	pipe := b.node.Client.Pipeline()
@@ -69,13 +69,13 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 	unacked, err := s.finish(b, pipe, parcels)
 	if b.lost = err != nil; b.lost {
-		s.Nodes.Suspect() // another may be the master now
+		s.Nodes.Suspect() // another node may be the master now
 	} else if clock.Cmd != nil {
-		_ = server.Observe(clock, s.Clock.Now()) // without it the old sample serves on
+		_ = server.Observe(clock, s.Clock.Now()) // if it fails, the old sample stays in use
 	}
 	for _, load := range loads {
 		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
-			for _, p := range parcels { // say why there is no script, not that there is none
+			for _, p := range parcels { // the cause is that the script could not be loaded, not NOSCRIPT
 				if redisnode.IsNoScript(p.Err()) {
 					p.SetErr(load.Err())
 				}
@@ -88,8 +88,8 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 }
 
-// demoted reports that the server is no master any more. A client that may read from replicas is not redirected by them: they run
-// the script, which they refuse to let write.
+// demoted reports whether the server is no longer a master. A replica does not redirect a client that may read from replicas: it runs the
+// script, whose writes it refuses.
 func demoted(parcels []parcel) bool {
 	return slices.ContainsFunc(parcels, func(p parcel) bool {
 		err := p.Err()
@@ -97,7 +97,7 @@ func demoted(parcels []parcel) bool {
 	})
 }
 
-// bound says by the server's clock when the call must not be executed any more, and what tokens follow.
+// bound sets, by the server's clock, after which instant the call must not be executed, and the least value of its tokens.
 func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	if c.Bounded() {
 		c.SetNotAfter(server.At(c.NotAfter))
@@ -107,8 +107,8 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	}
 }
 
-// finish sends a pipeline of calls, which ends with the replicas' acknowledgements where they are wanted. err says why nobody knows
-// what became of the calls; nil: their replies are theirs. unacked says why too few replicas may have what they wrote.
+// finish sends a pipeline of calls, with a WAIT for replicas at its end if they must acknowledge. err is the reason why the outcome of the
+// calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) (unacked, err error) {
 	wait := s.waitForReplicas(b, pipe)
 	if err = s.exec(b.ctx, pipe); err != nil {
@@ -117,16 +117,16 @@ func (s *Sender) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) (unack
 	return s.unacked(wait), err
 }
 
-// mark is the last command of a pipeline, and comes back with what it was sent with. If it does not, the connection was out of
-// step or broke: some of the replies before may be those to other commands.
+// mark is the last command of a pipeline, a PING whose reply repeats its argument. If the reply does not, the connection was out of step or
+// broke, and some of the earlier replies may belong to other commands.
 type mark struct {
 	redisnode.Command
 	text string
 }
 
-// exec sends a pipeline with a mark at its end, and says why the mark has not come back; nil: it has. Each command has its own
-// error besides. When the server refuses the handshake of a new connection, go-redis tells that to Exec alone: the commands get
-// to know it here, too.
+// exec sends a pipeline with a mark at its end. It returns the reason why the mark was not returned; nil: it was. Each command has its own
+// error besides. When the server refuses the handshake of a new connection, go-redis reports that by Exec alone, so exec sets the error of
+// the commands.
 func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner) error {
 	text := strconv.FormatUint(s.marks.Add(1), 10)
 	end := mark{redisnode.NewCommand("ping", text), text}
@@ -146,11 +146,11 @@ func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner) error {
 
 var (
 	errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
-	// refusesPing are the refusals that a server may give to every command.
+	// refusesPing are the errors with which a server may refuse every command.
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
-// missing says why the mark has not come back; nil: it has.
+// missing is the reason why the mark was not returned; nil: it was.
 func (m mark) missing() error {
 	err := m.Err()
 	if err == nil && m.Val() != m.text {
@@ -168,13 +168,13 @@ func (m mark) missing() error {
 	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // it is no reply to the mark
 }
 
-// invalidateReplies takes back the replies of a pipeline without its mark: nobody knows what became of the calls. A server that refuses
-// everything, mark included, is believed.
+// invalidateReplies discards the replies of a pipeline whose mark was not returned, so the outcome of its calls is unknown. A server that
+// refuses every command, the mark included, is believed.
 func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
 	if refused {
-		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // a refusal of the mark is none of the calls
+		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // the refusal of the mark is not that of the calls
 	}
 	for _, p := range parcels {
 		err := p.Err()
@@ -184,7 +184,7 @@ func invalidateReplies(cause error, parcels []parcel) {
 	}
 }
 
-// loads puts the scripts that the server did not have in front of the batch.
+// loads prepends the loading of scripts that the server did not have.
 func (s *Sender) loads(b *batch, pipe redis.Pipeliner) []redisnode.Command {
 	var loads []redisnode.Command
 	for _, script := range b.missing {
@@ -196,7 +196,7 @@ func (s *Sender) loads(b *batch, pipe redis.Pipeliner) []redisnode.Command {
 	return loads
 }
 
-// postExcept posts all results but those of scripts that the server does not have, or not for many; their indices are returned.
+// postExcept posts all results except those of calls whose script the server lacks, or refuses as a bundle. It returns their indices.
 func (s *Sender) postExcept(b *batch, open []int) []int {
 	var again []int
 	for _, i := range open {
@@ -206,7 +206,7 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 			continue
 		}
 		if err == nil && value == nil {
-			err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; this is none at all
+			err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
 		}
 		if ms, late := scripts.LateBy(err); late {
 			b.node.Clock.Correct(ms, s.Clock.Now())
@@ -227,12 +227,12 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 	}
 }
 
-// sends is what can send messages: an actor's context, or the root.
+// sends is anything that can send messages: an actor's context, or the root context.
 type sends interface {
 	Send(pid *actor.PID, message any)
 }
 
-// answer sends the call's result to whoever asked. Only whoever has claimed the call may do so.
+// answer sends the call's result to the actor that made it. The caller must have claimed the call.
 func answer(by sends, call *rpc.Call, r rpc.Result) {
 	to, _ := call.From.(*actor.PID)
 	by.Send(to, call.Answer(r))
@@ -259,7 +259,7 @@ func (s *Sender) askTime(ctx context.Context, n *redisnode.Node) error {
 	return n.Clock.Observe(clock, s.Clock.Now())
 }
 
-// recoverBatch is for hooks of the user's client that panic.
+// recoverBatch handles a panic of a hook of the user's client.
 func (s *Sender) recoverBatch(b *batch) {
 	value := recover()
 	if value == nil {

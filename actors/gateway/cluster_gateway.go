@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// clusterGateway has a gateway for each master of a cluster, so that calls to a master that does not answer keep no others waiting. It
-// forwards by the key, and decides nothing.
+// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by
+// its key, and decides nothing else.
 type clusterGateway struct {
 	// fixed at construction
 	sender  *Sender
@@ -25,13 +25,13 @@ type clusterGateway struct {
 
 	// owned by the actor
 	gateways map[*redisnode.Node]*nodeGateway
-	waiting  line // until it is known where to
+	waiting  line // calls whose master is not known yet
 	learning bool
-	failures int         // in a row, to learn it
-	pause    clock.Timer // before the next time
+	failures int         // of the discovery, in a row
+	pause    clock.Timer // before the next discovery
 	numbered int
 	stopped  bool
-	group    sync.WaitGroup // of those who ask the servers, and of gateways that stop
+	group    sync.WaitGroup // goroutines that ask the servers, and gateways that stop
 }
 
 // nodeGateway is the gateway to one master.
@@ -41,14 +41,14 @@ type nodeGateway struct {
 }
 
 type (
-	// discovered says that the masters are known, or why not.
+	// discovered says that the masters are known, or why they are not.
 	discovered struct{ err error }
-	// learnAgain says that it is time to ask for them again.
+	// learnAgain says that it is time for the next discovery.
 	learnAgain struct{}
 )
 
 const (
-	unusedWait = time.Minute // then the gateway of a node that may have left the cluster is closed
+	unusedWait = time.Minute // after which the gateway of a node that may have left the cluster is closed
 )
 
 func newClusterGateway(s *Sender, c *redisnode.Cluster, o Options) *clusterGateway {
@@ -94,7 +94,7 @@ func (x *clusterGateway) forward(c actor.Context, call *rpc.Call) {
 	c.Send(out.pid, call)
 }
 
-// open starts the gateway of a node. Few do so, so it is a time to look for those that have gone.
+// open starts the gateway of a node. That is rare, so it also closes the gateways of nodes that have left the cluster.
 func (x *clusterGateway) open(c actor.Context, n *redisnode.Node) (*nodeGateway, error) {
 	x.closeUnused(c)
 	n = x.cluster.Keep(n)
@@ -129,7 +129,7 @@ func (x *clusterGateway) closeUnused(c actor.Context) {
 	}
 }
 
-// learn asks who the masters are.
+// learn discovers the masters.
 func (x *clusterGateway) learn(c actor.Context) {
 	if x.learning || x.stopped || x.waiting.len() == 0 {
 		return
@@ -143,7 +143,7 @@ func (x *clusterGateway) learn(c actor.Context) {
 	})
 }
 
-// onLearned sends what has waited, or says why that cannot be done to those whose time to wait is over.
+// onLearned sends the calls that have waited. If the masters are still unknown, it refuses the calls whose time to wait is over.
 func (x *clusterGateway) onLearned(c actor.Context, m discovered) {
 	err := m.err
 	if err == nil {
@@ -151,7 +151,7 @@ func (x *clusterGateway) onLearned(c actor.Context, m discovered) {
 			x.forward(c, call)
 		}
 		x.sender.OnDiscovered()
-		err = redisnode.ErrNoMaster // of those that are still there
+		err = redisnode.ErrNoMaster // no slot of the calls that still wait has a master
 	}
 	for _, call := range x.waiting.sweep(x.sender.Clock.Now(), 0) {
 		answer(c, call, rpc.Result{Class: scripts.Refused, Err: x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err))})

@@ -16,12 +16,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// gateway packs the script calls of all locks of its lane into pipelines. A call alone leaves at once; while a batch is on its way the
-// next one fills. Its worker does the blocking, and posts results straight to the actors that asked.
+// gateway packs the script calls of all locks of its lane into pipelines. A single call is sent at once; while a batch is in flight, the
+// next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
 //
-// It keeps its own deadlines, because go-redis does not: a call without an answer at its deadline is answered as unknown, and a
-// worker that hangs with it is replaced, up to a bound. It does not interpret results, but for whether Redis serves at all. While it does
-// not, calls stay in line and only a probe is sent now and then, so an outage costs the same however many wait (gateway_outage.go).
+// It keeps deadlines of its own, because go-redis does not: a call without a reply at its deadline is answered with an unknown outcome, and
+// a worker that hangs with it is replaced, up to StuckMax. It does not interpret results, except to see whether Redis serves at all. While
+// Redis does not serve, calls stay in line and only a probe is sent now and then, so the cost of an outage does not depend on how many
+// calls wait (outage.go).
 //
 // go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But it sends call by call, which
 // end when a goroutine that waits for them says so, it has no deadlines of its own, and nobody can tell the instant just before a call
@@ -30,7 +31,7 @@ type gateway struct {
 	// fixed at construction
 	sender  *Sender
 	node    *redisnode.Node
-	home    *actor.PID // of a cluster: who knows the way when the node is not the right one any more; nil: there is no other node
+	home    *actor.PID // on a cluster: the clusterGateway, which gets calls back when this node is no longer their master; nil: there is no other node
 	options Options
 	jobs    chan *batch
 	group   sync.WaitGroup // of the workers
@@ -38,8 +39,8 @@ type gateway struct {
 	// owned by the actor
 	waiting  line
 	inFlight []*batch // oldest first
-	free     int      // workers with nothing to do
-	stuck    int      // workers that hang with a batch that was given up
+	free     int      // idle workers
+	stuck    int      // workers that hang with a batch whose calls have all been answered
 	checkAt  time.Duration
 	timer    clock.Timer
 	stopped  bool
@@ -48,34 +49,34 @@ type gateway struct {
 
 const (
 	batchMax = 256 // calls in one pipeline
-	StuckMax = 4   // workers that may hang before nothing more is sent
+	StuckMax = 4   // when so many workers hang, nothing more is sent
 )
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
 	node   *redisnode.Node
 	acked  bool
-	ctx    context.Context // ends when nobody waits for its answers any more
+	ctx    context.Context // ends when all calls have been answered
 	cancel context.CancelFunc
 	calls  []*rpc.Call
 	claims []claim // by call
 
 	// owned by the gateway
-	begun time.Duration // when it left the line
-	due   time.Duration // the earliest deadline that matters
-	vain  bool          // it counts as one that did not reach Redis
-	given bool          // all calls were given up
+	begun time.Duration // when it was taken from the line
+	due   time.Duration // the earliest deadline of a call without an answer
+	vain  bool          // it has been counted as a batch that did not reach Redis
+	given bool          // all calls were answered at their deadlines
 
 	// owned by the worker
 	*scratch
 	sent      time.Duration
-	unbundled bool              // no bundles any more
-	lost      bool              // no answer came back from Redis, or nobody knows whose
-	reached   bool              // an answer shows that Redis serves
-	missing   []*scripts.Script // the server did not know them
+	unbundled bool              // calls are not bundled any more
+	lost      bool              // no reply came from Redis, or the replies cannot be told apart
+	reached   bool              // a reply shows that Redis serves
+	missing   []*scripts.Script // scripts that the server lacks
 }
 
-// claim is where a call of a batch is claimed, which must not be touched without.
+// claim is the right to answer a call of a batch. Without it the call must not be touched.
 type claim struct {
 	taken    atomic.Bool
 	deadline time.Duration // of the call
@@ -130,7 +131,7 @@ func (g *gateway) startWorker(self *actor.PID) {
 			g.sender.run(b)
 			b.scratch = nil
 			b.cancel()
-			// Those whom the results have woken may have another call: let them, so that it goes with the next batch.
+			// The actors that have got results may make further calls. Let them run first, so that their calls go with the next batch.
 			runtime.Gosched()
 			g.sender.Root.Send(self, batchDone{b})
 		}
@@ -172,7 +173,7 @@ func (g *gateway) arm(c actor.Context) {
 	}
 	if g.waiting.len() > 0 {
 		at = min(at, g.waiting.sweepAt)
-		if g.free > 0 { // it is too early to send
+		if g.free > 0 { // a worker is idle, but it is too early to send
 			at = min(at, g.outage.opensAt())
 		}
 		if g.home != nil {
@@ -192,10 +193,10 @@ func (g *gateway) arm(c actor.Context) {
 	g.timer = g.sender.Clock.AfterFunc(delay, func() { root.Send(self, checkBatches{}) })
 }
 
-// check answers the calls whose deadline has passed, or who have waited for long enough, and replaces workers that hang.
+// check answers the calls whose deadline has passed, or that have waited too long, and replaces workers that hang.
 func (g *gateway) check(c actor.Context) {
 	if g.stopped {
-		return // the timer had fired already; who asked has gone
+		return // the timer had fired already
 	}
 	now := g.sender.Clock.Now()
 	for _, b := range slices.Clone(g.inFlight) {
@@ -211,7 +212,7 @@ func (g *gateway) check(c actor.Context) {
 	}
 }
 
-// giveUp answers the calls of a batch whose deadline has passed. When they all are, somebody else does the work of its worker.
+// giveUp answers the calls of a batch whose deadline has passed. When all calls are answered, another worker replaces the one that hangs.
 func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
 	b.due = clock.Never
 	for i := range b.claims {
@@ -222,7 +223,7 @@ func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
 			b.due = min(b.due, b.claims[i].deadline)
 			continue
 		}
-		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has it still
+		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has not answered it
 			g.inVain(b, now, true)
 			answer(c, b.calls[i], rpc.Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
 		}
@@ -230,9 +231,9 @@ func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
 	if b.due != clock.Never {
 		return
 	}
-	b.cancel() // it may wait for a connection, or retry a handshake
+	b.cancel() // the worker may be waiting for a connection, or retrying a handshake
 	if g.stuck == StuckMax {
-		b.due = now + Silence // one of those that hang may come back
+		b.due = now + Silence // one of the hanging workers may return
 		return
 	}
 	g.remove(b)
@@ -249,7 +250,7 @@ func (g *gateway) onDone(c actor.Context, b *batch) {
 	case g.stopped:
 	case b.given:
 		g.stuck--
-		g.jobs <- nil // there is one worker too many now
+		g.jobs <- nil // ends one worker, because there is one too many now
 	default:
 		g.remove(b)
 		g.free++

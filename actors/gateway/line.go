@@ -6,16 +6,16 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// line is where calls wait to be sent: those that go first, then the others, each in the order in which they came. It costs the same per
-// call however many wait, also in an outage.
+// line is where calls wait to be sent: first those that have priority, then the others, each in order of arrival. The cost per call does
+// not depend on how many wait, not even in an outage.
 type line struct {
 	first, rest []*rpc.Call
-	sweepAt     time.Duration // when sweep has something to do, or later
+	sweepAt     time.Duration // when the next sweep is due
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // a sweep comes at least that much later, for each call that waits, than the one before
-	sweepLeast = time.Second          // and at least that often, to let go of calls that were withdrawn
+	sweepCost  = 3 * time.Microsecond // times the number of waiting calls: the least time between two sweeps
+	sweepLeast = time.Second          // the most time between two sweeps, so that withdrawn calls are dropped
 )
 
 func (l *line) len() int { return len(l.first) + len(l.rest) }
@@ -40,14 +40,14 @@ func (l *line) front() *rpc.Call {
 	return l.rest[0]
 }
 
-// all takes out the calls as they are, to stand in another line.
+// all removes and returns all calls, to be put in another line.
 func (l *line) all() []*rpc.Call {
 	calls := append(l.first, l.rest...)
 	l.first, l.rest = nil, nil
 	return calls
 }
 
-// pop takes up to n calls that are still wanted, to be sent at this instant.
+// pop removes and returns up to n calls that were not withdrawn, to be sent at this instant.
 func (l *line) pop(n int, now, heard time.Duration) (calls []*rpc.Call) {
 	l.first, calls = take(l.first, calls, n, now, heard)
 	l.rest, calls = take(l.rest, calls, n, now, heard)
@@ -65,7 +65,7 @@ func take(from, to []*rpc.Call, n int, now, heard time.Duration) (left, calls []
 	return from, to
 }
 
-// sweep takes out the calls whose time to wait is over. Redis was heard last at this instant.
+// sweep removes and returns the calls whose time to wait is over. Redis last answered at heard.
 func (l *line) sweep(now, heard time.Duration) (expired []*rpc.Call) {
 	next := now + sweepLeast
 	for _, q := range []*[]*rpc.Call{&l.first, &l.rest} {

@@ -9,34 +9,35 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// outage is what a gateway knows about whether Redis serves.
+// outage is what a gateway knows about the availability of Redis.
 //
-// When a batch has come back in vain, calls stay in line but for a probe, with back-off. If nobody answered, the probe is one call: more
-// would have to be repeated. If the server said that it serves nobody who writes, a probe may be a full batch: nothing of it was executed,
-// and calls that only read may succeed.
+// When a batch has failed, calls stay in line, and probes are sent with back-off. After silence, a probe is a single call, because all calls
+// of a larger one would have to be repeated. If the server has answered that it accepts no writes, a probe may be a full batch: a refused
+// call has no effect, and calls that only read may succeed.
 //
-// When Redis is back, everybody who waits for a lock wants to ask for it, but leases that could not be renewed meanwhile are running out:
-// the watchdog goes first.
+// When Redis serves again, all waiters want to ask for their locks, while leases that could not be renewed are about to expire. So the
+// watchdog's renewals go first.
 type outage struct {
-	vain        int           // batches in a row that did not reach Redis; 0: it serves
-	silent      bool          // the last of them had no answer
+	vain        int           // batches in a row that did not reach Redis; 0: Redis serves
+	silent      bool          // the last of them got no reply
 	probeAt     time.Duration // the next one is not sent before
-	pausedUntil time.Duration // nothing is sent until then, or until the renewals have been answered; 0: they have
+	pausedUntil time.Duration // nothing is sent until then, or until the renewals have been answered; 0: no pause
 
-	heard   time.Duration // when Redis was seen to serve the last time
-	reached time.Duration // when the newest batch left the line of which an answer shows that
+	heard   time.Duration // when Redis last served
+	reached time.Duration // when the newest batch that was served left the line
 
 	lookAt time.Duration // the masters are not asked for again before
 }
 
 type (
-	// Recovered tells the watchdog that calls get through again. If From is set, it waits for Resume: the renewals have been answered.
+	// Recovered tells the watchdog that Redis serves again. If From is set, that gateway waits for a Resume when the renewals have been
+	// answered.
 	Recovered struct{ From *actor.PID }
 	Resume    struct{}
 )
 
 const (
-	Silence  = 500 * time.Millisecond // after which an answer counts as the end of an outage
+	Silence  = 500 * time.Millisecond // the first reply after so long counts as the end of an outage
 	lookWait = 200 * time.Millisecond // between two looks for another master
 )
 
@@ -61,7 +62,7 @@ func (o *outage) opensAt() time.Duration {
 	return o.pausedUntil
 }
 
-// detectRecovery looks at what has become of a batch.
+// detectRecovery notes whether a batch was served.
 func (g *gateway) detectRecovery(c actor.Context, b *batch) {
 	now, o := g.sender.Clock.Now(), &g.outage
 	if !b.reached {
@@ -82,8 +83,8 @@ func (g *gateway) detectRecovery(c actor.Context, b *batch) {
 	c.Send(g.sender.Renewer, message)
 }
 
-// inVain counts a batch that did not reach Redis, once, unless a newer one has. The first probe is sent at once: often it is only a
-// connection that has broken.
+// inVain counts a batch that did not reach Redis, once, unless a newer batch did. The first probe is sent at once, because often only one
+// connection has broken.
 func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	o := &g.outage
 	if b.vain || b.begun < o.reached {
@@ -95,8 +96,8 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	}
 }
 
-// returnStrays sends the calls in line back to the clusterGateway when their keys have moved from a master that does not answer to another
-// one. It also has the masters be asked for again now and then. No worker has to be free for that: all of them may hang.
+// returnStrays sends the waiting calls back to the clusterGateway when their keys belong to another master now. While this master does not
+// answer, it also starts a discovery every lookWait. It needs no idle worker, because all workers may hang.
 func (g *gateway) returnStrays(c actor.Context, now time.Duration) {
 	o := &g.outage
 	if g.home == nil || g.waiting.len() == 0 || now < g.doubtedAt() {
@@ -114,7 +115,7 @@ func (g *gateway) returnStrays(c actor.Context, now time.Duration) {
 	}
 }
 
-// doubtedAt is when there is reason to look for another master: none has answered, or the oldest batch has hung for a while.
+// doubtedAt is from when on there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
 	switch {
 	case g.outage.vain > 0:

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	bundleMin = 4  // calls; for fewer a second script in the server is not worth it
-	bundleMax = 64 // calls that a server executes in one go, while nobody else is served: for 0.2 ms or so
+	bundleMin = 4  // for fewer calls a second script in the server is not worth it
+	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client
 )
 
 // parcel is one command of a pipeline: a call, or a bundle of calls of the same script.
 type parcel struct {
 	redisnode.Command
 	script *scripts.Script
-	calls  []int // in the batch
+	calls  []int // indices in the batch
 }
 
-// reply is what came of a call.
+// reply is the outcome of a call.
 type reply struct {
 	value   any
 	err     error
-	unacked error // why it is not known that enough replicas have what the script wrote
+	unacked error // why too few replicas may have what the script wrote
 }
 
-// scratch is what a worker needs for a batch, and again for the next one.
+// scratch is memory that a worker uses for one batch after the other.
 type scratch struct {
 	replies []reply // by call
 	open    []int
@@ -40,7 +40,7 @@ type scratch struct {
 	bundled []*scripts.Call
 }
 
-// begin makes room for the replies to n calls; all of them are open.
+// begin makes room for the replies to n calls, which are all open.
 func (w *scratch) begin(n int) (open []int) {
 	w.replies = slices.Grow(w.replies[:0], n)[:n]
 	w.open = w.open[:0]
@@ -50,18 +50,18 @@ func (w *scratch) begin(n int) (open []int) {
 	return w.open
 }
 
-// clear lets go of what came with the batch.
+// clear drops the references to the batch's data.
 func (w *scratch) clear() {
 	clear(w.replies)
 	clear(w.parcels[:cap(w.parcels)])
 	clear(w.bundled[:cap(w.bundled)])
 }
 
-// errApart is the reply to a call in a bundle that was refused as a whole, because the user has no right to one of the names.
+// errApart is the reply to a call whose bundle was refused as a whole, because the user has no right to one of its keys.
 var errApart = errors.New("not together with others")
 
-// pack makes parcels of the open calls. Those of a cluster stay alone, because one script reaches one slot. Calls of a bundle keep their
-// order, but calls of other scripts may overtake them: a lock actor that minds has one call on its way at a time.
+// pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of a bundle
+// keep their order, but calls of other scripts may overtake them: an actor that needs an order has one call in flight at a time.
 func (b *batch) pack(open []int) []parcel {
 	parcels, groups := b.parcels[:0], b.groups[:0]
 	for k, i := range open {
@@ -74,7 +74,7 @@ func (b *batch) pack(open []int) []parcel {
 		if at < 0 {
 			at = len(groups)
 			groups = slices.Grow(groups, 1)[:at+1]
-			groups[at] = parcel{script: script, calls: groups[at].calls[:0]} // there may have been one
+			groups[at] = parcel{script: script, calls: groups[at].calls[:0]} // reuses the memory of an earlier batch
 		}
 		groups[at].calls = append(groups[at].calls, i)
 	}
@@ -91,7 +91,7 @@ func (b *batch) pack(open []int) []parcel {
 	return b.address(parcels)
 }
 
-// address writes the parcels' commands.
+// address makes the parcels' commands.
 func (b *batch) address(parcels []parcel) []parcel {
 	all := make([]redis.Cmd, len(parcels)) // one allocation instead of many
 	for k := range parcels {
@@ -117,8 +117,8 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 	return b.bundled
 }
 
-// unpack hands the replies of one pipeline to the calls, and notes what scripts the server did not have. Each call is told whether its
-// own pipeline was acknowledged by replicas: one that was redirected went through two of them, to two servers.
+// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. Each call also gets the
+// acknowledgement of its own pipeline: a redirected call was in two of them, to two servers.
 func (b *batch) unpack(parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()

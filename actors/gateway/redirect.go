@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// redirectsMax is how often a call follows where masters send it.
+// redirectsMax is how often a call is redirected before it is refused.
 const redirectsMax = 3
 
-// target is where a master says that a key is decided about: from now on (MOVED), or this time, while its slot is being moved (ASK).
+// target is the address in a redirection: the key's master from now on (MOVED), or for this call only, while its slot is moving (ASK).
 type target struct {
 	addr string
 	ask  bool
@@ -28,7 +28,7 @@ func redirected(err error) (to target, ok bool) {
 	return target{addr: hostPort(words[2]), ask: words[0] == "ASK"}, true
 }
 
-// hostPort is an address of a redirection as Go writes it: Redis leaves the brackets of an IPv6 address out.
+// hostPort is the address of a redirection in Go's form: Redis omits the brackets of an IPv6 address.
 func hostPort(addr string) string {
 	colon := strings.LastIndexByte(addr, ':')
 	if colon < 0 {
@@ -37,7 +37,8 @@ func hostPort(addr string) string {
 	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:])
 }
 
-// follow sends the calls that a master did not execute to where it says. What leads nowhere stays as it is, and counts as refused.
+// follow sends the redirected calls to the masters that the replies name. A call whose target cannot be reached keeps its reply, which
+// counts as a refusal.
 func (s *Sender) follow(b *batch, open []int) {
 	for range redirectsMax {
 		var away map[target][]int
@@ -66,7 +67,7 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt is exchange for calls that are not many, with all their scripts in front: the node may know none of them.
+// exchangeAt is exchange for few calls, preceded by all their scripts, because the node may have none of them.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() && s.askTime(b.ctx, n) != nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// waitForReplicas puts a WAIT behind the scripts of a batch whose grants replicas have to acknowledge; on their connection, because
-// Redis waits for what that one has written. nil: there is none.
+// waitForReplicas appends a WAIT to the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
+// because WAIT covers the writes of its own connection. nil: no WAIT is needed.
 func (s *Sender) waitForReplicas(b *batch, pipe redis.Pipeliner) *redisnode.Command {
 	if !b.acked {
 		return nil
@@ -20,7 +20,7 @@ func (s *Sender) waitForReplicas(b *batch, pipe redis.Pipeliner) *redisnode.Comm
 	return &wait
 }
 
-// unacked says why a WAIT does not show that enough replicas have what was written; nil: it does.
+// unacked is the reason why a WAIT does not show that enough replicas have what was written; nil: it does.
 func (s *Sender) unacked(wait *redisnode.Command) error {
 	if wait == nil {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// Config is what the gateways of a runtime share.
+// Config is shared by all gateways of a runtime.
 type Config struct {
-	Ctx    context.Context // of everything that asks Redis
+	Ctx    context.Context // the context of all calls to Redis
 	Clock  clock.Clock
 	Root   *actor.RootContext
 	Events *outbox.Events
@@ -22,25 +22,25 @@ type Config struct {
 	Errors *redisnode.Errors
 
 	Lease       time.Duration
-	AckReplicas int           // that must acknowledge a grant
-	AckTimeout  time.Duration // how long they are waited for
-	FirstMark   uint64        // random: two runtimes must not use the same marks
+	AckReplicas int           // how many replicas must acknowledge a grant
+	AckTimeout  time.Duration // how long to wait for them
+	FirstMark   uint64        // random, because two runtimes must not use the same marks
 
-	Pause        func(failures int) time.Duration           // between two attempts to reach Redis
-	Props        func(producer actor.Producer) *actor.Props // of an actor
-	OnDiscovered func()                                     // is called when the masters of a cluster have been discovered
+	Pause        func(failures int) time.Duration           // the pause between two attempts to reach Redis
+	Props        func(producer actor.Producer) *actor.Props // the props of an actor
+	OnDiscovered func()                                     // called when the masters of a cluster have been discovered
 }
 
 // Sender sends batches of calls to Redis, for all gateways of a runtime.
 type Sender struct {
 	Config
-	Renewer *actor.PID // is sent Recovered; set before the first call
+	Renewer *actor.PID // gets Recovered; set before the first call
 	peaks   redisnode.Peaks
-	marks   atomic.Uint64 // of pipelines
+	marks   atomic.Uint64 // the last mark of a pipeline
 	heard   atomic.Uint64 // counts the batches that have reached Redis
 }
 
-// NewSender makes one that has sent nothing.
+// NewSender makes a Sender.
 func NewSender(c Config) *Sender {
 	s := &Sender{Config: c}
 	s.marks.Store(c.FirstMark)
@@ -50,10 +50,10 @@ func NewSender(c Config) *Sender {
 // Heard counts the batches that have reached Redis.
 func (s *Sender) Heard() uint64 { return s.heard.Load() }
 
-// Options are what a gateway is for.
+// Options are the purpose of a gateway.
 type Options struct {
-	RenewalsFirst bool // after an outage it waits until renewals have been answered
-	ForReplicas   bool // what it sends waits for replicas
+	RenewalsFirst bool // after an outage the gateway waits until the renewals have been answered
+	ForReplicas   bool // replicas must acknowledge the grants of its calls
 }
 
 // New makes the actor that sends calls: a gateway, or on a cluster one for each master.
