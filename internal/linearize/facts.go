@@ -108,7 +108,7 @@ func (f *facts) findForced() {
 		lives := map[string]*forcing{} // from the first word of a grant to the last
 		for _, op := range ops {
 			from := op.Call
-			if op.isGrant() { // the attempt may have been sent for somebody who has given up since
+			if op.isGrant() { // the attempt may have been sent for a waiter that has left since
 				from = min(from, sentFor(op))
 			}
 			switch life := lives[op.Grant]; {

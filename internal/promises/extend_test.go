@@ -26,7 +26,7 @@ func TestLease_ExtendSetsWhatIsLeft(t *testing.T) {
 			assert.False(t, expires.After(after.Add(d-margin)))
 			left := p.Redis.PTTL(t.Context(), p.Name).Val()
 			assert.LessOrEqual(t, left, d)
-			assert.GreaterOrEqual(t, left, d-time.Since(before)-time.Millisecond, "nothing is lost but what has passed, to a millisecond")
+			assert.GreaterOrEqual(t, left, d-time.Since(before)-time.Millisecond, "nothing is lost but the time that has passed, to a millisecond")
 			assert.True(t, lease.Valid())
 		}
 		locktest.Release(t, lease)
