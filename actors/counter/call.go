@@ -46,12 +46,12 @@ type countCall struct {
 // copies is what is known about the calls of one request. Redis keeps the request's result for repeated calls, so several calls have the
 // effect of one.
 type copies struct {
-	request  string        // id; "": there is none
-	answered []string      // requests whose results these calls delete
-	call     *countCall    // the call in flight
-	sent     time.Duration // when the first call was sent; 0: none was
-	stale    time.Duration // until then a delayed duplicate of a call without a result may still run
-	limit    int64         // server time, ms, after which the first one's result may be gone; 0: not known yet. The shell's
+	request        string        // id; "": there is none
+	answered       []string      // requests whose results these calls delete
+	call           *countCall    // the call in flight
+	sent           time.Duration // when the first call was sent; 0: none was
+	duplicateUntil time.Duration // until then a delayed duplicate of a call without a result may still run
+	limit          int64         // server time, ms, after which the first one's result may be gone; 0: not known yet. The shell's
 }
 
 // recall withdraws the call if it has not been sent. It reports whether no call is in flight now.
@@ -65,7 +65,7 @@ func (c *copies) recall() bool {
 // disregard drops the call, whatever its result will be.
 func (c *copies) disregard() {
 	if !c.recall() {
-		c.stale = max(c.stale, c.call.Deadline)
+		c.duplicateUntil = max(c.duplicateUntil, c.call.Deadline)
 		c.call = nil
 	}
 }

@@ -166,7 +166,7 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 // checkAttempt: whom an attempt is for waits, and nobody who waits was overtaken.
 func (c *countChecker) checkAttempt() error {
 	a := &c.state.attempt
-	if a.request == "" && (a.call != nil || a.served != nil || a.stale != 0) {
+	if a.request == "" && (a.call != nil || a.served != nil || a.duplicateUntil != 0) {
 		return fmt.Errorf("an attempt without id: %+v", *a)
 	}
 	if a.request != "" && a.op.Way == scripts.Take && len(a.served) != len(a.number) {

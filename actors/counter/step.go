@@ -134,7 +134,7 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 	}
 	c.call = nil
 	if m.class == scripts.Unknown {
-		c.stale = max(c.stale, m.call.Deadline)
+		c.duplicateUntil = max(c.duplicateUntil, m.call.Deadline)
 		s.noteUnknown(now, m.call)
 	}
 	if m.call.task != nil {
@@ -246,7 +246,7 @@ func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timi
 // forgetResult notes that Redis need not keep the result of a request whose answered call was sent at this instant, unless a duplicate of
 // the request may still arrive.
 func (s *State) forgetResult(op *scripts.CountOp, c *copies, sent time.Duration) {
-	if op.Changes && c.stale <= sent && len(s.answered) < answeredMax {
+	if op.Changes && c.duplicateUntil <= sent && len(s.answered) < answeredMax {
 		s.answered = append(s.answered, c.request)
 	}
 }

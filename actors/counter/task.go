@@ -63,7 +63,7 @@ const undoKeep = 10 * time.Second
 
 // undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect.
 func (s *State) undo(op *scripts.CountOp, c *copies) {
-	if c.disregard(); op.Undo == nil || c.stale == 0 {
+	if c.disregard(); op.Undo == nil || c.duplicateUntil == 0 {
 		return
 	}
 	e := &task{op: op.Undo, copies: copies{request: c.request}, patience: s.policy.GiveFor}
@@ -86,7 +86,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 		s.dropTask(e)
 	case m.class == scripts.Rejected:
 		s.giveUp(e, scripts.Explain(m.err))
-	case m.expired && e.stale == 0:
+	case m.expired && e.duplicateUntil == 0:
 		e.copies = copies{request: s.policy.NewID()} // no copy was executed
 		e.retryAt = now
 	case m.expired:
@@ -120,7 +120,7 @@ func (s *State) giveUp(e *task, err error) {
 // uncertain adds to the cause of a failure that the request may have been executed all the same.
 func (e *task) uncertain(cause error) error {
 	switch {
-	case !e.op.Changes || e.stale == 0:
+	case !e.op.Changes || e.duplicateUntil == 0:
 		return cause
 	case e.op.Undo != nil:
 		return fmt.Errorf("not confirmed, it will be undone: %w", cause)
@@ -132,7 +132,7 @@ var errLostTrack = fmt.Errorf("its answer was lost, and Redis does not keep its 
 
 // loseTrack reports a request whose outcome cannot be learned any more, unless no copy of it was executed.
 func (s *State) loseTrack(op *scripts.CountOp, c *copies) {
-	if c.stale > 0 {
+	if c.duplicateUntil > 0 {
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: errLostTrack}})
 	}
 }

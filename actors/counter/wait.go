@@ -130,7 +130,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 			taken = true
 		}
 	}
-	if taken || a.stale <= m.sent {
+	if taken || a.duplicateUntil <= m.sent {
 		s.attempt = attempt{} // otherwise the same request is repeated, because a late duplicate would acquire permits
 	}
 	if taken {
@@ -204,7 +204,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	default:
 		s.failed(now, m)
 	}
-	if a.stale == 0 || !m.call.op.Changes {
+	if a.duplicateUntil == 0 || !m.call.op.Changes {
 		s.attempt = attempt{} // not executed, or only a look: the next attempt may be a new one
 	}
 }

@@ -25,9 +25,9 @@ type orphan struct {
 }
 
 // orphanFrom has a grant released in the background, first at this instant.
-func (s *State) orphanFrom(from time.Duration, id string, stale, length time.Duration) *orphan {
+func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
-		id: id, duplicateUntil: stale, next: from, until: max(from, stale) + length + lease.Margin(length),
+		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),
 	})
 	return &s.orphans[len(s.orphans)-1]
 }
@@ -38,8 +38,8 @@ func (s *State) hasOrphan(id string) bool {
 }
 
 // orphanLater has a grant released that Redis does not have now, but that a delayed duplicate of its acquire may still create.
-func (s *State) orphanLater(now time.Duration, id string, stale, lease time.Duration) {
-	s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, stale)), id, stale, lease)
+func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease time.Duration) {
+	s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
 }
 
 func (s *State) releaseOrphans(now time.Duration) {

@@ -15,17 +15,17 @@ import (
 // extension is the state of the calls that change the length of the grant's fixed lease, for extends and re-entries. They run one at a
 // time, because a delayed duplicate of an earlier call could undo the effect of a later one.
 type extension struct {
-	waiting  []*wait.Request // the call is for the first of them
-	call     *lockCall       // on its way; nil: none
-	retryAt  time.Duration   // no call before this instant
-	stale    time.Duration   // until then a delayed duplicate of an earlier call may still run
-	failures wait.Failures
+	waiting        []*wait.Request // the call is for the first of them
+	call           *lockCall       // on its way; nil: none
+	retryAt        time.Duration   // no call before this instant
+	duplicateUntil time.Duration   // until then a delayed duplicate of an earlier call may still run
+	failures       wait.Failures
 }
 
 // extending returns the extension, which is made at the first use because most grants need none.
 func (s *State) extending() *extension {
 	if s.extension == nil { // a delayed duplicate of the acquire would set the acquire's lease
-		s.extension = &extension{retryAt: s.grant.stale, stale: s.grant.stale}
+		s.extension = &extension{retryAt: s.grant.duplicateUntil, duplicateUntil: s.grant.duplicateUntil}
 	}
 	return s.extension
 }
@@ -120,7 +120,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 		s.fail(r, scripts.Explain(m.err))
 	default:
 		if m.class == scripts.Unknown {
-			e.stale = max(e.stale, m.call.Deadline)
+			e.duplicateUntil = max(e.duplicateUntil, m.call.Deadline)
 		}
 		e.failures.Add(now, &m.call.Call, m.err)
 		e.retryAt = now + s.policy.Backoff(e.failures.Count)
@@ -163,8 +163,8 @@ func (s *State) leaveExtension(r *wait.Request) bool {
 		return true
 	}
 	if e.call != nil && !e.call.Withdraw() {
-		e.stale = max(e.stale, e.call.Deadline)
+		e.duplicateUntil = max(e.duplicateUntil, e.call.Deadline)
 	}
-	e.call, e.failures, e.retryAt = nil, wait.Failures{}, e.stale
+	e.call, e.failures, e.retryAt = nil, wait.Failures{}, e.duplicateUntil
 	return true
 }

@@ -10,18 +10,18 @@ import (
 // grant is a lease.Grant with what only the machine knows about it.
 type grant struct {
 	lease.Grant
-	home    *State
-	plain   string         // runtimeUUID:number, from which the id is made
-	stale   time.Duration  // until then a delayed duplicate of its acquire may still run
-	tokens  scripts.Tokens // fencing tokens that no holder has had yet
-	token   int64          // of the present holder
-	longest time.Duration  // the longest lease that Redis was asked for
-	lent    bool           // another grant uses its number
-	lasting bool           // another grant may keep the key in Redis for longer
+	home           *State
+	plain          string         // runtimeUUID:number, from which the id is made
+	duplicateUntil time.Duration  // until then a delayed duplicate of its acquire may still run
+	tokens         scripts.Tokens // fencing tokens that no holder has had yet
+	token          int64          // of the present holder
+	longest        time.Duration  // the longest lease that Redis was asked for
+	lent           bool           // another grant uses its number
+	lasting        bool           // another grant may keep the key in Redis for longer
 }
 
 func newGrant(s *State, t pendingGrant, deadline time.Duration) *grant {
-	g := &grant{home: s, plain: t.plain, stale: t.duplicateUntil, longest: t.lease}
+	g := &grant{home: s, plain: t.plain, duplicateUntil: t.duplicateUntil, longest: t.lease}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.watched, s.self, g
 	g.Begin(deadline)
 	return g

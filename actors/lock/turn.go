@@ -322,16 +322,16 @@ func (s *State) released(now, sent time.Duration, err error) {
 // duplicate of its acquire could create it again, so it is released in the background until no duplicate can arrive.
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
-	if s.grant.stale > sent {
-		s.orphanLater(now, s.grant.ID, s.grant.stale, s.grant.longest)
+	if s.grant.duplicateUntil > sent {
+		s.orphanLater(now, s.grant.ID, s.grant.duplicateUntil, s.grant.longest)
 	}
 	s.grant, s.guarded = nil, false
 }
 
 // orphanGrant ends the grant here and has it released in the background, because Redis may still have it.
 func (s *State) orphanGrant(now time.Duration) {
-	s.orphanFrom(now, s.grant.ID, max(s.grant.stale, now), s.grant.longest).lasting = s.grant.lasting
-	s.grant.stale = 0
+	s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest).lasting = s.grant.lasting
+	s.grant.duplicateUntil = 0
 }
 
 func unconfirmed(cause error) error {
