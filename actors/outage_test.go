@@ -84,6 +84,31 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	assert.Equal(t, gateway.Resume{}, n.sent[2], "nothing failed")
 }
 
+// A renewal that was sent before Redis came back, and fails after that, is repeated at once: the others wait for it, too.
+func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
+	t.Parallel()
+	e, n := newOutage(t)
+	e.renewals = theRenewals
+	w := e.watchdog
+	g := newKept(e, "orders")
+	w.keep(g)
+	require.True(t, w.wheel.Cancel(&g.Timer))
+	w.renewAll(n, []*timerwheel.Timer[*lease.Grant]{&g.Timer}, e.renewBatch)
+	asker := actor.NewPID("here", "gateway")
+	w.onBack(n, gateway.Recovered{From: asker})
+	fail := func(sent any) {
+		w.Receive(delivery{n, &rpc.Result{Call: sent.(*rpc.Call), Class: scripts.Unknown, Err: assert.AnError}})
+	}
+	fail(n.sent[0])
+	require.Len(t, n.sent, 2)
+	again := n.sent[1].(*rpc.Call)
+	assert.Equal(t, []string{"orders"}, again.Tag.(*renewal).grants)
+	assert.Equal(t, []*actor.PID{asker}, w.behind, "the gateway waits for it")
+	fail(again)
+	assert.Len(t, n.sent, 2, "the next one has its pause")
+	assert.Empty(t, w.behind)
+}
+
 // delivery is an actor's context with a message.
 type delivery struct {
 	*notes

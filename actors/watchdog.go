@@ -32,9 +32,10 @@ type watchdog struct {
 	leaks leaks // leases that nobody has any more
 
 	// owned by the actor
-	failed map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
-	flying int                                          // renewals without an answer
-	behind []*actor.PID                                 // who waits for them
+	failed  map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
+	flying  int                                          // renewals without an answer
+	outages int                                          // how often Redis has come back
+	behind  []*actor.PID                                 // who waits for them
 
 	// The wheel sleeps on a timer, which stands still with the machine, up to the next grant that is due. So while it holds any it
 	// is nudged now and then: it looks at the clock, and hands over what is due after a suspension.
@@ -50,10 +51,11 @@ type (
 	}
 	// renewal is the tag of a renewal script.
 	renewal struct {
-		kind   *scripts.Kind
-		timers []*timerwheel.Timer[*lease.Grant]
-		grants []string      // their ids
-		bound  time.Duration // the earliest of their deadlines
+		kind    *scripts.Kind
+		timers  []*timerwheel.Timer[*lease.Grant]
+		grants  []string      // their ids
+		bound   time.Duration // the earliest of their deadlines
+		outages int           // how often Redis had come back when this was sent
 	}
 	// renewalKey is what the grants of one renewal have in common: one script cannot reach into two parts of a cluster.
 	renewalKey struct {
@@ -135,8 +137,8 @@ func (w *watchdog) Receive(c actor.Context) {
 		w.renewAll(c, m.timers, w.engine.renewBatch)
 		w.wheel.Recycle(m.timers)
 	case *rpc.Result:
-		w.onAnswer(c)
 		w.onRenewed(c, m)
+		w.onAnswer(c)
 	case gateway.Recovered:
 		w.onBack(c, m)
 	}
@@ -152,6 +154,7 @@ func (w *watchdog) onBack(c actor.Context, m gateway.Recovered) {
 		}
 	}
 	clear(w.failed)
+	w.outages++
 	slices.SortFunc(due, func(a, b *timerwheel.Timer[*lease.Grant]) int { // who has least time left goes first
 		return cmp.Or(cmp.Compare(a.Value.Until(), b.Value.Until()), cmp.Compare(a.Value.ID, b.Value.ID))
 	})
@@ -231,6 +234,7 @@ func (w *watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 		delete(w.failed, t)
 	}
 	w.flying++
+	r.outages = w.outages
 	c.Send(w.engine.renewals, &rpc.Call{
 		Call: r.kind.Renew(&w.engine.site, raws, r.grants, w.engine.policy.Lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
 	})
@@ -290,6 +294,13 @@ func (w *watchdog) onFailed(c actor.Context, r *renewal, err error) {
 			kept = append(kept, t)
 			w.failed[t] = struct{}{}
 		}
+	}
+	if r.outages != w.outages { // it was sent before Redis came back: it is one of those that go first
+		for _, t := range kept {
+			delete(w.failed, t)
+		}
+		w.renewAll(c, kept, w.engine.renewBatch)
+		return
 	}
 	pause := min(w.engine.policy.Lease/30, time.Second)
 	w.arm(kept, now+pause/2+w.engine.policy.Jitter(pause))
