@@ -84,10 +84,14 @@ var (
 	_ func(*holdfast.Lock, context.Context, ...holdfast.AcquireOption) *holdfast.Pending        = (*holdfast.Lock).AcquireAsync
 
 	_ func(*holdfast.Lock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.Lock).Do
+	_ func(*holdfast.Lock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.Lock).TryDo
 
-	_ func(*holdfast.MultiLock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error)           = (*holdfast.MultiLock).Acquire
-	_ func(*holdfast.MultiLock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error)           = (*holdfast.MultiLock).TryAcquire
-	_ func(*holdfast.MultiLock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.MultiLock).Do
+	_ func(*holdfast.MultiLock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error)                 = (*holdfast.MultiLock).Acquire
+	_ func(*holdfast.MultiLock, context.Context, ...holdfast.AcquireOption) (*holdfast.Lease, error)                 = (*holdfast.MultiLock).TryAcquire
+	_ func(*holdfast.MultiLock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error       = (*holdfast.MultiLock).Do
+	_ func(*holdfast.MultiLock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error       = (*holdfast.MultiLock).TryDo
+	_ func(*holdfast.PermitSemaphore, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.PermitSemaphore).Do
+	_ func(*holdfast.PermitSemaphore, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.PermitSemaphore).TryDo
 
 	_ func() (*embedded.Server, error)             = embedded.Start
 	_ func(*embedded.Server) redis.UniversalClient = (*embedded.Server).Client

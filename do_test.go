@@ -149,6 +149,39 @@ func TestLock_DoDoesNotCallFnWithoutTheLock(t *testing.T) {
 	})
 }
 
+func TestLock_TryDoMakesOneAttempt(t *testing.T) {
+	t.Parallel()
+	never := func(context.Context) error { assert.Fail(t, "called"); return nil }
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+		lock, free := p.Lock(other), p.Another(t).Lock(other)
+		err := p.Lock(rt).TryDo(t.Context(), func(ctx context.Context) error {
+			assert.NotNil(t, holdfast.LeaseFromContext(ctx))
+			locktest.AssertTaken(t, p, rt, other)
+			assert.ErrorIs(t, lock.TryDo(t.Context(), never), holdfast.ErrNotAcquired)
+			err := holdfast.Multi(lock, free).TryDo(t.Context(), never)
+			var busy *holdfast.BusyError
+			if assert.ErrorAs(t, err, &busy) {
+				assert.Equal(t, p.Name, busy.Name)
+			}
+			assert.ErrorIs(t, p.Lock(rt).TryDo(ctx, func(context.Context) error { return errOfFn }), errOfFn, "a nested one re-enters")
+			return nil
+		})
+		require.NoError(t, err)
+		assert.ErrorIs(t, holdfast.Multi(lock, free).TryDo(t.Context(), func(ctx context.Context) error {
+			assert.Len(t, holdfast.LeaseFromContext(ctx).Members(), 2)
+			return errOfFn
+		}), errOfFn)
+		for _, wrong := range []error{
+			lock.TryDo(t.Context(), nil), lock.TryDo(t.Context(), never, holdfast.WithWait(time.Second)),
+			holdfast.Multi(lock, free).TryDo(t.Context(), nil), holdfast.Multi(lock, free).TryDo(t.Context(), never, holdfast.WithWait(time.Second)),
+		} {
+			assert.ErrorIs(t, wrong, holdfast.ErrInvalid)
+		}
+		assert.False(t, p.Exists(t))
+	})
+}
+
 func TestLock_DoEndsWithTheRuntime(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -78,6 +78,29 @@ func ExampleRuntime_SpinLock() {
 	// Output: 4
 }
 
+// A job that runs on every replica at the same time, but is to be done by one of them: the others skip it.
+func ExampleLock_TryDo() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	report := func(replica string) {
+		err := rt.Lock("report").TryDo(ctx, func(ctx context.Context) error {
+			fmt.Println(replica, "writes the report")
+			return nil
+		})
+		if errors.Is(err, holdfast.ErrNotAcquired) {
+			fmt.Println(replica, "skips it")
+		}
+	}
+	other, _ := rt.Lock("report").Acquire(ctx)
+	report("a")
+	_ = other.Release(ctx)
+	report("b")
+	// Output:
+	// a skips it
+	// b writes the report
+}
+
 // If the holder of a permit crashes, its permit is returned automatically.
 func ExampleRuntime_PermitSemaphore() {
 	rt, end := newExample()

@@ -133,7 +133,17 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 // on this lock with that context both re-enter, and do not exclude each other. If they compete for the lock, give each its own
 // owner (WithOwner, ContextWithOwner).
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
-	spec, err := l.spec(ctx, opts, false)
+	return l.do(ctx, fn, opts, false)
+}
+
+// TryDo is Do with one attempt to acquire the lock, as TryAcquire makes it. If the lock is taken, fn is not called and the error
+// matches ErrNotAcquired, as an error of fn may do too.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
+	return l.do(ctx, fn, opts, true)
+}
+
+func (l *Lock) do(ctx context.Context, fn func(ctx context.Context) error, opts []AcquireOption, try bool) error {
+	spec, err := l.spec(ctx, opts, try)
 	if err != nil {
 		return err
 	}

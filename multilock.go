@@ -93,7 +93,17 @@ func (m *MultiLock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Lea
 // Do acquires the locks, calls fn, and releases the locks, as Lock.Do does. fn's context carries an owner for each member, so a
 // nested Do on a member, or on a multi lock of members, re-enters.
 func (m *MultiLock) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
-	p, err := m.plan(ctx, opts, false)
+	return m.do(ctx, fn, opts, false)
+}
+
+// TryDo is Do with one attempt on each member, as TryAcquire makes it. If that fails, fn is not called and the error matches
+// ErrNotAcquired.
+func (m *MultiLock) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
+	return m.do(ctx, fn, opts, true)
+}
+
+func (m *MultiLock) do(ctx context.Context, fn func(ctx context.Context) error, opts []AcquireOption, try bool) error {
+	p, err := m.plan(ctx, opts, try)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,18 @@ func (s *PermitSemaphore) TryAcquire(ctx context.Context, opts ...AcquireOption)
 	return s.lock.TryAcquire(ctx, opts...)
 }
 
+// Do acquires a permit, calls fn, and releases the permit, as Lock.Do does. Permits are not re-entrant: a nested Do takes another
+// one.
+func (s *PermitSemaphore) Do(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
+	return s.lock.Do(ctx, fn, opts...)
+}
+
+// TryDo is Do with one attempt, as TryAcquire makes it. If no permit is free, fn is not called and the error matches
+// ErrNotAcquired.
+func (s *PermitSemaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
+	return s.lock.TryDo(ctx, fn, opts...)
+}
+
 // TrySetPermits sets the number of permits to n, 0 to 2^31-1, unless it was set before. It reports whether it set the number.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	set, err := s.count(ctx, scripts.PermitsTrySet, n, 0, false)

@@ -254,3 +254,33 @@ func showPermitNumbers(t *testing.T, p *locktest.Place) {
 	numbers(0, 0, 0)
 	locktest.Await(t, "nothing of it", func() bool { return p.Redis.Exists(ctx, p.Name, "{"+p.Name+"}:timeout").Val() == 0 })
 }
+
+func TestPermitSemaphore_DoHoldsAPermitWhileFnRuns(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		permits := p.Runtime(t, holdfast.Options{}).PermitSemaphore(p.Name)
+		never := func(context.Context) error { assert.Fail(t, "called"); return nil }
+		assert.ErrorIs(t, permits.TryDo(t.Context(), never), holdfast.ErrNotAcquired, "nothing was set")
+		require.NoError(t, permits.SetPermits(t.Context(), 2))
+		failed := fmt.Errorf("fn failed")
+		err := permits.Do(t.Context(), func(ctx context.Context) error {
+			outer := holdfast.LeaseFromContext(ctx)
+			return permits.TryDo(ctx, func(ctx context.Context) error {
+				assert.NotEqual(t, outer.ID(), holdfast.LeaseFromContext(ctx).ID(), "each has a permit of its own")
+				assert.ErrorIs(t, permits.TryDo(ctx, never), holdfast.ErrNotAcquired)
+				assert.ErrorIs(t, permits.Do(ctx, never, holdfast.WithWait(time.Millisecond)), holdfast.ErrNotAcquired)
+				assert.NoError(t, permits.ReleaseID(ctx, holdfast.LeaseFromContext(ctx).ID()))
+				locktest.Closed(t, "the context", ctx.Done())
+				assert.NoError(t, outer.Err())
+				return failed
+			})
+		})
+		assert.ErrorIs(t, err, failed)
+		assert.ErrorIs(t, err, holdfast.ErrLeaseLost, "joined")
+		assert.ErrorIs(t, permits.Do(t.Context(), nil), holdfast.ErrInvalid)
+		assert.ErrorIs(t, permits.TryDo(t.Context(), nil), holdfast.ErrInvalid)
+		free, err := permits.Available(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 2, free)
+	})
+}
