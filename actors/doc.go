@@ -9,7 +9,7 @@
 //	 |- renewals                   the same for the watchdog, whose calls do not wait behind acquires
 //	 |    `- node-1 ...            on a cluster: one gateway for each master
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
-//	 `- watchdog                   the timer wheel: which leases are due                                    watchdog.go
+//	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
 // A machine thinks in steps: state, message and time in, effects out. There are three of them: lock.State for a lock with one contender and
 // one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. Only the shell
@@ -24,6 +24,7 @@
 //	mailbox    how protoactor runs an actor
 //	outbox     messages to the user's actors, events
 //	redisnode  which server decides about a key, its clock, its errors in words
+//	watchdog   renews leases before they expire
 //	gateway    calls to Redis
 //	pubsub     who waits on which channel
 //	turns      when a process that has just had a lock may try again

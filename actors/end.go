@@ -137,7 +137,7 @@ func (e *Engine) shutDown() {
 		defer timer.Stop()
 		late = over
 	}
-	e.watchdog.stop()
+	e.watchdog.Stop()
 	e.checks.Wait()
 	outlets := []*actor.PID{e.renewals}
 	for _, l := range e.lanes {

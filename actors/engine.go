@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/actors/watchdog"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -79,6 +80,7 @@ type Engine struct {
 	causes     *redisnode.Errors
 	requests   requestPool
 	guards     sync.Pool // of *Guard
+	leaks      leaks
 
 	// set while starting
 	guardian   *actor.PID
@@ -87,7 +89,7 @@ type Engine struct {
 	sender     *gateway.Sender
 	renewals   *actor.PID
 	subscriber *actor.PID
-	watchdog   *watchdog
+	watchdog   *watchdog.Watchdog
 
 	numbers atomic.Uint64 // of grants, owners and leases
 
@@ -149,11 +151,6 @@ func Start(c Config) (*Engine, error) {
 	e.spinning.GapEvery = e.policy.GapEvery / 10
 	e.numbers.Store(c.FirstNumber)
 	e.end.init()
-	var err error
-	if e.watchdog, err = newWatchdog(e); err != nil {
-		e.workers.Stop()
-		return nil, err
-	}
 	if e.system = c.System; e.system == nil {
 		e.ownSystem = true
 		e.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
@@ -168,7 +165,9 @@ func Start(c Config) (*Engine, error) {
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
 	})
 	if err := e.spawn(); err != nil {
-		e.watchdog.stop()
+		if e.watchdog != nil {
+			e.watchdog.Stop()
+		}
 		e.workers.Stop()
 		return nil, err
 	}
@@ -230,14 +229,25 @@ func (g *guardian) spawn(c actor.Context) error {
 	}
 	e.renewals = child("renewals", gateway.New(e.sender, gateway.Options{}))
 	e.subscriber = child("subscriber", pubsub.New(e.pubSub()))
-	e.watchdog.self = child("watchdog", e.watchdog)
-	e.sender.Renewer = e.watchdog.self
+	var err error
+	if e.watchdog, err = watchdog.New(e.watchdogConfig()); err != nil {
+		return err
+	}
+	e.watchdog.Self = child("watchdog", e.watchdog)
+	e.sender.Renewer = e.watchdog.Self
 	for i := range e.routers {
 		r := newRouter(e, &e.lanes[i%laneCount])
 		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{router: r} })
 		e.routers[i] = child(fmt.Sprintf("router-%02d", i), r, guarded)
 	}
 	return errors.Join(errs...)
+}
+
+func (e *Engine) watchdogConfig() watchdog.Config {
+	return watchdog.Config{
+		Clock: e.clock, Root: e.root, Events: e.events, Site: &e.site, Gateway: e.renewals,
+		Lease: e.policy.Lease, Batch: e.renewBatch, Jitter: e.policy.Jitter, Nudged: e.noticeLeaks,
+	}
 }
 
 // lane is where the calls of a lock go.

@@ -1,10 +1,13 @@
 package actors
 
 import (
+	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -61,4 +64,23 @@ func TestGrant_SaltIsRandom(t *testing.T) {
 	all := uint64(1)<<saltBits - 1
 	assert.Equal(t, all, set, "each bit is 1 now and then")
 	assert.Equal(t, all, unset&all, "and 0")
+}
+
+// Renewals wait behind nobody: no lane has their gateway.
+func TestEngine_RenewalsHaveAGatewayOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	e, err := Start(Config{
+		Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Policy: wait.Policy{Lease: time.Minute, HandoffMax: 1, MaxWaiters: 1}, RenewBatch: 1,
+		Logger: slog.New(slog.DiscardHandler), Jitter: func(time.Duration) time.Duration { return 0 },
+	})
+	require.NoError(t, err)
+	for i := range e.lanes {
+		assert.False(t, e.renewals.Equal(e.lanes[i].gateway), "lane %d", i)
+		assert.False(t, e.renewals.Equal(e.lanes[i].acquires), "lane %d", i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	assert.NoError(t, e.Close(ctx))
 }

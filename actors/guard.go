@@ -60,7 +60,7 @@ func (g *Guard) Free() {
 }
 
 // unguarded is the cleanup. It runs on a goroutine of the runtime of Go, outside of any testing/synctest bubble, where the engine's
-// channels and timers must not be touched: so it only leaves word for the watchdog.
+// channels and timers must not be touched. So it only adds to the engine's leaks, which the watchdog has looked at.
 func (w *watch) unguarded() {
 	leak := w.whole
 	if h := w.hold.Load(); h != nil {
@@ -70,11 +70,11 @@ func (w *watch) unguarded() {
 		return
 	}
 	if e := leak.Home(); e != nil {
-		e.watchdog.leaks.add(leak)
+		e.leaks.add(leak)
 	}
 }
 
-// leaks are those that the watchdog has to see to. It looks once a second while anything is held.
+// leaks are the leases that were dropped and not reported yet. The watchdog calls noticeLeaks once a second while anything is held.
 type leaks struct {
 	mu  sync.Mutex
 	all []Leak
@@ -92,6 +92,15 @@ func (l *leaks) take() []Leak {
 	all := l.all
 	l.all = nil
 	return all
+}
+
+// noticeLeaks reports leaks. Those whose end somebody may still learn of are looked at again next time.
+func (e *Engine) noticeLeaks() {
+	for _, leak := range e.leaks.take() {
+		if !leak.Notice(e) {
+			e.leaks.add(leak)
+		}
+	}
 }
 
 // leakedHold is a lease of one lock.

@@ -120,9 +120,9 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 				Kind: lock.Kind.Name, Lock: lock.Name, Serial: e.Hold.Serial, Err: fmt.Errorf("holdfast: lock %q: %w", lock.Name, e.Err),
 			}, false)
 		case wait.DoKeep:
-			a.engine.watchdog.keep(e.Grant)
+			a.engine.watchdog.Keep(e.Grant)
 		case wait.DoDrop:
-			a.engine.watchdog.drop(e.Grant)
+			a.engine.watchdog.Drop(e.Grant)
 		case wait.DoWatch:
 			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.slot.address.Name, Who: c.Self()})
 		case wait.DoUnwatch:

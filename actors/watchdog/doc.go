@@ -1,0 +1,7 @@
+// Package watchdog renews leases before they expire.
+//
+// The shell of a lock's actor calls Keep when its machine has a new grant, and Drop before it sends anything else for a grant that has
+// ended. The watchdog sends renewals to a gateway of its own, which answers each with an rpc.Result. It moves the deadline of the grant
+// (package lease) itself, and sends the lock's actor a lease.Due, lease.Gone or lease.CountRequesters. After an outage the gateways send
+// it gateway.Recovered, and wait for gateway.Resume.
+package watchdog

@@ -1,0 +1,330 @@
+package watchdog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/outbox"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+	"github.com/holdfast-go/holdfast/timerwheel"
+)
+
+// Config is what the watchdog needs of its runtime.
+type Config struct {
+	Clock   clock.Clock
+	Root    *actor.RootContext
+	Events  *outbox.Events
+	Site    *scripts.Site
+	Gateway *actor.PID // sends the renewals
+
+	Lease  time.Duration                          // what a renewal sets
+	Batch  int                                    // the most locks that one script renews
+	Jitter func(most time.Duration) time.Duration // random, from 0 to below its argument
+	Nudged func()                                 // called about once a second while any grant is kept
+}
+
+// Watchdog keeps the leases alive. Its wheel says which grants are due. One script renews many of them, so the cost is one renewal for each
+// slot of the wheel, and not one for each lock. An error never moves a deadline: the lock's actor gets a lease.Due and watches the clock,
+// while the watchdog repeats the renewal until the deadline.
+//
+// Fixed leases are in the wheel too, until their deadline: a timer for each would cost ten times as much.
+type Watchdog struct {
+	Config
+	Self  *actor.PID // the watchdog's own; set before the first Keep
+	wheel *timerwheel.Wheel[*lease.Grant]
+
+	// owned by the actor
+	failed      map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
+	inFlight    int                                          // renewals without an answer
+	recoveries  int                                          // how often Redis has come back
+	resumeLater []*actor.PID                                 // gateways that get a Resume when the last of those has its answer
+
+	// The wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while the wheel
+	// holds any grant, the nudger wakes it now and then: the wheel reads the clock, and hands over what became due during a suspension.
+	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
+	nudger  clock.Timer                    // adds nudge to the wheel
+	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
+}
+
+type (
+	// due are the grants of one slot of the wheel.
+	due struct {
+		timers []*timerwheel.Timer[*lease.Grant]
+	}
+	// renewal is the tag of a renewal script.
+	renewal struct {
+		kind       *scripts.Kind
+		timers     []*timerwheel.Timer[*lease.Grant]
+		grants     []string      // their ids
+		bound      time.Duration // the earliest of their deadlines
+		recoveries int           // how often Redis had come back when this was sent
+	}
+	// renewalKey is what the grants of one renewal have in common: one script cannot reach into two parts of a cluster.
+	renewalKey struct {
+		kind *scripts.Kind
+		part uint16
+	}
+)
+
+// slotsPerLease makes slots of lease/66: narrower than the lease/64 by which a renewal may come early, and 22 of them are
+// exactly one renewal interval, so that grants of one slot stay together.
+const slotsPerLease = 66
+
+// nudgeEvery bounds how late, in time awake, a holder learns of a loss that happened while the machine was suspended.
+const nudgeEvery = time.Second
+
+// New makes the actor. It has to be stopped.
+func New(c Config) (*Watchdog, error) {
+	w := &Watchdog{Config: c, failed: map[*timerwheel.Timer[*lease.Grant]]struct{}{}}
+	var err error
+	w.wheel, err = timerwheel.New(timerwheel.Options{
+		Width: max(c.Lease/slotsPerLease, time.Millisecond), Now: c.Clock.Now,
+	}, func(timers []*timerwheel.Timer[*lease.Grant]) { c.Root.Send(w.Self, due{timers}) })
+	if err != nil {
+		return nil, err
+	}
+	w.nudger = c.Clock.AfterFunc(nudgeEvery, func() { w.wheel.Add(&w.nudge, 0) })
+	w.nudger.Stop()
+	return w, nil
+}
+
+// Stop ends the wheel. Keep must not be called any more.
+func (w *Watchdog) Stop() {
+	w.wheel.Stop()
+	w.nudger.Stop()
+}
+
+// Keep watches a grant from now on: its next renewal, or the deadline of a fixed lease. Any actor may call it.
+func (w *Watchdog) Keep(g *lease.Grant) {
+	at := g.Until()
+	if g.Watched {
+		at += lease.Margin(g.Lease) - g.Lease + g.Lease/3
+	}
+	g.Kept.Store(true)
+	w.wheel.Add(&g.Timer, at)
+	w.nudgeLater()
+}
+
+// Drop stops watching a grant. A lock's actor calls it before it sends anything else for the grant, so no renewal follows the release,
+// except one that is in flight.
+func (w *Watchdog) Drop(g *lease.Grant) {
+	g.Kept.Store(false)
+	w.wheel.Cancel(&g.Timer)
+}
+
+// nudgeLater sets the nudger, unless it is set.
+func (w *Watchdog) nudgeLater() {
+	if !w.nudging.Load() && w.nudging.CompareAndSwap(false, true) {
+		w.nudger.Reset(nudgeEvery)
+	}
+}
+
+// onNudge sets the nudger again while the wheel holds a grant. It clears nudging before it looks at the wheel. So a Keep that runs at the
+// same time either finds nudging cleared and sets the nudger, or its grant is found here.
+func (w *Watchdog) onNudge() {
+	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*lease.Grant], _ struct{}) bool { return !t.Value.Kept.Load() })
+	w.Nudged()
+	w.nudging.Store(false)
+	if w.wheel.Len() > 0 {
+		w.nudgeLater()
+	}
+}
+
+// Receive is the actor's only entry.
+func (w *Watchdog) Receive(c actor.Context) {
+	defer w.Events.RecoverIn("watchdog")
+	switch m := c.Message().(type) {
+	case due:
+		w.renewAll(c, m.timers, w.Batch)
+		w.wheel.Recycle(m.timers)
+	case *rpc.Result:
+		w.onRenewed(c, m) // first, because it may repeat a renewal that a gateway waits for
+		w.onAnswered(c)
+	case gateway.Recovered:
+		w.onRecovered(c, m)
+	}
+}
+
+// onRecovered repeats the failed renewals at once, instead of after their pause. The gateway that sent the news may resume when every
+// renewal has been answered: before that, its acquires could delay renewals of leases that are about to expire.
+func (w *Watchdog) onRecovered(c actor.Context, m gateway.Recovered) {
+	var again []*timerwheel.Timer[*lease.Grant]
+	for t := range w.failed {
+		if w.wheel.Cancel(t) { // otherwise the wheel has handed it over already
+			again = append(again, t)
+		}
+	}
+	clear(w.failed)
+	w.recoveries++
+	slices.SortFunc(again, func(a, b *timerwheel.Timer[*lease.Grant]) int { // the earliest deadline first
+		return cmp.Or(cmp.Compare(a.Value.Until(), b.Value.Until()), cmp.Compare(a.Value.ID, b.Value.ID))
+	})
+	w.renewAll(c, again, w.Batch)
+	switch {
+	case m.From == nil:
+	case w.inFlight > 0:
+		w.resumeLater = append(w.resumeLater, m.From)
+	default:
+		c.Send(m.From, gateway.Resume{})
+	}
+}
+
+// onAnswered counts a renewal as answered.
+func (w *Watchdog) onAnswered(c actor.Context) {
+	if w.inFlight--; w.inFlight > 0 {
+		return
+	}
+	for _, pid := range w.resumeLater {
+		c.Send(pid, gateway.Resume{})
+	}
+	w.resumeLater = nil
+}
+
+// renewAll renews those grants of a slot that have a watched lease, at most limit in one script. A grant that is at its deadline is left
+// to its lock's actor, which has an exact timer.
+func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.Grant], limit int) {
+	now := w.Clock.Now()
+	batches := map[renewalKey]*renewal{}
+	var order []renewalKey
+	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(w.Lease))) }
+	for _, t := range timers {
+		g := t.Value
+		if g == nil {
+			w.onNudge()
+			continue
+		}
+		deadline := g.Until()
+		switch {
+		case deadline == 0 || !g.Kept.Load():
+			continue
+		case !g.Watched || deadline <= now:
+			c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
+			continue
+		}
+		if g.Tended.Load() {
+			c.Send(g.Actor.(*actor.PID), lease.CountRequesters{})
+		}
+		key := renewalKey{g.Address.Kind, g.Address.Part}
+		batch := batches[key]
+		if batch == nil {
+			batch = &renewal{kind: key.kind, bound: deadline}
+			batches[key] = batch
+			order = append(order, key)
+		}
+		batch.timers = append(batch.timers, t)
+		batch.bound = min(batch.bound, deadline)
+		if len(batch.timers) == limit {
+			flush(batch)
+			delete(batches, key)
+		}
+	}
+	for _, key := range order {
+		if batch := batches[key]; batch != nil {
+			delete(batches, key) // it may be in the order more than once
+			flush(batch)
+		}
+	}
+}
+
+// renew sends one script. Redis must not execute it after the earliest of the old deadlines: from then on that grant counts as lost.
+func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duration) {
+	raws := make([]string, len(r.timers))
+	r.grants = make([]string, len(r.timers))
+	for i, t := range r.timers {
+		raws[i], r.grants[i] = t.Value.Address.Raw, t.Value.ID
+		delete(w.failed, t)
+	}
+	w.inFlight++
+	r.recoveries = w.recoveries
+	c.Send(w.Gateway, &rpc.Call{
+		Call: r.kind.Renew(w.Site, raws, r.grants, w.Lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
+	})
+}
+
+// onRenewed moves the deadlines of the grants that Redis has renewed.
+func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
+	r := m.Call.Tag.(*renewal)
+	err := m.Err
+	var gone []int
+	if m.Class == scripts.Done {
+		gone, err = scripts.ReadRenewed(m.Reply, r.grants)
+	}
+	switch {
+	case scripts.Scattered(err) && len(r.timers) > 1: // their slot is being moved, which may take longer than a lease: one script each
+		w.renewAll(c, r.timers, 1)
+		return
+	case err != nil:
+		w.onFailed(c, r, scripts.Explain(err))
+		return
+	}
+	for _, i := range gone {
+		g := r.timers[i].Value
+		r.timers[i] = nil
+		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
+	}
+	now := w.Clock.Now()
+	deadline := lease.Deadline(m.Sent, w.Lease)
+	kept := r.timers[:0]
+	for _, t := range r.timers {
+		switch {
+		case t == nil || t.Value.Until() == 0:
+		case t.Value.Extend(now, deadline):
+			t.Value.Suspect.Store(false)
+			kept = append(kept, t)
+		default: // the answer came after the deadline; the grant is in no wheel any more, so nothing else would report its end
+			c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
+		}
+	}
+	w.arm(kept, now+w.Lease/3)
+}
+
+// onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
+func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
+	now := w.Clock.Now()
+	var kept []*timerwheel.Timer[*lease.Grant]
+	for _, t := range r.timers {
+		g := t.Value
+		left := g.Left(now)
+		if g.Until() == 0 || !g.Kept.Load() {
+			continue
+		}
+		if !g.Suspect.Swap(true) {
+			w.Events.Emit(protocol.RenewFailed{Name: g.Address.Name, ID: g.ID, Left: left, Err: err})
+		}
+		c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
+		if left > 0 {
+			kept = append(kept, t)
+			w.failed[t] = struct{}{}
+		}
+	}
+	if r.recoveries != w.recoveries { // it was sent before Redis came back, so it goes first, as in onRecovered
+		for _, t := range kept {
+			delete(w.failed, t)
+		}
+		w.renewAll(c, kept, w.Batch)
+		return
+	}
+	pause := min(w.Lease/30, time.Second)
+	w.arm(kept, now+pause/2+w.Jitter(pause))
+}
+
+// arm puts grants back into the wheel. A Drop may have run just before that and found no timer to cancel, so arm looks at Kept afterwards.
+func (w *Watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
+	w.wheel.AddAll(timers, at)
+	for _, t := range timers {
+		if !t.Value.Kept.Load() {
+			w.wheel.Cancel(t)
+		}
+	}
+	w.nudgeLater()
+}

@@ -1,0 +1,171 @@
+package watchdog
+
+import (
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/gateway"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/outbox"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/scripts"
+	"github.com/holdfast-go/holdfast/timerwheel"
+)
+
+var theGateway = actor.NewPID("here", "renewals")
+
+// sent is the watchdog's context: the message that it gets, and what it sends to its gateway and to other gateways.
+type sent struct {
+	actor.Context
+	message  any
+	renewals []*rpc.Call
+	resumed  []*actor.PID
+}
+
+func (s *sent) Message() any     { return s.message }
+func (s *sent) Self() *actor.PID { return nil }
+
+func (s *sent) Send(to *actor.PID, message any) {
+	switch m := message.(type) {
+	case *rpc.Call:
+		if to == theGateway {
+			s.renewals = append(s.renewals, m)
+		}
+	case gateway.Resume:
+		s.resumed = append(s.resumed, to)
+	}
+}
+
+// stillClock stands still, and no timer of it ever fires.
+type stillClock struct{}
+
+func (stillClock) Now() time.Duration                          { return time.Minute }
+func (stillClock) AfterFunc(time.Duration, func()) clock.Timer { return idleTimer{} }
+
+type idleTimer struct{}
+
+func (idleTimer) Stop() bool               { return true }
+func (idleTimer) Reset(time.Duration) bool { return true }
+
+// renewalAt is the renewal that was sent as number i, from 0.
+func (s *sent) renewalAt(i int) *renewal { return s.renewals[i].Tag.(*renewal) }
+
+// newWatchdog is a watchdog that a test steps by hand. Its wheel posts nothing: the leases are longer than any test.
+func newWatchdog(t *testing.T) (*Watchdog, *sent) {
+	events := outbox.NewEvents(slog.New(slog.DiscardHandler), nil)
+	w, err := New(Config{
+		Clock: stillClock{}, Events: events, Site: &scripts.Site{}, Gateway: theGateway,
+		Lease: 24 * time.Hour, Batch: 100, Jitter: func(time.Duration) time.Duration { return 0 }, Nudged: func() {},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { w.Stop(); _ = events.Finish(clock.NewSystem(), time.Second) })
+	return w, &sent{}
+}
+
+// keepNew is a new grant that the watchdog renews.
+func (w *Watchdog) keepNew(name string) *lease.Grant {
+	g := &lease.Grant{
+		Address: &lease.Address{Kind: scripts.Lock, Name: name, Raw: name}, ID: name, Lease: w.Lease, Watched: true,
+		Actor: actor.NewPID("here", name),
+	}
+	g.Begin(w.Clock.Now() + w.Lease)
+	w.Keep(g)
+	return g
+}
+
+// When Redis is back, what could not be renewed is renewed at once. The gateway that waits for that resumes with the last answer.
+func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
+	t.Parallel()
+	w, s := newWatchdog(t)
+	failed, ended := w.keepNew("failed"), w.keepNew("ended")
+	w.keepNew("well")
+	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&failed.Timer, &ended.Timer}, w.Batch)
+	require.Len(t, s.renewals, 1)
+	w.onAnswered(s)
+	w.onFailed(s, s.renewalAt(0), assert.AnError)
+	w.Drop(ended)
+
+	asker := actor.NewPID("here", "gateway")
+	w.onRecovered(s, gateway.Recovered{From: asker})
+	require.Len(t, s.renewals, 2)
+	assert.Equal(t, []string{"failed"}, s.renewalAt(1).grants)
+	assert.Empty(t, s.resumed, "the renewal has no answer yet")
+	w.onAnswered(s)
+	assert.Equal(t, []*actor.PID{asker}, s.resumed)
+
+	w.onRecovered(s, gateway.Recovered{From: asker})
+	assert.Len(t, s.renewals, 2, "nothing failed")
+	assert.Equal(t, []*actor.PID{asker, asker}, s.resumed)
+}
+
+// A renewal that was sent before Redis came back, and fails after that, is repeated at once: the gateway waits for it, too.
+func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
+	t.Parallel()
+	w, s := newWatchdog(t)
+	g := w.keepNew("orders")
+	require.True(t, w.wheel.Cancel(&g.Timer))
+	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&g.Timer}, w.Batch)
+	asker := actor.NewPID("here", "gateway")
+	w.onRecovered(s, gateway.Recovered{From: asker})
+	fail := func(c *rpc.Call) {
+		s.message = &rpc.Result{Call: c, Class: scripts.Unknown, Err: assert.AnError}
+		w.Receive(s)
+	}
+	fail(s.renewals[0])
+	require.Len(t, s.renewals, 2)
+	assert.Equal(t, []string{"orders"}, s.renewalAt(1).grants)
+	assert.Empty(t, s.resumed, "the gateway waits for it")
+	fail(s.renewals[1])
+	assert.Len(t, s.renewals, 2, "the next one has its pause")
+	assert.Equal(t, []*actor.PID{asker}, s.resumed)
+}
+
+// What is due at once is renewed by few scripts, none of them for more keys than Options.RenewBatch.
+func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
+	t.Parallel()
+	w, s := newWatchdog(t)
+	const grants = 250
+	var timers []*timerwheel.Timer[*lease.Grant]
+	for i := range grants {
+		timers = append(timers, &w.keepNew(strconv.Itoa(i)).Timer)
+	}
+	s.message = due{timers}
+	w.Receive(s)
+	var sizes []int
+	seen := map[string]bool{}
+	for i := range s.renewals {
+		ids := s.renewalAt(i).grants
+		sizes = append(sizes, len(ids))
+		for _, id := range ids {
+			seen[id] = true
+		}
+	}
+	assert.Equal(t, []int{100, 100, 50}, sizes, "RenewBatch is 100")
+	assert.Len(t, seen, grants)
+}
+
+// The nudge asks for leaks, and is repeated while anything is kept, and no longer.
+func TestWatchdog_NudgesWhileItKeepsGrants(t *testing.T) {
+	t.Parallel()
+	w, s := newWatchdog(t)
+	nudged := 0
+	w.Nudged = func() { nudged++ }
+	g := w.keepNew("kept")
+	s.message = due{[]*timerwheel.Timer[*lease.Grant]{&w.nudge}}
+	w.Receive(s)
+	assert.Equal(t, 1, nudged)
+	assert.True(t, w.nudging.Load())
+
+	w.Drop(g)
+	s.message = due{[]*timerwheel.Timer[*lease.Grant]{&w.nudge}}
+	w.Receive(s)
+	assert.Equal(t, 2, nudged)
+	assert.False(t, w.nudging.Load())
+}
