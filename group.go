@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
-	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // group is the lease of a multi lock: the leases of all members that were acquired. It ends as a whole. When fewer than quorum
@@ -106,7 +105,7 @@ func (g *group) release(ctx context.Context) error {
 		if errors.Is(g.Err(), ErrClosed) {
 			return nil
 		}
-		return fmt.Errorf("holdfast: release %s: %w", wait.Quoted(g.name), g.Reason())
+		return fmt.Errorf("holdfast: release %s: %w", lease.Quoted(g.name), g.Reason())
 	}
 	return g.each(ctx, (*Lease).startRelease)
 }
@@ -117,11 +116,11 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 		err = g.Reason()
 	}
 	if err != nil {
-		return fmt.Errorf("holdfast: extend %s: %w", wait.Quoted(g.name), err)
+		return fmt.Errorf("holdfast: extend %s: %w", lease.Quoted(g.name), err)
 	}
 	err = g.each(ctx, func(member *Lease) func(ctx context.Context) error { return member.startExtend(d) })
 	if lost := g.Reason(); err != nil && lost != nil { // when the lease ended, the remaining members were released
-		return fmt.Errorf("holdfast: extend %s: %w", wait.Quoted(g.name), lost)
+		return fmt.Errorf("holdfast: extend %s: %w", lease.Quoted(g.name), lost)
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
-	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // Lease represents a lock that is held. It is returned by a successful acquire. Safe for concurrent use.
@@ -154,7 +153,7 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 		cancel()
 		err = actors.Join(err, l.Release(ctx))
 		if errors.Is(closed, ErrClosed) { // which its release does not report
-			err = actors.Join(err, fmt.Errorf("holdfast: lock %s: %w before the function had returned", wait.Quoted(l.name), ErrClosed))
+			err = actors.Join(err, fmt.Errorf("holdfast: lock %s: %w before the function had returned", lease.Quoted(l.name), ErrClosed))
 		}
 	}()
 	return fn(inner)

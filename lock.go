@@ -6,7 +6,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -70,7 +69,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 }
 
 // take acquires a lease that this package itself releases, so no guard is needed.
-func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error) {
+func (l *Lock) take(ctx context.Context, spec wait.AcquireSpec) (*Lease, error) {
 	var taken struct { // one allocation
 		lease Lease
 		hold  lease.Hold
@@ -83,10 +82,10 @@ func (l *Lock) take(ctx context.Context, spec actors.AcquireSpec) (*Lease, error
 }
 
 // spec checks everything that can be wrong with an acquire before it is sent.
-func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors.AcquireSpec, error) {
+func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (wait.AcquireSpec, error) {
 	o, err := applied(opts)
 	if err != nil {
-		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(l.address.Name), err)
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(l.address.Name), err)
 	}
 	o.Try = try
 	if o.Owner.IsZero() {
@@ -104,7 +103,7 @@ func (l *Lock) spec(ctx context.Context, opts []AcquireOption, try bool) (actors
 		err = l.rt.engine.Check(l.address.Kind, &o.AcquireSpec)
 	}
 	if err != nil {
-		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(l.address.Name), err)
+		return o.AcquireSpec, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(l.address.Name), err)
 	}
 	return o.AcquireSpec, nil
 }
@@ -163,7 +162,7 @@ func (l *Lock) do(ctx context.Context, fn func(ctx context.Context) error, opts 
 // Inspect reads who holds the lock and who waits for it. When Redis does not answer, the error wraps the cause.
 func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
-		return State{}, fmt.Errorf("holdfast: inspect %s: %w", wait.Quoted(l.address.Name), l.bad)
+		return State{}, fmt.Errorf("holdfast: inspect %s: %w", lease.Quoted(l.address.Name), l.bad)
 	}
 	return l.rt.engine.Inspect(ctx, l.address)
 }
@@ -176,7 +175,7 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 // lock of whoever holds it by that time.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
-		return false, fmt.Errorf("holdfast: force-release %s: %w", wait.Quoted(l.address.Name), l.bad)
+		return false, fmt.Errorf("holdfast: force-release %s: %w", lease.Quoted(l.address.Name), l.bad)
 	}
 	return l.rt.engine.ForceRelease(ctx, l.address)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
@@ -108,7 +109,7 @@ func (m *MultiLock) do(ctx context.Context, fn func(ctx context.Context) error, 
 		return err
 	}
 	if fn == nil {
-		return fmt.Errorf("holdfast: acquire %s: %w: the function is nil", wait.Quoted(m.name), ErrInvalid)
+		return fmt.Errorf("holdfast: acquire %s: %w: the function is nil", lease.Quoted(m.name), ErrInvalid)
 	}
 	inner := ctx
 	for i, member := range m.members {
@@ -139,7 +140,7 @@ func (m *MultiLock) acquire(ctx context.Context, opts []AcquireOption, try bool)
 
 // plan is one acquire of a multi lock.
 type plan struct {
-	specs []actors.AcquireSpec // one per member
+	specs []wait.AcquireSpec // one per member
 	try   bool
 	fixed time.Duration // WithLease; 0: renewed by the watchdogs
 	end   time.Time     // of WithWait; zero: none
@@ -148,9 +149,9 @@ type plan struct {
 // plan checks everything that can be wrong with an acquire before anything is sent.
 func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*plan, error) {
 	if m.bad != nil {
-		return nil, fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(m.name), m.bad)
+		return nil, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(m.name), m.bad)
 	}
-	p := &plan{specs: make([]actors.AcquireSpec, len(m.members)), try: try}
+	p := &plan{specs: make([]wait.AcquireSpec, len(m.members)), try: try}
 	for i, member := range m.members {
 		var err error
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
@@ -225,10 +226,10 @@ func (m *MultiLock) takeInOrder(ctx context.Context, p *plan, first int, patienc
 		}
 	}
 	p.evenOut(ctx, taken)
-	for i, lease := range taken {
-		if !lease.Valid() {
+	for i, one := range taken {
+		if !one.Valid() {
 			return nil, i, fmt.Errorf("holdfast: acquire %s: %w: %q ended before the others were acquired: %w",
-				wait.Quoted(m.name), ErrNotAcquired, lease.Name(), cmp.Or(lease.Err(), ErrLeaseLost))
+				lease.Quoted(m.name), ErrNotAcquired, one.Name(), cmp.Or(one.Err(), ErrLeaseLost))
 		}
 	}
 	return taken, 0, nil

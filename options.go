@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -143,7 +144,7 @@ func setDefault[T comparable](field *T, value T) {
 type AcquireOption func(*acquireOptions)
 
 type acquireOptions struct {
-	actors.AcquireSpec
+	wait.AcquireSpec
 	lease, wait bool // whether the option was given
 }
 

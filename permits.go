@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -108,12 +108,12 @@ func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
 	}
 	for _, id := range ids {
 		if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
-			return fmt.Errorf("holdfast: %s %s: %w permit id %q: it must be 32 hexadecimal digits", op.Word, wait.Quoted(s.Name()), ErrInvalid, id)
+			return fmt.Errorf("holdfast: %s %s: %w permit id %q: it must be 32 hexadecimal digits", op.Word, lease.Quoted(s.Name()), ErrInvalid, id)
 		}
 	}
 	n, err := s.count(ctx, op, 0, 0, false)
 	if err == nil && n == 0 {
-		return fmt.Errorf("holdfast: %s %s: %w: at least one of %d is not out", op.Word, wait.Quoted(s.Name()), ErrNotHeld, len(ids))
+		return fmt.Errorf("holdfast: %s %s: %w: at least one of %d is not out", op.Word, lease.Quoted(s.Name()), ErrNotHeld, len(ids))
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
-	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -49,7 +49,7 @@ func validity(lease, elapsed time.Duration) time.Duration {
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	for round := 0; ; round++ {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", wait.Quoted(m.name), ErrNotAcquired, err)
+			return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, err)
 		}
 		leases, err := m.tryAll(ctx, p)
 		if err == nil {
@@ -63,7 +63,7 @@ func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error)
 
 // tryAll makes one round. Without a valid majority it keeps nothing.
 func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err error) {
-	n, lease := len(m.members), m.shortest(p)
+	n, length := len(m.members), m.shortest(p)
 	taken, all := make([]*Lease, n), m.members
 	defer func() {
 		if leases == nil {
@@ -71,7 +71,7 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 		}
 	}()
 	began := all[0].rt.engine.Now() // a clock that includes suspensions
-	tries, cancel := context.WithTimeout(ctx, tryTime(lease))
+	tries, cancel := context.WithTimeout(ctx, tryTime(length))
 	defer cancel()
 	calls := together{n: n, enough: m.quorum, hopeless: n - m.quorum + 1}
 	errs := calls.run(tries, func(i int) func(ctx context.Context) error {
@@ -84,8 +84,8 @@ func (m *MultiLock) tryAll(ctx context.Context, p *plan) (leases []*Lease, err e
 		return nil, m.refusal(errs)
 	}
 	valid := slices.DeleteFunc(slices.Clone(taken), func(l *Lease) bool { return l == nil || !l.Valid() })
-	if took := all[0].rt.engine.Now() - began; len(valid) < m.quorum || validity(lease, took) <= 0 {
-		return nil, fmt.Errorf("holdfast: acquire %s: %w: no validity is left after %v", wait.Quoted(m.name), ErrNotAcquired, took)
+	if took := all[0].rt.engine.Now() - began; len(valid) < m.quorum || validity(length, took) <= 0 {
+		return nil, fmt.Errorf("holdfast: acquire %s: %w: no validity is left after %v", lease.Quoted(m.name), ErrNotAcquired, took)
 	}
 	return taken, nil
 }
@@ -116,10 +116,10 @@ func (m *MultiLock) shortest(p *plan) time.Duration {
 // round can succeed.
 func (m *MultiLock) refusal(errs []error) error {
 	if hopeless := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return !lasting(err) }); len(hopeless) > len(errs)-m.quorum {
-		return fmt.Errorf("holdfast: acquire %s: %w", wait.Quoted(m.name), actors.Join(hopeless...))
+		return fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(m.name), actors.Join(hopeless...))
 	}
 	return fmt.Errorf("holdfast: acquire %s: %w: %d of %d members acquired, %d needed: %w",
-		wait.Quoted(m.name), ErrNotAcquired, succeeded(errs), len(errs), m.quorum, actors.Join(errs...))
+		lease.Quoted(m.name), ErrNotAcquired, succeeded(errs), len(errs), m.quorum, actors.Join(errs...))
 }
 
 // lasting reports whether a member would refuse another round in the same way.

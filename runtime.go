@@ -42,6 +42,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors"
+	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -133,7 +134,7 @@ func (rt *Runtime) CheckFor(ctx context.Context, kinds ...Kind) error {
 	checked := slices.DeleteFunc(slices.Clone(all), func(k *scripts.Kind) bool { return len(kinds) > 0 && !slices.Contains(kinds, k.Name) })
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(all, func(k *scripts.Kind) bool { return k.Name == kind }) {
-			return fmt.Errorf("holdfast: check: %w: unknown kind %s", ErrInvalid, wait.Quoted(string(kind)))
+			return fmt.Errorf("holdfast: check: %w: unknown kind %s", ErrInvalid, lease.Quoted(string(kind)))
 		}
 	}
 	return rt.engine.CheckServer(ctx, checked)

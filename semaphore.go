@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
-	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -116,7 +115,7 @@ func (c *counter) bad(op *scripts.CountOp) error {
 	if c.invalid == nil {
 		return nil
 	}
-	return fmt.Errorf("holdfast: %s %s: %w", op.Word, wait.Quoted(c.address.Name), c.invalid)
+	return fmt.Errorf("holdfast: %s %s: %w", op.Word, lease.Quoted(c.address.Name), c.invalid)
 }
 
 // count runs an operation with a number from least to 2^31-1, Redisson's largest count.

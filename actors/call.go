@@ -17,41 +17,11 @@ import (
 
 // The calls of the handles. Each is one message and one answer; nothing here decides anything about locks.
 
-// AcquireSpec is what an acquire asks for.
-type AcquireSpec struct {
-	Owner protocol.Owner // zero: an owner of its own
-	Lease time.Duration  // 0: renewed by the watchdog
-	Wait  time.Duration  // 0: no bound but the context
-	Try   bool
-
-	Backoff  protocol.Backoff // of spin locks; zero fields: defaults
-	BacksOff bool             // one was given, be it the default
-}
-
-// Check says what is wrong with a spec in this engine.
-func (e *Engine) Check(kind *scripts.Kind, s *AcquireSpec) error {
-	if err := s.checkBackoff(kind); err != nil {
-		return err
-	}
-	return e.checkAcquire(s.Owner, s.Lease, s.Wait, s.Try)
-}
-
-// checkBackoff fills in the defaults.
-func (s *AcquireSpec) checkBackoff(kind *scripts.Kind) error {
-	b := &s.Backoff
-	if !kind.Spins && (s.BacksOff || *b != (protocol.Backoff{})) {
-		return fmt.Errorf("%w: a %s does not spin, so it has no back-off", protocol.ErrInvalid, kind.Name)
-	}
-	b.Initial, b.Max = cmp.Or(b.Initial, time.Millisecond), cmp.Or(b.Max, 128*time.Millisecond)
-	b.Multiplier = cmp.Or(b.Multiplier, 2)
-	if b.Initial < 0 || b.Max < b.Initial || !(b.Multiplier >= 1) {
-		return fmt.Errorf("%w: back-off %v, must not be negative, shrink, or have a Max below its Initial", protocol.ErrInvalid, *b)
-	}
-	return nil
-}
+// Check returns what is wrong with a spec in this engine, and fills in its defaults.
+func (e *Engine) Check(kind *scripts.Kind, s *wait.AcquireSpec) error { return s.Check(kind, e.id) }
 
 // Acquire waits for the lock until ctx ends. On success hold is filled.
-func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold) error {
+func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) error {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
 		return err
@@ -66,7 +36,7 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s AcquireSpec, h
 }
 
 // acquire makes the request of an acquire that may be sent.
-func (e *Engine) acquire(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
+func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: acquire %q: %w", a.Name, protocol.ErrClosed)
 	}
@@ -125,9 +95,21 @@ func (e *Engine) answered(ctx context.Context, r *wait.Request) bool {
 	}
 }
 
+// answer delivers the answer to a request. The request belongs to its requester from then on.
+func (e *Engine) answer(r *wait.Request) {
+	switch {
+	case r.Requester != nil:
+		e.api.Answer(r)
+	case r.Notify != nil:
+		r.Notify(r)
+	default:
+		r.Answered <- struct{}{}
+	}
+}
+
 // AcquireAsync asks for the lock and calls notify with the outcome, once, on an actor: notify must not block.
 // The request can be cancelled; stop must be called when the outcome is known.
-func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
+func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	e.door.RLock()
 	defer e.door.RUnlock()
 	r, err := e.acquire(ctx, a, s, hold)

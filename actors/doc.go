@@ -20,6 +20,7 @@
 //
 // The packages below know nothing of each other but what a test in the root says (architecture_test.go):
 //
+//	api        messages of users' actors to requests, and answers to messages
 //	clock      time and timers
 //	mailbox    how protoactor runs an actor
 //	outbox     messages to the user's actors, events

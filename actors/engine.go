@@ -17,6 +17,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/actors/api"
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -73,6 +74,7 @@ type Engine struct {
 	sweepEvery time.Duration
 	events     *outbox.Events
 	outbox     *outbox.Outbox
+	api        api.API
 	workers    *mailbox.Workers
 	salt       func() uint64
 	shard      func(name string) uint64
@@ -159,6 +161,9 @@ func Start(c Config) (*Engine, error) {
 	}
 	e.root = actor.NewRootContext(e.system, nil) // the system's own has the user's middleware and guardian
 	e.outbox = outbox.New(e.clock, e.root, e.events)
+	e.api = api.API{Config: api.Config{
+		System: e.system, Events: e.events, Outbox: e.outbox, Runtime: e.id, Address: e.addressApart, Time: e.Time, Now: e.clock.Now,
+	}}
 	e.sender = gateway.NewSender(gateway.Config{
 		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
 		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause, Props: e.props,
@@ -381,12 +386,4 @@ func replyWait(p *wait.Policy) time.Duration {
 		wait += p.AckTimeout
 	}
 	return min(wait, redisnode.ReplyWait)
-}
-
-// drop reports a message that cannot be answered.
-func (e *Engine) drop(lock, reason string) {
-	if len(lock) > protocol.MaxName {
-		lock = lock[:wait.ShownName] + "..."
-	}
-	e.events.Emit(protocol.RequestDropped{Name: lock, Reason: reason})
 }

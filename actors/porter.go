@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/mailbox"
 	"github.com/holdfast-go/holdfast/actors/wait"
-	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // porter stands between the mailbox of a router and the router. Routers are the only actors here whose PIDs users have, so anything
@@ -32,7 +31,7 @@ func (m *porterMailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatche
 // InvokeSystemMessage keeps out a Stop that is not the engine's own.
 func (p porter) InvokeSystemMessage(message any) {
 	if _, stop := message.(*actor.Stop); stop && !p.router.engine.ending.Load() {
-		p.router.engine.drop("", "a lock's actor cannot be stopped: close the runtime")
+		p.router.engine.api.Drop("", "a lock's actor cannot be stopped: close the runtime")
 		return
 	}
 	p.MessageInvoker.InvokeSystemMessage(message)
@@ -47,7 +46,7 @@ func (p porter) InvokeUserMessage(message any) {
 	_, content, sender := actor.UnwrapEnvelope(message)
 	switch {
 	case isCommand(content):
-		p.router.engine.drop("", fmt.Sprintf("unknown message %T", content))
+		p.router.engine.api.Drop("", fmt.Sprintf("unknown message %T", content))
 	case p.router.stopped:
 		p.router.turnAway(content, sender)
 	default:
@@ -71,11 +70,5 @@ func (r *router) turnAway(message any, sender *actor.PID) {
 		r.refuse(m)
 		return
 	}
-	q := understand(message)
-	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !r.engine.isLocal(sender) {
-		return
-	}
-	q.Requester, q.Address = sender, q.nowhere()
-	q.Err = q.Because(protocol.ErrClosed)
-	r.engine.answer(q.Request)
+	r.engine.api.TurnAway(message, sender)
 }

@@ -154,6 +154,12 @@ func (a *shell) countRequesters(c actor.Context) {
 	}
 }
 
+// lives reports whether an actor of this system has this name now.
+func (e *Engine) lives(pid *actor.PID) bool {
+	_, there := e.system.ProcessRegistry.GetLocal(pid.Id)
+	return there
+}
+
 // tell has a requester told something about this lock.
 func (a *shell) tell(requester lease.Ref, message any, system bool) {
 	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.slot.address.Name, Content: message, System: system})

@@ -4,7 +4,8 @@
 // local holder has a Hold on it: several, one after the other or together, may share one grant. The handles of the root read holds, and end
 // them by Claim; the machine ends them by Lose.
 //
-//	grant.go   an acquisition in Redis and its deadline; the address of a lock
+//	address.go the address of a lock
+//	grant.go   an acquisition in Redis and its deadline
 //	hold.go    a local lease on it
 //	ending.go  the end of a lease: channels, contexts and functions that wait for it
 //	messages.go what the watchdog tells the machine of a grant

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
-	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
 
@@ -86,12 +85,4 @@ func (g *Grant) Extend(now, deadline time.Duration) bool {
 			return true
 		}
 	}
-}
-
-// Address names one lock: its kind, the user's name for it, and the key in Redis after Options.NameMapper.
-type Address struct {
-	Kind *scripts.Kind
-	Name string
-	Raw  string
-	Part uint16 // of a cluster, in which all of its keys are; 0 on a single server
 }

@@ -4,6 +4,7 @@
 // The engine makes requests and carries out the effects of a step; the machines (packages lock and counter) decide. pubsub sends the
 // messages about channels.
 //
+//	spec.go      what an acquire asks for
 //	request.go   what somebody wants, and the place of the answer
 //	queue.go     those that wait, in order of arrival
 //	policy.go    the options and times that decisions follow from

@@ -3,7 +3,6 @@ package wait
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
@@ -77,7 +76,7 @@ func (r *Request) Because(cause error) error {
 	if r.Address.Raw != r.Address.Name && (errors.Is(cause, protocol.ErrForeignKey) || scripts.IsDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.Address.Raw)
 	}
-	return fmt.Errorf("holdfast: %s %s: %w", r.what(), Quoted(r.Address.Name), cause)
+	return fmt.Errorf("holdfast: %s %s: %w", r.what(), lease.Quoted(r.Address.Name), cause)
 }
 
 // what says in words what is asked for.
@@ -86,17 +85,6 @@ func (r *Request) what() string {
 		return r.Count.Word
 	}
 	return r.Do.String()
-}
-
-// ShownName is how much is shown of a name that is too long to be one.
-const ShownName = 64
-
-// Quoted is how errors show a name that may be none: it may be huge.
-func Quoted(name string) string {
-	if len(name) > protocol.MaxName {
-		return strconv.Quote(name[:ShownName]) + "..."
-	}
-	return strconv.Quote(name)
 }
 
 // StopTimer ends the bound on its waiting.

@@ -1,4 +1,4 @@
-package actors
+package api
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
@@ -8,21 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// answer delivers a request's answer to whoever asked. The request belongs to its requester from then on.
-func (e *Engine) answer(r *wait.Request) {
-	switch {
-	case r.Requester != nil:
-		r.StopTimer()
-		e.outbox.Post(r.Requester.(*actor.PID), outbox.Message{Lock: r.Address.Name, Content: e.message(r)})
-	case r.Notify != nil:
-		r.Notify(r)
-	default:
-		r.Answered <- struct{}{}
-	}
+// Answer sends the answer to a request to the actor that made it.
+func (a API) Answer(r *wait.Request) {
+	r.StopTimer()
+	a.Outbox.Post(r.Requester.(*actor.PID), outbox.Message{Lock: r.Address.Name, Content: a.message(r)})
 }
 
-// message is the answer to an actor.
-func (e *Engine) message(r *wait.Request) any {
+func (a API) message(r *wait.Request) any {
 	kind, name := r.Address.Kind.Name, r.Address.Name
 	switch r.Do {
 	case wait.Release:
@@ -30,7 +22,7 @@ func (e *Engine) message(r *wait.Request) any {
 	case wait.Extend:
 		m := &protocol.Renewed{ID: r.ID, Kind: kind, Lock: name, Serial: r.Serial, Err: r.Err}
 		if r.Err == nil {
-			m.Until = e.Time(r.Until)
+			m.Until = a.Time(r.Until)
 		}
 		return m
 	case wait.Inspect:
@@ -41,7 +33,7 @@ func (e *Engine) message(r *wait.Request) any {
 	}
 	hold := r.Hold
 	return &protocol.Granted{
-		ID: r.ID, Kind: kind, Lock: name, Serial: hold.Serial, LeaseID: hold.ID(), Token: hold.Token, Until: e.Time(hold.Until()),
-		Valid: func() bool { return hold.Valid(e.clock.Now()) },
+		ID: r.ID, Kind: kind, Lock: name, Serial: hold.Serial, LeaseID: hold.ID(), Token: hold.Token, Until: a.Time(hold.Until()),
+		Valid: func() bool { return hold.Valid(a.Now()) },
 	}
 }

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/outbox"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Config is what the API needs of its runtime.
+type Config struct {
+	System  *actor.ActorSystem
+	Events  *outbox.Events
+	Outbox  *outbox.Outbox
+	Runtime string                                                       // its UUID
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a router, so it must return whatever the user's code does
+	Time    func(instant time.Duration) time.Time                        // as wall-clock time
+	Now     func() time.Duration                                         // the present instant
+}
+
+// API reads requests and sends answers. It has no state, so any actor may use it.
+type API struct{ Config }
+
+// Asked is a request of a user's actor.
+type Asked struct {
+	*wait.Request
+	Wait time.Duration // how long an acquire waits at most; 0: no bound
+	kind protocol.Kind
+	lock string
+}
+
+// Read makes a request of a message. It returns false if there is nothing to route: a wrong request has been answered, and whatever cannot
+// be answered has been reported.
+func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
+	q = parse(message)
+	switch {
+	case q.Request == nil:
+		a.Drop("", fmt.Sprintf("unknown message %T", message))
+		return q, false
+	case sender == nil:
+		a.Drop(q.lock, fmt.Sprintf("%s without a sender to answer to: use Request, not Send", q.Do))
+		return q, false
+	case !a.isLocal(sender):
+		a.Drop(q.lock, fmt.Sprintf("%s by %s/%s, which is no actor of this system: answers would not arrive",
+			q.Do, sender.Address, sender.Id))
+		return q, false
+	}
+	q.Requester = sender
+	err := a.resolve(q)
+	switch {
+	case err == nil:
+	case q.Do == wait.Cancel: // its ID is that of an acquire, which has an answer of its own
+		a.Drop(q.lock, fmt.Sprintf("cancel: %v", err))
+	default:
+		q.Err = q.Because(err)
+		a.Answer(q.Request)
+	}
+	return q, err == nil
+}
+
+// TurnAway answers a message to a router that has stopped.
+func (a API) TurnAway(message any, sender *actor.PID) {
+	q := parse(message)
+	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !a.isLocal(sender) {
+		return
+	}
+	q.Requester, q.Address = sender, q.unresolved()
+	q.Err = q.Because(protocol.ErrClosed)
+	a.Answer(q.Request)
+}
+
+// Drop reports a message that cannot be answered.
+func (a API) Drop(lock, reason string) {
+	a.Events.Emit(protocol.RequestDropped{Name: lease.Shorten(lock), Reason: reason})
+}
+
+// parse returns no Request if a message does not belong to the API. Users may send pointers as well as values.
+func parse(message any) Asked {
+	switch m := message.(type) {
+	case *protocol.Acquire:
+		if m != nil {
+			return parse(*m)
+		}
+	case *protocol.Cancel:
+		if m != nil {
+			return parse(*m)
+		}
+	case *protocol.Release:
+		if m != nil {
+			return parse(*m)
+		}
+	case *protocol.Renew:
+		if m != nil {
+			return parse(*m)
+		}
+	case *protocol.Inspect:
+		if m != nil {
+			return parse(*m)
+		}
+	case protocol.Acquire:
+		q := &wait.Request{
+			Do: wait.Acquire, ID: m.ID, Owner: m.Owner, Lease: m.Lease, Try: m.Try, Backoff: m.Backoff, Bounded: m.Wait > 0, Hold: &lease.Hold{},
+		}
+		return Asked{q, m.Wait, m.Kind, m.Lock}
+	case protocol.Cancel:
+		return Asked{&wait.Request{Do: wait.Cancel, ID: m.ID}, 0, m.Kind, m.Lock}
+	case protocol.Release:
+		return Asked{&wait.Request{Do: wait.Release, ID: m.ID, Serial: m.Serial}, 0, m.Kind, m.Lock}
+	case protocol.Renew:
+		return Asked{&wait.Request{Do: wait.Extend, ID: m.ID, Serial: m.Serial, Lease: m.Lease}, 0, m.Kind, m.Lock}
+	case protocol.Inspect:
+		return Asked{&wait.Request{Do: wait.Inspect, ID: m.ID}, 0, m.Kind, m.Lock}
+	}
+	return Asked{}
+}
+
+// unresolved is the address for the answer to a request whose lock is not known to exist: the answer repeats what was asked for.
+func (q Asked) unresolved() *lease.Address {
+	return &lease.Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock}
+}
+
+// resolve finds the lock that a request is about, and returns what is wrong with the request.
+func (a API) resolve(q Asked) error {
+	kind, known := scripts.KindOf(q.kind)
+	if !known {
+		q.Address = q.unresolved()
+		return fmt.Errorf("%w: unknown kind %s", protocol.ErrInvalid, lease.Quoted(string(q.kind)))
+	}
+	address, err := a.Address(kind, q.lock)
+	if q.Address = &address; err != nil {
+		return err
+	}
+	switch q.Do {
+	case wait.Acquire:
+		if a.isFuture(q.Requester.(*actor.PID)) {
+			return fmt.Errorf("%w: a future cannot wait for a lock, because being watched completes it: ask as an actor", protocol.ErrInvalid)
+		}
+		spec := wait.AcquireSpec{Owner: q.Owner, Lease: q.Lease, Wait: q.Wait, Try: q.Try, Backoff: q.Backoff}
+		err = spec.Check(kind, a.Runtime)
+		q.Backoff = spec.Backoff
+		return err
+	case wait.Extend:
+		return lease.Check(q.Lease)
+	}
+	return nil
+}
+
+// isLocal reports whether a PID belongs to this actor system. The messages of protocol do not travel to other systems.
+func (a API) isLocal(pid *actor.PID) bool {
+	return pid.Address == a.System.Address() || pid.Address == "nonhost" // what protoactor calls a system without a remote
+}
+
+// isFuture recognizes a future of protoactor by its name. A user may have given an actor such a name, so the process is looked at, too.
+func (a API) isFuture(pid *actor.PID) bool {
+	if !strings.HasPrefix(pid.Id, "future$") {
+		return false
+	}
+	process, _ := a.System.ProcessRegistry.GetLocal(pid.Id)
+	_, isActor := process.(*actor.ActorProcess)
+	return !isActor
+}

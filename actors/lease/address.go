@@ -1,0 +1,35 @@
+package lease
+
+import (
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Address names one lock: its kind, the user's name for it, and the key in Redis after Options.NameMapper.
+type Address struct {
+	Kind *scripts.Kind
+	Name string
+	Raw  string
+	Part uint16 // of a cluster, in which all of its keys are; 0 on a single server
+}
+
+// shownName is how much an error or an event shows of a string that is too long for a name.
+const shownName = 64
+
+// Quoted is a name for an error. Users may pass any string, and it may be huge.
+func Quoted(name string) string {
+	if len(name) > protocol.MaxName {
+		return strconv.Quote(name[:shownName]) + "..."
+	}
+	return strconv.Quote(name)
+}
+
+// Shorten is a name for an event, without quotes.
+func Shorten(name string) string {
+	if len(name) > protocol.MaxName {
+		return name[:shownName] + "..."
+	}
+	return name
+}
