@@ -5,11 +5,11 @@
 //	guardian holdfast-<uuid>       one per runtime, parent of everything; Close stops it and waits
 //	 |- router-00 ... router-15    by hash of the name: name -> actor; spawns and retires them               router.go
 //	 |    `- <family>:<name>       one per name and family: the shell of a machine                          shell.go machine.go
-//	 |- gateway-0, gateway-1       script calls -> pipelines -> results; a lock always takes the same       gateway/
-//	 |- renewals                   the same for the watchdog, whose calls do not wait behind acquires
-//	 |    `- node-1 ...            on a cluster: one gateway for each master
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
+//
+// The gateways (gateway/) are objects, which take script calls from any goroutine and post the results: two for locks, of which a lock always
+// takes the same, and one for the watchdog, whose calls must not wait behind acquires. On a cluster each has one for each master.
 //
 // A machine thinks in steps: state, message and time in, effects out. There are three of them: lock.State for a lock with one contender and
 // one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. Only the shell

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/gateway"
 	"github.com/holdfast-go/holdfast/actors/pubsub"
@@ -139,15 +137,7 @@ func (e *Engine) shutDown() {
 	}
 	e.watchdog.Stop()
 	e.checks.Wait()
-	outlets := []*actor.PID{e.renewals}
-	for _, l := range e.lanes {
-		outlets = append(outlets, slices.Compact([]*actor.PID{l.acquires, l.gateway})...)
-	}
-	for _, outlet := range outlets {
-		done := make(chan struct{})
-		e.root.Send(outlet, gateway.Stop{Done: done})
-		await(done, late)
-	}
+	e.closeLanes(late)
 	done := make(chan struct{})
 	e.root.Send(e.subscriber, pubsub.Stop{Done: done})
 	await(done, late)
@@ -166,6 +156,16 @@ func (e *Engine) shutDown() {
 		e.left = fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", unreleased)
 	}
 	close(e.done)
+}
+
+// closeLanes stops the gateways, and waits for what is on its way.
+func (e *Engine) closeLanes(late chan struct{}) {
+	await(e.renewals.Stop(), late)
+	for _, l := range e.lanes {
+		for _, g := range slices.Compact([]gateway.Gateway{l.acquires, l.gateway}) {
+			await(g.Stop(), late)
+		}
+	}
 }
 
 // silentLooks is how often in a row Close must find that Redis was not heard. A process that stands still for a while looks once.
@@ -196,7 +196,7 @@ func (e *Engine) awaitReleases() (silent error) {
 	return e.why("")
 }
 
-func await(done, late chan struct{}) {
+func await(done <-chan struct{}, late chan struct{}) {
 	select {
 	case <-done:
 	case <-late:

@@ -89,7 +89,7 @@ type Engine struct {
 	routers    [routerCount]*actor.PID
 	lanes      [laneCount]lane
 	sender     *gateway.Sender
-	renewals   *actor.PID
+	renewals   gateway.Gateway
 	subscriber *actor.PID
 	watchdog   *watchdog.Watchdog
 
@@ -166,7 +166,7 @@ func Start(c Config) (*Engine, error) {
 	}}
 	e.sender = gateway.NewSender(gateway.Config{
 		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
-		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause, Props: e.props,
+		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause,
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
 	})
 	if err := e.spawn(); err != nil {
@@ -224,16 +224,8 @@ func (g *guardian) spawn(c actor.Context) error {
 		errs = append(errs, err)
 		return pid
 	}
-	for i := range e.lanes {
-		l := &e.lanes[i]
-		l.gateway = child(fmt.Sprintf("gateway-%d", i), gateway.New(e.sender, gateway.Options{RenewalsFirst: true}))
-		l.acquires = l.gateway
-		if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
-			l.acquires = child(fmt.Sprintf("acquires-%d", i), gateway.New(e.sender, gateway.Options{RenewalsFirst: true, ForReplicas: true}))
-		}
-	}
-	e.renewals = child("renewals", gateway.New(e.sender, gateway.Options{}))
 	e.subscriber = child("subscriber", pubsub.New(e.pubSub()))
+	e.openLanes()
 	var err error
 	if e.watchdog, err = watchdog.New(e.watchdogConfig()); err != nil {
 		return err
@@ -257,8 +249,21 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 
 // lane is where the calls of a lock go.
 type lane struct {
-	gateway  *actor.PID
-	acquires *actor.PID // the same, but where acquires wait for replicas
+	gateway  gateway.Gateway
+	acquires gateway.Gateway // the same, but where acquires wait for replicas
+}
+
+// openLanes starts the gateways.
+func (e *Engine) openLanes() {
+	for i := range e.lanes {
+		l := &e.lanes[i]
+		l.gateway = gateway.New(e.sender, gateway.Options{RenewalsFirst: true})
+		l.acquires = l.gateway
+		if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
+			l.acquires = gateway.New(e.sender, gateway.Options{RenewalsFirst: true, ForReplicas: true})
+		}
+	}
+	e.renewals = gateway.New(e.sender, gateway.Options{})
 }
 
 func (e *Engine) pubSub() pubsub.Config {

@@ -77,8 +77,8 @@ func TestEngine_RenewalsHaveAGatewayOfTheirOwn(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for i := range e.lanes {
-		assert.False(t, e.renewals.Equal(e.lanes[i].gateway), "lane %d", i)
-		assert.False(t, e.renewals.Equal(e.lanes[i].acquires), "lane %d", i)
+		assert.NotSame(t, e.renewals, e.lanes[i].gateway, "lane %d", i)
+		assert.NotSame(t, e.renewals, e.lanes[i].acquires, "lane %d", i)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()

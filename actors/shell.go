@@ -195,7 +195,7 @@ func (a *shell) call(c actor.Context, call wait.Call) {
 	}
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), c.Self(), call
-	c.Send(outlet, carrier)
+	outlet.Submit(carrier)
 }
 
 // recoverFrom keeps a panic from taking anybody along: the request at hand is refused, the machine starts over from what Redis says.

@@ -223,19 +223,9 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 	b.node.Errors.Remember(r.Err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
-		answer(s.Root, b.calls[i], r)
+		to, _ := b.calls[i].From.(*actor.PID)
+		s.Root.Send(to, b.calls[i].Answer(r))
 	}
-}
-
-// sends is anything that can send messages: an actor's context, or the root context.
-type sends interface {
-	Send(pid *actor.PID, message any)
-}
-
-// answer sends the call's result to the actor that made it. The caller must have claimed the call.
-func answer(by sends, call *rpc.Call, r rpc.Result) {
-	to, _ := call.From.(*actor.PID)
-	by.Send(to, call.Answer(r))
 }
 
 // failBatch answers calls that were certainly not sent.

@@ -16,36 +16,29 @@ import (
 )
 
 // clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by
-// its key, and decides nothing else.
+// its key, and decides nothing else. Its mutex may be held while that of a gateway is taken, not the other way round.
 type clusterGateway struct {
 	// fixed at construction
 	sender  *Sender
 	cluster *redisnode.Cluster
 	options Options
 
-	// owned by the actor
+	mu       sync.Mutex
+	outgoing []message // to be sent when mu is free
 	gateways map[*redisnode.Node]*nodeGateway
 	waiting  line // calls whose master is not known yet
 	learning bool
 	failures int         // of the discovery, in a row
 	pause    clock.Timer // before the next discovery
-	numbered int
 	stopped  bool
 	group    sync.WaitGroup // goroutines that ask the servers, and gateways that stop
 }
 
 // nodeGateway is the gateway to one master.
 type nodeGateway struct {
-	pid  *actor.PID
+	*gateway
 	used time.Duration
 }
-
-type (
-	// discovered says that the masters are known, or why they are not.
-	discovered struct{ err error }
-	// learnAgain says that it is time for the next discovery.
-	learnAgain struct{}
-)
 
 const (
 	unusedWait = time.Minute // after which the gateway of a node that may have left the cluster is closed
@@ -55,129 +48,140 @@ func newClusterGateway(s *Sender, c *redisnode.Cluster, o Options) *clusterGatew
 	return &clusterGateway{sender: s, cluster: c, options: o, gateways: map[*redisnode.Node]*nodeGateway{}}
 }
 
-// Receive is the actor's only entry.
-func (x *clusterGateway) Receive(c actor.Context) {
-	defer x.sender.Events.RecoverIn("exchange")
-	switch m := c.Message().(type) {
-	case *rpc.Call:
-		x.forward(c, m)
-	case discovered:
-		x.onLearned(c, m)
-	case learnAgain:
-		x.learning = false
-		x.learn(c)
-	case Stop:
-		x.stop(c, m.Done)
+// Submit takes a call.
+func (x *clusterGateway) Submit(call *rpc.Call) { x.locked(func() { x.forward(call) }) }
+
+// Resume does nothing: the gateways of the masters are resumed themselves.
+func (x *clusterGateway) Resume() {}
+
+// locked changes the state, and sends the messages that follow from that.
+func (x *clusterGateway) locked(change func()) {
+	defer x.sender.Events.RecoverIn("gateway")
+	for _, m := range func() []message {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		change()
+		messages := x.outgoing
+		x.outgoing = nil
+		return messages
+	}() {
+		if call, stray := m.content.(*rpc.Call); stray {
+			x.Submit(call)
+		} else {
+			x.sender.Root.Send(m.to, m.content)
+		}
 	}
 }
 
-func (x *clusterGateway) forward(c actor.Context, call *rpc.Call) {
+// refuse has a call answered that was not sent.
+func (x *clusterGateway) refuse(call *rpc.Call, err error) {
+	to, _ := call.From.(*actor.PID)
+	x.outgoing = append(x.outgoing, message{to, call.Answer(rpc.Result{Class: scripts.Refused, Err: err})})
+}
+
+func (x *clusterGateway) forward(call *rpc.Call) {
 	if x.stopped {
-		answer(c, call, rpc.Result{Class: scripts.Refused, Err: protocol.ErrClosed})
+		x.refuse(call, protocol.ErrClosed)
 		return
 	}
 	n := x.cluster.ForKey(call.Key())
 	if n == nil {
 		x.waiting.push(call)
-		x.learn(c)
+		x.learn()
 		return
 	}
 	out := x.gateways[n]
 	if out == nil {
-		var err error
-		if out, err = x.open(c, n); err != nil {
-			answer(c, call, rpc.Result{Class: scripts.Refused, Err: err})
-			return
-		}
+		out = x.open(n)
 	}
 	out.used = x.sender.Clock.Now()
-	c.Send(out.pid, call)
+	x.outgoing = append(x.outgoing, out.take(call)...)
 }
 
 // open starts the gateway of a node. That is rare, so it also closes the gateways of nodes that have left the cluster.
-func (x *clusterGateway) open(c actor.Context, n *redisnode.Node) (*nodeGateway, error) {
-	x.closeUnused(c)
+func (x *clusterGateway) open(n *redisnode.Node) *nodeGateway {
+	x.closeUnused()
 	n = x.cluster.Keep(n)
-	x.numbered++
-	g := newGateway(x.sender, n, x.options)
-	g.home = c.Self()
-	props := x.sender.Props(func() actor.Actor { return g })
-	pid, err := c.SpawnNamed(props, fmt.Sprintf("node-%d", x.numbered))
-	if err != nil {
-		x.cluster.Forget(n)
-		return nil, err
-	}
-	out := &nodeGateway{pid: pid}
+	out := &nodeGateway{gateway: newGateway(x.sender, n, x.options)}
+	out.home = x
+	out.startWorker()
 	x.gateways[n] = out
-	return out, nil
+	return out
 }
 
-func (x *clusterGateway) closeUnused(c actor.Context) {
+func (x *clusterGateway) closeUnused() {
 	now := x.sender.Clock.Now()
 	for n, out := range x.gateways {
-		if now-out.used < unusedWait {
+		if now-out.used < unusedWait || !out.idle() {
 			continue
 		}
 		delete(x.gateways, n)
 		x.cluster.Forget(n)
-		done, pid, root := make(chan struct{}), out.pid, x.sender.Root
-		c.Send(pid, Stop{Done: done})
-		x.group.Go(func() {
-			<-done
-			root.Stop(pid)
-		})
+		x.stopOne(out)
 	}
 }
 
+func (x *clusterGateway) stopOne(out *nodeGateway) {
+	done := out.Stop()
+	x.group.Go(func() { <-done })
+}
+
 // learn discovers the masters.
-func (x *clusterGateway) learn(c actor.Context) {
+func (x *clusterGateway) learn() {
 	if x.learning || x.stopped || x.waiting.len() == 0 {
 		return
 	}
 	x.learning = true
-	self := c.Self()
 	x.group.Go(func() {
 		ctx, cancel := context.WithTimeout(x.sender.Ctx, redisnode.DiscoverWait)
 		defer cancel()
-		x.sender.Root.Send(self, discovered{x.cluster.Discover(ctx)})
+		err := x.cluster.Discover(ctx)
+		x.locked(func() { x.onLearned(err) })
+		if err == nil {
+			x.sender.OnDiscovered()
+		}
 	})
 }
 
 // onLearned sends the calls that have waited. If the masters are still unknown, it refuses the calls whose time to wait is over.
-func (x *clusterGateway) onLearned(c actor.Context, m discovered) {
-	err := m.err
+func (x *clusterGateway) onLearned(err error) {
 	if err == nil {
 		for _, call := range x.waiting.all() {
-			x.forward(c, call)
+			x.forward(call)
 		}
-		x.sender.OnDiscovered()
 		err = redisnode.ErrNoMaster // no slot of the calls that still wait has a master
 	}
 	for _, call := range x.waiting.sweep(x.sender.Clock.Now(), 0) {
-		answer(c, call, rpc.Result{Class: scripts.Refused, Err: x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err))})
+		x.refuse(call, x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err)))
 	}
 	if x.waiting.len() == 0 {
 		x.learning, x.failures = false, 0
 		return
 	}
 	x.failures++
-	root, self := x.sender.Root, c.Self()
-	x.pause = x.sender.Clock.AfterFunc(x.sender.Pause(x.failures), func() { root.Send(self, learnAgain{}) })
+	x.pause = x.sender.Clock.AfterFunc(x.sender.Pause(x.failures), func() {
+		x.locked(func() {
+			x.learning = false
+			x.learn()
+		})
+	})
 }
 
-// stop ends every gateway; done is closed when the last worker has returned from Redis.
-func (x *clusterGateway) stop(c actor.Context, done chan struct{}) {
+// Stop ends every gateway.
+func (x *clusterGateway) Stop() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.stopped = true
 	if x.pause != nil {
 		x.pause.Stop()
 	}
 	for _, out := range x.gateways {
-		ended := make(chan struct{})
-		c.Send(out.pid, Stop{Done: ended})
-		x.group.Go(func() { <-ended })
+		x.stopOne(out)
 	}
+	done := make(chan struct{})
 	go func() {
 		x.group.Wait()
 		close(done)
 	}()
+	return done
 }

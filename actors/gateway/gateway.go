@@ -16,8 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// Gateway takes script calls and answers each exactly once. It may be used from any goroutine, and never blocks.
+type Gateway interface {
+	// Submit takes a call. Its result is posted to the actor that made it, maybe before Submit returns.
+	Submit(call *rpc.Call)
+	// Resume ends the pause of this gateway after an outage, because the renewals have been answered; see Recovered.
+	Resume()
+	// Stop ends the gateway. The channel is closed when the last worker has returned from Redis. Calls in its line stay without an answer.
+	Stop() (done <-chan struct{})
+}
+
 // gateway packs the script calls of all locks of its lane into pipelines. A single call is sent at once; while a batch is in flight, the
 // next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
+//
+// It is an object under a mutex and no actor, so that a call costs no message. A mailbox runs its actor on the goroutine of whoever sends
+// to it, and that actor may submit its next call. So nothing is sent while the mutex is held: it is kept in outgoing until then.
 //
 // It keeps deadlines of its own, because go-redis does not: a call without a reply at its deadline is answered with an unknown outcome, and
 // a worker that hangs with it is replaced, up to StuckMax. It does not interpret results, except to see whether Redis serves at all. While
@@ -31,12 +44,13 @@ type gateway struct {
 	// fixed at construction
 	sender  *Sender
 	node    *redisnode.Node
-	home    *actor.PID // on a cluster: the clusterGateway, which gets calls back when this node is no longer their master; nil: there is no other node
+	home    *clusterGateway // on a cluster: gets calls back when this node is no longer their master; nil: there is no other node
 	options Options
 	jobs    chan *batch
 	group   sync.WaitGroup // of the workers
 
-	// owned by the actor
+	mu       sync.Mutex
+	outgoing []message // to be sent when mu is free
 	waiting  line
 	inFlight []*batch // oldest first
 	free     int      // idle workers
@@ -82,11 +96,11 @@ type claim struct {
 	deadline time.Duration // of the call
 }
 
-type (
-	batchDone    struct{ batch *batch }
-	checkBatches struct{}
-	Stop         struct{ Done chan struct{} }
-)
+// message is on its way to an actor or, if it is a call that belongs to another master, to the clusterGateway.
+type message struct {
+	to      *actor.PID
+	content any
+}
 
 func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 	return &gateway{
@@ -94,32 +108,51 @@ func newGateway(s *Sender, n *redisnode.Node, o Options) *gateway {
 	}
 }
 
-// Receive is the actor's only entry.
-func (g *gateway) Receive(c actor.Context) {
+// Submit takes a call.
+func (g *gateway) Submit(call *rpc.Call) { g.deliver(g.take(call)) }
+
+func (g *gateway) take(call *rpc.Call) []message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting.push(call)
+	return g.advance()
+}
+
+// Resume ends the pause after an outage.
+func (g *gateway) Resume() {
+	g.locked(func() { g.outage.pausedUntil = 0 })
+}
+
+// locked changes the state, and carries out what follows from that.
+func (g *gateway) locked(change func()) {
 	defer g.sender.Events.RecoverIn("gateway")
-	switch m := c.Message().(type) {
-	case *rpc.Call:
-		g.waiting.push(m)
-		g.send(c)
-	case batchDone:
-		g.onDone(c, m.batch)
-		g.send(c)
-	case Resume:
-		g.outage.pausedUntil = 0
-		g.send(c)
-	case checkBatches:
-		g.checkAt = clock.Never
-		g.check(c)
-		g.send(c)
-	case Stop:
-		g.stop(m.Done)
-	case *actor.Started:
-		g.startWorker(c.Self())
+	g.deliver(func() []message {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		change()
+		return g.advance()
+	}())
+}
+
+// deliver sends messages. The mutex must be free.
+func (g *gateway) deliver(messages []message) {
+	for _, m := range messages {
+		if call, stray := m.content.(*rpc.Call); stray {
+			g.home.Submit(call)
+		} else {
+			g.sender.Root.Send(m.to, m.content)
+		}
 	}
 }
 
+// answer has the result of a call sent. The caller must have claimed the call.
+func (g *gateway) answer(call *rpc.Call, r rpc.Result) {
+	to, _ := call.From.(*actor.PID)
+	g.outgoing = append(g.outgoing, message{to, call.Answer(r)})
+}
+
 // startWorker starts a worker, which sends one batch after the other.
-func (g *gateway) startWorker(self *actor.PID) {
+func (g *gateway) startWorker() {
 	g.free++
 	g.group.Go(func() {
 		space := &scratch{}
@@ -133,14 +166,14 @@ func (g *gateway) startWorker(self *actor.PID) {
 			b.cancel()
 			// The actors that have got results may make further calls. Let them run first, so that their calls go with the next batch.
 			runtime.Gosched()
-			g.sender.Root.Send(self, batchDone{b})
+			g.locked(func() { g.onDone(b) })
 		}
 	})
 }
 
-// send fills batches while workers are free.
-func (g *gateway) send(c actor.Context) {
-	g.returnStrays(c, g.sender.Clock.Now())
+// advance fills batches while workers are free. It returns what is to be sent when the mutex is free.
+func (g *gateway) advance() []message {
+	g.returnStrays(g.sender.Clock.Now())
 	for g.free > 0 && g.waiting.len() > 0 {
 		now := g.sender.Clock.Now()
 		calls := g.waiting.pop(g.room(now), now, g.outage.heard)
@@ -151,7 +184,10 @@ func (g *gateway) send(c actor.Context) {
 		g.free--
 		g.jobs <- g.inFlight[len(g.inFlight)-1]
 	}
-	g.arm(c)
+	g.arm()
+	messages := g.outgoing
+	g.outgoing = nil
+	return messages
 }
 
 func (g *gateway) newBatch(now time.Duration, calls []*rpc.Call) *batch {
@@ -166,7 +202,7 @@ func (g *gateway) newBatch(now time.Duration, calls []*rpc.Call) *batch {
 
 // arm sets the timer for what is due next. It is not moved later when calls are answered in time, so that a busy gateway sets it once per
 // window instead of once per batch.
-func (g *gateway) arm(c actor.Context) {
+func (g *gateway) arm() {
 	at := clock.Never
 	for _, b := range g.inFlight {
 		at = min(at, b.due)
@@ -189,31 +225,31 @@ func (g *gateway) arm(c actor.Context) {
 		g.timer.Reset(delay)
 		return
 	}
-	root, self := g.sender.Root, c.Self()
-	g.timer = g.sender.Clock.AfterFunc(delay, func() { root.Send(self, checkBatches{}) })
+	g.timer = g.sender.Clock.AfterFunc(delay, func() { g.locked(g.check) })
 }
 
 // check answers the calls whose deadline has passed, or that have waited too long, and replaces workers that hang.
-func (g *gateway) check(c actor.Context) {
+func (g *gateway) check() {
+	g.checkAt = clock.Never
 	if g.stopped {
 		return // the timer had fired already
 	}
 	now := g.sender.Clock.Now()
 	for _, b := range slices.Clone(g.inFlight) {
 		if b.due <= now {
-			g.giveUp(c, b, now)
+			g.giveUp(b, now)
 		}
 	}
 	if now < g.waiting.sweepAt {
 		return
 	}
 	for _, call := range g.waiting.sweep(now, g.outage.heard) {
-		answer(c, call, rpc.Result{Class: scripts.Refused, Err: g.node.Errors.NotSent()})
+		g.answer(call, rpc.Result{Class: scripts.Refused, Err: g.node.Errors.NotSent()})
 	}
 }
 
 // giveUp answers the calls of a batch whose deadline has passed. When all calls are answered, another worker replaces the one that hangs.
-func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
+func (g *gateway) giveUp(b *batch, now time.Duration) {
 	b.due = clock.Never
 	for i := range b.claims {
 		if b.claims[i].taken.Load() {
@@ -225,7 +261,7 @@ func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
 		}
 		if b.claims[i].taken.CompareAndSwap(false, true) { // the worker has not answered it
 			g.inVain(b, now, true)
-			answer(c, b.calls[i], rpc.Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
+			g.answer(b.calls[i], rpc.Result{Class: scripts.Unknown, Err: g.node.Errors.NoAnswer()})
 		}
 	}
 	if b.due != clock.Never {
@@ -239,12 +275,12 @@ func (g *gateway) giveUp(c actor.Context, b *batch, now time.Duration) {
 	g.remove(b)
 	b.given = true
 	g.stuck++
-	g.startWorker(c.Self())
+	g.startWorker()
 }
 
-func (g *gateway) onDone(c actor.Context, b *batch) {
+func (g *gateway) onDone(b *batch) {
 	if !g.stopped {
-		g.detectRecovery(c, b)
+		g.detectRecovery(b)
 	}
 	switch {
 	case g.stopped:
@@ -257,19 +293,30 @@ func (g *gateway) onDone(c actor.Context, b *batch) {
 	}
 }
 
+// idle reports whether nobody waits for this gateway.
+func (g *gateway) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting.len() == 0 && len(g.inFlight) == 0
+}
+
 func (g *gateway) remove(b *batch) {
 	g.inFlight = slices.DeleteFunc(g.inFlight, func(other *batch) bool { return other == b })
 }
 
-// stop ends the workers; done is closed when the last one has returned from Redis.
-func (g *gateway) stop(done chan struct{}) {
+// Stop ends the workers.
+func (g *gateway) Stop() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.timer != nil {
 		g.timer.Stop()
 	}
 	g.stopped, g.free = true, 0
 	close(g.jobs)
+	done := make(chan struct{})
 	go func() {
 		g.group.Wait()
 		close(done)
 	}()
+	return done
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,26 +26,17 @@ type idleTimer struct{}
 func (idleTimer) Stop() bool               { return true }
 func (idleTimer) Reset(time.Duration) bool { return true }
 
-// recorder is an actor's context that keeps what the actor sends.
-type recorder struct {
-	actor.Context
-	sent []any
-}
-
-func (n *recorder) Self() *actor.PID               { return nil }
-func (n *recorder) Send(_ *actor.PID, message any) { n.sent = append(n.sent, message) }
-
 // lateGateway is a gateway whose batches end as a test says.
 type lateGateway struct {
 	*gateway
-	context *recorder
-	clock   *stillClock
-	pause   func(failures int) time.Duration
+	sent  []message
+	clock *stillClock
+	pause func(failures int) time.Duration
 }
 
 // newLateGateway is one for which so many calls wait.
 func newLateGateway(t *testing.T, calls int) *lateGateway {
-	g := &lateGateway{context: &recorder{}, clock: &stillClock{now: time.Minute}, pause: func(int) time.Duration { return time.Millisecond }}
+	g := &lateGateway{clock: &stillClock{now: time.Minute}, pause: func(int) time.Duration { return time.Millisecond }}
 	sender := NewSender(Config{
 		Ctx: t.Context(), Clock: g.clock, Lease: 30 * time.Second, Pause: func(failures int) time.Duration { return g.pause(failures) },
 	})
@@ -58,9 +48,12 @@ func newLateGateway(t *testing.T, calls int) *lateGateway {
 	return g
 }
 
+// advance keeps what the gateway would send.
+func (g *lateGateway) advance() { g.sent = append(g.sent, g.gateway.advance()...) }
+
 // next is the batch that is sent now; nil: none is.
 func (g *lateGateway) next() *batch {
-	g.send(g.context)
+	g.advance()
 	select {
 	case b := <-g.jobs:
 		return b
@@ -72,7 +65,7 @@ func (g *lateGateway) next() *batch {
 // end says what became of a batch.
 func (g *lateGateway) end(b *batch, reached, lost bool) {
 	b.reached, b.lost = reached, lost
-	g.onDone(g.context, b)
+	g.onDone(b)
 }
 
 // After an outage, told by calls without an answer or by one that took long, nothing is sent until the watchdog says so.
@@ -91,11 +84,11 @@ func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 		outage(g)
 		if name == "an answer in time" {
 			assert.NotNil(t, g.next(), name)
-			assert.Empty(t, g.context.sent, name)
+			assert.Empty(t, g.sent, name)
 			continue
 		}
 		assert.Nil(t, g.next(), name)
-		assert.Equal(t, []any{Recovered{g.context.Self()}}, g.context.sent, name)
+		assert.Equal(t, []message{{g.sender.Renewer, Recovered{g.gateway}}}, g.sent, name)
 		g.outage.pausedUntil = 0
 		assert.NotNil(t, g.next(), name)
 	}
@@ -155,7 +148,7 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	old := g.next()
 	g.stuck = StuckMax // nobody is hired instead of its worker
 	g.clock.now += 3 * time.Second
-	g.giveUp(g.context, old, g.clock.now)
+	g.giveUp(old, g.clock.now)
 	assert.Equal(t, 1, g.outage.vain)
 	g.free = 1 // but somebody else has come back
 	probe := g.next()
@@ -192,10 +185,11 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
 	refused := func() (n int) {
-		g.context.sent = nil
-		g.check(g.context)
-		for _, m := range g.context.sent {
-			if r, ok := m.(*rpc.Result); ok && r.Class == scripts.Refused {
+		g.sent = nil
+		g.check()
+		g.advance()
+		for _, m := range g.sent {
+			if r, ok := m.content.(*rpc.Result); ok && r.Class == scripts.Refused {
 				n++
 			}
 		}
@@ -225,7 +219,7 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 func TestGateway_ReturnsStrays(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 0)
-	g.home = actor.NewPID("here", "exchange")
+	g.home = &clusterGateway{}
 	other := newSilentNode(t)
 	g.sender.Nodes = &oneNode{node: g.node}
 	for range 3 {
@@ -237,7 +231,7 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	require.Len(t, g.next().calls, 1)
 	g.free, g.sender.Nodes = 1, &oneNode{node: other}
 	assert.Nil(t, g.next())
-	assert.Len(t, g.context.sent, 2)
+	assert.Len(t, g.sent, 2)
 	assert.Zero(t, g.waiting.len())
 }
 
@@ -252,7 +246,7 @@ func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 		},
 	} {
 		g := newLateGateway(t, 0)
-		g.home = actor.NewPID("here", "exchange")
+		g.home = &clusterGateway{}
 		nodes := &oneNode{node: g.node}
 		g.sender.Nodes = nodes
 		push := func() {
@@ -264,22 +258,22 @@ func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 		require.NotNil(t, g.next(), name)
 		hanging(g)
 		push()
-		g.send(g.context)
+		g.advance()
 		looked := nodes.suspects
 		for range 3 {
 			require.LessOrEqual(t, g.checkAt, g.clock.now+lookWait, "%s: it is looked again", name)
-			g.clock.now, g.checkAt = g.checkAt, clock.Never
-			g.check(g.context)
-			g.send(g.context)
+			g.clock.now = g.checkAt
+			g.check()
+			g.advance()
 			assert.Equal(t, looked+1, nodes.suspects, name)
 			looked = nodes.suspects
 		}
-		assert.Empty(t, g.context.sent, name)
+		assert.Empty(t, g.sent, name)
 		nodes.node = newSilentNode(t)
-		g.clock.now, g.checkAt = g.checkAt, clock.Never
-		g.check(g.context)
-		g.send(g.context)
-		assert.Len(t, g.context.sent, 1, name)
+		g.clock.now = g.checkAt
+		g.check()
+		g.advance()
+		assert.Len(t, g.sent, 1, name)
 		assert.Zero(t, g.waiting.len(), name)
 	}
 }

@@ -17,10 +17,8 @@ func TestGateway_StoppedChecksNothing(t *testing.T) {
 	b := &batch{calls: []*rpc.Call{{}}, claims: make([]claim, 1)}
 	b.claims[0].taken.Store(true) // its outcome is unknown: it hangs
 	g.inFlight = append(g.inFlight, b)
-	done := make(chan struct{})
-	g.stop(done)
-	<-done
-	g.check(nil)
+	<-g.Stop()
+	g.check()
 	assert.Zero(t, g.stuck)
 	assert.False(t, b.given)
 }

@@ -3,8 +3,6 @@ package gateway
 import (
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
@@ -29,12 +27,8 @@ type outage struct {
 	lookAt time.Duration // the masters are not asked for again before
 }
 
-type (
-	// Recovered tells the watchdog that Redis serves again. If From is set, that gateway waits for a Resume when the renewals have been
-	// answered.
-	Recovered struct{ From *actor.PID }
-	Resume    struct{}
-)
+// Recovered tells the watchdog that Redis serves again. If From is set, that gateway is to be resumed when the renewals have been answered.
+type Recovered struct{ From Gateway }
 
 const (
 	Silence  = 500 * time.Millisecond // the first reply after so long counts as the end of an outage
@@ -63,24 +57,24 @@ func (o *outage) opensAt() time.Duration {
 }
 
 // detectRecovery notes whether a batch was served.
-func (g *gateway) detectRecovery(c actor.Context, b *batch) {
+func (g *gateway) detectRecovery(b *batch) {
 	now, o := g.sender.Clock.Now(), &g.outage
 	if !b.reached {
 		g.inVain(b, now, b.lost)
 		return
 	}
 	g.sender.heard.Add(1)
-	back := o.vain > 0 || now-b.begun >= Silence
+	recovered := o.vain > 0 || now-b.begun >= Silence
 	o.vain, o.heard, o.reached = 0, now, max(o.reached, b.begun)
-	if !back {
+	if !recovered {
 		return
 	}
-	message := Recovered{}
+	back := Recovered{}
 	if g.options.RenewalsFirst {
-		message.From = c.Self()
+		back.From = g
 		o.pausedUntil = now + rpc.Window(g.sender.Lease)
 	}
-	c.Send(g.sender.Renewer, message)
+	g.outgoing = append(g.outgoing, message{g.sender.Renewer, back})
 }
 
 // inVain counts a batch that did not reach Redis, once, unless a newer batch did. The first probe is sent at once, because often only one
@@ -98,7 +92,7 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 
 // returnStrays sends the waiting calls back to the clusterGateway when their keys belong to another master now. While this master does not
 // answer, it also starts a discovery every lookWait. It needs no idle worker, because all workers may hang.
-func (g *gateway) returnStrays(c actor.Context, now time.Duration) {
+func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
 	if g.home == nil || g.waiting.len() == 0 || now < g.doubtedAt() {
 		return
@@ -111,7 +105,7 @@ func (g *gateway) returnStrays(c actor.Context, now time.Duration) {
 		return
 	}
 	for _, call := range g.waiting.all() {
-		c.Send(g.home, call)
+		g.outgoing = append(g.outgoing, message{content: call})
 	}
 }
 

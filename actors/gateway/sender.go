@@ -26,9 +26,8 @@ type Config struct {
 	AckTimeout  time.Duration // how long to wait for them
 	FirstMark   uint64        // random, because two runtimes must not use the same marks
 
-	Pause        func(failures int) time.Duration           // the pause between two attempts to reach Redis
-	Props        func(producer actor.Producer) *actor.Props // the props of an actor
-	OnDiscovered func()                                     // called when the masters of a cluster have been discovered
+	Pause        func(failures int) time.Duration // the pause between two attempts to reach Redis
+	OnDiscovered func()                           // called when the masters of a cluster have been discovered
 }
 
 // Sender sends batches of calls to Redis, for all gateways of a runtime.
@@ -56,10 +55,12 @@ type Options struct {
 	ForReplicas   bool // replicas must acknowledge the grants of its calls
 }
 
-// New makes the actor that sends calls: a gateway, or on a cluster one for each master.
-func New(s *Sender, o Options) actor.Actor {
+// New makes and starts a gateway, or on a cluster one for each master behind a common one.
+func New(s *Sender, o Options) Gateway {
 	if cluster, ok := s.Nodes.(*redisnode.Cluster); ok {
 		return newClusterGateway(s, cluster, o)
 	}
-	return newGateway(s, s.Nodes.ForKey(""), o)
+	g := newGateway(s, s.Nodes.ForKey(""), o)
+	g.startWorker()
+	return g
 }

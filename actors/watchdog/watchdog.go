@@ -25,7 +25,7 @@ type Config struct {
 	Root    *actor.RootContext
 	Events  *outbox.Events
 	Site    *scripts.Site
-	Gateway *actor.PID // sends the renewals
+	Gateway gateway.Gateway // sends the renewals
 
 	Lease  time.Duration                          // what a renewal sets
 	Batch  int                                    // the most locks that one script renews
@@ -47,7 +47,7 @@ type Watchdog struct {
 	failed      map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
 	inFlight    int                                          // renewals without an answer
 	recoveries  int                                          // how often Redis has come back
-	resumeLater []*actor.PID                                 // gateways that get a Resume when the last of those has its answer
+	resumeLater []gateway.Gateway                            // to be resumed when the last of those has its answer
 
 	// The wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while the wheel
 	// holds any grant, the nudger wakes it now and then: the wheel reads the clock, and hands over what became due during a suspension.
@@ -149,7 +149,7 @@ func (w *Watchdog) Receive(c actor.Context) {
 		w.wheel.Recycle(m.timers)
 	case *rpc.Result:
 		w.onRenewed(c, m) // first, because it may repeat a renewal that a gateway waits for
-		w.onAnswered(c)
+		w.onAnswered()
 	case gateway.Recovered:
 		w.onRecovered(c, m)
 	}
@@ -175,17 +175,17 @@ func (w *Watchdog) onRecovered(c actor.Context, m gateway.Recovered) {
 	case w.inFlight > 0:
 		w.resumeLater = append(w.resumeLater, m.From)
 	default:
-		c.Send(m.From, gateway.Resume{})
+		m.From.Resume()
 	}
 }
 
 // onAnswered counts a renewal as answered.
-func (w *Watchdog) onAnswered(c actor.Context) {
+func (w *Watchdog) onAnswered() {
 	if w.inFlight--; w.inFlight > 0 {
 		return
 	}
-	for _, pid := range w.resumeLater {
-		c.Send(pid, gateway.Resume{})
+	for _, g := range w.resumeLater {
+		g.Resume()
 	}
 	w.resumeLater = nil
 }
@@ -246,7 +246,7 @@ func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 	}
 	w.inFlight++
 	r.recoveries = w.recoveries
-	c.Send(w.Gateway, &rpc.Call{
+	w.Gateway.Submit(&rpc.Call{
 		Call: r.kind.Renew(w.Site, raws, r.grants, w.Lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
 	})
 }

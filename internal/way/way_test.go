@@ -30,9 +30,9 @@ var covered = []string{module, module + "/actors/...", module + "/scripts", modu
 
 // longest is how long the ways may be. Lower it when they get shorter.
 var longest = map[string]way{
-	"acquire": {functions: 180, files: 51, posts: 5},
-	"release": {functions: 157, files: 48, posts: 4},
-	"woken":   {functions: 240, files: 62, posts: 19}, // it depends a little on what comes first
+	"acquire": {functions: 182, files: 51, posts: 3},
+	"release": {functions: 158, files: 48, posts: 2},
+	"woken":   {functions: 240, files: 62, posts: 13}, // it depends a little on what comes first
 }
 
 type way struct{ functions, files, posts int }
