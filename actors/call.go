@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The calls of the handles. Each is one message and one answer; nothing here decides anything about locks.
+// The calls of the handles. Each is one message and one answer. The machines decide about locks, nothing here does.
 
 // Check returns what is wrong with a spec in this engine, and fills in its defaults.
 func (e *Engine) Check(kind *scripts.Kind, s *wait.AcquireSpec) error { return s.Check(kind, e.id) }
 
-// Acquire waits for the lock until ctx ends. On success hold is filled.
+// Acquire waits for the lock until ctx ends. If there is no error, hold is filled.
 func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) error {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -32,10 +32,10 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	}
 	timer := e.endAfter(s.Wait, r)
 	defer timer.Stop()
-	return e.await(ctx, r, false) // the timer may still name it
+	return e.await(ctx, r, false) // do not recycle it: the timer may still cancel it
 }
 
-// acquire makes the request of an acquire that may be sent.
+// acquire makes the request of an acquire, or returns why it must not be sent.
 func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: acquire %q: %w", a.Name, protocol.ErrClosed)
@@ -50,17 +50,19 @@ func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	return r, nil
 }
 
-// send sends a request to the lock's router. Only then may anything be armed that cancels it: the lock drops a cancel of a request
-// that it does not know, and nothing would end the waiting of the request that arrives afterwards.
+// send sends a request to the router of its lock. Timers and context hooks that cancel the request must be set afterwards: a cancel that
+// overtakes its request finds nothing to cancel, and then nothing ends the waiting.
 func (e *Engine) send(r *wait.Request) { e.root.Send(e.Router(r.Address), r) }
 
-// endAfter ends the waiting of a request that has been sent, d from now.
+// endAfter cancels a request that has been sent, d from now.
 func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await waits for the answer to a request that has been sent. When ctx ends, the lock actor decides what became of the request: it
-// may have been granted already. recycle: nothing but ctx cancels the request, so it may be used again once it is answered.
+// await waits for the answer to a request that has been sent. If ctx ends, the actor of the lock decides about the outcome, because it may
+// have granted the request already.
+//
+// recycle says that only ctx cancels the request. Then nothing refers to it after an answer in time, and it may be used again.
 func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error {
 	if e.answered(ctx, r) {
 		err := r.Err
@@ -78,8 +80,8 @@ func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error
 	return fmt.Errorf("holdfast: %s %q: %w", r.Do, r.Address.Name, protocol.ErrClosed)
 }
 
-// answered waits for the answer to a request; false: ctx or the engine has ended before. An answer that is there goes first, however
-// the runtime of Go chooses.
+// answered waits for the answer to a request. It returns false if ctx or the engine has ended before. If the answer is there as well, it
+// counts: select would choose at random.
 func (e *Engine) answered(ctx context.Context, r *wait.Request) bool {
 	select {
 	case <-r.Answered:
@@ -95,7 +97,7 @@ func (e *Engine) answered(ctx context.Context, r *wait.Request) bool {
 	}
 }
 
-// answer delivers the answer to a request. The request belongs to its requester from then on.
+// answer delivers the answer to a request. From then on the request belongs to its requester, and the actor of the lock must not touch it.
 func (e *Engine) answer(r *wait.Request) {
 	switch {
 	case r.Requester != nil:
@@ -107,8 +109,8 @@ func (e *Engine) answer(r *wait.Request) {
 	}
 }
 
-// AcquireAsync asks for the lock and calls notify with the outcome, once, on an actor: notify must not block.
-// The request can be cancelled; stop must be called when the outcome is known.
+// AcquireAsync asks for the lock and calls notify once, with the outcome. An actor makes the call, so notify must not block. The request
+// can be cancelled. The caller must call stop when it knows the outcome.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	e.door.RLock()
 	defer e.door.RUnlock()
@@ -129,15 +131,15 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.Acqu
 	return r, stop
 }
 
-// Cancel ends the waiting of a request; it is still answered, once.
+// Cancel ends the waiting of a request. The request is answered once, as any other.
 func (e *Engine) Cancel(r *wait.Request, cause error) {
 	e.root.Send(e.Router(r.Address), wait.CancelRequest{Request: r, Cause: cause})
 }
 
-// releaseGrace is how long a release goes on when its context has ended.
+// releaseGrace is how long a release waits for Redis after its context has ended.
 const releaseGrace = 500 * time.Millisecond
 
-// Release ends a hold. It works when ctx has ended: it then has a short time of its own.
+// Release ends a hold. If ctx has ended, Release still sends the request, and waits releaseGrace for the answer.
 func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	r, err := e.claim(h)
 	if r == nil {
@@ -147,7 +149,7 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	return e.awaitRelease(ctx, r)
 }
 
-// StartRelease is the first half of Release, which does not block; await is the other.
+// StartRelease is the first half of Release, and does not block. The function that it returns is the other half.
 func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) error) {
 	r, err := e.claim(h)
 	if r == nil {
@@ -157,6 +159,8 @@ func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) er
 	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
 }
 
+// awaitRelease waits for the answer to a release. If the engine ends before the answer, the release counts as done: Close has ended the
+// lease.
 func (e *Engine) awaitRelease(ctx context.Context, r *wait.Request) error {
 	if e.answered(ctx, r) {
 		err := r.Err
@@ -173,7 +177,7 @@ func (e *Engine) awaitRelease(ctx context.Context, r *wait.Request) error {
 	return nil
 }
 
-// ReleaseAsync ends a hold that nobody took.
+// ReleaseAsync ends a hold without waiting for the answer.
 func (e *Engine) ReleaseAsync(h *lease.Hold) {
 	if r, _ := e.claim(h); r != nil {
 		e.releaseAsync(r)
@@ -185,26 +189,26 @@ func (e *Engine) releaseAsync(r *wait.Request) {
 	e.root.Send(r.Hold.Grant.Actor.(*actor.PID), r)
 }
 
-// claim ends the hold for its holder and makes the request that tells the lock actor. Without a request the error says
-// how the hold has ended before.
+// claim ends the hold for its holder and makes the request for the actor of the lock. If it returns no request, the hold had ended before,
+// and the error says how. There is no error if Close ended it.
 func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
 		r := e.requests.take(wait.Release, h.Grant.Address)
 		r.Hold = h
 		return r, nil
 	}
-	if h.Err() == protocol.ErrClosed { //nolint:errorlint // the very value that Close sets
+	if h.Err() == protocol.ErrClosed { //nolint:errorlint // Close sets this very value
 		return nil, nil
 	}
 	return nil, fmt.Errorf("holdfast: release %q: %w", h.Grant.Address.Name, h.Reason())
 }
 
-// Extend makes a fixed lease last from now to now + d.
+// Extend makes a fixed lease end at now + d.
 func (e *Engine) Extend(ctx context.Context, h *lease.Hold, d time.Duration) error {
 	return e.StartExtend(h, d)(ctx)
 }
 
-// StartExtend is the first half of Extend, which does not block; await is the other.
+// StartExtend is the first half of Extend, and does not block. The function that it returns is the other half.
 func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
 	a := h.Grant.Address
 	if err := cmp.Or(lease.Check(d), h.Reason()); err != nil {
@@ -216,8 +220,8 @@ func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx con
 	return func(ctx context.Context) error { return e.await(ctx, r, true) }
 }
 
-// Between is called by what asks for one thing after the other, in between. It does nothing but in a simulation, where everything
-// happens at an instant of its own.
+// Between is called between two steps of an operation that consists of several, such as the members of a multi lock. Only a simulation sets
+// it, because there everything must happen at an instant of its own.
 func (e *Engine) Between(ctx context.Context) {
 	if e.between != nil {
 		e.between(ctx)
@@ -238,7 +242,7 @@ func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State,
 	return r.State, err
 }
 
-// ForceRelease frees a lock whoever holds it.
+// ForceRelease frees a lock, whoever holds it. It reports whether the lock was held.
 func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, error) {
 	r, err := e.side(ctx, wait.ForceRelease, a)
 	if err != nil {
@@ -252,6 +256,7 @@ func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, erro
 	return r.Held, err
 }
 
+// side makes the request of an operation that neither waits nor holds.
 func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)

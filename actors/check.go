@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CheckServer tries everything that this engine asks of the servers for these kinds; see preflight.Check. It ends with the engine, with
-// ErrClosed.
+// CheckServer tries everything that this engine needs of the servers for these kinds; see preflight.Check. If the engine ends first, the
+// error is ErrClosed.
 func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	e.door.RLock()
 	closing := e.closing.Load()

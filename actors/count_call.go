@@ -12,8 +12,10 @@ import (
 
 // The calls of the handles of counters.
 
-// Count carries out an operation of a kind that counts, number times or with that number, and returns what Redis answers. When ctx
-// ends it returns; what gives something back has a short time of its own then, and goes on without its caller after that.
+// Count carries out an operation of a kind that counts. number is how often, or the number that is set. The result is what Redis answers.
+//
+// Count returns when ctx ends. Before that, an operation that gives something back waits releaseGrace longer, and then continues in the
+// background.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(wait.Count, a)
 	r.Count, r.Number, r.Try = op, number, try
@@ -41,6 +43,7 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 	return 0, r.Because(protocol.ErrClosed)
 }
 
+// mayCount returns why an operation must not be sent. An ended context does not stop an operation that gives something back.
 func (e *Engine) mayCount(ctx context.Context, r *wait.Request) error {
 	err := ctx.Err()
 	switch {

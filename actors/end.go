@@ -18,19 +18,19 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// end is how an Engine ends.
+// end is the state of a Shutdown or Close.
 type end struct {
-	draining atomic.Bool   // Shutdown has been called
-	begun    chan struct{} // Close has been called
+	draining atomic.Bool   // Shutdown was called
+	begun    chan struct{} // closed when Close is called
 	once     sync.Once
 	abort    chan struct{}
 	aborted  sync.Once
 
-	drained [wait.Aborting]chan struct{} // by stage: nothing is left that it waits for
-	undone  [wait.Aborting]atomic.Int32  // by stage: routers that have something left
+	drained [wait.Aborting]chan struct{} // by stage: closed when no router has anything left that the stage waits for
+	undone  [wait.Aborting]atomic.Int32  // by stage: how many routers have something left
 
 	mu  sync.Mutex
-	cut []string // names of the locks whose holders were cut off: Close came before the last of them had released
+	cut []string // names of locks that Close took from their holders while a Shutdown was waiting for them
 }
 
 func (e *end) init() {
@@ -41,14 +41,14 @@ func (e *end) init() {
 	}
 }
 
-// routerDrained counts the routers that have nothing left that a stage waits for.
+// routerDrained is called once per router and stage, when the router has nothing left that the stage waits for.
 func (e *Engine) routerDrained(at wait.Stage) {
 	if e.end.undone[at].Add(-1) == 0 {
 		close(e.end.drained[at])
 	}
 }
 
-// cutOff notes that Close ends what is held of a lock although a Shutdown waits for its release.
+// cutOff notes that Close takes a lock from its holders although a Shutdown waits for their release. The error of the Shutdown names it.
 func (e *Engine) cutOff(lock string) {
 	if e.end.draining.Load() {
 		e.end.mu.Lock()
@@ -57,10 +57,10 @@ func (e *Engine) cutOff(lock string) {
 	}
 }
 
-// shownCut is how many locks the error of a Shutdown names.
+// shownCut is the maximum number of locks that the error of a Shutdown names.
 const shownCut = 10
 
-// cutNames are the locks whose holders were cut off, for an error; "" if there are none.
+// cutNames lists the locks that were taken from their holders, for an error; "" if there are none.
 func (e *end) cutNames() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,7 +76,7 @@ func (e *end) cutNames() string {
 	return strings.Join(names, ", ") + more
 }
 
-// Shutdown refuses new acquires, waits until the last lease has ended, and closes. When ctx ends first, it closes all the same.
+// Shutdown refuses new acquires, waits until the last lease has ended, and closes. It also closes if ctx ends first.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.closing.Load() {
 		return e.Close(ctx)
@@ -89,7 +89,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-e.end.begun:
 	case <-ctx.Done():
 	}
-	ended := ctx.Err() // before the runtime was closed, or Close overtook this call
+	ended := ctx.Err() // read before Close, so nil means that the leases ended in time, or that another Close came first
 	err := e.Close(ctx)
 	if names := e.end.cutNames(); ended != nil && names != "" {
 		err = Join(fmt.Errorf("holdfast: shut down: %w; still held: %s", ended, names), err)
@@ -97,9 +97,11 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close refuses new work, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when nothing
-// is left. When ctx ends, it goes on for a moment; then it returns ctx's error, and what could not be released expires. Code of the
-// user that does not come back is waited for only for a moment: the error then says what it is. Later calls wait for the same end.
+// Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
+// ended.
+//
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error with ctx's, and whatever could not be released expires. If
+// code of the user does not return, Close waits closeGrace for it, and the error says which code it is. Later calls wait for the same end.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -124,12 +126,15 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
+// shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which takes the gateways
+// and the subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop last of the engine's own parts:
+// every actor runs on them. The outbox and the events come at the end, because everything before may add to them.
 func (e *Engine) shutDown() {
 	e.root.Send(e.guardian, closeRouter{wait.Closing})
 	begun := e.clock.Now()
 	unreleased := e.awaitReleases()
 	e.cancel()
-	var late chan struct{} // closed when what is still on its way to a silent Redis is not waited for any more; nil: never
+	var late chan struct{} // closed when calls to a silent Redis are no longer waited for; nil: never
 	if unreleased != nil {
 		over, timer := clock.After(e.clock, begun+e.policy.Lease+time.Second-e.clock.Now())
 		defer timer.Stop()
@@ -168,13 +173,14 @@ func (e *Engine) closeLanes(late chan struct{}) {
 	}
 }
 
-// silentLooks is how often in a row Close must find that Redis was not heard. A process that stands still for a while looks once.
+// silentLooks is how often in a row Close must find that no reply has arrived from Redis. A process that was suspended finds it only once,
+// so several looks tell a suspension from a silent Redis.
 const silentLooks = 4
 
-// awaitReleases returns when everything is released, or when the release of the rest is given up: because Close's context has ended, or
-// because Redis has been silent for as long as anybody waits for it, of which the error tells.
+// awaitReleases returns when everything is released, or when it gives up the rest: after the abort of Close, or when Redis has been silent
+// for longer than any release waits. Only the latter is an error.
 func (e *Engine) awaitReleases() (silent error) {
-	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan may be asked for once per window
+	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once per window
 	heard := e.sender.Heard()
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)
@@ -203,11 +209,11 @@ func await(done <-chan struct{}, late chan struct{}) {
 	}
 }
 
-// giveUp ends what still waits for Redis.
+// giveUp ends the requests that still wait for Redis.
 func (e *Engine) giveUp() {
 	e.root.Send(e.guardian, closeRouter{wait.Aborting})
 	<-e.end.drained[wait.Closing]
 }
 
-// closeGrace is how long Close waits for code of the user that does not come back.
+// closeGrace is how long Close waits for code of the user that does not return.
 const closeGrace = 5 * time.Second

@@ -32,12 +32,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Config is what an Engine is made of. The root package has checked it.
+// Config is what Start needs. The root package has checked it.
 type Config struct {
 	Client     redis.UniversalClient
 	ID         string             // the runtime's UUID
-	System     *actor.ActorSystem // nil: an own one
-	Policy     wait.Policy        // the user's part of it
+	System     *actor.ActorSystem // nil: the engine makes its own
+	Policy     wait.Policy        // as far as the user's options say; Start adds the rest
 	PubSub     redisnode.PubSub
 	RenewBatch int
 	FairWait   time.Duration
@@ -45,17 +45,18 @@ type Config struct {
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
 
-	FirstNumber uint64 // random: should two processes ever have one ID, their grants still differ
+	FirstNumber uint64 // random, so grants of two processes differ even if the processes have the same ID
 
-	Clock  clock.Clock                       // nil: the system's
+	Clock  clock.Clock                       // nil: the clock of the operating system
 	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
-	Salt   func() uint64                     // of grants' numbers; nil: the operating system's chance
-	Shard  func(name string) uint64          // nil: by a hash that no other engine has
+	Salt   func() uint64                     // random bits for the ids of grants; nil: from the operating system
+	Shard  func(name string) uint64          // chooses the router of a name; nil: by a hash with a random seed
 
 	Between func(ctx context.Context) // see Engine.Between; nil: nothing
 }
 
-// Engine is the actor side of one runtime: a guardian with 16 routers, the gateways, the subscriber and the watchdog below it.
+// Engine is the part of one runtime that consists of actors: a guardian with 16 routers, the gateways, the subscriber and the watchdog
+// below it.
 type Engine struct {
 	// fixed at construction
 	id         string
@@ -66,11 +67,11 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // of kinds whose waiters only look now and then: they need more gaps
+	spinning   wait.Policy // for kinds whose waiters poll: a turn of theirs needs more gaps for other processes
 	renewBatch int
 	nameMapper func(string) string
 	site       scripts.Site
-	serverTime wait.ServerTime // timeAt
+	serverTime wait.ServerTime // the method timeAt, as a value that is made once
 	sweepEvery time.Duration
 	events     *outbox.Events
 	outbox     *outbox.Outbox
@@ -95,24 +96,26 @@ type Engine struct {
 
 	numbers atomic.Uint64 // of grants, owners and leases
 
-	ctx    context.Context // of everything that asks Redis; ends when nothing has to be asked any more
+	ctx    context.Context // for all calls to Redis; ends when no more calls are needed
 	cancel context.CancelFunc
 	checks sync.WaitGroup // calls of CheckServer
 
 	closing atomic.Bool
-	door    sync.RWMutex // who passed before Close is heard by a router that still answers
+	door    sync.RWMutex // a call that has passed it before Close reaches a router that still answers
 	end     end
-	ending  atomic.Bool   // the routers may be stopped
+	ending  atomic.Bool   // the engine stops its actors now: a Stop of a router is its own
 	stopped chan struct{} // the guardian has stopped
-	done    chan struct{} // nothing is left
-	left    error         // but for what the user's code has not given back; set before done
+	done    chan struct{} // closed when everything has ended
+	left    error         // what Close returns; set before done is closed
 }
 
 const (
 	routerCount = 16
-	// laneCount is how many batches of calls are on their way at once. A second one is filled and read while the server is at the first;
-	// with more, batches get small, and each costs more than what is in it. All calls of a lock take the same lane, so none overtakes
-	// another: waiters of a fair lock get to Redis in the order in which they came.
+	// laneCount is how many batches may be in flight at once. While the server executes one batch, a second one is filled and read. With
+	// more than two, batches get small, and the cost of a batch outweighs the cost of its calls.
+	//
+	// All calls of a lock take the same lane, so none overtakes another. Waiters of a fair lock therefore reach Redis in the order in which
+	// they came.
 	laneCount = 2
 )
 
@@ -157,9 +160,9 @@ func Start(c Config) (*Engine, error) {
 		e.ownSystem = true
 		e.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return slog.New(slog.DiscardHandler) // what matters is reported as events
-		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // each interval is a goroutine, which outlives Close by that
+		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // its goroutine outlives Close by one interval
 	}
-	e.root = actor.NewRootContext(e.system, nil) // the system's own has the user's middleware and guardian
+	e.root = actor.NewRootContext(e.system, nil) // the root context of the system has the user's middleware and guardian
 	e.outbox = outbox.New(e.clock, e.root, e.events)
 	e.api = api.API{Config: api.Config{
 		System: e.system, Events: e.events, Outbox: e.outbox, Runtime: e.id, Address: e.addressApart, Time: e.Time, Now: e.clock.Now,
@@ -179,7 +182,7 @@ func Start(c Config) (*Engine, error) {
 	return e, nil
 }
 
-// spawn starts the guardian, and waits until it has started the others.
+// spawn starts the guardian and waits until the guardian has started the others.
 func (e *Engine) spawn() error {
 	started := make(chan error, 1)
 	props := e.props(func() actor.Actor { return &guardian{engine: e, started: started} })
@@ -190,7 +193,7 @@ func (e *Engine) spawn() error {
 	return <-started
 }
 
-// props are those of an actor of this engine: resident workers, and a supervisor that never stops or restarts a child.
+// props are the properties of every actor of this engine: it runs on resident workers, and a panic neither stops nor restarts it.
 func (e *Engine) props(producer actor.Producer) *actor.Props {
 	resume := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
 	return actor.PropsFromProducer(producer, actor.WithMailbox(mailbox.New), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
@@ -247,10 +250,10 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 	}
 }
 
-// lane is where the calls of a lock go.
+// lane is the gateway of a lock's calls.
 type lane struct {
 	gateway  gateway.Gateway
-	acquires gateway.Gateway // the same, but where acquires wait for replicas
+	acquires gateway.Gateway // another gateway if acquires wait for replicas; otherwise the same
 }
 
 // openLanes starts the gateways.
@@ -259,7 +262,7 @@ func (e *Engine) openLanes() {
 		l := &e.lanes[i]
 		l.gateway = gateway.New(e.sender, gateway.Options{RenewalsFirst: true})
 		l.acquires = l.gateway
-		if e.policy.AckReplicas > 0 { // releases need not wait behind those who wait for replicas
+		if e.policy.AckReplicas > 0 { // releases must not wait behind acquires that wait for replicas
 			l.acquires = gateway.New(e.sender, gateway.Options{RenewalsFirst: true, ForReplicas: true})
 		}
 	}
@@ -271,7 +274,7 @@ func (e *Engine) pubSub() pubsub.Config {
 		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.Backoff,
 	}
 	if e.policy.Counts {
-		c.Own = func() (string, error) { // a user may subscribe to the channels of locks
+		c.Own = func() (string, error) { // a name as a lock has it: a user of Redis may have no right to other channels
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
 		}
@@ -279,7 +282,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why says why nobody has heard from Redis about a name yet.
+// why is the error for a name about which no server has answered yet.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
@@ -287,7 +290,7 @@ func (e *Engine) why(raw string) error {
 	return e.causes.WithLast(rpc.ErrNoAnswerYet)
 }
 
-// timeAt is the clock of the server that decides about a key, at an instant of ours.
+// timeAt is the time of the server that decides about a key, at an instant of this process.
 func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool) {
 	n := e.masters.ForKey(raw)
 	if n == nil || !n.Clock.Known() {
@@ -296,44 +299,47 @@ func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool
 	return n.Clock.At(instant), true
 }
 
-// Number is a number that this runtime has not used yet.
+// Number returns a number that this runtime has not used before.
 func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
 
-// saltBits of a grant's number are the operating system's.
+// saltBits is how many bits of a grant's number are random.
 const saltBits = 24
 
-// newGrantID names a grant. Its number counts, so that this runtime never names two of them the same; and it is salted, because of a
-// process that is continued twice, from a snapshot of its virtual machine, both copies have the same UUID and count on from the same
-// number: Redis would take one's grant for a repeat of the other's. The copies' operating systems know that they are two.
+// newGrantID makes the id of a grant. Its number has two parts:
+//
+//   - A counter, so that this runtime never makes the same id twice.
+//   - Random bits from the operating system. When a snapshot of a virtual machine is resumed twice, both copies of the process have the
+//     same UUID and continue from the same count. Without these bits, Redis would take the grant of one copy for a repeat of the other's.
 func (e *Engine) newGrantID() string {
-	number := e.Number() << saltBits & math.MaxInt64 // as large as Redisson's thread ids
+	number := e.Number() << saltBits & math.MaxInt64 // positive, as the thread ids of Redisson are
 	id := append(append(make([]byte, 0, 64), e.id...), ':')
 	return string(strconv.AppendUint(id, number|e.salt()&(1<<saltBits-1), 10))
 }
 
 func salt() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:saltBits/8]) // never fails, by its documentation
+	_, _ = rand.Read(b[:saltBits/8]) // its documentation says that it never fails
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// System is the actor system that the actors live in.
+// System is the actor system that the engine runs in.
 func (e *Engine) System() *actor.ActorSystem { return e.system }
 
-// Lease is how long the watchdog's leases last without a renewal.
+// Lease is the length of the leases that the watchdog renews.
 func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 
-// Now is the present instant.
+// Now is the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time is an instant as wall-clock time; package time's monotonic clock is as far from it. It is counted from the present, because a
-// suspension moves the one away from the other. The wall clock is read first: what happens in between makes a deadline earlier.
+// Time converts an instant to wall-clock time, with a monotonic reading. It counts from the present, because after a suspension the two
+// clocks are no longer as far apart as before. It reads the wall clock first: a pause between the two readings makes a deadline earlier,
+// never later.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())
 }
 
-// Address checks a name and finds its key. With an error it still carries the name.
+// Address checks a name and finds its key. The address carries the name even if there is an error.
 func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error) {
 	a := lease.Address{Kind: kind, Name: name, Raw: name}
 	err := protocol.CheckName(name)
@@ -350,7 +356,7 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName runs the user's code, for requests of actors on a router.
+// mapName calls the user's name mapper, and turns a panic of it into an error: a router may be the caller.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -360,8 +366,8 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 	return e.nameMapper(name), nil
 }
 
-// addressApart is Address for an actor. The name mapper runs on a goroutine of its own, because it may end the one that it runs on
-// (runtime.Goexit, as t.FailNow does), and the actor would never handle another message.
+// addressApart is Address for a caller that is an actor. The name mapper runs on its own goroutine, because it may end the goroutine that
+// it runs on (runtime.Goexit, as t.FailNow does), and that actor would never handle another message.
 func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, error) {
 	if e.nameMapper == nil {
 		return e.Address(kind, name)
@@ -378,13 +384,14 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// Router is the PID to send messages about a lock to. It is good as long as the engine is.
+// Router is the PID that receives messages about a lock. It stays the same until the engine ends.
 func (e *Engine) Router(a *lease.Address) *actor.PID {
 	return e.routers[e.shard(a.Raw)%routerCount]
 }
 
-// replyWait is how long at most a connection is read from, or written to, for one pipeline. A call is given up after its window, but its worker hangs until the connection is given up. So
-// that is done before more than hangingMax windows have passed: there always is a worker for the next attempt.
+// replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its
+// worker hangs until the connection is given up. replyWait therefore ends before StuckMax windows have passed, so that there is always a
+// worker for the next attempt.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {

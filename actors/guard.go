@@ -10,25 +10,26 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Guard notices that nobody has a lease any more, although it was never released. The user's Lease is the only thing that refers to
-// it, so the garbage collector finds both unreachable together.
+// Guard notices that a lease was dropped without a release. Only the user's Lease refers to the guard, so the garbage collector finds both
+// unreachable at the same time.
 //
-// Attaching a cleanup and taking it back would cost more than a hand-off inside the process. So a guard keeps its cleanup for life,
+// To attach a cleanup and to remove it again would cost more than a hand-over inside the process. So a guard keeps its cleanup for life,
 // and serves one lease after another.
 type Guard struct{ watch *watch }
 
-// watch is what a guard's cleanup is told. The guard cannot be reached from here.
+// watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
-	hold   atomic.Pointer[lease.Hold] // that is guarded now
-	whole  Leak                       // or what is, for the guard's life
+	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil: the guard is in the pool
+	whole  Leak                       // or a lease of several locks, for the whole life of the guard
 	engine *Engine
 }
 
-// Leak is a lease that nobody has any more.
+// Leak is a lease that was dropped.
 type Leak interface {
-	// Home is the engine that is to see to it; nil: the lease has ended.
+	// Home is the engine that releases it; nil: the lease has ended.
 	Home() *Engine
-	// Notice reports it and releases it. It returns false while somebody may still learn of the lease's end.
+	// Notice reports the leak and releases the lease. It returns false if something still waits for the end of the lease, such as a context
+	// of it.
 	Notice(e *Engine) (done bool)
 }
 
@@ -42,7 +43,7 @@ func (e *Engine) Guard(h *lease.Hold) *Guard {
 	return g
 }
 
-// GuardWhole makes a guard for a lease that has others.
+// GuardWhole makes a guard for a lease of several locks.
 func GuardWhole(whole Leak) *Guard { return newGuard(&watch{whole: whole}) }
 
 func newGuard(w *watch) *Guard {
@@ -51,7 +52,7 @@ func newGuard(w *watch) *Guard {
 	return g
 }
 
-// Free takes a guard back, when its lease is being released.
+// Free returns a guard to the pool, when its lease is being released.
 func (g *Guard) Free() {
 	if w := g.watch; w.whole == nil {
 		w.hold.Store(nil)
@@ -59,8 +60,8 @@ func (g *Guard) Free() {
 	}
 }
 
-// unguarded is the cleanup. It runs on a goroutine of the runtime of Go, outside of any testing/synctest bubble, where the engine's
-// channels and timers must not be touched. So it only adds to the engine's leaks, which the watchdog has looked at.
+// unguarded is the cleanup. It runs on a goroutine of the Go runtime, outside of any testing/synctest bubble, so it must not touch the
+// engine's channels and timers. It only adds to the engine's leaks, at which the watchdog has the engine look.
 func (w *watch) unguarded() {
 	leak := w.whole
 	if h := w.hold.Load(); h != nil {
@@ -74,7 +75,7 @@ func (w *watch) unguarded() {
 	}
 }
 
-// leaks are the leases that were dropped and not reported yet. The watchdog calls noticeLeaks once a second while anything is held.
+// leaks are dropped leases that have not been reported yet. The watchdog calls noticeLeaks once a second while anything is held.
 type leaks struct {
 	mu  sync.Mutex
 	all []Leak
@@ -94,7 +95,7 @@ func (l *leaks) take() []Leak {
 	return all
 }
 
-// noticeLeaks reports leaks. Those whose end somebody may still learn of are looked at again next time.
+// noticeLeaks reports leaks. A leak that may not be reported yet is tried again next time.
 func (e *Engine) noticeLeaks() {
 	for _, leak := range e.leaks.take() {
 		if !leak.Notice(e) {
@@ -117,7 +118,7 @@ func (l leakedHold) Home() *Engine {
 	return l.engine
 }
 
-// Notice reports the leak. A fixed lease ends by itself, and may have been meant to: it is not released.
+// Notice reports the leak. A fixed lease is not released: it ends by itself, and its holder may have meant that.
 func (l leakedHold) Notice(e *Engine) (done bool) {
 	if l.Err() == nil && l.Awaited() {
 		return false
@@ -136,7 +137,7 @@ func (l leakedHold) Notice(e *Engine) (done bool) {
 	return true
 }
 
-// Leaked reports a lease that nobody has any more.
+// Leaked emits the event for a dropped lease.
 func (e *Engine) Leaked(name string, kind protocol.Kind, id string, since time.Time) {
 	e.events.Emit(protocol.LeaseLeaked{Name: name, Kind: kind, ID: id, Since: since})
 }

@@ -2,7 +2,7 @@ package actors
 
 import "strings"
 
-// Join makes one error of several, without the nil ones, in one line: errors.Join would make a line of each.
+// Join joins errors like errors.Join, but in one line instead of one line each.
 func Join(errs ...error) error {
 	var some joined
 	for _, err := range errs {
@@ -21,7 +21,7 @@ func Join(errs ...error) error {
 
 type joined []error
 
-// Error is what they say, one after the other.
+// Error joins the texts of the errors.
 func (j joined) Error() string {
 	texts := make([]string, len(j))
 	for i, err := range j {
@@ -30,5 +30,5 @@ func (j joined) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Unwrap makes errors.Is and errors.As look at each.
+// Unwrap lets errors.Is and errors.As look at each error.
 func (j joined) Unwrap() []error { return j }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
+// newMachine chooses the machine of a name by the properties of its kind.
 func newMachine(policy, spinning *wait.Policy, address *lease.Address) wait.Machine {
 	switch kind := address.Kind; {
 	case kind.Counting != nil:
@@ -19,5 +20,5 @@ func newMachine(policy, spinning *wait.Policy, address *lease.Address) wait.Mach
 	return lock.New(policy, address)
 }
 
-// What a step needs for a moment: it would be a part of what a pair allocates.
+// effectBuffers are reused, because a step needs one only for a moment, and an acquire and its release take several steps.
 var effectBuffers = sync.Pool{New: func() any { return new([]wait.Effect) }}

@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// requestPool keeps answered requests of goroutines. Each engine has its own: a channel must not leave the testing/synctest
-// bubble that it was made in.
+// requestPool keeps the answered requests of goroutines for reuse. Each engine has its own pool, because a channel must not leave the
+// testing/synctest bubble in which it was made.
 type requestPool struct{ pool sync.Pool }
 
-// take is a request for a goroutine.
+// take returns a request for a goroutine.
 func (p *requestPool) take(do wait.Operation, address *lease.Address) *wait.Request {
 	r, _ := p.pool.Get().(*wait.Request)
 	if r == nil {
@@ -21,7 +21,8 @@ func (p *requestPool) take(do wait.Operation, address *lease.Address) *wait.Requ
 	return r
 }
 
-// put takes an answered request back. One that a cancel may still name must not come back: it is left to the collector.
+// put returns an answered request to the pool. A request that a timer or a context may still cancel must not be put back: the cancel would
+// end another caller's request.
 func (p *requestPool) put(r *wait.Request) {
 	*r = wait.Request{Answered: r.Answered}
 	p.pool.Put(r)

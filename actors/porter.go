@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// porter stands between the mailbox of a router and the router. Routers are the only actors here whose PIDs users have, so anything
-// may come: what would stop the router stays outside, and who comes after it has stopped is told so. protoactor itself drops what
-// comes to a stopped actor, and the requester would wait for ever.
+// porter filters the messages to a router. Users have the PIDs of routers, and of no other actor here, so any message may arrive. porter
+// keeps out those that would make protoactor stop the router. When the router has stopped, porter answers requests with ErrClosed, because
+// protoactor would drop them and the requesters would wait for ever.
 type porter struct {
 	actor.MessageInvoker
 	router *router
@@ -28,7 +28,7 @@ func (m *porterMailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatche
 	m.Mailbox.RegisterHandlers(porter{invoker, m.router}, dispatcher)
 }
 
-// InvokeSystemMessage keeps out a Stop that is not the engine's own.
+// InvokeSystemMessage drops a Stop unless the engine is ending.
 func (p porter) InvokeSystemMessage(message any) {
 	if _, stop := message.(*actor.Stop); stop && !p.router.engine.ending.Load() {
 		p.router.engine.api.Drop("", "a lock's actor cannot be stopped: close the runtime")
@@ -37,9 +37,9 @@ func (p porter) InvokeSystemMessage(message any) {
 	p.MessageInvoker.InvokeSystemMessage(message)
 }
 
-// InvokeUserMessage keeps out what protoactor would act on itself, and all that comes too late.
+// InvokeUserMessage drops messages on which protoactor itself would act, and answers messages to a stopped router.
 func (p porter) InvokeUserMessage(message any) {
-	if _, ours := message.(*wait.Request); ours && !p.router.stopped { // most are
+	if _, ours := message.(*wait.Request); ours && !p.router.stopped { // the usual case, so first
 		p.MessageInvoker.InvokeUserMessage(message)
 		return
 	}
@@ -54,8 +54,8 @@ func (p porter) InvokeUserMessage(message any) {
 	}
 }
 
-// isCommand recognizes a message by which a sender would make protoactor stop the actor, or take it for stopped, or run a method
-// of the message on its goroutine. What protoactor itself has to say does not come as a user message.
+// isCommand recognizes a message by which a sender would make protoactor stop the actor, treat it as stopped, or run a method of the
+// message on its goroutine. protoactor's own messages of these types do not arrive as user messages.
 func isCommand(message any) bool {
 	switch message.(type) {
 	case actor.AutoReceiveMessage, actor.SystemMessage, actor.AutoRespond:

@@ -10,25 +10,24 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// Seams are where a simulation puts its own chance and its own time into the runtimes that live in an actor system. Zero fields
-// change nothing.
+// Seams let a simulation replace the randomness and the clock of the runtimes in an actor system. Zero fields change nothing.
 type Seams struct {
 	ID     string
-	First  uint64 // the number that grants, owners and leases count from
+	First  uint64 // grants, owners and leases are numbered from here
 	Clock  clock.Clock
 	Jitter func(time.Duration) time.Duration
 	Salt   func() uint64            // the random part of a grant's number
-	Shard  func(name string) uint64 // says which router a name belongs to
+	Shard  func(name string) uint64 // chooses the router of a name
 
-	Between func(ctx context.Context) // is called between the steps of a multi lock, with its caller's context
+	Between func(ctx context.Context) // called between the steps of a multi lock, with the context of its caller
 }
 
 var seamsID = extensions.NextExtensionID()
 
-// ExtensionID makes it an extension of an actor system.
+// ExtensionID makes Seams an extension of an actor system.
 func (*Seams) ExtensionID() extensions.ExtensionID { return seamsID }
 
-// SeamsOf are those that were registered with an actor system; none: the zero value.
+// SeamsOf returns the seams that were registered with an actor system, or zero.
 func SeamsOf(system *actor.ActorSystem) Seams {
 	if system != nil {
 		if s, ok := system.Extensions.Get(seamsID).(*Seams); ok {

@@ -16,21 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// shell is the actor of one name in one family: it receives, calls its machine's step, and carries out the effects. Its router spawns it
-// on the first message and stops it when idle. It never blocks: calls go to the gateway, subscriptions to the subscriber, and their
-// answers come back as messages.
+// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. Its
+// router spawns it on the first message and stops it when it is idle. It never blocks: calls go to the gateway, subscriptions to the
+// subscriber, and their answers come back as messages.
 type shell struct {
 	// fixed at construction
 	engine *Engine
 	router *actor.PID
 	lane   *lane
-	slot   *slot // its place in the router, handed back as is
+	slot   *slot // its entry in the router, which messages to the router carry
 
 	// owned by the actor; touched only in Receive
 	machine   wait.Machine
 	timer     clock.Timer
-	announced bool          // the router knows that we are idle
-	request   *wait.Request // the one being handled, to be refused after a panic
+	announced bool          // the router has been told that the machine is idle
+	request   *wait.Request // the request that is being handled, not answered yet; refused after a panic
 }
 
 func newShell(r *router, self *actor.PID, s *slot) *shell {
@@ -103,7 +103,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room := a.machine.Room()
 	for i := range effects {
 		e := &effects[i]
-		*room = effects[i+1:] // what is left to do after a panic
+		*room = effects[i+1:] // the rest; a panic leaves it there
 		switch e.Do {
 		case wait.DoCall:
 			a.call(c, e.Call)
@@ -144,8 +144,8 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	}
 }
 
-// countRequesters looks whether the requesters are still there. They are watched, but protoactor tells nobody of an actor that panics
-// while it stops.
+// countRequesters checks that the requesters still live. The shell watches them, but protoactor sends no Terminated for an actor that
+// panics while it stops.
 func (a *shell) countRequesters(c actor.Context) {
 	for _, pid := range a.machine.Requesters() {
 		if !a.engine.lives(pid.(*actor.PID)) {
@@ -154,18 +154,18 @@ func (a *shell) countRequesters(c actor.Context) {
 	}
 }
 
-// lives reports whether an actor of this system has this name now.
+// lives reports whether an actor of this system has this PID now. A new actor may have the name of a terminated one.
 func (e *Engine) lives(pid *actor.PID) bool {
 	_, there := e.system.ProcessRegistry.GetLocal(pid.Id)
 	return there
 }
 
-// tell has a requester told something about this lock.
+// tell sends a message about this lock to a requester, by the outbox, because delivery may block.
 func (a *shell) tell(requester lease.Ref, message any, system bool) {
 	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.slot.address.Name, Content: message, System: system})
 }
 
-// setTimer arms the one timer of this actor; a timer that fires for an instant that was moved is harmless.
+// setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine does only what is due then.
 func (a *shell) setTimer(c actor.Context, at time.Duration) {
 	if at == clock.Never {
 		a.stopTimer()
@@ -180,7 +180,7 @@ func (a *shell) setTimer(c actor.Context, at time.Duration) {
 	a.timer = a.engine.clock.AfterFunc(delay, func() { root.Send(self, wait.Alarm{}) })
 }
 
-// stopTimer lets go of the timer: most locks never need one again.
+// stopTimer drops the timer, to save memory: most locks never need one again.
 func (a *shell) stopTimer() {
 	if a.timer != nil {
 		a.timer.Stop()
@@ -198,7 +198,7 @@ func (a *shell) call(c actor.Context, call wait.Call) {
 	outlet.Submit(carrier)
 }
 
-// recoverFrom keeps a panic from taking anybody along: the request at hand is refused, the machine starts over from what Redis says.
+// recoverFrom limits the damage of a panic to one request. That request is refused, and the machine starts over from the state in Redis.
 func (a *shell) recoverFrom(c actor.Context) {
 	value := recover()
 	if value == nil {

@@ -14,54 +14,55 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// link is the connection for messages, and replaces it when it breaks. One goroutine reads, one writes subscriptions; both only touch
-// what is under mu. However much there is to tell, the actor gets one message: a flood of messages costs a map entry per channel.
+// link is the connection for messages. It replaces the connection when it breaks. One goroutine reads, another one writes subscriptions.
+// They share only the fields under mu with the actor. Until the actor has read the news, it gets one message, however many arrive: a flood
+// of messages costs one map entry per channel.
 //
-// go-redis would subscribe again by itself, to all channels in one command, and drop the refusal. So it never gets to connect twice: each
-// connection is a PubSub of its own, see ended.
+// go-redis would subscribe again by itself after an error, to all channels in one command, and it would drop a refusal. So go-redis never
+// gets to connect twice: each connection is a PubSub of its own; see ended.
 type link struct {
 	config *Config
 	owner  *actor.PID
-	home   *redisnode.Node // whose messages it brings, by sharded subscriptions; nil: everybody's
+	home   *redisnode.Node // the master whose messages it receives, by sharded subscriptions; nil: the messages of all masters
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
-	wake   chan struct{} // to the writer
+	wake   chan struct{} // wakes the writer
 	group  sync.WaitGroup
 
 	// owned by the subscriber
 	channels int
-	closing  clock.Timer // closes it when it is not used
+	closing  clock.Timer // closes the link after linkLinger without channels
 
 	mu     sync.Mutex
-	pubsub *redis.PubSub // nil: there is no connection
+	pubsub *redis.PubSub // nil: not connected
 	subs   subscriptions
 	told   map[string]channelNews
 	posted bool
 }
 
-// channelNews is what has happened to a channel since the actor looked.
+// channelNews is what has happened to a channel since the actor last looked.
 type channelNews struct {
-	subscribed bool  // confirmed
-	refused    error // or errMoved; the link does not try again
-	single     bool  // no other channel was refused with it
+	subscribed bool  // the server has confirmed it
+	refused    error // the error of Redis, or errMoved; the link does not try again
+	single     bool  // the refused command had no other channel
 	messages   int
 }
 
-// errMoved says that a channel's slot has left the link's master.
+// errMoved says that the slot of a channel has left the master of the link.
 var errMoved = errors.New("the slot has moved")
 
 const (
 	pingAfter = 5 * time.Second  // of silence
-	deadAfter = 10 * time.Second // of silence: the connection is given up
+	deadAfter = 10 * time.Second // of silence: the connection counts as broken
 
-	// A connection that lasts for linkPeace is well: the next one is made at once. One that breaks sooner, but has worked, is replaced
-	// after 160 ms at most, in the mean after 80.
+	// After a connection that lasted for linkPeace, the next one is made at once. After a shorter one that has worked, the pause is at most
+	// 160 ms, and 80 ms on average.
 	linkPeace = time.Second
 	brokenMax = 4 // failures
 )
 
-// ended is the context of everything that go-redis does on a connection. It would connect again by itself after an error, and cannot
-// under a context that has ended; reading and writing only look at a context's deadline, and it has none.
+// ended is the context of all that go-redis does on a connection. After an error go-redis would connect again, which it cannot do under an
+// ended context. Reads and writes still work: they look at the deadline of a context only, and this one has none.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -82,13 +83,13 @@ func openLink(config *Config, owner *actor.PID, home *redisnode.Node) *link {
 	return l
 }
 
-// close ends the connection and returns when its goroutines have ended, which may take as long as a handshake.
+// close ends the connection. It returns when the goroutines of the link have ended, which may take as long as a handshake.
 func (l *link) close() {
 	l.cancel()
 	l.group.Wait()
 }
 
-// want subscribes to a channel, in a command of its own if single. What was told of it is out of date.
+// want subscribes to a channel, in a command of its own if single. Earlier news of the channel is out of date.
 func (l *link) want(channel string, single bool) {
 	_ = l.change(func() error {
 		delete(l.told, channel)
@@ -108,7 +109,7 @@ func (l *link) drop(channel string) {
 	})
 }
 
-// change changes what is under mu, and has the writer and the actor look at it.
+// change runs f under mu, then wakes the writer, and the actor if there is news.
 func (l *link) change(f func() error) error {
 	l.mu.Lock()
 	err := f()
@@ -121,14 +122,14 @@ func (l *link) change(f func() error) error {
 	return err
 }
 
-// toPost reports whether the actor has to be told that there is something to look at.
+// toPost reports whether a message to the actor is needed: there is news, and no message is on its way.
 func (l *link) toPost() bool {
 	post := len(l.told) > 0 && !l.posted
 	l.posted = l.posted || post
 	return post
 }
 
-// poke has the writer look for something to send.
+// poke wakes the writer.
 func (l *link) poke() {
 	select {
 	case l.wake <- struct{}{}:
@@ -136,7 +137,7 @@ func (l *link) poke() {
 	}
 }
 
-// run makes one connection after the other, with pauses that follow from how well they have done.
+// run makes one connection after the other. The pauses between them depend on how long the connections last.
 func (l *link) run() {
 	for try, failures := 0, 0; l.ctx.Err() == nil; try++ {
 		start := l.config.Clock.Now()
@@ -155,7 +156,7 @@ func (l *link) run() {
 	}
 }
 
-// pause waits for a while, and reports whether the link is still open.
+// pause waits for a time, and reports whether the link is still open.
 func (l *link) pause(d time.Duration) bool {
 	over := make(chan struct{})
 	timer := l.config.Clock.AfterFunc(d, func() { close(over) })
@@ -167,7 +168,7 @@ func (l *link) pause(d time.Duration) bool {
 	return l.ctx.Err() == nil
 }
 
-// connect makes a connection and reads until it breaks or the link is closed. It reports whether the server has replied to anything.
+// connect makes a connection and reads from it until it breaks or the link is closed. It reports whether the server has replied at all.
 func (l *link) connect(try int) (worked bool) {
 	pubsub, err := l.dial(try)
 	if err != nil {
@@ -196,7 +197,7 @@ func (l *link) connect(try int) (worked bool) {
 	}
 }
 
-// dial makes a connection, with a ping on its way. The handshake of a go-redis connection is bounded by the client's timeouts.
+// dial makes a connection and sends a ping. The client's timeouts bound the handshake of a go-redis connection.
 func (l *link) dial(try int) (*redis.PubSub, error) {
 	n := l.home
 	if n == nil {
@@ -206,7 +207,7 @@ func (l *link) dial(try int) (*redis.PubSub, error) {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, deadAfter)
 	defer cancel()
-	pubsub := n.Client.Subscribe(ctx) // to nothing, which asks nobody
+	pubsub := n.Client.Subscribe(ctx) // no channel yet, so this sends nothing
 	if err := pubsub.Ping(ctx); err != nil {
 		_ = pubsub.Close()
 		return nil, err
@@ -214,7 +215,7 @@ func (l *link) dial(try int) (*redis.PubSub, error) {
 	return pubsub, nil
 }
 
-// begin has the writer use a new connection; nil: none.
+// begin gives the writer a new connection; nil: none. The ping of dial has no reply yet.
 func (l *link) begin(pubsub *redis.PubSub) {
 	_ = l.change(func() error {
 		l.pubsub = pubsub
@@ -224,7 +225,7 @@ func (l *link) begin(pubsub *redis.PubSub) {
 	})
 }
 
-// write sends what there is to send whenever it is woken. When that fails the reader finds out.
+// write sends commands whenever it is woken. If that fails, it closes the connection, and the reader notices.
 func (l *link) write() {
 	for {
 		select {
@@ -262,7 +263,7 @@ func (l *link) send(pubsub *redis.PubSub, a ask) error {
 	return pubsub.Unsubscribe(ended, a.channels...)
 }
 
-// take handles what the server has sent.
+// take handles a message of the server.
 func (l *link) take(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
@@ -306,14 +307,14 @@ func (l *link) takeRefusal(refusal error) error {
 		switch {
 		case a.do == askSubscribe:
 			l.told[channel] = channelNews{refused: refusal, single: a.single}
-		case wanted: // again, since it was sent
+		case wanted: // wanted again since the command was sent: still subscribed
 			l.told[channel] = channelNews{subscribed: true}
 		}
 	}
 	return err
 }
 
-// news takes what has happened since the last call.
+// news returns what has happened since the last call.
 func (l *link) news() map[string]channelNews {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,18 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 )
 
-// How often a link looks whether it is at the server that executes the scripts: every 5 s while it is. Where a server's count of receivers
-// means nothing, looking ever more seldom keeps the connections few.
+// How often a link checks its server: every 5 s while the check succeeds. On a service whose counts of receivers mean nothing the check
+// always fails and costs a connection, so the interval grows.
 const (
 	placeEvery    = 5 * time.Second
 	placeEveryMax = 5 * time.Minute
 )
 
-// stay sees to it that the connection is to the server that executes the scripts. Behind a name, or an address that is moved, another
-// server becomes the master: commands get there with their next connection, but this connection may live on at the old one. Messages may
-// even come, from the new master to its replica, but who publishes does not count us, and takes the lock to be wanted by nobody.
+// stay keeps the connection at the server that executes the scripts. Behind a host name, or an address that is moved, another server may
+// become the master. Commands reach the new one with their next connection, but this connection may survive at the old one. It may even
+// receive messages, which the new master passes to its replica. But whoever publishes at the new master does not count this subscriber, and
+// concludes that nobody waits for the lock.
 //
-// So the link publishes to a channel that only it is subscribed to, the way commands go, and is to be among the receivers.
+// So the link publishes to a channel to which only it is subscribed, by the route of the commands, and must find itself among the
+// receivers.
 func (l *link) stay() {
 	own, err := l.config.Own()
 	if err != nil {
@@ -33,17 +35,17 @@ func (l *link) stay() {
 		}
 		n, err := l.publish(own)
 		switch {
-		case err != nil: // no rights to publish, or no server: nothing is known
+		case err != nil: // no right to publish, or no server: this proves nothing
 		case n > 0:
 			every = placeEvery
 		default:
 			every = min(2*every, placeEveryMax)
-			_ = pubsub.Close() // if it still is the link's: the next one goes where commands go
+			_ = pubsub.Close() // the next connection takes the route of the commands
 		}
 	}
 }
 
-// listening is the present connection if it is subscribed to the link's own channel. Otherwise it may be the next time.
+// listening returns the present connection if it is subscribed to the link's own channel. Otherwise it subscribes, and returns nil.
 func (l *link) listening(own string) (pubsub *redis.PubSub) {
 	_ = l.change(func() error {
 		wanted := len(l.subs.wanted)

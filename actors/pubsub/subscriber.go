@@ -19,7 +19,7 @@ import (
 
 // Config is what the subscriber needs of its runtime.
 type Config struct {
-	Ctx     context.Context // ends when nobody listens any more
+	Ctx     context.Context // ends when the engine needs no more messages
 	Clock   clock.Clock
 	Root    *actor.RootContext
 	Events  *outbox.Events
@@ -27,8 +27,8 @@ type Config struct {
 	Publish *redisnode.PublishMode
 	Errors  *redisnode.Errors
 	Backoff func(failures int) time.Duration // before the next connection, or the next attempt to subscribe to a channel
-	// Own is the channel by which a connection finds out whether it is at the server that executes the scripts. nil: whoever releases does
-	// not count receivers, so it does not matter.
+	// Own is the channel by which a connection checks that it leads to the server that executes the scripts. nil: releases do not count
+	// receivers, so the server does not matter.
 	Own func() (channel string, err error)
 }
 
@@ -37,32 +37,34 @@ func New(c Config) *subscriber {
 	return &subscriber{Config: c, channels: map[string]*channelState{}, links: map[*redisnode.Node]*link{}}
 }
 
-// subscriber fans unlock messages out to the lock actors that wait. It owns which actor waits on which channel, and the connection
-// for messages, which exists only while somebody waits and for a while after. Where messages are told by the master of their channel
-// alone, there is one for each master, and a channel follows its slot.
+// subscriber passes the messages of releases on to the actors of the locks that wait. It knows which actor waits on which channel. It has a
+// connection for messages only while some actor waits, and for linkLinger after that. With sharded channels it has one connection for each
+// master, and a channel follows its hash slot.
 //
-// It never loses a wake-up: whatever could have swallowed a message ends in a confirmation that the channel is subscribed to, and that
-// wakes everybody of the channel. What Redis refuses is repeated, each channel by itself, with back-off.
+// No wake-up is ever lost. Whatever may have lost a message ends in a new confirmation that the channel is subscribed to, and the
+// confirmation wakes every waiter of the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off, for
+// each channel by itself.
 type subscriber struct {
 	Config
 
 	// owned by the actor
 	channels map[string]*channelState
-	links    map[*redisnode.Node]*link // by whose messages they bring; nil: everybody's
-	ended    sync.WaitGroup            // those that are closing
-	again    clock.Timer               // for the channels that were refused
+	links    map[*redisnode.Node]*link // by the master whose messages a link receives; nil: the messages of all masters
+	ended    sync.WaitGroup            // links that are closing
+	again    clock.Timer               // for the channels that Redis has refused
 	againAt  time.Duration
 }
 
+// channelState is a channel with waiters, or with a refusal whose pause has not ended.
 type channelState struct {
 	name    string
-	link    *link // nil: it is not known yet who tells its messages, or Redis has refused to subscribe
+	link    *link // nil: the master is not known yet, or Redis has refused to subscribe
 	waiting []*actor.PID
 	ready   bool // the server has confirmed the subscription
 
-	refusals int           // in a row; after the first it is asked for in a command of its own
-	retryAt  time.Duration // after a refusal
-	reported bool          // an event has told of them
+	refusals int           // in a row; after the first, the channel has its own command
+	retryAt  time.Duration // the next attempt is not made before; 0: none is due
+	reported bool          // an event has reported the refusals
 }
 
 type (
@@ -72,28 +74,28 @@ type (
 		Name    string
 		Who     *actor.PID
 	}
-	// Unsubscribe ends that.
+	// Unsubscribe ends a subscription of an actor.
 	Unsubscribe struct {
 		Channel string
 		Who     *actor.PID
 	}
-	// NodesDiscovered says that the masters of a cluster are known, or others than before.
+	// NodesDiscovered says that the masters of a cluster are known, or have changed.
 	NodesDiscovered struct{}
-	// linkNews says that the link has something to tell.
+	// linkNews says that a link has news of its channels.
 	linkNews struct{ link *link }
-	// linkTrouble says that the master of some of its channels may be another now.
+	// linkTrouble says that a connection has broken, so the slots of its channels may have another master now.
 	linkTrouble struct{ link *link }
-	// linkIdle says that the link was unused for linkLinger.
+	// linkIdle says that linkLinger has passed since a link lost its last channel.
 	linkIdle struct{ link *link }
-	// retryChannels says that a channel that was refused may be asked for again.
+	// retryChannels says that the pause of a refused channel has ended.
 	retryChannels struct{}
 	Stop          struct{ Done chan struct{} }
 )
 
 const (
-	// linkLinger is how long the connection stays open after the last waiter has left.
+	// linkLinger is how long a connection stays open after the last waiter has left.
 	linkLinger = 10 * time.Second
-	// refusalsMax is how many refusals that may pass an event waits for: a second or two.
+	// refusalsMax is how many refusals in a row make an event, if the cause may pass by itself: they take a second or two.
 	refusalsMax = 8
 )
 
@@ -125,6 +127,7 @@ func (s *subscriber) Receive(c actor.Context) {
 	}
 }
 
+// watch adds a waiter. If the channel is subscribed to already, the actor is told at once: it cannot tell which messages came before.
 func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	state := s.channels[m.Channel]
 	if state == nil {
@@ -138,7 +141,8 @@ func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	}
 }
 
-// unwatch forgets a channel that nobody waits on; one that was refused stays until it may be asked for again, whoever comes and goes.
+// unwatch removes a waiter, and drops the channel with its last one. A refused channel stays until its pause has ended. Otherwise waiters
+// that come and go would make an attempt each time, and the back-off would mean nothing.
 func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	state := s.channels[m.Channel]
 	if state == nil {
@@ -156,7 +160,7 @@ func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	}
 }
 
-// attach has a link bring the messages of a channel, if it is known which.
+// attach chooses the link for a channel and subscribes there. If the master of the channel is not known yet, findHomes does that later.
 func (s *subscriber) attach(c actor.Context, channel string, state *channelState) {
 	home, known := s.Publish.Server(s.Nodes, channel)
 	if !known {
@@ -183,7 +187,7 @@ func (s *subscriber) detach(c actor.Context, channel string, state *channelState
 	s.leave(c, state)
 }
 
-// leave says that the link does not bring the channel's messages any more.
+// leave takes a channel off its link. A link without channels is closed after linkLinger.
 func (s *subscriber) leave(c actor.Context, state *channelState) {
 	l := state.link
 	state.link, state.ready = nil, false
@@ -200,7 +204,7 @@ func (s *subscriber) linger(c actor.Context, idle *link) {
 	idle.closing = s.Clock.AfterFunc(linkLinger, func() { root.Send(self, linkIdle{idle}) })
 }
 
-// findHomes subscribes to what has waited for the masters to be known.
+// findHomes subscribes to the channels whose master was not known before.
 func (s *subscriber) findHomes(c actor.Context) {
 	for channel, state := range s.channels {
 		if state.link == nil && state.retryAt == 0 {
@@ -209,7 +213,7 @@ func (s *subscriber) findHomes(c actor.Context) {
 	}
 }
 
-// rehome looks where the messages of a link's channels come from now. Who moves is woken when it is subscribed there.
+// rehome moves the channels of a link whose slots have another master now. Their waiters are woken when they are subscribed to there.
 func (s *subscriber) rehome(c actor.Context, l *link) {
 	for channel, state := range s.channels {
 		if state.link != l {
@@ -222,18 +226,21 @@ func (s *subscriber) rehome(c actor.Context, l *link) {
 	}
 }
 
+// onNews passes on what has happened on a link. A confirmation of a channel that was subscribed to before means that the connection was
+// replaced. Messages may have been lost meanwhile, so the waiters learn how many channels share the connection (Among), and spread their
+// attempts.
 func (s *subscriber) onNews(c actor.Context, l *link) {
 	again, pauses := 0, map[int]time.Duration{}
 	told := l.news()
 	for _, channel := range slices.Sorted(maps.Keys(told)) {
 		news, state := told[channel], s.channels[channel]
 		if state == nil || state.link != l {
-			continue // unsubscribed meanwhile
+			continue // the channel has been dropped, or has moved to another link
 		}
 		switch {
 		case news.refused != nil:
 			state.refusals++
-			if pauses[state.refusals] == 0 { // what is refused together is asked for together
+			if pauses[state.refusals] == 0 { // channels that were refused together are retried together
 				pauses[state.refusals] = s.Backoff(state.refusals)
 			}
 			s.onRefused(c, channel, state, news, pauses[state.refusals])
@@ -254,7 +261,7 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 	}
 }
 
-// onRefused waits before it asks for a channel again, of the master that its slot has by then.
+// onRefused lets a pause pass before the next attempt. The attempt goes to the master that the slot has then.
 func (s *subscriber) onRefused(c actor.Context, channel string, state *channelState, news channelNews, pause time.Duration) {
 	s.leave(c, state)
 	state.retryAt = s.Clock.Now() + pause
@@ -269,7 +276,7 @@ func (s *subscriber) onRefused(c actor.Context, channel string, state *channelSt
 	}
 }
 
-// retryBy sets the timer for the channels that were refused.
+// retryBy sets the timer for refused channels, unless it is set for an earlier instant.
 func (s *subscriber) retryBy(c actor.Context, at time.Duration) {
 	if s.again != nil && s.againAt <= at {
 		return
@@ -282,7 +289,7 @@ func (s *subscriber) retryBy(c actor.Context, at time.Duration) {
 	s.again = s.Clock.AfterFunc(at-s.Clock.Now(), func() { root.Send(self, retryChannels{}) })
 }
 
-// retry asks again for the channels that were refused long enough ago, and forgets those that nobody waits on.
+// retry subscribes again to the refused channels whose pause has ended, and drops those without waiters.
 func (s *subscriber) retry(c actor.Context) {
 	s.again = nil
 	now := s.Clock.Now()
@@ -325,7 +332,7 @@ func (s *subscriber) stop(done chan struct{}) {
 	}()
 }
 
-// closeLink closes a link in the background: it may take a while.
+// closeLink closes a link in the background, because a handshake may be in progress.
 func (s *subscriber) closeLink(l *link) {
 	if l.closing != nil {
 		l.closing.Stop()

@@ -8,29 +8,29 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// subscriptions compares the channels that a link should be subscribed to with those that it is subscribed to, and decides what to
-// send. It does no I/O.
+// subscriptions compares the channels that a link should be subscribed to with those that it is subscribed to, and decides what to send. It
+// does no I/O.
 //
-// The server replies in the order of the commands, so a refusal belongs to the oldest command that has no reply. A channel is in at most
-// one such command.
+// The server replies in the order of the commands, so a refusal belongs to the oldest command without a reply. That is why a channel is in
+// at most one command without a reply: a second one could be taken for the first.
 type subscriptions struct {
 	sharded bool
-	wanted  map[string]bool // true: in a command of its own, because Redis may refuse it, and with it whatever stands beside it
+	wanted  map[string]bool // true: in a command of its own, because Redis may refuse it, and with it the rest of the command
 
 	// of the present connection
 	has     map[string]bool     // subscribed to, as the server has confirmed
 	asking  map[string]bool     // in a command without a reply
-	changed map[string]struct{} // next has to look at them
+	changed map[string]struct{} // the channels that next compares
 	asked   []ask               // the commands without a reply, the oldest first
-	singles int                 // how many of them began with one channel
-	ping    bool                // one is due
+	singles int                 // how many of those were sent with a single channel
+	ping    bool                // a ping is due
 }
 
 // ask is one command.
 type ask struct {
 	do       askKind
-	channels []string // that have no reply yet
-	single   bool     // it began with one channel
+	channels []string // those without a reply yet
+	single   bool     // it was sent with a single channel
 }
 
 type askKind uint8
@@ -43,7 +43,7 @@ const (
 
 const (
 	channelsMax = 1000 // channels in a command
-	singlesMax  = 100  // commands on their way, above which no channel gets one of its own
+	singlesMax  = 100  // commands in flight, above which no channel gets its own command
 )
 
 var errUnasked = errors.New("the server replied to nothing that it was asked")
@@ -54,7 +54,7 @@ func newSubscriptions(sharded bool) subscriptions {
 	return s
 }
 
-// reset forgets the old connection. Nothing is subscribed to on the new one.
+// reset starts over on a new connection, where nothing is subscribed to.
 func (s *subscriptions) reset() {
 	s.has, s.asking, s.changed = map[string]bool{}, map[string]bool{}, map[string]struct{}{}
 	s.asked, s.singles, s.ping = nil, 0, false
@@ -76,7 +76,7 @@ func (s *subscriptions) drop(channel string) {
 	s.changed[channel] = struct{}{}
 }
 
-// tick is called when nothing has come for a while: next asks for a sign of life, and repeats what Redis has refused to unsubscribe from.
+// tick is called when nothing has arrived for a while. It has next send a ping, and repeat each unsubscription that Redis has refused.
 func (s *subscriptions) tick() {
 	s.ping = true
 	for channel := range s.has {
@@ -84,19 +84,19 @@ func (s *subscriptions) tick() {
 	}
 }
 
-// next is what to send now.
+// next returns the commands to send now.
 func (s *subscriptions) next() (send []ask) {
 	var on, off []string
 	for _, channel := range slices.Sorted(maps.Keys(s.changed)) {
 		single, wanted := s.wanted[channel]
 		switch {
-		case s.asking[channel] || wanted == s.has[channel]: // its reply comes first, or there is nothing to do
+		case s.asking[channel] || wanted == s.has[channel]: // its reply must come first, or there is nothing to do
 		case !wanted:
 			off = append(off, channel)
 		case !single:
 			on = append(on, channel)
 		case s.singles+len(send) >= singlesMax:
-			continue // after the next reply
+			continue // the channel stays in changed until a reply makes room
 		default:
 			send = append(send, ask{do: askSubscribe, channels: []string{channel}})
 		}
@@ -113,7 +113,7 @@ func (s *subscriptions) next() (send []ask) {
 	return send
 }
 
-// expect waits for the reply to a command.
+// expect notes a command whose reply will come.
 func (s *subscriptions) expect(a *ask) {
 	if a.single = len(a.channels) == 1; a.single {
 		s.singles++
@@ -124,7 +124,7 @@ func (s *subscriptions) expect(a *ask) {
 	s.asked = append(s.asked, *a)
 }
 
-// bundles puts channels into few commands. No command may name sharded channels of two slots.
+// bundles distributes channels over few commands. A command must not name sharded channels of two slots.
 func (s *subscriptions) bundles(do askKind, channels []string) (asks []ask) {
 	slots := map[uint16][]string{}
 	for _, channel := range channels {
@@ -142,7 +142,7 @@ func (s *subscriptions) bundles(do askKind, channels []string) (asks []ask) {
 	return asks
 }
 
-// subscribed takes the server's word that the link is subscribed to a channel.
+// subscribed notes that the server has confirmed a subscription.
 func (s *subscriptions) subscribed(channel string) error {
 	if !s.replied(askSubscribe, channel) {
 		return errUnasked
@@ -151,8 +151,8 @@ func (s *subscriptions) subscribed(channel string) error {
 	return nil
 }
 
-// unsubscribed takes the server's word that the link is not subscribed to a channel any more. It reports whether the channel is wanted:
-// then its slot has left this master.
+// unsubscribed notes that the server has ended a subscription. It returns true if the link still wants the channel and has not asked for
+// that: then the slot of the channel has left this master.
 func (s *subscriptions) unsubscribed(channel string) (lost bool) {
 	asked := s.replied(askUnsubscribe, channel)
 	delete(s.has, channel)
@@ -163,7 +163,7 @@ func (s *subscriptions) unsubscribed(channel string) (lost bool) {
 	return lost
 }
 
-// replied takes a channel out of the oldest command, and reports whether it was the next one to be replied to.
+// replied removes a channel from the oldest command. It returns false if that command does not have this channel next.
 func (s *subscriptions) replied(do askKind, channel string) bool {
 	if len(s.asked) == 0 || s.asked[0].do != do || s.asked[0].channels[0] != channel {
 		return false
@@ -177,7 +177,7 @@ func (s *subscriptions) replied(do askKind, channel string) bool {
 	return true
 }
 
-// pong takes the reply to a ping.
+// pong notes the reply to a ping.
 func (s *subscriptions) pong() error {
 	if len(s.asked) == 0 || s.asked[0].do != askPing {
 		return errUnasked
@@ -186,8 +186,8 @@ func (s *subscriptions) pong() error {
 	return nil
 }
 
-// refused takes an error in reply to the oldest command. What it should have subscribed to is not wanted any more; what it should have
-// unsubscribed from stays until tick.
+// refused notes an error in reply to the oldest command. Channels that it should have subscribed to are no longer wanted: the subscriber
+// tries again. Channels that it should have unsubscribed from stay subscribed until tick.
 func (s *subscriptions) refused() (ask, error) {
 	if len(s.asked) == 0 {
 		return ask{}, errUnasked
