@@ -2,17 +2,18 @@ package mailbox
 
 import "sync"
 
-// Workers runs mailboxes on resident goroutines. protoactor's default dispatcher starts a goroutine per wake-up,
-// whose stack has to grow each time; that alone was over half of the CPU time of a message.
+// Workers runs mailboxes on resident goroutines. protoactor's default dispatcher starts a goroutine per wake-up, whose stack has to grow
+// each time: more than half of the CPU time of a message.
 type Workers struct {
 	jobs chan func()
 	done chan struct{}
 	all  sync.WaitGroup
 }
 
-// residentWorkers is how many mailboxes can be busy at once before goroutines are started for the rest.
+// residentWorkers is how many mailboxes can run at the same time before further ones get goroutines of their own.
 const residentWorkers = 32
 
+// StartWorkers starts the resident goroutines. Stop ends them.
 func StartWorkers() *Workers {
 	w := &Workers{jobs: make(chan func()), done: make(chan struct{})}
 	for range residentWorkers {
@@ -30,7 +31,7 @@ func StartWorkers() *Workers {
 	return w
 }
 
-// Schedule hands a mailbox to an idle worker, or to a new goroutine: it never blocks, so no actor can wait for another one.
+// Schedule gives a mailbox to an idle worker, or to a new goroutine. It never blocks, so no actor waits for another one.
 func (w *Workers) Schedule(job func()) {
 	select {
 	case w.jobs <- job:
@@ -39,10 +40,10 @@ func (w *Workers) Schedule(job func()) {
 	}
 }
 
-// Throughput is how many messages a mailbox handles before it lets others run.
+// Throughput is how many messages a mailbox handles before it yields.
 func (w *Workers) Throughput() int { return 300 }
 
-// Stop ends the resident workers, after they have finished what they are at.
+// Stop ends the resident workers. It waits until they have finished their jobs.
 func (w *Workers) Stop() {
 	close(w.done)
 	w.all.Wait()

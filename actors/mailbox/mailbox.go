@@ -1,4 +1,5 @@
-// Package mailbox is how protoactor runs the actors of a runtime: on the goroutine of whoever sends to them. It knows nothing of locks.
+// Package mailbox runs the actors of a runtime, for protoactor: an idle actor runs on the goroutine of its sender. It knows nothing of
+// locks.
 package mailbox
 
 import (
@@ -8,12 +9,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Mailbox runs an actor on the goroutine of whoever sends to it while it is idle, for a few messages; what comes in meanwhile
-// and is left then goes on a resident worker. So a call on its way from the caller through router and lock actor to the gateway
-// costs no switch of goroutines, and nobody is kept inside a Send for long, which is what makes protoactor's synchronized
-// dispatcher unusable here (a second and more under load).
+// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. Messages that arrive meanwhile, and are left then, are
+// handled by a resident worker. So a call passes from the caller through router and lock actor to the gateway without a switch of
+// goroutines. And no sender is kept for long: with protoactor's synchronized dispatcher a Send took a second and more under load.
 //
-// Handlers must not block, and must not send while they hold a lock that another handler takes.
+// Handlers must not block, and must not send while they hold a mutex that another handler locks: the receiver may run within the Send.
 type Mailbox struct {
 	// set before the first message
 	invoker    actor.MessageInvoker
@@ -24,12 +24,13 @@ type Mailbox struct {
 	user      fifo
 	started   bool
 	running   bool
-	suspended bool // by a failure, until the supervisor decides
+	suspended bool // after a panic, until the supervisor decides
 }
 
-// inlineMax is how many messages a sender handles before the rest goes to a worker.
+// inlineMax is how many messages a sender handles before a worker takes over.
 const inlineMax = 4
 
+// New makes a mailbox. protoactor calls it for each actor.
 func New() actor.Mailbox { return &Mailbox{} }
 
 // RegisterHandlers is called once, before the first message.
@@ -37,21 +38,22 @@ func (m *Mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 	m.invoker, m.dispatcher = invoker, dispatcher
 }
 
-// Start is called once after that; what was posted before waits for it.
+// Start is called once after that. Messages that were posted before are handled now.
 func (m *Mailbox) Start() {
 	m.mu.Lock()
 	m.started = true
 	m.post()
 }
 
-// UserMessageCount is how many user messages wait.
+// UserMessageCount is how many user messages are waiting.
 func (m *Mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.user.len()
 }
 
-// PostUserMessage takes a message for the actor.
+// PostUserMessage gives the actor a message. If the actor is idle, it runs now, on this goroutine, and the message does not pass through
+// the queue.
 func (m *Mailbox) PostUserMessage(message any) {
 	m.mu.Lock()
 	if m.running || !m.started || m.suspended {
@@ -59,20 +61,20 @@ func (m *Mailbox) PostUserMessage(message any) {
 		m.mu.Unlock()
 		return
 	}
-	m.running = true // an actor that does not run has nothing waiting
+	m.running = true // an actor that is not running has an empty queue
 	m.mu.Unlock()
 	m.handle(message, false)
 	m.runOn(inlineMax - 1)
 }
 
-// PostSystemMessage takes a message that goes before all user messages.
+// PostSystemMessage gives the actor a message that overtakes all user messages.
 func (m *Mailbox) PostSystemMessage(message any) {
 	m.mu.Lock()
 	m.system.push(message)
 	m.post()
 }
 
-// post runs the actor unless it runs already. It is called with mu held.
+// post runs the actor unless it is running. It is called with mu locked, and unlocks it.
 func (m *Mailbox) post() {
 	if m.running || !m.started {
 		m.mu.Unlock()
@@ -83,21 +85,21 @@ func (m *Mailbox) post() {
 	m.runOn(inlineMax)
 }
 
-// runOn handles up to limit messages here, and has the rest handled by a worker.
+// runOn handles up to limit messages here. A worker handles the rest.
 func (m *Mailbox) runOn(limit int) {
 	if !m.run(limit) {
 		m.dispatcher.Schedule(m.drain)
 	}
 }
 
-// drain runs the actor on a worker until nothing is left.
+// drain runs the actor on a worker until no message is left.
 func (m *Mailbox) drain() {
 	for !m.run(m.dispatcher.Throughput()) {
 		runtime.Gosched()
 	}
 }
 
-// run handles up to limit messages; true when none is left, and then the actor does not run any more.
+// run handles up to limit messages. It returns true when no message is left; the actor has stopped running then.
 func (m *Mailbox) run(limit int) (idle bool) {
 	for range limit {
 		message, system, ok := m.take()
@@ -109,6 +111,8 @@ func (m *Mailbox) run(limit int) (idle bool) {
 	return false
 }
 
+// take removes the next message. If there is none, it clears running under the same lock, so a message that arrives right afterwards finds
+// an idle actor and starts it: none is left behind.
 func (m *Mailbox) take() (message any, system, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +126,7 @@ func (m *Mailbox) take() (message any, system, ok bool) {
 	return nil, false, false
 }
 
-// handle gives one message to the actor. A panic goes to the supervisor, as in protoactor's own mailboxes.
+// handle gives one message to the actor. The supervisor decides about a panic, as with protoactor's own mailboxes.
 func (m *Mailbox) handle(message any, system bool) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -149,13 +153,13 @@ func (m *Mailbox) suspend(suspended bool) {
 	m.mu.Unlock()
 }
 
-// fifo is a queue in a ring that grows by doubling. A ring that was needed once for a burst is let go when it is empty.
+// fifo is a queue in a ring that doubles when it is full. A ring that has grown for a burst is dropped when it is empty.
 type fifo struct {
 	ring        []any
 	head, count int
 }
 
-// fifoKeep is how large a ring may stay.
+// fifoKeep is the size up to which an empty ring is kept.
 const fifoKeep = 64
 
 func (q *fifo) len() int { return q.count }

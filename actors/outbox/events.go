@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Events delivers events to the logger and to Options.OnEvent, in the order in which they were emitted. A goroutine does so, which lives
-// while there are events, so neither can block or panic an actor.
+// Events delivers events to the logger and to Options.OnEvent, in the order in which they were emitted. The delivery has a goroutine of its
+// own, which lives while there are events. So user code can neither block an actor nor make it panic.
 type Events struct {
 	logger *slog.Logger
 	call   func(protocol.Event)
@@ -22,20 +22,20 @@ type Events struct {
 	mu      sync.Mutex
 	queue   []protocol.Event
 	running bool
-	handed  int // events so far
+	handed  int // calls of next, so it changes with each delivery
 	dropped int
-	idle    chan struct{} // closed when nothing is left to deliver; nil unless somebody waits for that
+	idle    chan struct{} // closed when everything is delivered; nil unless Finish waits
 }
 
-// eventsMax is how many events may wait; more are counted and dropped.
+// eventsMax is how many events may wait. Further ones are counted and dropped.
 const eventsMax = 1024
 
-// NewEvents makes a queue of events; call may be nil.
+// NewEvents makes a queue of events. call may be nil.
 func NewEvents(logger *slog.Logger, call func(protocol.Event)) *Events {
 	return &Events{logger: logger, call: call}
 }
 
-// Emit queues an event and returns at once. If too many wait, it is counted and dropped.
+// Emit queues an event and returns at once. If eventsMax events are waiting, it counts the event as dropped.
 func (e *Events) Emit(event protocol.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,14 +50,14 @@ func (e *Events) Emit(event protocol.Event) {
 	}
 }
 
-// RecoverIn is deferred in the Receive of an actor that has no requests to answer: a panic becomes an event, and the actor continues.
+// RecoverIn is deferred in the Receive of actors without requests to answer. It turns a panic into an event, and the actor continues.
 func (e *Events) RecoverIn(actor string) {
 	if value := recover(); value != nil {
 		e.Emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", actor, value), Stack: string(debug.Stack())})
 	}
 }
 
-// deliver hands over events until none is left. If OnEvent ends the goroutine (t.FailNow does), another one continues.
+// deliver delivers events until none is left. If OnEvent ends the goroutine, as t.FailNow does, deliver continues on another one.
 func (e *Events) deliver() {
 	done := false
 	defer func() {
@@ -75,7 +75,7 @@ func (e *Events) deliver() {
 	}
 }
 
-// next takes the next event. If there is none, deliver ends.
+// next removes the next event. If there is none, deliver ends.
 func (e *Events) next() (protocol.Event, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +99,7 @@ func (e *Events) next() (protocol.Event, bool) {
 	return nil, false
 }
 
-// hand gives one event to both. A panic of the callback becomes an event for the logger alone.
+// hand gives one event to the logger and to the callback. A panic of the callback becomes an event for the logger only.
 func (e *Events) hand(event protocol.Event) {
 	e.log(event)
 	if e.call == nil {
@@ -114,7 +114,7 @@ func (e *Events) hand(event protocol.Event) {
 }
 
 func (e *Events) log(event protocol.Event) {
-	defer func() { _ = recover() }() // a logger that panics has no place left to say so
+	defer func() { _ = recover() }() // a panic of the logger cannot be reported anywhere
 	level := slog.LevelWarn
 	switch event.(type) {
 	case protocol.ActorPanicked, protocol.CallbackPanicked, protocol.LeaseLeaked:
@@ -125,7 +125,7 @@ func (e *Events) log(event protocol.Event) {
 	e.logger.Log(context.Background(), level, fmt.Sprint("holdfast: ", event), "lock", event.Lock())
 }
 
-// Finish waits until every event is delivered. It gives up when one call takes longer than grace.
+// Finish waits until every event is delivered. It gives up if a single call takes longer than grace.
 func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 	for {
 		handed, idle := e.progress()
@@ -147,7 +147,7 @@ func (e *Events) Finish(of clock.Clock, grace time.Duration) error {
 
 var errEventBlocks = errors.New("Options.OnEvent or the Logger does not come back from a call")
 
-// progress returns how much has been delivered, and a channel that is closed when that is all; nil: it is.
+// progress returns a number that changes with each delivery, and a channel that is closed when everything is delivered; nil: everything is.
 func (e *Events) progress() (handed int, idle chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Outbox delivers messages to the user's actors, in the order in which they were posted to each.
+// Outbox delivers messages to the user's actors. Each actor gets its messages in the order in which they were posted.
 //
-// Delivering runs the user's code: an actor on protoactor's synchronized dispatcher handles the message within the send, the sender to a
-// full bounded mailbox spins until there is room, and a process that the user has registered does what it pleases. A lock actor must not
-// wait for that, because it has other requesters and leases with deadlines. So each receiver with messages has a queue and a goroutine
-// that lives until the queue is empty.
+// A delivery runs code of the user. An actor on protoactor's synchronized dispatcher handles the message within the send. The sender to a
+// full bounded mailbox spins until there is room. A process that the user has registered may do anything. A lock actor must not wait for
+// that, because it has other requesters, and leases with deadlines. So each receiver with messages has a queue, and a goroutine that lives
+// until the queue is empty.
 type Outbox struct {
 	// fixed at construction
 	clock  clock.Clock
@@ -27,18 +27,18 @@ type Outbox struct {
 	events *Events
 
 	mu     sync.Mutex
-	queues map[string]*queue // by the ID of the receiver; one that is empty is removed
+	queues map[string]*queue // by the ID of the receiver; an empty queue is removed
 	timer  clock.Timer       // set while there are queues
-	over   bool              // blocked receivers are not reported any more
-	empty  chan struct{}     // closed when the last queue is removed; nil unless somebody waits for that
+	over   bool              // Finish was called: blocked receivers are no longer reported
+	empty  chan struct{}     // closed when the last queue is removed; nil unless Finish waits
 }
 
-// queue is what waits to be delivered to one receiver. It is guarded by the outbox's mutex.
+// queue is the messages to one receiver. The mutex of the outbox guards it.
 type queue struct {
 	to        *actor.PID
 	messages  []Message
 	delivered int  // messages so far
-	seen      int  // delivered at the last look of reportBlocked; -1 before the first
+	seen      int  // the value of delivered at the last reportBlocked; -1 before the first
 	reported  bool // as blocked
 }
 
@@ -49,7 +49,7 @@ type Message struct {
 	System  bool // Content is for protoactor (Watch, Unwatch), not for the actor's Receive
 }
 
-// blockedAfter is how long one delivery may take before its receiver is reported as blocked: that long to twice as long.
+// blockedAfter is the interval of reportBlocked. A receiver is reported when one delivery has taken this long to twice as long.
 const blockedAfter = time.Second
 
 // New makes an outbox without messages.
@@ -73,7 +73,7 @@ func (o *Outbox) Post(to *actor.PID, m Message) {
 	go o.run(q)
 }
 
-// run delivers until the queue is empty. If an actor ends the goroutine (runtime.Goexit), another one continues.
+// run delivers until the queue is empty. If an actor ends the goroutine (runtime.Goexit), run continues on another one.
 func (o *Outbox) run(q *queue) {
 	done := false
 	defer func() {
@@ -91,7 +91,7 @@ func (o *Outbox) run(q *queue) {
 	}
 }
 
-// next takes the next message out of a queue, or removes the queue if there is none.
+// next removes the next message from a queue, or removes the queue if it is empty.
 func (o *Outbox) next(q *queue) (Message, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +110,7 @@ func (o *Outbox) next(q *queue) (Message, bool) {
 	return m, true
 }
 
-// deliver runs the user's code.
+// deliver delivers a message, which runs code of the user.
 func (o *Outbox) deliver(to *actor.PID, m Message) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -123,11 +123,11 @@ func (o *Outbox) deliver(to *actor.PID, m Message) {
 		o.root.Send(to, m.Content)
 		return
 	}
-	process, _ := o.root.ActorSystem().ProcessRegistry.Get(to) // for an actor that is gone, the one that answers with Terminated
+	process, _ := o.root.ActorSystem().ProcessRegistry.Get(to) // for a terminated actor this is a process that answers with Terminated
 	process.SendSystemMessage(to, m.Content)
 }
 
-// reportBlocked reports each receiver whose delivery has not returned since the last look, once.
+// reportBlocked reports, once, each receiver whose delivery has not returned since the last reportBlocked.
 func (o *Outbox) reportBlocked() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +144,7 @@ func (o *Outbox) reportBlocked() {
 	}
 }
 
-// Finish waits until everything is delivered, for grace at most. The error names the receivers that have not returned.
+// Finish waits until everything is delivered, but no longer than grace. Its error names the receivers that have not returned.
 func (o *Outbox) Finish(grace time.Duration) error {
 	empty := o.stop()
 	if empty == nil {
@@ -160,7 +160,7 @@ func (o *Outbox) Finish(grace time.Duration) error {
 	}
 }
 
-// stop ends the reports. The channel is closed when everything is delivered; it is nil if that is so already.
+// stop ends the reports. It returns a channel that is closed when everything is delivered; nil: everything is.
 func (o *Outbox) stop() (empty chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// hooks looks at what hooks of the user's client make of the names that scripts get. One prefix before every key does no harm: scripts take
-// all names from those that they get. With anything else a lock may have two holders. Subscriptions do not pass through hooks, so nobody
-// listens to a channel that is renamed.
+// hooks checks how the hooks of the user's client change the names that scripts get. The same prefix before every key does no harm, because
+// scripts derive all names from those that they get. After any other change a lock may have two holders. Subscriptions do not pass through
+// hooks, so if a channel is renamed, nobody is subscribed to the channel on which releases are published.
 func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
 	for _, kind := range kinds {
 		key, err := c.throwAway(kind)
 		if err != nil || key == "" {
-			continue // the scripts' findings say so
+			continue // the findings of scripts report it
 		}
 		needed := kind.Needs(c.Site, key, c.NewID)
 		renamed, err := c.renamed(ctx, needed)
@@ -40,16 +40,16 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 	return findings
 }
 
-// renamed is how the server gets the keys of a kind, by how they were sent; an error says why nobody can work with that. Nothing, if
-// scripts cannot be called at all.
+// renamed returns the keys of a kind as the server gets them, by the keys that were sent. The error says why such names cannot work. The
+// result is empty if scripts cannot be called at all.
 func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string
-	for range 2 { // alike each time
+	for range 2 { // twice, because they must be changed in the same way each time
 		reply, err := c.call(ctx, scripts.CheckKeys(needed.Keys))
 		names, _ := reply.([]any)
 		if err != nil || len(names) != len(needed.Keys) {
-			return nil, nil //nolint:nilerr // the scripts' findings say why
+			return nil, nil //nolint:nilerr // the findings of scripts report it
 		}
 		for i, key := range needed.Keys {
 			got, _ := names[i].(string)
@@ -69,7 +69,7 @@ func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]s
 	return renamed, nil
 }
 
-// unheard reports whether who listens to a channel does not hear what a script tells on it.
+// unheard reports whether a subscriber of a channel misses what a script publishes on it.
 func (c *check) unheard(ctx context.Context, channel string) bool {
 	pubsub, err := c.listen(ctx, channel)
 	defer func() { _ = pubsub.Close() }()

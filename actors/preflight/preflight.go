@@ -1,5 +1,5 @@
-// Package preflight is Runtime.Check: it tries every script, right, channel and setting that a runtime needs on the servers, and says what
-// does not work and what to do about it.
+// Package preflight is Runtime.Check. It tries every script, right, channel and setting that a runtime needs on the servers. It reports
+// what does not work, and what to do about it.
 package preflight
 
 import (
@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	checkWait = 10 * time.Second // a check takes no longer, whatever ctx allows
-	noLimit   = 1 << 53          // ms of server time: the largest that Lua has exactly
+	checkWait = 10 * time.Second // the time limit of a check, whatever ctx allows
+	noLimit   = 1 << 53          // ms of server time: the largest number that Lua represents exactly
 )
 
-// Config is what a check knows of a runtime.
+// Config is what a check needs of its runtime.
 type Config struct {
 	Nodes       redisnode.Nodes
 	Publish     *redisnode.PublishMode
 	Errors      *redisnode.Errors
 	Site        *scripts.Site
 	AckReplicas int
-	NewID       func() string                                                 // of a grant
-	NewName     func() string                                                 // ends a throw-away name; never the same twice
-	Key         func(kind *scripts.Kind, name string) (key string, err error) // of a name
-	Asking      *sync.WaitGroup                                               // of those who still wait for go-redis when Check has returned
+	NewID       func() string                                                 // makes the id of a grant
+	NewName     func() string                                                 // makes the end of a throw-away name; never the same twice
+	Key         func(kind *scripts.Kind, name string) (key string, err error) // the key of a name
+	Asking      *sync.WaitGroup                                               // goroutines that may outlive Check, waiting for go-redis
 }
 
-// Check tries everything that a runtime asks of the servers for these kinds, on throw-away names, and returns a *protocol.CheckError with
-// what does not work; nil: everything does. go-redis may ignore ctx for as long as its own timeouts are; Check does not wait for that.
+// Check tries everything that a runtime needs of the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
+// whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end; Check does not wait for that.
 func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	asking, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -57,14 +57,15 @@ func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	return checkError([]finding{unreachable(c.Errors, err)})
 }
 
-// finding is one thing that is missing or wrong. The smaller its rank, the more important it is.
+// finding is one thing that is missing or wrong.
 type finding struct {
 	protocol.Finding
 	rank  rank
 	cause error
-	at    []string // of a cluster's masters: where it was found
+	at    []string // on a cluster: the masters at which it was found
 }
 
+// rank is the importance of a finding. The lowest is the most important one, because it explains those that follow.
 type rank int
 
 const (
@@ -77,7 +78,7 @@ const (
 	rankSetting
 )
 
-// checkError is the findings in the order of their importance, each once; nil without any.
+// checkError merges equal findings and orders them by importance. It returns nil without findings.
 func checkError(findings []finding) error {
 	if len(findings) == 0 {
 		return nil
@@ -104,13 +105,14 @@ func checkError(findings []finding) error {
 	return result
 }
 
+// servers checks all servers.
 func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
 	if err := c.Nodes.Discover(ctx); err != nil {
 		return checkError([]finding{unreachable(c.Errors, err)})
 	}
 	var mu sync.Mutex
 	var findings []finding
-	if err := c.Nodes.Each(ctx, func(n *redisnode.Node) { // a cluster's at once
+	if err := c.Nodes.Each(ctx, func(n *redisnode.Node) { // concurrently for the masters of a cluster
 		found := c.node(ctx, n, kinds)
 		if !n.Alone {
 			for i := range found {
@@ -126,6 +128,8 @@ func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
 	return checkError(findings)
 }
 
+// node checks one server. It stops at the first group of findings that makes further ones meaningless: a server that cannot be reached, or
+// of the wrong kind, and then missing rights.
 func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Kind) []finding {
 	one := &check{Config: c, node: n, user: userOf(n.Client)}
 	if err := one.reach(ctx); err != nil && !scripts.IsDenied(err) {
@@ -133,7 +137,7 @@ func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Ki
 	}
 	settings := one.server(ctx)
 	if slices.ContainsFunc(settings, func(f finding) bool { return f.rank < rankRight }) {
-		return settings // nothing works there, so nothing else says anything
+		return settings // nothing works at such a server, so further findings mean nothing
 	}
 	findings := one.rights(ctx, kinds)
 	if len(findings) == 0 {
@@ -142,15 +146,15 @@ func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Ki
 	return append(findings, settings...)
 }
 
-// check tries one server.
+// check is the check of one server.
 type check struct {
 	Config
 	node *redisnode.Node
-	user string // whose rights are looked at
+	user string // the user of the connection, for messages
 }
 
-// reach pings the server. It does not wait for go-redis, which may dial for longer than a whole check takes: the check is to say which
-// server is silent.
+// reach pings the server. It does not wait for go-redis, which may dial for longer than the whole check takes: the finding has to name the
+// silent server.
 func (c *check) reach(ctx context.Context) error {
 	answer := make(chan error, 1)
 	c.Asking.Go(func() { answer <- c.do(ctx, "ping") })
@@ -163,7 +167,7 @@ func (c *check) reach(ctx context.Context) error {
 	return c.node.Errors.NoAnswer()
 }
 
-// userOf is whom the server takes the client for.
+// userOf is the user name by which the server knows the client.
 func userOf(client redis.UniversalClient) string {
 	c, ok := client.(*redis.Client)
 	if !ok {
@@ -171,12 +175,12 @@ func userOf(client redis.UniversalClient) string {
 	}
 	o := c.Options()
 	if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
-		return "<user>" // only they know
+		return "<user>" // only the provider knows the name
 	}
 	return cmp.Or(o.Username, "default")
 }
 
-// ask sends one command, once, and as all others are sent: in a pipeline, which hooks of the user's client may treat in another way.
+// ask sends one command, once. It uses a pipeline, as the gateways do, because hooks of the user's client may treat pipelines differently.
 func (c *check) ask(ctx context.Context, args ...any) (any, error) {
 	cmd := redisnode.NewCommand(args...)
 	pipe := c.node.Client.Pipeline()
@@ -192,10 +196,10 @@ func (c *check) do(ctx context.Context, args ...any) error {
 	return err
 }
 
-// call sends one call of a script, which it loads if need be.
+// call sends one call of a script, and loads the script if necessary.
 func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
 	if call.Bounded() {
-		call.SetNotAfter(noLimit) // a check does not depend on clocks
+		call.SetNotAfter(noLimit) // a check must not depend on clocks
 	}
 	reply, err := c.ask(ctx, call.Sent()...)
 	if redisnode.IsNoScript(err) {
@@ -210,10 +214,10 @@ func (c *check) call(ctx context.Context, call scripts.Call) (any, error) {
 	return reply, err
 }
 
-// throwAwayMark begins the names that a check uses.
+// throwAwayMark is the beginning of the names that a check uses.
 const throwAwayMark = "holdfast-check-"
 
-// throwAway is the key of a throw-away name that this server decides about; "": it has no slots.
+// throwAway returns the key of a throw-away name that this server decides about; "": the server has no slots.
 func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 	for range 100_000 {
 		key, err := c.Key(kind, throwAwayMark+c.NewName())
@@ -224,9 +228,9 @@ func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 	return "", nil
 }
 
-// scripts runs every script of these kinds, when nothing is known to be wrong.
+// scripts runs every script of these kinds. It is called only when no finding explains a failure already.
 func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
-	failed := map[string][]string{} // scripts by what is wrong with them
+	failed := map[string][]string{} // by error text: what failed
 	why := map[string]error{}
 	note := func(what string, err error) {
 		if err != nil {
@@ -263,7 +267,7 @@ func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []
 	return findings
 }
 
-// some names the first ones, and says how many there are besides.
+// some names the first ones and counts the rest.
 func some(names []string) string {
 	const most = 3
 	slices.Sort(names)
@@ -274,7 +278,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// remedyFor is what helps against a refusal that is none of rights.
+// remedyFor is what to do about a refusal that is not about rights.
 func remedyFor(err error) string {
 	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
 	case "OOM":

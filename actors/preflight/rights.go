@@ -15,13 +15,13 @@ import (
 
 // need is a right, and the kinds that need it.
 type need struct {
-	rule  string // as ACL SETUSER takes it
-	what  string // may not be done without it
+	rule  string // in the syntax of ACL SETUSER
+	what  string // what the user cannot do without it
 	kinds []string
-	err   error // by which it turned out to be missing; nil: it is there, or cannot be tried yet
+	err   error // the refusal that showed that it is missing; nil: it is not, or it cannot be tried yet
 }
 
-// needs are rights in the order in which they were met, each once.
+// needs are rights in the order in which they were added, each once.
 type needs struct{ list []*need }
 
 func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
@@ -37,7 +37,7 @@ func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
 	return found
 }
 
-// rights tries each right that these kinds need by itself, so that one that is missing hides no other.
+// rights tries each right of these kinds by itself, so that a missing one does not hide others.
 func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 	n := &needs{}
 	if c.sent(ctx, n) {
@@ -67,7 +67,8 @@ func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 	return findings
 }
 
-// sent tries the commands that the runtime sends itself. Without scripts nothing else can be tried.
+// sent tries the commands that the runtime itself sends. It returns false if scripts cannot be called, because then nothing else can be
+// tried.
 func (c *check) sent(ctx context.Context, n *needs) bool {
 	try := func(rule string, args ...any) error {
 		err := c.do(ctx, args...)
@@ -93,7 +94,7 @@ func (c *check) sent(ctx context.Context, n *needs) bool {
 	return loaded == nil && called == nil || redisnode.IsNoScript(called) && loaded == nil
 }
 
-// kindRights tries what the scripts of a kind use, and its channels.
+// kindRights tries the keys, commands and channels that the scripts of a kind use.
 func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, raw string) {
 	needed := kind.Needs(c.Site, raw, c.NewID)
 	for _, key := range needed.Keys {
@@ -109,14 +110,14 @@ func (c *check) kindRights(ctx context.Context, n *needs, kind *scripts.Kind, ra
 	c.commands(ctx, n, kind, needed, raw)
 }
 
-// commands tries the commands of a kind's scripts in a script of their own.
+// commands tries the commands of a kind's scripts, all in one script that was made for that.
 func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, needed scripts.Needs, raw string) {
 	var names []string
 	var words [][]any
 	add := func(name string, call []any) { names, words = append(names, name), append(words, call) }
 	for _, name := range needed.Commands {
 		if name == "publish" {
-			continue // tried with each channel
+			continue // method channel tries it
 		}
 		if harmless := scripts.Harmless(name, raw, ""); harmless != nil {
 			add(name, harmless)
@@ -136,10 +137,10 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	}
 }
 
-// errUntried is why a right counts as missing: it can be tried only when others are there, which are not.
+// errUntried is the refusal for a right that can be tried only with others that are missing.
 const errUntried = refusalOf("NOPERM it cannot be tried before the other rights are there")
 
-// rpush tries the one command that leaves something behind, if that can be taken away again.
+// rpush tries the one command that leaves something behind, provided that del or lpop may remove it.
 func (c *check) rpush(ctx context.Context, raw string, may func(command string) bool) denial {
 	for _, takeAway := range []string{"del", "lpop"} {
 		if may(takeAway) {
@@ -149,22 +150,22 @@ func (c *check) rpush(ctx context.Context, raw string, may func(command string) 
 	return denial{command: true, err: errUntried}
 }
 
-// denial is how the server refuses a command of a script.
+// denial is how the server refuses a command in a script.
 type denial struct {
-	command bool // the right to call it is missing, not that to its key or channel
+	command bool // the right to call the command is missing, not one to its key or channel
 	channel bool
 	err     error
 }
 
-// refusalOf is an error that a script has returned as a text.
+// refusalOf is an error that a script returned as text.
 type refusalOf string
 
 func (e refusalOf) Error() string { return string(e) }
 
-// RedisError makes it one that the server has replied.
+// RedisError marks the error as a reply of the server.
 func (refusalOf) RedisError() {}
 
-// denied tries commands in a script; one that fails for another reason than a right is not denied.
+// denied tries commands in a script. A command that fails for another reason than a missing right is not denied.
 func (c *check) denied(ctx context.Context, words [][]any) []denial {
 	denied := make([]denial, len(words))
 	reply, err := c.call(ctx, scripts.CheckCommands(words))
@@ -181,7 +182,7 @@ func (c *check) denied(ctx context.Context, words [][]any) []denial {
 	return denied
 }
 
-// channel tries to tell and to hear something on a channel.
+// channel tries to publish on a channel and to subscribe to it.
 func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, channel string) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
 	if c.Publish.IsSharded() {
@@ -197,7 +198,7 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 		listen.err = d.err
 	}
 	if kind.Spins {
-		return // its waiters listen to nothing
+		return // its waiters poll and subscribe to nothing
 	}
 	subscribing := n.add(kind, "+"+subscribe, "call "+strings.ToUpper(subscribe))
 	unsubscribing := n.add(kind, "+"+unsubscribe, "call "+strings.ToUpper(unsubscribe))
@@ -215,7 +216,7 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 	}
 }
 
-// subscribe listens to a channel and no more, and says how each was refused.
+// subscribe subscribes to a channel and unsubscribes from it, and returns how each was refused.
 func (c *check) subscribe(ctx context.Context, channel string) (in, out error) {
 	pubsub, in := c.listen(ctx, channel)
 	defer func() { _ = pubsub.Close() }()
@@ -232,7 +233,7 @@ func (c *check) subscribe(ctx context.Context, channel string) (in, out error) {
 	return in, out
 }
 
-// listen subscribes to a channel. The error says how the server refused.
+// listen subscribes to a channel. The error is the refusal of the server.
 func (c *check) listen(ctx context.Context, channel string) (*redis.PubSub, error) {
 	subscribe := c.node.Client.Subscribe
 	if c.Publish.IsSharded() {
@@ -243,10 +244,10 @@ func (c *check) listen(ctx context.Context, channel string) (*redis.PubSub, erro
 	return pubsub, err
 }
 
-// patternOf is the pattern of keys or channels that are written like one of a throw-away name.
+// patternOf returns the pattern for keys or channels that are built like one of a throw-away name.
 func patternOf(key string) string {
 	if before, _, found := strings.Cut(key, throwAwayMark); found {
 		return before + "*"
 	}
-	return key // Options.NameMapper makes something else of it
+	return key // Options.NameMapper has changed the mark
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// unreachable is the finding that the server cannot be asked for anything.
+// unreachable is the finding for a server that cannot be asked anything.
 func unreachable(by *redisnode.Errors, err error) finding {
 	err = by.Explain(err)
 	f := finding{rank: rankReach, cause: err, Finding: protocol.Finding{
@@ -30,7 +30,7 @@ func unreachable(by *redisnode.Errors, err error) finding {
 		f.Remedy = "compare Username and Password of the client's options with the server: the user must exist, be on, and have that password (ACL GETUSER)"
 	case scripts.IsDenied(err):
 		f.What, f.Remedy = by.Name+" does not let this user ask which master has which keys", "grant +cluster|slots and +asking on every node"
-	case errors.Is(err, redis.Nil): // go-redis cannot read the list of slots
+	case errors.Is(err, redis.Nil): // go-redis cannot parse the list of slots
 		f.What = by.Name + " does not say at which hosts its masters are"
 		f.Remedy = "CONFIG SET cluster-preferred-endpoint-type ip, or hostname, on every node"
 	case redisnode.IsReply(err):
@@ -43,16 +43,16 @@ func unreachable(by *redisnode.Errors, err error) finding {
 	return f
 }
 
-// about is what a server tells of itself; what it does not is "".
+// about is what a server reports about itself; "": not reported.
 type about struct {
-	version  string // of Redis; of others that only say which Redis they resemble it is ""
+	version  string // of Redis; "" for servers that only report with which Redis they are compatible
 	role     string
 	mode     string
 	policy   string
 	replicas string
 }
 
-// about asks by INFO, which the runtime does not need and a user may not be allowed, else by HELLO.
+// about asks by INFO, which the runtime does not need and a user may have no right to, otherwise by HELLO.
 func (c *check) about(ctx context.Context) (a about) {
 	if reply, err := c.ask(ctx, "info"); err == nil {
 		info, _ := reply.(string)
@@ -82,7 +82,7 @@ func (c *check) about(ctx context.Context) (a about) {
 	return a
 }
 
-// server looks at what has to be right whatever the rights are: a lock that can be evicted is no lock.
+// server checks the settings that do not depend on rights. For example, a lock that can be evicted is no lock.
 func (c *check) server(ctx context.Context) (findings []finding) {
 	find := func(rank rank, what, why, remedy string) {
 		findings = append(findings, finding{Finding: protocol.Finding{What: what, Why: why, Remedy: remedy}, rank: rank})
@@ -112,7 +112,8 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// sharesNames is how many names a check tries on a node of a cluster. Of two masters, one has all of them once in 2^64 checks.
+// sharesNames is how many names a check tries on a node of a cluster. If there are two masters, the probability that one has all of the
+// names is 2^-64.
 const sharesNames = 64
 
 // shares reports whether other masters decide about some of the names.

@@ -7,12 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ReplyWait is the longest time that a connection is read from, or written to, for one pipeline, whatever the client's options say.
+// ReplyWait is the time limit for reading from, or writing to, a connection in one pipeline, whatever the client's options say.
 const ReplyWait = 5 * time.Second
 
-// bounded is the client as the engine uses it, with the same connections and hooks. The user's timeouts may be long or off: then a
-// connection that has died without a word would keep a worker for longer than there are workers, also after Redis is back, and Close would
-// wait for it.
+// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. The user's timeouts may
+// be long or off. Then a connection that has died silently would keep its worker, until all workers hang while Redis serves again, and
+// Close would wait for them.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)
 	t := timeoutsOf(client)
@@ -25,7 +25,7 @@ func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalCl
 	return withTimeout(c, most)
 }
 
-// timeouts are those of a client; zero or less: none.
+// timeouts are the timeouts of a client; zero or less: none.
 type timeouts struct{ read, write time.Duration }
 
 func timeoutsOf(client redis.UniversalClient) (t timeouts) {
@@ -46,8 +46,8 @@ func (t timeouts) within(most time.Duration) bool {
 
 func inBounds(timeout, most time.Duration) bool { return timeout > 0 && timeout <= most }
 
-// CheckAckTimeout says what is wrong with waiting so long for replicas: the server does not answer meanwhile, and an answer that comes
-// after the client's ReadTimeout is none.
+// CheckAckTimeout returns what is wrong with a wait for replicas of this length. The server does not answer meanwhile, and after the
+// client's ReadTimeout the answer would be lost.
 func CheckAckTimeout(client redis.UniversalClient, d time.Duration) error {
 	t, most := timeoutsOf(client), ReplyWait
 	if t.bounded() {

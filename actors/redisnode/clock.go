@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Clock estimates the server's time from samples of it. The estimate is the server's time when it made the sample plus
-// what has passed since the sample was received; the way of the sample is missing, so it errs towards early, that is towards
-// a script that refuses to run rather than one that runs late.
+// Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received.
+// The server made the sample before that, so the estimate is early, never late. That is the safe side: the server may refuse a call a
+// little early, but it never executes one too late.
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool
-	offset   time.Duration // server time since its epoch, minus our instant
+	offset   time.Duration // the server's time since its epoch, minus our instant
 	received time.Duration
 }
 
-// sampleFor is how long a sample is good for: clocks drift apart slowly, and a server whose clock is stepped says so with LATE.
+// sampleFor is how long a sample may be used. Clocks drift apart slowly, and a server whose clock was stepped reports that with LATE.
 const sampleFor = 10 * time.Second
 
 // Known reports whether there is a sample.
@@ -27,24 +27,24 @@ func (s *Clock) Known() bool {
 	return s.sampled
 }
 
-// Stale reports that a new sample is due.
+// Stale reports whether a new sample is due.
 func (s *Clock) Stale(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sampled && now-s.received > sampleFor
 }
 
-// At returns the server's time, in ms since its epoch, at one of our instants.
+// At converts an instant of this process to the server's time, in ms since its epoch.
 func (s *Clock) At(instant time.Duration) int64 { return s.Time(instant).Milliseconds() }
 
-// Time returns the server's time since its epoch at one of our instants.
+// Time converts an instant of this process to the server's time since its epoch.
 func (s *Clock) Time(instant time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.offset + instant
 }
 
-// Observe takes the answer of a TIME command.
+// Observe takes a sample from the reply of a TIME command.
 func (s *Clock) Observe(c Command, received time.Duration) error {
 	reply, err := c.Slice()
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Clock) Observe(c Command, received time.Duration) error {
 	return nil
 }
 
-// Correct takes the server's time out of a LATE refusal.
+// Correct takes a sample from a LATE refusal, which carries the server's time.
 func (s *Clock) Correct(ms int64, received time.Duration) {
 	s.Set(time.Duration(ms)*time.Millisecond, received)
 }
@@ -76,23 +76,23 @@ func (s *Clock) Set(server, received time.Duration) {
 	s.offset, s.received, s.sampled = server-received, received, true
 }
 
-// Peaks remembers, for each part of the keys, which of its masters' clocks was ahead of the others lately. Fencing tokens follow the
-// clock of the master. After a failover that has lost the counter, to a master whose clock is behind, they follow the clock of the
-// master before, for as long as that may matter: until the new clock has caught up.
+// Peaks remembers for each part of the keys which of its masters' clocks was ahead lately. Fencing tokens are made from the clock of the
+// master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock of the
+// previous master until the new clock has caught up, so that no token is smaller than an earlier one.
 type Peaks struct {
 	mu     sync.Mutex
 	ofPart map[uint16]peak
 }
 
 type peak struct {
-	offset time.Duration // of the clock, as in serverClock
+	offset time.Duration // of the clock, as in Clock
 	seen   time.Duration // when that clock was last used
 }
 
-// peakFor is by how much the clocks of a master and its replicas may differ.
+// peakFor is the largest difference between the clocks of a master and of its replicas that still keeps the order of tokens.
 const peakFor = time.Minute
 
-// Time returns the time at an instant by the clock that is ahead: the present master's, or that of one before it.
+// Time converts an instant by the clock that is ahead: the present master's, or that of a master before it.
 func (p *Peaks) Time(part uint16, present *Clock, instant time.Duration) time.Duration {
 	offset := present.Time(0)
 	p.mu.Lock()

@@ -17,31 +17,31 @@ import (
 // DiscoverWait is how long Discover may take.
 const DiscoverWait = 2 * time.Second
 
-// ErrNoMaster is why a key has no node although the nodes are known.
+// ErrNoMaster is the error for a key without a node, although the nodes are known.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
-// Cluster is the masters of a Redis Cluster, as go-redis knows them: it asks for them again every ten seconds, and on Suspect.
+// Cluster is the masters of a Redis Cluster as go-redis knows them. go-redis discovers them every ten seconds, and when Suspect is called.
 type Cluster struct {
 	client    *redis.ClusterClient
 	tells     *PublishMode
-	replyWait time.Duration // of a master
+	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // is full when no more may ask for the masters
-	suspicions atomic.Int64  // since the masters are being asked for; 0: they are not
+	asks       chan struct{} // one entry per question for the masters that is in flight
+	suspicions atomic.Int64  // calls of Suspect that the present discovery has to answer; 0: there is none
 	background sync.WaitGroup
-	ctx        context.Context // ends with close
+	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
 
 	mu     sync.Mutex
 	nodes  map[*redis.Client]*Node
-	strays map[string]*Node // by address: masters without slots, which go-redis does not tell of
-	made   int              // nodes so far
-	timed  *Node            // the first one whose clock is known
+	strays map[string]*Node // by address: masters without slots, which go-redis does not list
+	made   int              // how many nodes have been made
+	timed  *Node            // the node whose clock Time uses
 	ended  bool
 }
 
-// NewCluster asks no server yet. tells is decided by Discover.
+// NewCluster does no I/O. Discover decides about tells.
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{
@@ -55,16 +55,17 @@ func (c *Cluster) ForKey(key string) *Node {
 	if !c.known.Load() {
 		return nil
 	}
-	client, err := c.client.MasterForKey(context.Background(), key) // asks nobody, once it is known
+	client, err := c.client.MasterForKey(context.Background(), key) // does no I/O once the masters are known
 	if err != nil {
 		return nil
 	}
 	return c.node(client)
 }
 
-// Any returns the master of one slot or another.
+// Any returns the master of some slot, which depends on try.
 func (c *Cluster) Any(try int) *Node { return c.ForKey(strconv.Itoa(try)) }
 
+// node is the node of a client of go-redis: always the same one, because it holds the clock and the errors of the server.
 func (c *Cluster) node(client *redis.Client) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +79,7 @@ func (c *Cluster) node(client *redis.Client) *Node {
 	return n
 }
 
-// Time returns the time of the first master whose clock is known, which stays the same one.
+// Time converts an instant by the clock of one master. It uses the same master as long as possible, because the clocks of masters differ.
 func (c *Cluster) Time(instant time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,18 +122,18 @@ func (c *Cluster) Forget(n *Node) {
 	}
 }
 
-// AtAddr returns the node at an address. go-redis only knows masters that have slots. A master that is just getting its first one is
-// asked for its keys already, with a client of our own, which has the options of the redirecting node's.
+// AtAddr returns the node at an address. go-redis lists only masters that have slots. A master that is about to get its first slot is asked
+// for keys of it already (ASK). For such a master there is a client of our own, with the options of the redirecting node's client.
 func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	host, port, _ := net.SplitHostPort(addr)
 	named := optionsOf(by.Client)
-	if host == "" && named != nil { // Redis means the host that it was reached at
+	if host == "" && named != nil { // an empty host means the host of the redirecting node
 		host, _, _ = net.SplitHostPort(named.Addr)
 		addr = net.JoinHostPort(host, port)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var newest *Node // go-redis has closed its clients for those before, which had been away for a minute
+	var newest *Node // the older ones are closed: go-redis drops a master that was away for a minute
 	for client, n := range c.nodes {
 		if client.Options().Addr == addr && (newest == nil || n.number > newest.number) {
 			newest = n
@@ -150,7 +151,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	return c.strays[addr]
 }
 
-// optionsOf is nil for a client of a kind that no master of a cluster has.
+// optionsOf returns nil for a kind of client that no master of a cluster has.
 func optionsOf(client redis.UniversalClient) *redis.Options {
 	if single, ok := client.(*redis.Client); ok {
 		return single.Options()
@@ -165,7 +166,7 @@ func (c *Cluster) newClient(options *redis.Options) *redis.Client {
 	return redis.NewClient(options)
 }
 
-// Close ends the questions on their way, and closes our own clients.
+// Close ends the discoveries in flight, and closes our own clients.
 func (c *Cluster) Close() {
 	c.cancel()
 	c.background.Wait()
@@ -177,14 +178,15 @@ func (c *Cluster) Close() {
 	}
 }
 
-// PublishCommand returns what becomes PUBLISH or SPUBLISH when it is written.
+// PublishCommand returns an argument that go-redis writes as PUBLISH or SPUBLISH.
 func (c *Cluster) PublishCommand() any { return c.tells }
 
 // Part returns the slot.
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
-// Suspect has go-redis ask for the masters again, in the background: of several nodes at once while some of them are silent, which
-// ReloadState does not do. A suspicion while they are asked has them be asked once more, after a pause.
+// Suspect discovers the masters again, in the background. It asks several nodes at once while some of them are silent, which ReloadState of
+// go-redis does not. A suspicion during a discovery leads to another one after a pause, because the answer that is on its way may be older
+// than the suspicion.
 func (c *Cluster) Suspect() {
 	if c.suspicions.Add(1) > 1 {
 		return
@@ -207,5 +209,5 @@ func (c *Cluster) Suspect() {
 func (c *Cluster) askAround() {
 	ctx, cancel := context.WithTimeout(c.ctx, DiscoverWait)
 	defer cancel()
-	_, _ = c.list(ctx, func(ask func()) { go ask() }) // Close does not wait for silent nodes
+	_, _ = c.list(ctx, func(ask func()) { go ask() }) // a goroutine that Close does not wait for: a node may be silent
 }

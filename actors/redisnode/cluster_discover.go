@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// go-redis asks one node after the other which masters there are, in random order, and waits for a silent one as long as the client's
-	// timeouts allow. So it is asked again every askAgain until an answer has come, and asksMax times at once at most.
+	// go-redis asks one node after the other for the masters, in random order, and waits for a silent node as long as the client's timeouts
+	// allow. So a further question is asked every askAgain until an answer arrives, with at most asksMax at once.
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
-	// suspectAgain is the pause before the masters are asked for once more.
+	// suspectAgain is the pause before the next discovery.
 	suspectAgain = 200 * time.Millisecond
 )
 
-// Discover finds out which masters there are and how releases are published. It returns when ctx ends, whatever go-redis waits for.
+// Discover finds out which masters there are and how releases are published. It returns when ctx ends, even if go-redis is still waiting.
 func (c *Cluster) Discover(ctx context.Context) error {
 	masters, err := c.list(ctx, c.inBackground)
 	if err != nil {
@@ -30,13 +30,13 @@ func (c *Cluster) Discover(ctx context.Context) error {
 	return nil
 }
 
-// list is the masters as the first node that answers names them, or why no node does. start runs a function on a goroutine of its own.
+// list returns the masters that the first answer names, or why there is no answer. start runs a function on another goroutine.
 func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client, error) {
 	type answer struct {
 		masters []*redis.Client
 		err     error
 	}
-	answers := make(chan answer, asksMax) // an answer that comes too late is dropped
+	answers := make(chan answer, asksMax) // buffered, so a late answer blocks nobody and is dropped
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
 	for range asksMax {
@@ -47,7 +47,7 @@ func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client
 				masters, err := c.askWho(ctx)
 				answers <- answer{masters, err}
 			})
-		default: // others ask, or hang
+		default: // asksMax questions are in flight; one of them may hang
 		}
 		select {
 		case a := <-answers:
@@ -65,7 +65,7 @@ func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client
 	}
 }
 
-// askWho has go-redis ask its nodes in turn.
+// askWho lets go-redis ask its nodes in turn.
 func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err error) {
 	var mu sync.Mutex
 	err = c.client.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
@@ -77,8 +77,8 @@ func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err erro
 	return masters, err
 }
 
-// inBackground runs what may wait for go-redis longer than anybody waits for its result. close waits for it if it ends in bounded time:
-// without timeouts it may end only when the user closes the client.
+// inBackground runs a function that may wait for go-redis for longer than its caller needs the result. Close waits for it if it ends in
+// bounded time. Without timeouts it may end only when the user closes the client.
 func (c *Cluster) inBackground(f func()) {
 	if timeoutsOf(c.client).bounded() {
 		c.background.Go(f)
@@ -87,7 +87,7 @@ func (c *Cluster) inBackground(f func()) {
 	}
 }
 
-// decide finds out how releases are told: the first master that answers decides.
+// decide finds out how releases are published. The first master that answers decides.
 func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
 	if !c.tells.auto {
 		return nil
@@ -113,8 +113,8 @@ func (c *Cluster) decide(ctx context.Context, masters []*redis.Client) error {
 	return err
 }
 
-// decideBy asks one master. A client that gets its slots from elsewhere may be one for Sentinel, with which there is no cluster, but a
-// master and replicas.
+// decideBy asks one master. A client with its own ClusterSlots may be for Sentinel: then there is no cluster, but a master and replicas,
+// and messages are plain.
 func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, alone bool) error {
 	if alone && c.client.Options().ClusterSlots != nil {
 		switch clustered, err := isCluster(ctx, master); {
@@ -128,7 +128,7 @@ func (c *Cluster) decideBy(ctx context.Context, master redis.UniversalClient, al
 	return c.tells.decide(ctx, master)
 }
 
-// Each calls f for every master, at once.
+// Each calls f for all masters concurrently.
 func (c *Cluster) Each(ctx context.Context, f func(n *Node)) error {
 	masters, err := c.list(ctx, c.inBackground)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Command is a Redis command that go-redis must not send twice on its own, whatever the client's options say: only the lock
-// actor knows whether a repeat is the same attempt.
+// Command is a Redis command that go-redis must not repeat by itself, whatever the client's options say. Only the machine of the lock knows
+// whether a repeat is the same attempt.
 type Command struct{ *redis.Cmd }
 
-// NoRetry switches go-redis's retries off for the whole pipeline.
+// NoRetry switches off the retries of go-redis for the whole pipeline.
 func (Command) NoRetry() bool { return true }
 
-// NewCommand is a command that has not been sent.
+// NewCommand makes a command.
 func NewCommand(args ...any) Command {
 	return Command{redis.NewCmd(context.Background(), args...)}
 }

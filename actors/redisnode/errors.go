@@ -17,23 +17,23 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Errors turns go-redis's errors into errors that help a person who sees nothing else: which Redis, and what to look at. The original
-// stays reachable by errors.Is and errors.As. No text has the client's passwords in it.
+// Errors adds to go-redis's errors what a person needs who sees only the error: which Redis, and what to check. errors.Is and errors.As
+// still find the original error. No text contains a password of the client.
 type Errors struct {
 	Name    string // "Redis at host:port"
-	cluster bool   // whose servers may send a call elsewhere
+	cluster bool   // a redirection is normal then
 	secrets secrets
-	last    atomic.Pointer[error] // why the latest batch did not reach Redis; nil: it did
+	last    atomic.Pointer[error] // the error of the latest batch if it did not reach Redis; nil: it did
 }
 
-// ErrorsOf is for the errors of a client.
+// ErrorsOf returns the Errors of a client.
 func ErrorsOf(client redis.UniversalClient) *Errors {
 	c := &Errors{Name: "Redis"}
 	switch client := client.(type) {
 	case *redis.Client:
 		o := client.Options()
 		c.secrets = newSecrets(login{[]string{o.Addr}, o.Username, o.Password})
-		if strings.ContainsAny(o.Addr, ":/") { // else it is a word that go-redis has made up
+		if strings.ContainsAny(o.Addr, ":/") { // otherwise it is a word of go-redis, such as FailoverClient
 			c.Name = "Redis at " + c.secrets.conceal(o.Addr)
 		}
 	case *redis.ClusterClient:
@@ -44,15 +44,15 @@ func ErrorsOf(client redis.UniversalClient) *Errors {
 	return c
 }
 
-// IsReply reports whether an error is the server's reply.
+// IsReply reports whether an error is a reply of the server.
 func IsReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// Explain adds to an error what its text does not say. A reply of the server stays in front, because its first word is its code.
+// Explain adds to an error what its text lacks. The text of a reply stays in front, because it begins with its code.
 func (c *Errors) Explain(err error) error {
-	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis returns it as it is
+	if err == nil || err == redis.Nil { //nolint:errorlint // go-redis does not wrap it
 		return err
 	}
 	err = c.secrets.concealError(err)
@@ -71,10 +71,10 @@ func (c *Errors) Explain(err error) error {
 	return err
 }
 
-// scriptPlace is where in a script the server refused to go on: of use to nobody but who writes scripts.
+// scriptPlace is the place in a script at which the server stopped. It helps only the authors of scripts.
 var scriptPlace = regexp.MustCompile(`\s+script: [0-9a-f]{40}, on @user_script:\d+\.?$`)
 
-// abridged is an error with less text.
+// abridged is an error with a shorter text.
 type abridged struct {
 	text  string
 	cause error
@@ -103,7 +103,7 @@ func (c *Errors) explainReply(err error) error {
 	return fmt.Errorf("%w (%s)", err, hint)
 }
 
-// ExplainWithHint is Explain, and names Runtime.Check where that helps.
+// ExplainWithHint is Explain, and mentions Runtime.Check where that helps.
 func (c *Errors) ExplainWithHint(err error) error {
 	if err == nil {
 		return nil
@@ -120,11 +120,12 @@ func IsTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// IsNoScript reports whether the server does not have a script: it has to be loaded.
+// IsNoScript reports whether the server does not know a script, so that it has to be loaded.
 func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
-// closedByPeer recognizes the ways in which it shows that the other end is gone. A server that has too many clients accepts a
-// connection, says so and closes it; go-redis takes the words for the answer to HELLO and goes on.
+// closedByPeer recognizes the errors of a connection that the server has closed. A server with too many clients accepts a connection,
+// writes an error and closes. go-redis reads that error as the reply to HELLO and continues, so only the end of the connection is seen
+// here.
 func closedByPeer(err error) bool {
 	for _, sign := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, sign) {
@@ -134,21 +135,21 @@ func closedByPeer(err error) bool {
 	return false
 }
 
-// Remember keeps the error of a batch that did not reach Redis, until one does.
+// Remember keeps the error of a batch that did not reach Redis, until a batch does.
 func (c *Errors) Remember(err error) {
 	switch {
 	case scripts.Reached(err):
 		if c.last.Load() != nil {
 			c.last.Store(nil)
 		}
-	case errors.Is(err, rpc.ErrNoAnswer), errors.Is(err, context.Canceled): // ours
+	case errors.Is(err, rpc.ErrNoAnswer), errors.Is(err, context.Canceled): // the engine made these itself
 	default:
-		failed := err // err itself would be on the heap each time
+		failed := err // a copy: otherwise err would be on the heap at each call
 		c.last.Store(&failed)
 	}
 }
 
-// NoAnswer is the error of a call that was sent, or may have been, and not answered by its deadline.
+// NoAnswer is the error of a call that was sent, or may have been sent, and has no answer at its deadline.
 func (c *Errors) NoAnswer() error {
 	return c.WithLast(fmt.Errorf("%w from %s in time", rpc.ErrNoAnswer, c.Name))
 }
@@ -158,7 +159,7 @@ func (c *Errors) NotSent() error {
 	return c.WithLast(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", rpc.ErrNotSent, c.Name))
 }
 
-// WithLast adds the error that Remember has kept, which tells more.
+// WithLast adds the error that Remember has kept, which says more.
 func (c *Errors) WithLast(err error) error {
 	if last := c.last.Load(); last != nil {
 		return fmt.Errorf("%w; before that: %w", err, *last)

@@ -10,11 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// withTimeout is a client with the same connections and hooks, and other timeouts.
+// withTimeout returns a client with the same connections and hooks, and other timeouts.
 //
-// go-redis's WithTimeout leaves the hooks behind, one of which may put a prefix before all keys. Nobody can ask a client for its hooks, but
-// it runs them around its own commands. So what is sent by the new client goes through the old one, up to the last of its hooks, which is
-// ours and hands it back to the new client. The old one keeps that hook, once; for all other commands it does nothing.
+// WithTimeout of go-redis does not copy the hooks, and one of them may put a prefix before all keys. go-redis does not tell which hooks a
+// client has, but it runs them around the client's own commands. So the new client sends each command through the old client. The last hook
+// of the old client is ours: it hands the command back to the new client. The old client keeps this hook, which does nothing for other
+// commands.
 func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	handBackOnce(client)
 	bounded := client.WithTimeout(timeout)
@@ -22,12 +23,12 @@ func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	return bounded
 }
 
-// through sends the commands of a client through the hooks of another.
+// through sends the commands of a client through the hooks of another client.
 type through struct{ client *redis.Client }
 
 type (
-	processKey  struct{} // of a context: the redis.ProcessHook to hand a command back to
-	pipelineKey struct{} // and the redis.ProcessPipelineHook, for a pipeline
+	processKey  struct{} // the context key of the redis.ProcessHook that gets the command back
+	pipelineKey struct{} // and of the redis.ProcessPipelineHook, for a pipeline
 )
 
 func (through) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -75,6 +76,7 @@ func (handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // handsBack are the clients that have the hook.
 var handsBack sync.Map // of weak.Pointer[redis.Client]
 
+// handBackOnce adds the hook, once per client. It refers to the client weakly, so that the user's client can be collected.
 func handBackOnce(client *redis.Client) {
 	known := weak.Make(client)
 	if _, has := handsBack.LoadOrStore(known, struct{}{}); has {

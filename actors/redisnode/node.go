@@ -9,17 +9,17 @@ import (
 
 // Node is a server that decides about locks: the only one, or one master of a cluster.
 type Node struct {
-	Client redis.UniversalClient // reaches this node only
+	Client redis.UniversalClient // sends to this node only
 	Alone  bool                  // it decides about all keys
 	Clock  Clock
 	Errors *Errors
 
-	master *redis.Client // of a cluster, as go-redis knows it
-	number int           // counts the nodes of a cluster
-	users  int           // of a cluster: Keep minus Forget
+	master *redis.Client // in a cluster: the client that go-redis has for this master
+	number int           // in a cluster: the nodes are numbered in the order in which they are made
+	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
 
-// NewNode is a node behind a client. No reply is awaited for longer than replyWait.
+// NewNode makes a node of a client. No reply is awaited for longer than replyWait.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 	return &Node{Client: bounded(client, replyWait), Errors: ErrorsOf(client)}
 }
@@ -38,24 +38,24 @@ type Nodes interface {
 	Forget(n *Node)
 	// Discover asks the servers which nodes there are, until ctx ends.
 	Discover(ctx context.Context) error
-	// Suspect has that done again in the background: something has moved.
+	// Suspect calls for a Discover in the background, because a slot may have moved.
 	Suspect()
-	// Time returns the servers' time, since its epoch, at one of our instants, by any node's clock.
+	// Time converts an instant of this process to the time of the servers, since their epoch, by the clock of any node.
 	Time(instant time.Duration) time.Duration
-	// Part returns where all keys of a name are. One script reaches the keys of one part.
+	// Part returns the part of the cluster in which all keys of a name are. One script reaches the keys of one part only.
 	Part(raw string) uint16
 	// PublishCommand returns the argument of scripts that publish a release.
 	PublishCommand() any
-	// Close closes the connections that are not the user's client's.
+	// Close closes all connections, except those of the user's client.
 	Close()
-	// Each calls f for every node, at once. It fails if the nodes cannot be asked for.
+	// Each calls f for all nodes concurrently. It fails if the nodes cannot be discovered.
 	Each(ctx context.Context, f func(n *Node)) error
 }
 
 // Single is a server that decides about all keys.
 type Single struct{ node *Node }
 
-// NewSingle is the server behind a client that is not a cluster's.
+// NewSingle makes a Single of a client that is not for a cluster.
 func NewSingle(client redis.UniversalClient, replyWait time.Duration) Single {
 	n := NewNode(client, replyWait)
 	n.Alone = true

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// PubSub says how releases are published.
+// PubSub is how releases are published.
 type PubSub int
 
-// The ways. Auto is as Redisson decides it: sharded on a cluster that can, else plain.
+// The values of PubSub. Auto decides as Redisson does: sharded on a cluster that supports it, otherwise plain.
 const (
 	PubSubAuto PubSub = iota
 	PubSubPlain
@@ -22,28 +22,28 @@ const (
 )
 
 // PublishMode is how releases are published: by PUBLISH, or by SPUBLISH to the subscribers of one master. All processes that share a lock
-// must agree, so on a cluster it is decided once, as Redisson does: sharded if the servers can.
+// must agree. So on a cluster it is decided once, as Redisson does: sharded if the servers support it.
 type PublishMode struct {
-	auto    bool        // ask the servers; else it is decided
-	asked   atomic.Bool // whether they can
+	auto    bool        // ask the servers; otherwise the user has decided
+	asked   atomic.Bool // a server was asked
 	once    sync.Once
 	sharded atomic.Bool
 }
 
-// NewPublishMode is decided already, unless p leaves it to the servers.
+// NewPublishMode makes a mode that is decided, except for PubSubAuto.
 func NewPublishMode(p PubSub) *PublishMode {
 	t := &PublishMode{auto: p == PubSubAuto}
 	t.sharded.Store(p == PubSubSharded)
 	return t
 }
 
-// IsSharded reports whether messages are sharded; not until that is decided.
+// IsSharded reports whether messages are sharded. It is false until that is decided.
 func (t *PublishMode) IsSharded() bool { return t.sharded.Load() }
 
-// WasAsked reports whether a server was asked whether it can.
+// WasAsked reports whether a server was asked about sharded messages.
 func (t *PublishMode) WasAsked() bool { return t.asked.Load() }
 
-// Server returns the node that alone delivers the messages of a channel; nil: every server does. known is false before Discover.
+// Server returns the only node that delivers the messages of a channel; nil: every node delivers them. known is false before Discover.
 func (t *PublishMode) Server(m Nodes, channel string) (n *Node, known bool) {
 	n = m.ForKey(channel)
 	if n != nil && !t.IsSharded() {
@@ -52,7 +52,7 @@ func (t *PublishMode) Server(m Nodes, channel string) (n *Node, known bool) {
 	return n, n != nil
 }
 
-// MarshalBinary is the command. go-redis asks for it when it writes a script call, by when it is decided.
+// MarshalBinary returns the command. go-redis calls it when it writes a script call, and by then it is decided.
 func (t *PublishMode) MarshalBinary() ([]byte, error) {
 	if t.sharded.Load() {
 		return []byte("SPUBLISH"), nil
@@ -60,13 +60,13 @@ func (t *PublishMode) MarshalBinary() ([]byte, error) {
 	return []byte("PUBLISH"), nil
 }
 
-// settle decides, unless that has been done.
+// settle decides, unless it is decided already.
 func (t *PublishMode) settle(sharded bool) {
 	t.once.Do(func() { t.sharded.Store(sharded) })
 }
 
-// decide asks a master whether it can, until one has answered. What it refuses for the moment is no answer. A user who may not ask has
-// plain messages, as with Redisson; Check names the missing right.
+// decide asks a master whether it supports sharded messages, until one has answered. A temporary refusal is no answer. If the user has no
+// right to ask, messages are plain, as with Redisson; Runtime.Check names the missing right.
 func (t *PublishMode) decide(ctx context.Context, client redis.UniversalClient) error {
 	if !t.auto {
 		return nil
@@ -80,7 +80,7 @@ func (t *PublishMode) decide(ctx context.Context, client redis.UniversalClient) 
 	return nil
 }
 
-// isNever reports whether the server will not reply otherwise by itself.
+// isNever reports whether a refusal is permanent.
 func isNever(err error) bool {
 	if scripts.Classify(err) != scripts.Rejected {
 		return false
@@ -89,18 +89,18 @@ func isNever(err error) bool {
 	return code == "ERR" || code == "NOPERM"
 }
 
-// askSharded fails where messages cannot be sharded.
+// askSharded fails if the server does not support sharded messages.
 func askSharded(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, NewCommand("pubsub", "shardnumsub"))
 }
 
-// isCluster asks a server whether it is part of a cluster. Every user may ask that.
+// isCluster asks a server whether it belongs to a cluster. Every user has the right to ask that.
 func isCluster(ctx context.Context, client redis.UniversalClient) (bool, error) {
 	fields, err := Hello(ctx, client)
 	return fields["mode"] == "cluster", err
 }
 
-// Hello returns what a server says of itself.
+// Hello returns the fields of the reply to HELLO.
 func Hello(ctx context.Context, client redis.UniversalClient) (map[any]any, error) {
 	command := NewCommand("hello")
 	_ = client.Process(ctx, command)

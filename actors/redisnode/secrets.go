@@ -12,17 +12,18 @@ import (
 	"unicode/utf8"
 )
 
-// secrets hides the client's passwords in errors. It looks where a password can be told: in what a server repeats of a command, in
-// front of the @ of an address, and in quotes. A password that could not be a word or a number of the text itself is hidden wherever
-// it stands alone. Nothing else is touched: neither words, hosts and users that happen to contain a password or to be one, nor the
-// codes that replies begin with.
+// secrets hides the client's passwords in errors. It looks at the places where an error may contain a password: the part of a command that
+// a server repeats, the part of an address before the @, and text in quotes.
+//
+// A password that cannot be an ordinary word or number is hidden wherever it stands alone. Nothing else is changed: not words, hosts and
+// users that contain a password or equal one, and not the codes at the beginning of replies.
 type secrets struct {
-	infos  []string // user info in addresses, with the @
-	quoted []string // as they may be written, longest first
-	plain  []string // those of them that are hidden outside of quotes, too
+	infos  []string // user info of addresses, with the @
+	quoted []string // the passwords in every spelling, longest first
+	plain  []string // those that are hidden outside of quotes as well
 }
 
-// login is what a client needs to know to reach its servers.
+// login is what a client uses to reach its servers.
 type login struct {
 	addrs          []string
 	user, password string
@@ -30,7 +31,7 @@ type login struct {
 
 func newSecrets(l login) secrets {
 	var s secrets
-	known := []string{l.user} // what an error may well show
+	known := []string{l.user} // an error may show these
 	passwords := []string{l.password}
 	for _, addr := range l.addrs {
 		info, server := splitAddr(addr)
@@ -61,7 +62,7 @@ func newSecrets(l login) secrets {
 	return s
 }
 
-// splitAddr tells the user info in an address, or in a URL where an address should be, from the server.
+// splitAddr splits an address into the user info and the server. The address may be a URL.
 func splitAddr(addr string) (info, server string) {
 	if _, rest, isURL := strings.Cut(addr, "://"); isURL {
 		addr = rest
@@ -70,7 +71,7 @@ func splitAddr(addr string) (info, server string) {
 	return addr[:max(at, 0)], addr[at+1:]
 }
 
-// waysToWrite are a password as it is, quoted, and as a part of a URL.
+// waysToWrite returns the spellings of a password: as it is, quoted, and in a URL.
 func waysToWrite(password string) []string {
 	if password == "" {
 		return nil
@@ -82,11 +83,11 @@ func waysToWrite(password string) []string {
 }
 
 const (
-	shortest = 4  // what has fewer characters stands in any text
-	longest  = 16 // no word and no number in an error is as long
+	shortest = 4  // a shorter string occurs in any text
+	longest  = 16 // no word or number of an error is as long
 )
 
-// isOrdinary reports whether a password might be a word or a number of a text that has nothing to do with it.
+// isOrdinary reports whether a password might be a word or a number of an unrelated text.
 func isOrdinary(s string) bool {
 	if n := utf8.RuneCountInString(s); n < shortest || n >= longest {
 		return n < shortest
@@ -99,7 +100,8 @@ func isOrdinary(s string) bool {
 const stars = "***"
 
 var (
-	// repeated is what a server that does not know a command repeats of it. Without a known end it is all that follows.
+	// repeated is the part of a command that a server repeats if it does not know the command. It has no certain end, so everything after
+	// it is hidden.
 	repeated = regexp.MustCompile(`with args beginning with:.*`)
 	inURL    = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
 )
@@ -121,7 +123,7 @@ func (s *secrets) conceal(text string) string {
 	return text
 }
 
-// replaceAlone hides a password where it is no part of a longer word.
+// replaceAlone hides a password, except within a longer word.
 func replaceAlone(text, password string) string {
 	var b strings.Builder
 	for {
@@ -140,13 +142,13 @@ func replaceAlone(text, password string) string {
 	return b.String() + text
 }
 
-// isPart reports whether what is between before and after is a part of a word, or of a name with dots and dashes.
+// isPart reports whether the text between before and after is a part of a word, or of a name with dots and dashes.
 func isPart(before, word, after string) bool {
 	first, _ := utf8.DecodeRuneInString(word)
 	last, _ := utf8.DecodeLastRuneInString(word)
 	left, _ := utf8.DecodeLastRuneInString(before)
 	right, size := utf8.DecodeRuneInString(after)
-	if right == '.' { // of a name, or of a sentence
+	if right == '.' { // within a name, or at the end of a sentence
 		right, _ = utf8.DecodeRuneInString(after[size:])
 	}
 	return isInWord(first) && (isInWord(left) || left == '.' || left == '-') || isInWord(last) && (isInWord(right) || right == '-')
@@ -156,8 +158,8 @@ func isInWord(r rune) bool {
 	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// concealError is an error whose texts, and those of all that it wraps, show no password. What shows none is left as it is. Of
-// package net's errors there is a copy, so that errors.As finds them; what else had to be changed is of another type.
+// concealError returns an error without passwords in its text and in the texts of all errors that it wraps. An error without passwords is
+// returned as it is. An error of package net becomes a copy, so that errors.As finds its type. Any other error becomes another type.
 func (s *secrets) concealError(err error) error {
 	if err == nil || s.isClean(err) {
 		return err
@@ -166,7 +168,7 @@ func (s *secrets) concealError(err error) error {
 		return c
 	}
 	c := concealed{text: s.conceal(err.Error())}
-	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // each error of the chain has its turn
+	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // concealErrors looks at each error of the chain
 	switch cause := errors.Unwrap(err); {
 	case ok:
 		c.Errors = s.concealErrors(several.Unwrap())
@@ -180,7 +182,7 @@ func (s *secrets) concealError(err error) error {
 
 func (s *secrets) isClean(err error) bool { text := err.Error(); return s.conceal(text) == text }
 
-// concealNet is the copy of an error of package net; nil for others.
+// concealNet returns a copy of an error of package net; nil for other errors.
 func (s *secrets) concealNet(err error) error {
 	switch e := err.(type) { //nolint:errorlint // as above
 	case *net.OpError:
@@ -207,7 +209,7 @@ func (s *secrets) concealErrors(errs []error) []error {
 	return causes
 }
 
-// concealed stands for an error whose text told a secret.
+// concealed replaces an error whose text contained a secret.
 type concealed struct {
 	text   string
 	Errors []error
@@ -216,7 +218,7 @@ type concealed struct {
 func (e concealed) Error() string   { return e.text }
 func (e concealed) Unwrap() []error { return e.Errors }
 
-// concealedReply is one that the server replied.
+// concealedReply replaces a reply of the server.
 type concealedReply struct{ concealed }
 
 func (concealedReply) RedisError() {}
