@@ -2,6 +2,7 @@ package holdfast_test
 
 import (
 	"context"
+	"iter"
 	"testing"
 	"time"
 
@@ -107,6 +108,17 @@ var (
 	_ func(*holdfast.PermitSemaphore, context.Context) (bool, error)      = (*holdfast.PermitSemaphore).Delete
 	_ func(*holdfast.PermitSemaphore, context.Context, ...string) error   = (*holdfast.PermitSemaphore).ReleaseID
 
+	_ func(*holdfast.Runtime, string, holdfast.ElectionOptions) *holdfast.Election                         = (*holdfast.Runtime).Election
+	_ func(*holdfast.Election, context.Context, func(ctx context.Context, term holdfast.Term) error) error = (*holdfast.Election).Run
+	_ func(*holdfast.Election) bool                                                                        = (*holdfast.Election).IsLeader
+	_ func(*holdfast.Election, context.Context) (holdfast.Leader, error)                                   = (*holdfast.Election).Leader
+	_ func(*holdfast.Election, context.Context) iter.Seq[holdfast.Leader]                                  = (*holdfast.Election).Watch
+	_ func(*holdfast.Election)                                                                             = (*holdfast.Election).Resign
+
+	_ = holdfast.ElectionOptions{Value: "", Lease: time.Duration(0), OnLeader: (func(holdfast.Leader))(nil)}
+	_ = holdfast.Term{Token: int64(0), Lease: (*holdfast.Lease)(nil)}
+	_ = holdfast.Leader{Value: "", Runtime: "", Token: int64(0), Since: time.Time{}}
+
 	_ func(string) string = holdfast.EscapeName
 
 	_ protocol.Kind = holdfast.Kind("")
@@ -122,6 +134,7 @@ var (
 	_ = []error{
 		holdfast.ErrNotAcquired, holdfast.ErrNotHeld, holdfast.ErrLeaseLost, holdfast.ErrClosed, holdfast.ErrTooManyWaiters,
 		holdfast.ErrNotReplicated, holdfast.ErrUpgrade, holdfast.ErrForeignKey, holdfast.ErrInvalid,
+		holdfast.ErrResign, holdfast.ErrNoLeader,
 	}
 	_ = map[holdfast.Owner]bool{{}: true} // comparable, zero = none
 

@@ -1,6 +1,10 @@
 package holdfast
 
-import "github.com/holdfast-go/holdfast/protocol"
+import (
+	"errors"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
 
 // Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that
 // caused it. An error about a lock names it.
@@ -26,6 +30,11 @@ var (
 	ErrForeignKey = protocol.ErrForeignKey
 	// ErrInvalid: a name, option or argument is invalid.
 	ErrInvalid = protocol.ErrInvalid
+	// ErrNoLeader: nobody leads the election.
+	ErrNoLeader = errors.New("nobody leads")
+	// ErrResign: returned by the function given to Election.Run to give the leadership up and end Run without an error. It is also the
+	// cause of the end of that function's context after Election.Resign.
+	ErrResign = errors.New("the leader resigns")
 )
 
 // BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. If Local is true, this runtime

@@ -78,6 +78,52 @@ func ExampleRuntime_SpinLock() {
 	// Output: 4
 }
 
+// One of several processes does the work, and another takes over when it ends.
+func ExampleElection() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	scheduler := rt.Election("scheduler", holdfast.ElectionOptions{Value: "10.0.0.7:8080"})
+	err := scheduler.Run(ctx, func(ctx context.Context, term holdfast.Term) error {
+		leader, err := scheduler.Leader(ctx) // what any other process would see
+		if err != nil {
+			return err
+		}
+		fmt.Println("leading:", scheduler.IsLeader(), leader.Value, leader.Token == term.Token)
+		return holdfast.ErrResign // a service would work until ctx ends
+	})
+	_, none := scheduler.Leader(ctx)
+	fmt.Println(err, errors.Is(none, holdfast.ErrNoLeader))
+	// Output:
+	// leading: true 10.0.0.7:8080 true
+	// <nil> true
+}
+
+// Every process can follow who leads.
+func ExampleElection_Watch() {
+	rt, end := newExample()
+	defer end()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	for _, value := range []string{"a", "b"} {
+		candidate := rt.Election("scheduler", holdfast.ElectionOptions{Value: value})
+		resign := make(chan struct{})
+		var ran sync.WaitGroup
+		ran.Go(func() {
+			_ = candidate.Run(ctx, func(context.Context, holdfast.Term) error { <-resign; return holdfast.ErrResign })
+		})
+		for leader := range rt.Election("scheduler", holdfast.ElectionOptions{}).Watch(ctx) {
+			fmt.Println("leader:", leader.Value)
+			break
+		}
+		close(resign)
+		ran.Wait()
+	}
+	// Output:
+	// leader: a
+	// leader: b
+}
+
 // A job that runs on every replica at the same time, but is to be done by one of them: the others skip it.
 func ExampleLock_TryDo() {
 	rt, end := newExample()

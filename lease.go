@@ -161,8 +161,8 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext returns the lease of the innermost Do that made ctx, for example to read its fencing token; nil if there is
-// none.
+// LeaseFromContext returns the lease of the innermost Do, or term of an Election, that made ctx, for example to read its fencing
+// token; nil if there is none.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l

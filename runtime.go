@@ -34,6 +34,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
 	"time"
@@ -53,6 +54,10 @@ import (
 type Runtime struct {
 	id     string
 	engine *actors.Engine
+
+	// of elections
+	client redis.UniversalClient
+	logger *slog.Logger
 }
 
 // New starts a lock runtime on client, which the caller owns and closes after the runtime. New does no I/O; see Runtime.Check.
@@ -90,7 +95,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)
 	}
-	return &Runtime{id: s.ID, engine: engine}, nil
+	return &Runtime{id: s.ID, engine: engine, client: client, logger: o.Logger}, nil
 }
 
 func checkClient(client redis.UniversalClient) error {

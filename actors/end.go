@@ -126,6 +126,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
+// Closing is closed when Close is called.
+func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
+
 // shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which takes the gateways
 // and the subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop last of the engine's own parts:
 // every actor runs on them. The outbox and the events come at the end, because everything before may add to them.

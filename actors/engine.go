@@ -328,6 +328,12 @@ func (e *Engine) System() *actor.ActorSystem { return e.system }
 // Lease is the length of the leases that the watchdog renews.
 func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 
+// Patience is how long a call to Redis is waited for.
+func (e *Engine) Patience() time.Duration { return e.policy.Patience }
+
+// NoAnswer is the error of a call about a lock that was not answered in time, with the last cause that is known.
+func (e *Engine) NoAnswer(a *lease.Address) error { return e.why(a.Raw) }
+
 // Now is the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 

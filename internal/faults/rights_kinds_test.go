@@ -284,3 +284,28 @@ func lifeOfLatch(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) 
 	require.NoError(t, err)
 	assert.True(t, deleted)
 }
+
+// A user who has just the rights that SECURITY.md documents for an election can run one, and see others' leaders.
+func TestFault_RightsOfAnElection(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../SECURITY.md")
+	require.NoError(t, err)
+	documented := regexp.MustCompile("An election needs the rights of a fenced lock and, in addition, `([^`]*)`").FindSubmatch(text)
+	require.NotNil(t, documented)
+	u := &user{server: redistest.Start(t), rights: append(documentedRights(t)["fenced lock"], strings.Fields(string(documented[1]))...)}
+	u.redis = u.server.Client(t)
+	one, other := u.runtime(t, "one"), u.runtime(t, "other")
+	led := make(chan holdfast.Leader)
+	observer := other.Election("chair", holdfast.ElectionOptions{})
+	go func() {
+		for l := range observer.Watch(t.Context()) {
+			led <- l
+		}
+	}()
+	locktest.Await(t, "the watcher", func() bool { return len(u.redis.PubSubChannels(t.Context(), "holdfast_leader:{app:chair}").Val()) == 1 })
+	err = one.Election("chair", holdfast.ElectionOptions{}).Run(t.Context(), func(_ context.Context, term holdfast.Term) error {
+		assert.Equal(t, term.Token, within(t, led).Token)
+		return holdfast.ErrResign
+	})
+	assert.NoError(t, err)
+}

@@ -38,18 +38,28 @@ func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
 		if kind.Name != Kinds[0].Name && Scaled(2, 1) == 1 {
 			continue // the kinds do not differ in what is left
 		}
-		t.Run(kind.Name+"/cluster, plain messages", func(t *testing.T) {
-			t.Parallel()
-			show(t, clusterPlace(t, kind, holdfast.PubSubPlain))
-		})
-		t.Run(kind.Name+"/sentinel", func(t *testing.T) {
-			t.Parallel()
-			guarded := redistest.SharedGuarded(t)
-			p := newPlace(t, kind, guarded.Master().Addr())
-			p.Guarded = guarded
-			show(t, p)
-		})
+		onOtherSetups(t, kind.Name+"/", kind, show)
 	}
+}
+
+// OnSetups shows something that is not about a kind of lock on every setup.
+func OnSetups(t *testing.T, show func(t *testing.T, p *Place)) {
+	OnServers(t, show)
+	onOtherSetups(t, "", Kind{}, show)
+}
+
+func onOtherSetups(t *testing.T, prefix string, k Kind, show func(t *testing.T, p *Place)) {
+	t.Run(prefix+"cluster, plain messages", func(t *testing.T) {
+		t.Parallel()
+		show(t, clusterPlace(t, k, holdfast.PubSubPlain))
+	})
+	t.Run(prefix+"sentinel", func(t *testing.T) {
+		t.Parallel()
+		guarded := redistest.SharedGuarded(t)
+		p := newPlace(t, k, guarded.Master().Addr())
+		p.Guarded = guarded
+		show(t, p)
+	})
 }
 
 // OnServers shows something that is not about a kind of lock on every server.

@@ -1,0 +1,178 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+)
+
+// Election is a handle to the election with one name. The processes that call Run elect one leader at a time. Safe for concurrent
+// use.
+//
+// The leader holds the fenced lock of the same name, so an election and a FencedLock with one name exclude each other. The hash and
+// the channel "holdfast_leader:{name}" say who leads.
+type Election struct {
+	rt      *Runtime
+	lock    *Lock
+	options ElectionOptions
+	bad     error // of the name or the options
+
+	mu      sync.Mutex
+	running bool
+	term    *term // in progress
+
+	earliest time.Time // Run's own: no campaign begins before, because this process has resigned
+}
+
+// ElectionOptions configures an Election. The zero value works.
+type ElectionOptions struct {
+	// Value is what others learn of the leader, such as its address. Default: the runtime's ID.
+	Value string
+	// Lease is that of the leadership: how long after a crash of the leader another one can be elected. 50 ms to 24 h; default
+	// Options.Lease.
+	Lease time.Duration
+	// OnLeader is called with each new leader, this process included, while Run runs, beginning with the present leader. The calls
+	// are made one at a time, beside lead. It may block; Run does not return before it has.
+	OnLeader func(Leader)
+}
+
+// Term is one period of leadership of this process.
+type Term struct {
+	// Token is the fencing token of the term. It grows from term to term, across all processes: see Runtime.FencedLock.
+	Token int64
+	// Lease is that of the election's lock. Check Lease.Valid immediately before each side effect.
+	Lease *Lease
+}
+
+// Leader describes the leader of an election.
+type Leader struct {
+	Value   string    // its ElectionOptions.Value
+	Runtime string    // its Runtime.ID
+	Token   int64     // of its term
+	Since   time.Time // when the term began, by the clock of the Redis server
+}
+
+// Election returns the election with this name. Making a handle is cheap and does no I/O. A bad name or option is reported by the
+// first call that returns an error, as one matching ErrInvalid.
+func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
+	e := &Election{rt: rt, lock: rt.FencedLock(name), options: o}
+	setDefault(&e.options.Value, rt.id)
+	setDefault(&e.options.Lease, rt.engine.Lease())
+	if e.bad = e.lock.bad; e.bad == nil {
+		e.bad = lease.Check(e.options.Lease)
+	}
+	return e
+}
+
+// Run campaigns for the leadership and calls lead while this process leads. After a term that was lost or resigned, or when lead has
+// returned nil, it campaigns again. It returns nil when ctx ends or lead returns ErrResign, and lead's error when it returns another
+// one while the term lasts. What lead returns after its context has ended does not matter, unless it is ErrResign.
+//
+// lead's context ends with the term, before anybody else can lead: with ctx, by Resign, or when the lease is lost. Its cause is then
+// ErrResign or the lease's Err; LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
+// should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
+//
+// While Redis is away, a term ends at the deadline of its lease, and Run keeps trying; the first failure in a row is logged. A bad
+// name or option, and a second Run of the same Election at a time, are ErrInvalid. When the runtime is closed, Run returns ErrClosed
+// after lead has returned. When the keys hold something else, Run returns ErrForeignKey. Shutdown waits for a term in progress, so
+// end ctx before.
+func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
+	if err := e.begin(lead == nil); err != nil {
+		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)
+	}
+	defer e.end()
+	defer e.tellLeaders(ctx)()
+	running, stop := e.untilClosed(ctx)
+	defer stop()
+	for failed := false; ; {
+		pause(running, time.Until(e.earliest))
+		t := &term{election: e}
+		err := e.lock.Do(running, func(ctx context.Context) error { t.run(ctx, lead); return nil }, t.acquire()...)
+		if t.resigned() {
+			e.earliest = time.Now().Add(e.options.Lease / 4)
+		}
+		switch {
+		case errors.Is(t.err, ErrResign):
+			return nil
+		case t.err != nil:
+			return t.err
+		case ctx.Err() != nil:
+			return nil
+		case running.Err() != nil:
+			return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), ErrClosed)
+		case errors.Is(err, ErrClosed), errors.Is(err, ErrInvalid), errors.Is(err, ErrForeignKey) && !t.began:
+			return err
+		case t.began:
+			failed = false
+		default:
+			e.log(&failed, "campaign failed", err)
+			pause(running, retryAfter/2+e.rt.engine.Jitter(retryAfter/2))
+		}
+	}
+}
+
+// retryAfter is the longest pause after a call to Redis that failed.
+const retryAfter = time.Second
+
+func (e *Election) begin(withoutLead bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.bad != nil:
+		return e.bad
+	case withoutLead:
+		return fmt.Errorf("%w: the function is nil", ErrInvalid)
+	case e.running:
+		return fmt.Errorf("%w: it is running already", ErrInvalid)
+	}
+	e.running = true
+	return nil
+}
+
+func (e *Election) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running = false
+}
+
+// pause returns after d, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// log writes the first failure in a row.
+func (e *Election) log(failed *bool, message string, err error) {
+	if !*failed {
+		e.rt.logger.Warn(message, "election", e.lock.Name(), "err", err)
+	}
+	*failed = true
+}
+
+// IsLeader reports whether this process leads at this moment, by the clock. It is false from the local deadline of the lease on, even
+// if no loss has been noticed yet, and also after Resign and once lead has returned.
+func (e *Election) IsLeader() bool {
+	e.mu.Lock()
+	t := e.term
+	e.mu.Unlock()
+	return t != nil && t.ctx.Err() == nil && t.lease.Valid()
+}
+
+// Resign ends the term in progress: lead's context ends with the cause ErrResign, and the leadership is given up once lead has
+// returned. Then this process does not campaign for a quarter of the lease, so that others lead first. Without a term it does
+// nothing.
+func (e *Election) Resign() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term != nil {
+		e.term.cancel(ErrResign)
+	}
+}

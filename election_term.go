@@ -1,0 +1,116 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// term is one attempt of a process to lead.
+type term struct {
+	election *Election
+
+	// set once the lock is held
+	began  bool
+	lease  *Lease
+	ctx    context.Context // lead's
+	cancel context.CancelCauseFunc
+	err    error // of lead, if it counts
+}
+
+// acquire returns the options of the lock. Whatever owner is in Run's context, a campaign never re-enters.
+func (t *term) acquire() []AcquireOption {
+	options := []AcquireOption{WithOwner(t.election.rt.NewOwner())}
+	if !t.watched() {
+		options = append(options, WithLease(t.election.options.Lease))
+	}
+	return options
+}
+
+// watched reports whether the watchdog's lease is the right one.
+func (t *term) watched() bool { return t.election.options.Lease == t.election.rt.engine.Lease() }
+
+// run holds the lock, whose lease is in ctx, while lead runs.
+func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term) error) {
+	t.began, t.lease = true, LeaseFromContext(ctx)
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	held, release := context.WithCancel(context.WithoutCancel(ctx)) // the lock is kept until lead has returned
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer release()
+	defer t.end()
+	t.election.setTerm(t)
+	if !t.watched() {
+		beside.Go(func() { t.keep(held) })
+	}
+	announced := make(chan struct{})
+	beside.Go(func() { t.announce(announced) })
+	select { // so that lead most often is the leader for everybody else, too
+	case <-announced:
+	case <-time.After(min(retryAfter, t.election.options.Lease/4)):
+	case <-t.ctx.Done():
+	}
+	if t.ctx.Err() != nil {
+		return
+	}
+	if err := lead(t.ctx, Term{Token: t.lease.Token(), Lease: t.lease}); t.ctx.Err() == nil || errors.Is(err, ErrResign) {
+		t.err = err
+	}
+}
+
+func (t *term) end() {
+	t.election.setTerm(nil)
+	t.cancel(context.Canceled)
+}
+
+func (e *Election) setTerm(t *term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.term = t
+}
+
+// resigned reports whether others go first.
+func (t *term) resigned() bool {
+	return errors.Is(t.err, ErrResign) || t.began && errors.Is(context.Cause(t.ctx), ErrResign)
+}
+
+// announce writes who leads, again and again until the term ends, because Redis may lose it. It closes announced after the first
+// attempt.
+func (t *term) announce(announced chan struct{}) {
+	e := t.election
+	call := scripts.AnnounceLeader(e.lock.address.Raw, scripts.Leader{
+		Token: t.lease.Token(), Grant: t.lease.ID(), Runtime: e.rt.id, Value: e.options.Value,
+	}, e.options.Lease+2*e.lookEvery())
+	for failed, first := false, true; t.ctx.Err() == nil; first = false {
+		again := e.lookEvery()
+		if _, err := e.ask(t.ctx, call); err != nil && t.ctx.Err() == nil {
+			e.log(&failed, "leader not announced", err)
+			again = retryAfter
+		} else {
+			failed = false
+		}
+		if first {
+			close(announced)
+		}
+		pause(t.ctx, again)
+	}
+}
+
+// keep extends a lease that is not the watchdog's, until it has ended or ctx does.
+func (t *term) keep(ctx context.Context) {
+	length := t.election.options.Lease
+	for next := length / 3; t.lease.Err() == nil && ctx.Err() == nil; {
+		pause(ctx, next)
+		if next = length / 3; t.lease.Extend(ctx, length) != nil {
+			next = length / 30
+		}
+	}
+}
+
+// lookEvery is how often at least it is written, and read, who leads.
+func (e *Election) lookEvery() time.Duration {
+	return min(max(e.options.Lease, time.Second), 30*time.Second)
+}

@@ -1,0 +1,162 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Leader asks Redis who leads. The error matches ErrNoLeader if nobody does, or if the leader has not announced itself yet. It wraps
+// the cause when Redis does not answer for Options.Lease/3 (between 1 s and 10 s).
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	ctx, cancel := e.untilClosed(ctx)
+	defer cancel()
+	leader, err := e.look(ctx)
+	if err != nil {
+		return Leader{}, fmt.Errorf("holdfast: leader of %s: %w", lease.Quoted(e.lock.Name()), err)
+	}
+	return leader, nil
+}
+
+func (e *Election) look(ctx context.Context) (Leader, error) {
+	if e.bad != nil {
+		return Leader{}, e.bad
+	}
+	reply, err := e.ask(ctx, scripts.ReadLeader(e.lock.address.Raw))
+	if err != nil {
+		return Leader{}, err
+	}
+	leader, leads, err := scripts.LeaderOf(reply)
+	if err == nil && !leads {
+		err = ErrNoLeader
+	}
+	epoch := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	return Leader{Value: leader.Value, Runtime: leader.Runtime, Token: leader.Token, Since: epoch.Add(leader.Since).Local()}, err
+}
+
+// Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It says
+// nothing when a leader goes, only when the next one comes. A change is noticed by a message, or when that was lost, within
+// ElectionOptions.Lease (between 1 s and 30 s). Leaders that were followed by others meanwhile are left out.
+//
+// A Watch has a connection of its own for messages. While Redis is away it keeps trying. With a bad name or option it yields
+// nothing.
+func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
+	return func(yield func(Leader) bool) {
+		if e.bad == nil {
+			e.watch(ctx, yield)
+		}
+	}
+}
+
+func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
+	ctx, cancel := e.untilClosed(ctx)
+	defer cancel()
+	subscription := e.rt.client.Subscribe(ctx, scripts.LeaderKey(e.lock.address.Raw))
+	defer func() { _ = subscription.Close() }()
+	news := subscription.ChannelWithSubscriptions() // also of each new connection, after which a message may have been missed
+	var last Leader
+	for ctx.Err() == nil {
+		again := e.lookEvery()
+		switch leader, err := e.look(ctx); {
+		case errors.Is(err, ErrNoLeader):
+		case err != nil:
+			again = retryAfter
+		case leader.Token != last.Token:
+			if last = leader; !yield(leader) {
+				return
+			}
+		}
+		select {
+		case _, open := <-news:
+			if !open { // the user has closed the client
+				news = nil
+			}
+		case <-time.After(again):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// tellLeaders calls OnLeader for each new leader, until the function that it returns is called.
+func (e *Election) tellLeaders(ctx context.Context) (stop func()) {
+	if e.options.OnLeader == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for leader := range e.Watch(ctx) {
+			e.options.OnLeader(leader)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// untilClosed returns a context that also ends when the runtime is closed, with the cause ErrClosed.
+func (e *Election) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	select {
+	case <-e.rt.engine.Closing():
+		cancel(ErrClosed)
+	default:
+	}
+	go func() {
+		select {
+		case <-e.rt.engine.Closing():
+			cancel(ErrClosed)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// ask calls a script. It returns when ctx ends or Redis does not answer in time, while go-redis may still wait for the answer.
+func (e *Election) ask(ctx context.Context, call scripts.Call) (any, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.NewTimer(e.rt.engine.Patience())
+	defer late.Stop()
+	type answer struct {
+		reply any
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		reply, err := e.send(ctx, call)
+		answers <- answer{reply, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.reply, scripts.Explain(a.err)
+	case <-late.C:
+		return nil, e.rt.engine.NoAnswer(e.lock.address)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (e *Election) send(ctx context.Context, call scripts.Call) (any, error) {
+	reply, err := e.rt.client.Do(ctx, call.Sent()...).Result()
+	if redisnode.IsNoScript(err) {
+		if err := e.rt.client.ScriptLoad(ctx, call.Script.Source).Err(); err != nil {
+			return nil, err
+		}
+		reply, err = e.rt.client.Do(ctx, call.Sent()...).Result()
+	}
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return reply, err
+}

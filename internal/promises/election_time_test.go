@@ -1,0 +1,173 @@
+package promises_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// What an election does when, in bubbles of testing/synctest, where time is exact.
+
+// hall is an election in a bubble: two candidates, each with a link of its own to Redis.
+type hall struct {
+	*parliament
+	server locktest.Bubble
+	links  [2]locktest.Pipes
+}
+
+func inHall(t *testing.T, o holdfast.ElectionOptions, test func(t *testing.T, h *hall)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &hall{server: locktest.NewBubble(t)}
+		var runtimes []*holdfast.Runtime
+		for i := range h.links {
+			runtimes = append(runtimes, h.server.Runtime(t, &h.links[i], holdfast.Options{}))
+		}
+		h.parliament = newParliament(t, "chair", o, runtimes...)
+		test(t, h)
+		for _, c := range h.candidates {
+			if c.stop != nil {
+				c.stop()
+				assert.NoError(t, h.returned(c))
+			}
+		}
+	})
+}
+
+// A leader that cannot reach Redis knows that its term is over before anybody else leads, and is a candidate again when it can.
+func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
+	for lease, within := range map[time.Duration]time.Duration{0: 30 * time.Second, 3 * time.Second: 3 * time.Second, 2 * time.Minute: 2 * time.Minute} {
+		t.Run(within.String(), func(t *testing.T) {
+			inHall(t, holdfast.ElectionOptions{Lease: lease}, func(t *testing.T, h *hall) {
+				a, b := h.candidates[0], h.candidates[1]
+				h.run(a)
+				first := h.elected(a)
+				h.run(b)
+				<-time.After(10 * time.Minute)
+				require.NoError(t, first.ctx.Err(), "it leads for as long as it likes")
+				synctest.Wait()
+				h.links[0].Cut()
+				cut := time.Now()
+				deadline := first.Lease.ExpiresAt()
+				<-first.ctx.Done()
+				assert.ErrorIs(t, context.Cause(first.ctx), holdfast.ErrLeaseLost)
+				assert.InDelta(t, 0, time.Until(deadline).Seconds(), 0.001, "at the deadline")
+				assert.Less(t, time.Since(cut), within)
+				second := h.elected(b)
+				assert.Same(t, b, second.candidate)
+				assert.Less(t, time.Since(cut), within+2*time.Second)
+				<-time.After(10 * time.Minute) // without Redis
+				h.links[0].Heal()
+				synctest.Wait()
+				<-time.After(30 * time.Second)
+				second.Resign()
+				third := h.elected(a, b)
+				assert.Same(t, a, third.candidate)
+			})
+		})
+	}
+}
+
+// Who resigns leaves the others a quarter of the lease, and leads again when there is nobody else.
+func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
+	inHall(t, holdfast.ElectionOptions{Lease: 20 * time.Second}, func(t *testing.T, h *hall) {
+		a := h.candidates[0]
+		h.run(a)
+		m := h.elected(a)
+		for _, resign := range []func(){m.Resign, func() {
+			m.end <- holdfast.ErrResign
+			require.NoError(t, h.returned(a))
+			h.run(a)
+		}} {
+			resign()
+			resigned := time.Now()
+			m = h.elected(a)
+			assert.InDelta(t, 5, time.Since(resigned).Seconds(), 0.01)
+		}
+		m.end <- nil
+		ended := time.Now()
+		h.elected(a)
+		assert.Less(t, time.Since(ended), time.Second, "nobody has resigned")
+	})
+}
+
+// A change whose message is lost is seen at the next look; one that comes while the link is cut, as soon as it is back.
+func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
+	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
+		const key = "holdfast_leader:{chair}"
+		watching, stop := context.WithCancel(t.Context())
+		defer stop()
+		seen := make(chan holdfast.Leader)
+		go func() {
+			defer close(seen)
+			for l := range h.candidates[0].Watch(watching) {
+				seen <- l
+			}
+		}()
+		synctest.Wait()
+		h.server.HSet("chair", "somebody:1", "1")
+		h.server.HSet(key, "grant", "somebody:1", "token", "5", "runtime", "somebody", "value", "v", "since", "1000") // and no message
+		written := time.Now()
+		assert.Equal(t, holdfast.Leader{Value: "v", Runtime: "somebody", Token: 5, Since: time.Unix(1, 0)}, <-seen)
+		assert.LessOrEqual(t, time.Since(written), 30*time.Second)
+
+		<-time.After(time.Second)
+		h.links[0].Cut()
+		h.server.HSet(key, "token", "6")
+		<-time.After(time.Second)
+		h.links[0].Heal()
+		healed := time.Now()
+		assert.Equal(t, int64(6), (<-seen).Token)
+		assert.Less(t, time.Since(healed), 5*time.Second)
+
+		stop()
+		_, open := <-seen
+		assert.False(t, open)
+	})
+}
+
+// The hash may be lost, by a failover or somebody's hand: the leader writes it again.
+func TestElection_LostHashIsWrittenAgain(t *testing.T) {
+	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
+		a, b := h.candidates[0], h.candidates[1]
+		h.run(a)
+		m := h.elected(a)
+		h.server.Del("holdfast_leader:{chair}")
+		_, err := b.Leader(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNoLeader)
+		<-time.After(30 * time.Second)
+		synctest.Wait()
+		leader, err := b.Leader(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, m.Token, leader.Token)
+		m.stop()
+		require.NoError(t, h.returned(a))
+		<-time.After(2 * time.Minute)
+		assert.False(t, h.server.Exists("holdfast_leader:{chair}"), "it does not stay for ever")
+		h.run(a)
+	})
+}
+
+// While Redis is away, Leader says so after a third of the lease.
+func TestElection_LeaderWithoutRedis(t *testing.T) {
+	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
+		h.links[0].Cut()
+		began := time.Now()
+		_, err := h.candidates[0].Leader(t.Context())
+		assert.Error(t, err)
+		assert.NotErrorIs(t, err, holdfast.ErrNoLeader)
+		assert.LessOrEqual(t, time.Since(began), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = h.candidates[1].Leader(ctx)
+		assert.ErrorIs(t, err, holdfast.ErrNoLeader)
+		h.links[0].Heal()
+	})
+}

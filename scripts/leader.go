@@ -1,0 +1,62 @@
+package scripts
+
+import (
+	_ "embed"
+	"strconv"
+	"time"
+)
+
+var (
+	//go:embed leader_announce.lua
+	leaderAnnounceLua string
+	//go:embed leader_read.lua
+	leaderReadLua string
+
+	leaderAnnounce = load("leader_announce", leaderAnnounceLua)
+	leaderRead     = load("leader_read", leaderReadLua)
+)
+
+// LeaderKey has the leader of an election, and is the channel on which a new one is published.
+func LeaderKey(raw string) string { return prefixed("holdfast_leader", raw) }
+
+// Leader is what Redis knows of the leader of an election.
+type Leader struct {
+	Token          int64
+	Grant          string // owner field in the lock of the election; not read
+	Runtime, Value string
+	Since          time.Duration // server time since 1970; not written
+}
+
+// AnnounceLeader returns a call that writes the leader, to be kept for so long. Its reply is 0 if a newer one has been written.
+func AnnounceLeader(raw string, l Leader, keep time.Duration) Call {
+	c := newCall(leaderAnnounce, 2, 5, -1)
+	c.Command = append(c.Command, LeaderKey(raw), LeaderKey(raw), l.Token, l.Grant, l.Runtime, l.Value, keep.Milliseconds())
+	return c
+}
+
+// ReadLeader returns a call that reads the leader.
+func ReadLeader(raw string) Call {
+	c := newCall(leaderRead, 2, 0, -1)
+	c.Command = append(c.Command, raw, LeaderKey(raw))
+	return c
+}
+
+// LeaderOf reads the reply of ReadLeader. Without a leader it is nil.
+func LeaderOf(reply any) (l Leader, leads bool, err error) {
+	if reply == nil {
+		return l, false, nil
+	}
+	fields, _ := reply.([]any)
+	var texts [4]string
+	if len(fields) == len(texts) {
+		for i, field := range fields {
+			texts[i], _ = field.(string)
+		}
+	}
+	token, badToken := strconv.ParseInt(texts[0], 10, 64)
+	since, badSince := strconv.ParseInt(texts[3], 10, 64)
+	if badToken != nil || badSince != nil {
+		return l, false, unexpected("leader_read", reply)
+	}
+	return Leader{Token: token, Runtime: texts[1], Value: texts[2], Since: time.Duration(since) * time.Millisecond}, true, nil
+}

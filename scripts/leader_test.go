@@ -1,0 +1,98 @@
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+func (b bed) announce(l scripts.Leader) any {
+	b.Helper()
+	reply, err := b.run(scripts.AnnounceLeader(b.name, l, time.Minute))
+	require.NoError(b, err)
+	return reply
+}
+
+func (b bed) leader() (scripts.Leader, bool) {
+	b.Helper()
+	reply, err := b.run(scripts.ReadLeader(b.name))
+	require.NoError(b, err)
+	leader, leads, err := scripts.LeaderOf(reply)
+	require.NoError(b, err)
+	return leader, leads
+}
+
+func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
+	on(t, func(b bed) {
+		_, leads := b.leader()
+		assert.False(b, leads, "nobody has announced himself")
+		one := scripts.Leader{Token: 1<<53 - 2, Grant: us + ":1", Runtime: us, Value: "10.0.0.1:80 \x00\r\n"}
+		assert.Equal(b, int64(1), b.announce(one))
+		_, leads = b.leader()
+		assert.False(b, leads, "without the lock")
+		b.take(scripts.FencedLock, scripts.Terms{Grant: one.Grant, Lease: time.Minute})
+		found, leads := b.leader()
+		require.True(b, leads)
+		assert.InDelta(b, b.Time(b.Context()).Val().UnixMilli(), found.Since.Milliseconds(), 60_000)
+		since := found.Since
+		one.Grant, one.Since = "", since
+		assert.Equal(b, one, found)
+		b.give(scripts.FencedLock, scripts.Terms{Grant: us + ":1"})
+		_, leads = b.leader()
+		assert.False(b, leads, "it has released the lock")
+		b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute})
+		_, leads = b.leader()
+		assert.False(b, leads, "the next one has not announced himself")
+		assert.Positive(b, b.PTTL(b.Context(), scripts.LeaderKey(b.name)).Val(), "it does not stay for ever")
+	})
+}
+
+// A leader whose announcement comes late, when another leads, changes nothing and wakes nobody.
+func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
+	on(t, func(b bed) {
+		subscription := b.Subscribe(b.Context(), scripts.LeaderKey(b.name))
+		defer subscription.Close()
+		_, err := subscription.Receive(b.Context())
+		require.NoError(b, err)
+		heard := subscription.Channel()
+		stale := scripts.Leader{Token: 9007199254740990, Grant: us + ":1", Runtime: us, Value: "old"}
+		newer := scripts.Leader{Token: 9007199254740991, Grant: us + ":2", Runtime: us, Value: "new"}
+		b.take(scripts.FencedLock, scripts.Terms{Grant: newer.Grant, Lease: time.Minute})
+		assert.Equal(b, int64(1), b.announce(stale))
+		assert.Equal(b, "9007199254740990", (<-heard).Payload)
+		assert.Equal(b, int64(1), b.announce(newer))
+		assert.Equal(b, "9007199254740991", (<-heard).Payload)
+		before := b.HGetAll(b.Context(), scripts.LeaderKey(b.name)).Val()
+		assert.Equal(b, int64(0), b.announce(stale))
+		assert.Equal(b, int64(1), b.announce(newer), "a repeat")
+		assert.Equal(b, before, b.HGetAll(b.Context(), scripts.LeaderKey(b.name)).Val(), "since included")
+		require.NoError(b, b.Publish(b.Context(), scripts.LeaderKey(b.name), "end").Err())
+		assert.Equal(b, "end", (<-heard).Payload, "nothing of the last two")
+		found, _ := b.leader()
+		assert.Equal(b, "new", found.Value)
+	})
+}
+
+func TestLeader_ForeignKey(t *testing.T) {
+	on(t, func(b bed) {
+		require.NoError(b, b.Set(b.Context(), scripts.LeaderKey(b.name), "x", 0).Err())
+		for _, call := range []scripts.Call{scripts.ReadLeader(b.name), scripts.AnnounceLeader(b.name, scripts.Leader{Token: 1}, time.Minute)} {
+			_, err := b.run(call)
+			assert.ErrorIs(b, scripts.Explain(err), protocol.ErrForeignKey)
+		}
+		assert.Equal(b, "x", b.Get(b.Context(), scripts.LeaderKey(b.name)).Val())
+	})
+}
+
+func TestLeaderOf_Nonsense(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []any{int64(1), "x", []any{}, []any{"1", "r", "v"}, []any{"x", "r", "v", "1"}, []any{"1", "r", "v", nil}} {
+		_, _, err := scripts.LeaderOf(reply)
+		assert.ErrorContains(t, err, "unexpected reply of the leader_read script", "%v", reply)
+	}
+}

@@ -1,0 +1,24 @@
+-- leader_announce: write who leads an election, unless a newer leader has, and tell the watchers if that is news.
+--
+-- KEYS[1] leader  hash    holdfast_leader:{name}
+-- KEYS[2] channel channel holdfast_leader:{name}
+-- ARGV[1] token   fencing token of the term
+-- ARGV[2] grant   owner field of the term's lock, runtimeUUID:number
+-- ARGV[3] runtime UUID
+-- ARGV[4] value   what the leader says of itself
+-- ARGV[5] keep    ms for which the hash is kept
+--
+-- Returns 1 (written) | 0 (a newer leader has written)
+local leader, channel = KEYS[1], KEYS[2]
+local token, grant, runtime, value, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local written = redis.call('hget', leader, 'token') or '0'
+if tonumber(written) > tonumber(token) then return 0 end
+if written ~= token then
+  local t = redis.call('time')
+  local since = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+  redis.call('hset', leader, 'token', token, 'grant', grant, 'runtime', runtime, 'value', value, 'since', since)
+  redis.call('publish', channel, token)
+end
+redis.call('pexpire', leader, keep)
+return 1
