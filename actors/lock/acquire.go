@@ -17,6 +17,9 @@ import (
 
 // onAcquire grants a re-entry, refuses a try that finds others here, or queues the request. What follows from the queue is decided by
 // advance.
+//
+// Re-entries come before the limits: their owner has the lock, and may need the second hold to finish and release the first. A try is
+// refused without a call if it would have to wait for somebody in this process.
 func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
 	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
@@ -48,7 +51,11 @@ func (s *State) startAt() time.Duration {
 	return s.turns.OpensAt()
 }
 
-// attempt asks Redis for a new grant with the lease that the first waiter wants. Only one request per process and name competes in Redis.
+// attempt asks Redis for a new grant with the lease that the first waiter wants. Only one request per process and name competes in Redis:
+// the other waiters get the grant from the first one, or compete after it.
+//
+// A place in Redis' queue is kept for the next waiter, if that one wants the same kind of lease. Otherwise the place is given up, because
+// Redis remembers it with its lease.
 func (s *State) attempt(now time.Duration) {
 	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.lease, s.pending.watched) {
 		s.abandonPending(now)
@@ -58,6 +65,8 @@ func (s *State) attempt(now time.Duration) {
 	s.sendAcquire(now)
 }
 
+// newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception
+// is an id that the group has reserved: an owner that holds alone shares under its own number.
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{lease: r.Lease}
 	if s.member != nil {
@@ -73,6 +82,8 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 	return t
 }
 
+// sendAcquire sends an attempt, or a repeat of it. It forgets earlier wake-ups: this call finds out what they announced. A wake-up that
+// comes while the call is in flight is kept in wokenFor, because Redis may have executed the call before the release.
 func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor = clock.Never
 	s.turns.Tries(now)
@@ -85,7 +96,8 @@ func (s *State) sendAcquire(now time.Duration) {
 	c.Timing = s.failures.Acquiring(s.policy, now, c.lease, head)
 }
 
-// attemptAgain repeats an attempt whose outcome is unknown, or abandons it when no waiter wants such a grant any more.
+// attemptAgain repeats an attempt whose outcome is unknown, or abandons it when no waiter wants such a grant any more. The repeat has the
+// same grant id, so if an earlier copy was executed, Redis confirms that grant instead of refusing a second one.
 func (s *State) attemptAgain(now time.Duration) {
 	head := s.queue.Front()
 	if head == nil || !head.Wants(s.pending.lease, s.pending.watched) {
@@ -95,7 +107,8 @@ func (s *State) attemptAgain(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// abandonPending gives up the pending grant. If Redis may have executed the attempt, the grant is released in the background.
+// abandonPending gives up the pending grant. If Redis may have executed the attempt, or has given it a place in its queue, the grant is
+// released in the background. If duplicateUntil is 0, every copy of the attempt has been answered or withdrawn, and Redis has nothing.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
 		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease).lasting = s.pending.standing
@@ -103,7 +116,9 @@ func (s *State) abandonPending(now time.Duration) {
 	s.pending, s.phase = pendingGrant{}, free
 }
 
-// onInherited takes over a grant that a release of this process has created in Redis.
+// onInherited takes over a grant that a release of this process has created in Redis. The contender may have an acquire in flight, whose
+// result is not needed any more. It asks for the same grant, so its copies do no harm while the grant is held; after that, duplicateUntil
+// covers them.
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // abandoned meanwhile: it is released in the background
@@ -142,14 +157,19 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onUnacked undoes a grant that too few replicas have acknowledged. It refuses all local waiters, because their grants would not be
-// acknowledged either.
+// onUnacked undoes a grant that too few replicas have acknowledged: after a failover another process could get the lock, too. It refuses
+// all local waiters, because their grants would not be acknowledged either.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
 	s.refuseAll(m.unacked)
 }
 
+// onGranted makes a granted attempt the held grant. The lease counts from the instant before the call was sent: Redis cannot have executed
+// it earlier, so the deadline here is never later than the server's.
+//
+// A reply may take longer than the lease. Then the grant has expired here although Redis may still have it. It is released, and the attempt
+// counts as failed.
 func (s *State) onGranted(now time.Duration, m *callDone) {
 	deadline := lease.Deadline(m.sent, m.call.lease)
 	if deadline <= now {
@@ -168,7 +188,8 @@ func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
 
-// begin makes the pending grant the held one.
+// begin makes the pending grant the held one. The watchdog gets it in the same step. What was known about an earlier grant or holder no
+// longer counts.
 func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
 	s.grant = newGrant(s, s.pending, deadline)
 	s.grant.tokens = tokens
@@ -179,6 +200,10 @@ func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
 
 // onBusy handles a refusal: the lock is held elsewhere. The waiters wait for a release message if the channel was subscribed to before the
 // attempt, else for the subscription, after which they try again; and in any case for a timer.
+//
+// No wake-up is lost between the attempt and the subscription: the confirmation of the subscription leads to another attempt, and a message
+// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: a holder's process may have died,
+// and its lease just expires.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.pending.standing, s.phase = true, free
@@ -193,6 +218,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	s.turns.Refused()
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
+	// The refusal answers each try that was made before the call was sent. A later try has to ask again.
 	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
 		s.queue.Remove(r)
 		s.answer(r, s.busyError(now, r))
@@ -207,6 +233,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		s.retryAt = now
 		return
 	}
+	// Somebody released the lock while the attempt was in flight, so the refusal may be older than the release.
 	if s.wokenFor != clock.Never {
 		s.retryAt = max(s.wokenFor, now)
 		return
@@ -220,6 +247,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	} else if s.pending.standing {
 		wait = min(wait, s.policy.Lease/3) // keeps the place in Redis' queue
 	}
+	// The holder's lease may expire before that, and nobody sends a message then.
 	if ttl >= 0 && ttl < wait {
 		wait = ttl
 	}
@@ -229,8 +257,9 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	s.listen()
 }
 
-// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. The orphan's release is in
-// flight, and the attempt has overtaken it. After the time that one call may take, the try is refused all the same.
+// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free.
+// The orphan's release is in flight, and the attempt has overtaken it. After the time that one call may take, the try is refused all the
+// same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.hasOrphan(s.busy.holder)
 	if s.member != nil {
@@ -239,7 +268,8 @@ func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	return ours && now < r.Came+rpc.Window(s.policy.Lease)
 }
 
-// nextSpin is the pause of a spin lock's first waiter before its next attempt.
+// nextSpin is the pause of a spin lock's first waiter before its next attempt. It grows with each attempt up to the maximum; up to half of
+// it is random.
 func (s *State) nextSpin() time.Duration {
 	b := s.queue.Front().Backoff
 	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
@@ -251,7 +281,9 @@ func (s *State) nextSpin() time.Duration {
 	return pause - s.policy.Jitter(pause/2)
 }
 
-// listen subscribes to the channel of the release, if the kind of lock has one.
+// listen subscribes to the channel of the release, if the kind of lock has one. The first contender in Redis' queue also needs the channel
+// on which releases by other kinds of lock are published (Kind.Others). A contender on standby does not listen, because the one ahead of it
+// does.
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
@@ -267,8 +299,10 @@ func (s *State) listen() {
 }
 
 // onAttemptFailed handles an attempt without a reply. If the call was certainly not executed, the next attempt may ask for a new grant. If
-// that is unknown, the same attempt is repeated until its outcome is known. A try is refused at once, with the cause; other waiters when
-// Redis has been silent for too long.
+// that is unknown, the same attempt is repeated until its outcome is known: asking for another grant could find the lock taken by the first
+// one, which nobody here would hold.
+//
+// A try is refused at once, with the cause; other waiters when Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
@@ -290,8 +324,9 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 }
 
-// failed notes a call without a reply. It refuses tries, and waiters for whom Redis has been silent longer than they have patience. A
-// release is repeated even after its callers have been answered.
+// failed notes a call without a reply, and schedules the next one with back-off. It refuses tries, and waiters for whom Redis has been
+// silent longer than they have patience. A release is repeated even after its callers have been answered, because other processes wait for
+// the lock.
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
@@ -304,6 +339,7 @@ func (s *State) failed(now time.Duration, m *callDone, err error) {
 	}
 }
 
+// refuseAll answers every waiter with an error.
 func (s *State) refuseAll(err error) {
 	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
 		s.queue.Remove(r)
@@ -311,7 +347,8 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// onChannelReady tries at once. After a reconnection it tries at a random instant soon, because every waiter of the process does.
+// onChannelReady tries at once, because releases before the subscription have sent their messages to others only. After a reconnection it
+// tries at a random instant soon, because every waiter of the process does. An attempt that is due earlier is not put off.
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched {
 		return
@@ -328,6 +365,8 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	s.wake(now, at)
 }
 
+// onChannelMessage decides when to try after a release message. Kinds that take turns let the process try first that has waited longest
+// (package turns); the others try at once.
 func (s *State) onChannelMessage(now time.Duration, releases int) {
 	if !s.address.Kind.TakesTurns() {
 		s.wake(now, now)
@@ -344,6 +383,9 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 }
 
 // wake schedules the next attempt. It is not always at once: if this process has just had its turn, other processes try first.
+//
+// During an attempt, the instant is only kept: the attempt may have been executed before or after the release, and its result decides.
+// After failures, the back-off goes on: a message from one connection does not prove that calls arrive.
 func (s *State) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:
@@ -353,7 +395,8 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch cancels the subscription some time after the last waiter has left.
+// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and would have to
+// subscribe and try again.
 func (s *State) advanceWatch(now time.Duration) {
 	switch {
 	case s.watch == wait.Unwatched:
@@ -392,7 +435,8 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 	return e
 }
 
-// waitError is the answer to a waiter whose wait has ended: it names the lock's holder, or the reason why Redis did not.
+// waitError is the answer to a waiter whose wait has ended: it names the lock's holder, or the reason why Redis did not. A failure comes
+// first, because what is known about the holder is older.
 func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
 	err := s.busyError(now, r)
 	switch {

@@ -50,7 +50,7 @@ func (s *State) unwait(r *wait.Request) {
 	}
 }
 
-// unbindMoved drops an actor's acquire that waits in another member from now on.
+// unbindMoved drops an actor's acquire that waits in another member from now on, which binds it again.
 func (s *State) unbindMoved(r *wait.Request) {
 	if c := s.clientOf(r); c != nil {
 		delete(c.waiting, r.ID)

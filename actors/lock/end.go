@@ -13,6 +13,9 @@ import (
 
 // orphan is a grant that may exist in Redis although no local request wants it. It is released by its id, which is never used twice, until
 // it certainly does not exist any more, or its lease has expired.
+//
+// One release is not enough: it may reach Redis before the acquire that it undoes, which a network or a server may have delayed. Only a
+// release that was sent after duplicateUntil is the last one. Those before it shorten the time for which the lock is taken by nobody.
 type orphan struct {
 	id             string
 	duplicateUntil time.Duration // until then a delayed duplicate of its acquire may still run, so an earlier release is not the last one
@@ -24,7 +27,7 @@ type orphan struct {
 	lasting        bool // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
 }
 
-// orphanFrom has a grant released in the background, first at this instant.
+// orphanFrom has a grant released in the background, first at this instant. length is the lease that Redis was asked for.
 func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),
@@ -37,11 +40,13 @@ func (s *State) hasOrphan(id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
 }
 
-// orphanLater has a grant released that Redis does not have now, but that a delayed duplicate of its acquire may still create.
+// orphanLater has a grant released that Redis does not have now, but that a delayed duplicate of its acquire may still create. The first
+// release waits a little, because it would find nothing now.
 func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease time.Duration) {
 	s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
 }
 
+// releaseOrphans sends the releases that are due. They go before other calls: an orphan keeps the lock from everybody.
 func (s *State) releaseOrphans(now time.Duration) {
 	for i := range s.orphans {
 		g := &s.orphans[i]
@@ -56,6 +61,11 @@ func (s *State) releaseOrphans(now time.Duration) {
 	}
 }
 
+// onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, if its lease
+// has expired on the server, or if Redis refuses its release, which it would do again.
+//
+// No lease ends a place in Redis' queue, or a key that other grants of the owner keep (lasting). These are released until Redis confirms
+// it, or until the runtime closes.
 func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	i := slices.IndexFunc(s.orphans, func(g orphan) bool { return g.id == m.call.grant })
 	if i < 0 {
@@ -75,7 +85,8 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onCancel ends the wait of a request that has not been answered yet.
+// onCancel ends the wait of a request that has not been answered yet. A call that is in flight for it continues. Its grant is given to
+// another waiter or released. A request that was answered meanwhile is in none of the lists, and the cancel is dropped.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	if s.queue.Remove(r) {
@@ -96,6 +107,8 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 
 // lose ends the grant and notifies its holder. If the holder is releasing at this moment, the answer to its release reports the loss.
 // orphaned: Redis may still have the grant.
+//
+// The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
 func (s *State) lose(now time.Duration, reason string, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.endHolds(protocol.ErrLeaseLost, reason)
@@ -108,7 +121,8 @@ func (s *State) lose(now time.Duration, reason string, orphaned bool) {
 	s.retryAt = now
 }
 
-// endHolds ends all leases of the local holder.
+// endHolds ends all leases of the local holder. A goroutine that has claimed its lease to release it has won against the loss; its request
+// is on its way and is answered by onRelease. claimed counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason string) {
 	for _, h := range s.holds {
 		switch {
@@ -125,7 +139,7 @@ func (s *State) endHolds(err error, reason string) {
 }
 
 // onClose refuses the waiters. A closing actor ends the leases and releases the lock, and stops when nothing is left to do. An aborting
-// actor stops at once.
+// actor stops at once; whatever it has in Redis expires.
 func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to <= s.stage {
 		return
@@ -156,6 +170,9 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 
 // Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so Redis is asked again. The waiters stay, and
 // the effects from before the panic are carried out.
+//
+// Every grant that may be in Redis becomes an orphan, and every holder learns that its lease has ended: that is safe whatever the panic has
+// broken. Requests that only the lost calls would have answered are answered here, with an error.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))

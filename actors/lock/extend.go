@@ -13,10 +13,11 @@ import (
 )
 
 // extension is the state of the calls that change the length of the grant's fixed lease, for extends and re-entries. They run one at a
-// time, because a delayed duplicate of an earlier call could undo the effect of a later one.
+// time, because a delayed duplicate of an earlier call could undo the effect of a later one. For the same reason a call waits until no
+// duplicate of the one before it can run.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
-	call           *lockCall       // on its way; nil: none
+	call           *lockCall       // in flight; nil: none
 	retryAt        time.Duration   // no call before this instant
 	duplicateUntil time.Duration   // until then a delayed duplicate of an earlier call may still run
 	failures       wait.Failures
@@ -30,6 +31,7 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
+// onExtend queues an extend of a fixed lease that is held here. A renewed lease has no length that a user could set.
 func (s *State) onExtend(r *wait.Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:
@@ -88,7 +90,8 @@ func (s *State) endExtension(now time.Duration) {
 	}
 }
 
-// sendExtend sets the remaining time of the grant's lease. Until the reply comes, the shorter of the old and the new deadline counts.
+// sendExtend sets the remaining time of the grant's lease. Until the reply comes, the shorter of the old and the new deadline counts,
+// because Redis may have executed the call or not. longest remembers the longer one: until then the grant may be in Redis.
 func (s *State) sendExtend(now, length time.Duration) {
 	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
 	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // leaves time for a second attempt
@@ -100,6 +103,10 @@ func (s *State) sendExtend(now, length time.Duration) {
 	}
 }
 
+// onExtendDone moves the deadline after a confirmed extend. It counts from the instant before the call was sent, as for an acquire. The
+// watchdog gets the grant anew, because its timer was set for the old deadline.
+//
+// If the outcome is unknown, the call is repeated. The deadline stays the shorter of the two until a reply says which one is true.
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	e := s.extension
 	if e == nil || m.call != e.call || s.phase != held {
@@ -131,6 +138,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	}
 }
 
+// unprolonged is the error of an extend, or of a re-entry that needed one, when Redis has been silent for too long.
 func unprolonged(r *wait.Request, cause error) error {
 	if r.Do == wait.Acquire {
 		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)
@@ -138,6 +146,7 @@ func unprolonged(r *wait.Request, cause error) error {
 	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
+// extended answers the request that was waiting for an extend.
 func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)
@@ -148,7 +157,8 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	s.leaveExtension(r)
 }
 
-// leaveExtension removes r; false: r was not there. The next request has to wait until no duplicate of r's call can run.
+// leaveExtension removes r; false: r was not there. If a call was in flight for r, the next request waits until no duplicate of that call
+// can run.
 func (s *State) leaveExtension(r *wait.Request) bool {
 	e := s.extension
 	if e == nil {

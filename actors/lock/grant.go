@@ -20,6 +20,7 @@ type grant struct {
 	lasting        bool           // another grant may keep the key in Redis for longer
 }
 
+// newGrant makes the grant of a confirmed attempt. Part leads from the shared lease.Grant back to it, for the messages of the watchdog.
 func newGrant(s *State, t pendingGrant, deadline time.Duration) *grant {
 	g := &grant{home: s, plain: t.plain, duplicateUntil: t.duplicateUntil, longest: t.lease}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.watched, s.self, g

@@ -11,10 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
-// several readers hold together, and there are many permits. Each contender or grant is a member, which is a State of its own. The group
-// decides who becomes a member (group_place.go), passes each message to the member that it is about, and combines the members' effects into
-// those of one actor (group_effects.go).
+// Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis'
+// queue, several readers hold together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
+// group decides who becomes a member (group_place.go), passes each message to the member that it is about, and combines the members'
+// effects into those of one actor (group_effects.go).
+//
+// A member decides about its own contender or grant. Whatever concerns several of them is decided here: who of the process asks Redis, who
+// is subscribed to a channel, whose grant excludes whose, and when the process has its turn.
+//
+// A step of one member may lead to steps of others, for example when a release makes another member the holder. Those are noted in again
+// and taken one after the other, never one within another: a member would otherwise be changed while its own step is running.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -68,7 +74,7 @@ type listeners struct {
 	ready  bool
 }
 
-// again is a step of a member that follows from another's.
+// again is a step of a member that follows from another's. A nil message only lets the member do what is due.
 type again struct {
 	state   *State
 	message any
@@ -83,8 +89,11 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 }
 
 // Step handles one message and returns the effects, which belong to the caller then.
+//
+// What is due follows the message in a fixed order. Waiters are admitted before promote chooses the first contender, because it may be one
+// of them.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
-	h.follow(now) // steps that a panic has interrupted
+	h.follow(now) // the steps that a panic has left undone
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
@@ -105,6 +114,7 @@ func (h *Group) takeEffects() []wait.Effect {
 	return effects
 }
 
+// receive passes a message to the member that it is about: the one that made a call, the home of a grant, or all of them.
 func (h *Group) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -137,6 +147,7 @@ func (h *Group) receive(now time.Duration, message any) {
 	}
 }
 
+// onRequest chooses the member that serves a request. Home remembers it, so that a cancel finds it.
 func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	switch r.Do {
 	case wait.Acquire:
@@ -153,7 +164,8 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 // servedBy is the member that serves a request, or served it last.
 func servedBy(r *wait.Request) *State { return r.Home.(*State) }
 
-// servesLease is the member of the lease that a release or extend names. The desk answers if nobody holds it.
+// servesLease is the member of the lease that a release or extend names. If nobody holds it, the desk serves the request: it has no grant,
+// so it refuses.
 func (h *Group) servesLease(r *wait.Request) *State {
 	if r.Hold != nil {
 		return homeOf(r.Hold.Grant)
@@ -166,6 +178,7 @@ func (h *Group) servesLease(r *wait.Request) *State {
 	return &h.desk
 }
 
+// onCancel ends the wait of a request. A waiter of a fair lock leaves a place in Redis' queue, into which those behind it move up first.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
 	case h.leave(r):
@@ -176,6 +189,8 @@ func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	}
 }
 
+// onChannelReady wakes all members that are subscribed to the channel. It remembers the confirmation for members that come later, because
+// only the first one of a channel makes the actor subscribe.
 func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
@@ -185,7 +200,7 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 }
 
 // onChannelMessage wakes the members that are subscribed to the channel. Where processes take turns, all members take theirs together, so
-// the message is counted once.
+// the message is counted once. Each member would otherwise count it as another process's turn.
 func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
@@ -202,12 +217,14 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	}
 }
 
+// tell has each listener handle a message. A step may end a subscription, so it goes through a copy of the list.
 func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	for _, s := range slices.Clone(l.states) {
 		h.pass(now, s, message)
 	}
 }
 
+// onAlarm has those members step whose alarm is due. An alarm that was set to a later instant since is put back.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step
@@ -224,6 +241,7 @@ func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.alarmAt = h.alarms.next()
 }
 
+// onRequesterGone ends the waits of a terminated actor in the queue, and then in all members.
 func (h *Group) onRequesterGone(now time.Duration, m wait.RequesterGone) {
 	delete(h.guarded, m.Requester.GetId())
 	for r := h.queue.Front(); r != nil; {
@@ -236,13 +254,14 @@ func (h *Group) onRequesterGone(now time.Duration, m wait.RequesterGone) {
 	h.each(func(s *State) { h.pass(now, s, m) })
 }
 
+// onClose refuses the waiters that are no part of a member. advanceStage does the rest.
 func (h *Group) onClose(m wait.Close) {
 	h.stage = max(h.stage, m.Stage)
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
 // advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender whose owner holds the lock alone may
-// continue. If that hold ends first, the contender is refused like any other.
+// continue: its owner may need the second hold to finish. If that hold ends first, the contender is refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
@@ -286,7 +305,8 @@ func (h *Group) Idle() bool {
 	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
 }
 
-// setAlarm sets the timer to the earliest instant at which a member has something to do, or to an earlier one.
+// setAlarm sets the timer to the earliest instant at which a member has something to do, or to an earlier one. It does not put the timer
+// off when a member no longer needs it: an alarm that is too early costs one empty step.
 func (h *Group) setAlarm() {
 	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
 		if h.Idle() {
@@ -297,7 +317,8 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust starts the member that panicked over. The steps that were to follow are made up for by the next step.
+// Distrust starts the member that panicked over; the others know nothing of the panic. The steps that were to follow are made up for by the
+// next step, for which an alarm is set.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {
 		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another
@@ -352,7 +373,8 @@ func (h *Group) Requesters() []lease.Ref {
 	return all
 }
 
-// Forget removes a request that has been answered elsewhere.
+// Forget removes a request that has been answered elsewhere: from the queue, from the step that is running, from those that follow, from
+// the effects, and from its member.
 func (h *Group) Forget(r *wait.Request) {
 	h.leave(r)
 	if h.atHand.message == r {

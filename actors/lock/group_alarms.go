@@ -9,7 +9,7 @@ import (
 )
 
 // alarms are the members of a group that have set an alarm, as a heap with the earliest first: a group may have very many members, and few
-// alarms are due.
+// alarms are due. Among alarms of one instant, the oldest member comes first, so a step does not depend on the heap.
 type alarms []*State
 
 // alarmPlace is the place of a member among the alarms.

@@ -12,7 +12,8 @@ import (
 
 // The effects of the members' steps, combined into those of one actor.
 
-// pass has a member handle a message, and carries out the steps that follow from it.
+// pass has a member handle a message, and carries out the steps that follow from it. Within a step it only notes the message: the step that
+// is running comes to its end first.
 func (h *Group) pass(now time.Duration, s *State, message any) {
 	h.again = append(h.again, again{s, message})
 	if h.atHand.state == nil { // else follow is running
@@ -20,6 +21,8 @@ func (h *Group) pass(now time.Duration, s *State, message any) {
 	}
 }
 
+// follow takes the noted steps in the order in which they were noted, until none is left. Each may note others. A panic leaves the rest to
+// the next step.
 func (h *Group) follow(now time.Duration) {
 	for len(h.again) > 0 {
 		next := h.again[0]
@@ -28,6 +31,13 @@ func (h *Group) follow(now time.Duration) {
 	}
 }
 
+// take has a member do one step, and does the group's part of it.
+//
+// The group looks at the result of a call only after the member, because the member decides what the result means for itself. A result may
+// also concern another member: a release may have made another one the holder, or a refusal may name a place or a holder of this process
+// that its own member does not know of. That member then steps next.
+//
+// At the end, a member in which nothing is left leaves the group, unless a step is noted for it.
 func (h *Group) take(now time.Duration, next again) {
 	s, message := next.state, next.message
 	h.atHand = next
@@ -59,7 +69,8 @@ func (h *Group) take(now time.Duration, next again) {
 	}
 }
 
-// onFreed notifies the members whose grants were ended. There may be very many members and grants.
+// onFreed notifies the members whose grants were ended. There may be very many members and grants, so it looks each member up in a set, and
+// tells each only of its own grant.
 func (h *Group) onFreed(m wait.Freed) {
 	ended := make(map[string]bool, len(m.Grants))
 	for _, grant := range m.Grants {
@@ -81,7 +92,7 @@ func (h *Group) expects(s *State) bool {
 }
 
 // overtakes reports whether a contender entered Redis' queue before an older contender of this process, whose calls were lost. Then this
-// contender must be subscribed when it becomes the first.
+// contender must be subscribed when it becomes the first, and on standby it is not.
 func (h *Group) overtakes(s *State) bool {
 	for other := h.first; other != nil && &other.State != s; other = other.next {
 		if other.contends() && !other.pending.standing {
@@ -91,7 +102,8 @@ func (h *Group) overtakes(s *State) bool {
 	return false
 }
 
-// count updates the number of members with a grant. It reports whether this member has just got one.
+// count updates the number of members with a grant. It reports whether this member has just got one. The number is kept because a group may
+// have very many members, and many decisions depend on whether there is a grant.
 func (h *Group) count(s *State) bool {
 	if s.member == nil {
 		return false
@@ -108,7 +120,9 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends grants that Redis cannot have any more, because it has granted s, and one of the two excludes the other.
+// depose ends grants that Redis cannot have any more, because it has granted s, and one of the two excludes the other. Redis has lost them,
+// in a failover for example. Without that, their holders would learn of it only at the next renewal, with two holders in one process until
+// then.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
@@ -124,6 +138,8 @@ func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
 	h.pass(now, s, r)
 }
 
+// absorb combines the effects of a member's step into those of the actor. Calls, answers and events become effects as they are. Alarms and
+// subscriptions are shared, and the actor has one timer and one subscription for each channel. Only the group decides when the actor stops.
 func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
@@ -154,6 +170,11 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 }
 
 // onCall completes a call with what one member cannot know.
+//
+// The release of a fair lock names its heir. If the heir is first in Redis' queue, the script grants it the lock in the same step, which
+// saves the message and the attempt. With AckReplicas it must not, because only an acquire of its own can wait for replicas.
+//
+// An acquire of an owner that holds the lock alone names that grant, so that the script lets the owner share the lock with itself.
 func (h *Group) onCall(s *State, call *lockCall) {
 	call.home = s
 	switch {
@@ -162,12 +183,13 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	case call.do == callAcquire && s.queue.Len > 0:
 		if alone := h.above(s.queue.Front()); alone != nil {
 			call.alone, alone.grant.lasting = alone.grant.ID, true
-			alone.turn.spent = true // the grant is not handed on while its owner shares
+			alone.turn.spent = true // the grant must not be handed on while its owner shares the lock, too
 		}
 	}
 }
 
-// heir is this process's first contender in Redis' queue. The release of s grants it the lock if it is first in the whole queue.
+// heir is this process's first contender in Redis' queue. The release of s grants it the lock if it is first in the whole queue. It is a
+// copy, because the contender may ask for another grant until the result comes.
 func (h *Group) heir(s *State) *pendingGrant {
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s && other.contends() && other.pending.id != "" {
@@ -236,7 +258,8 @@ func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	}
 }
 
-// gather serves all requests of an owner that waits in several goroutines, when one of them has got the lock.
+// gather serves all requests of an owner that waits in several goroutines, when one of them has got the lock. They re-enter. Left in the
+// queue, they would wait for their own owner.
 func (h *Group) gather(s *State, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
@@ -246,6 +269,8 @@ func (h *Group) gather(s *State, r *wait.Request) {
 	}
 }
 
+// gatherFrom moves the owner's requests from one queue to the member that holds, or to a new member if they share the lock. Requests that
+// the grant makes impossible are refused.
 func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	if q.Owners[r.Owner] == 0 {
 		return
@@ -276,7 +301,7 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	}
 }
 
-// wait appends a request to the queue of those that are no part of a member yet.
+// wait appends a request to the queue of those that are no part of a member yet. The group watches their actors, as members do.
 func (h *Group) wait(r *wait.Request) {
 	h.queue.Push(r)
 	if r.Requester != nil {
@@ -295,6 +320,8 @@ func (h *Group) leave(r *wait.Request) bool {
 	return true
 }
 
+// guard has an actor watched, once for all its waits and leases in all members. A request that moves from the queue to a member is
+// unguarded and guarded in one step; the two effects cancel out, so no termination is missed in between.
 func (h *Group) guard(pid lease.Ref) {
 	if h.guarded[pid.GetId()]++; h.guarded[pid.GetId()] > 1 {
 		return
@@ -307,6 +334,7 @@ func (h *Group) guard(pid lease.Ref) {
 	h.effects = append(h.effects, wait.Effect{Do: wait.DoGuard, Actor: pid})
 }
 
+// unguard ends that with the last of them.
 func (h *Group) unguard(pid lease.Ref) {
 	n := h.guarded[pid.GetId()]
 	if n == 0 {
@@ -318,6 +346,8 @@ func (h *Group) unguard(pid lease.Ref) {
 	}
 }
 
+// listen subscribes a member to a channel, and the actor with the first one. A member that comes later gets the confirmation from the
+// group.
 func (h *Group) listen(s *State, channel string) {
 	l := h.listeners[channel]
 	if l == nil {
@@ -342,7 +372,7 @@ func (h *Group) unlisten(s *State, channel string) {
 }
 
 // hear notes whether Redis answers at all. The queued requests are refused, like those in a member, if it is silent for too long while they
-// wait. Calls that fail while others are answered are no reason.
+// wait. Calls that fail while others are answered are no reason: the queued requests do not depend on them.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
@@ -377,7 +407,8 @@ func (h *Group) local() (all []string) {
 	return all
 }
 
-// known is the member that knows most about the lock's holder: a member that holds it, or the first that was refused.
+// known is the member that knows most about the lock's holder: a member that holds it, or the first that was refused. If there is neither,
+// it is the desk, which knows nothing.
 func (h *Group) known() *State {
 	known := &h.desk
 	for s := h.first; s != nil; s = s.next {

@@ -10,6 +10,7 @@ import (
 )
 
 // Which requests become part of a member, and when. Requests are admitted in order of arrival: none overtakes one that has to wait.
+// Otherwise readers that arrive again and again would keep a writer of the same process waiting for ever.
 
 const (
 	// contendersMax is the number of waiters of a process that ask Redis at a time, where several may hold the lock together.
@@ -18,7 +19,10 @@ const (
 	behindMax = 16
 )
 
-// admit takes a request. A request that returns from a member is counted as a waiter already.
+// admit takes a request. A request that returns from a member (before) is counted as a waiter already.
+//
+// Two kinds of request do not wait behind the queue, because it may be waiting for their very owner: re-entries, and requests of an owner
+// that holds the lock alone and wants to share it.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -59,7 +63,8 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r would become part of a member at once, because a try may not wait for that.
+// open reports whether r would become part of a member at once, because a try may not wait for that. A try that shares the lock may join
+// holders; one that wants it alone may not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -148,8 +153,8 @@ func (s *member) suits(r *wait.Request) bool {
 	return asked && r.Wants(s.pending.lease, s.pending.watched)
 }
 
-// findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on,
-// and wait until no other member is left.
+// findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on
+// inside the process. They wait until no member of another kind has a grant or a waiter: those came before.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {
@@ -176,8 +181,8 @@ func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, o
 	return found, found != nil || h.mayContend(now, r)
 }
 
-// mayContend reports whether another waiter may ask Redis: contendersMax do so at a time, but only one after a refusal. Tries are not
-// counted, because they do not stay.
+// mayContend reports whether another waiter may ask Redis: contendersMax do so at a time, but only one after a refusal. While one has been
+// refused and pauses, the others would be refused as well. Tries are not counted, because they do not stay.
 func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -238,7 +243,8 @@ func (h *Group) reentered(r *wait.Request) *State {
 	return &s.State
 }
 
-// newMember appends a member for r, and for requests that may share it.
+// newMember appends a member for r, and for requests that may share it. Members are in order of arrival, which decides about the first
+// contender, the heir, and who moves up.
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
 	s.init(h.policy, r.Address)
@@ -280,7 +286,8 @@ func (h *Group) leaveMember(s *member) {
 	h.members--
 }
 
-// promote ends the standby of this process's first contender if no local holder can pass the lock to it.
+// promote ends the standby of this process's first contender if no local holder can pass the lock to it. It listens from then on; while a
+// local holder was there, that holder's release named the heir.
 func (h *Group) promote(now time.Duration) {
 	if !h.address.Kind.Queued || h.holding > 0 {
 		return

@@ -68,6 +68,7 @@ func (s *State) lookAt() time.Duration {
 	return s.looking.at
 }
 
+// look sends the question, unless one is in flight. The call remembers the grant, because the answer may come when another one is held.
 func (s *State) look(now time.Duration) {
 	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.Watched {
 		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.ID, target: s.grant}
@@ -79,6 +80,7 @@ func (s *State) look(now time.Duration) {
 // looks reports whether a question is in flight.
 func (s *State) looks() bool { return s.looking != nil && s.looking.call != nil }
 
+// onLookDone ends the grant if Redis does not have it. Any other answer, and none, leaves it as it is: the next question is due soon.
 func (s *State) onLookDone(now time.Duration, m *callDone) {
 	if s.looking == nil || m.call != s.looking.call {
 		return

@@ -39,7 +39,8 @@ type (
 	}
 )
 
-// news is what the holders of the same name by other kinds of lock must learn after a force-release; nil: nothing.
+// news is what the holders of the same name by other kinds of lock must learn after a force-release: it has ended their grants as well, and
+// their own actors have not asked for it. nil: nothing.
 func (m *callDone) news() any {
 	switch {
 	case m.call.do != callForceRelease:
@@ -52,7 +53,8 @@ func (m *callDone) news() any {
 	return nil
 }
 
-// lockCall is a script call that the step asks for.
+// lockCall is a script call that the step asks for. It has all that the shell needs to make the script, because the state may have changed
+// by the time when the script is made or repeated.
 type lockCall struct {
 	do       callKind
 	address  *lease.Address
@@ -78,7 +80,7 @@ type lockCall struct {
 	done callDone // its answer
 }
 
-// main reports whether this is a main call. A state has at most one of them in flight, and identifies it by its number.
+// main reports whether this is a main call. A state has at most one of them in flight, and recognizes its result by the call itself.
 func (c *lockCall) main() bool { return c.do <= callRelease }
 
 type callKind uint8

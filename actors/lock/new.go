@@ -5,7 +5,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// New is the machine of a lock: of one with several contenders or grants at a time, or with one of each.
+// New makes the machine of a lock: a Group if the lock may have several contenders or grants at a time, otherwise a State.
 func New(policy *wait.Policy, address *lease.Address) wait.Machine {
 	if address.Kind.Many() {
 		many := &Group{}

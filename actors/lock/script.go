@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// lockCalls keeps main calls that have been answered: one would be half of what a pair allocates.
+// lockCalls keeps main calls that have been answered, for reuse: a call would be half of what an acquire and its release allocate.
 var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
 
+// ScriptCall is the script of a call, with its arguments.
 func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Call {
 	kind, raw := c.address.Kind, c.address.Raw
 	switch c.do {
@@ -45,6 +46,7 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 func (c *lockCall) Carrier() *rpc.Call { return &c.Call }
 func (c *lockCall) Acquires() bool     { return c.do == callAcquire }
 
+// Recycle keeps a main call for reuse. The others are few, and the state may still refer to them.
 func (c *lockCall) Recycle() {
 	if c.main() {
 		*c = lockCall{}
@@ -57,7 +59,8 @@ func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
 	return &c.done, c.done.news()
 }
 
-// read turns a raw result into what the step understands.
+// read turns a raw result into what the step understands. A reply that cannot be understood leaves the outcome unknown: the script was
+// executed, but nobody knows with what result.
 func (c *lockCall) read(m *rpc.Result) callDone {
 	done := callDone{call: c, class: m.Class, err: m.Err, sent: m.Sent}
 	if m.Class != scripts.Done {
@@ -91,7 +94,7 @@ func (c *lockCall) read(m *rpc.Result) callDone {
 	}
 	if err != nil {
 		done.class, done.err = scripts.Unknown, err
-		if errors.Is(err, protocol.ErrForeignKey) { // the answer is good, but not about a lock
+		if errors.Is(err, protocol.ErrForeignKey) { // the reply is valid, but not about a lock
 			done.class = scripts.Rejected
 		}
 	}

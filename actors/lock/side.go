@@ -30,6 +30,10 @@ func (s *State) sideCall(c *lockCall) {
 	s.emit(wait.Effect{Do: wait.DoCall, Call: c})
 }
 
+// onSideDone answers the request of a side call.
+//
+// A force-release with an unknown outcome is not repeated: the repeat could end the lease of the next holder. A call that reached the
+// server too late was not executed, so that one is repeated, once.
 func (s *State) onSideDone(now time.Duration, m *callDone) {
 	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}) // also if the request was cancelled
 	i := slices.Index(s.sides, m.call)
@@ -80,7 +84,7 @@ func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	s.retryAt = now
 }
 
-// cancelSide answers the request of a side call, which may be executed all the same.
+// cancelSide answers the request of a side call, or of an extension. The call may be executed all the same.
 func (s *State) cancelSide(now time.Duration, r *wait.Request, cause error) {
 	i := slices.IndexFunc(s.sides, func(c *lockCall) bool { return c.request == r })
 	switch {

@@ -13,6 +13,15 @@ import (
 
 // State is everything that the actor of a lock knows, for locks with one contender and one grant at a time. It works in steps: a message
 // and the time go in, effects come out, and nothing else happens.
+//
+// These hold between any two steps:
+//
+//   - Whatever may exist in Redis is known here as grant, as pending, or as an orphan. Nothing is forgotten before a call has shown that it
+//     is gone, or its lease has expired.
+//   - At most one main call is in flight, so its result describes the state from which the next call starts. If a call must be given up,
+//     its grant becomes an orphan first.
+//   - grant is set in the phases held, passing and releasing, and in no other one. Only a held grant has holds.
+//   - In the phase free, pending is empty, unless it has a place in Redis' queue (standing).
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -128,6 +137,8 @@ func (s *State) takeEffects() []wait.Effect {
 	return effects
 }
 
+// receive notes a message. Handlers change the state and answer requests, but leave calls to advance, because several messages may make the
+// same call due.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -183,6 +194,8 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
+// onCallDone takes the result of a call. The results of main calls count only for the call in flight. Another result belongs to a call that
+// was disregarded: its grant is an orphan, and the orphan's release finds out what became of it.
 func (s *State) onCallDone(now time.Duration, m *callDone) {
 	switch m.call.do {
 	case callOrphan:
@@ -213,7 +226,12 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 }
 
 // advance does whatever is due at this instant. Handlers only note what has happened; the next call to Redis is decided here.
+//
+// The order matters. A free grant finds its next holder first, because that may end the phase held. Then come the calls about a held grant,
+// then the repeats of calls that end one, and only then attempts, which need the phase free. So one step may release a grant and attempt
+// the next one, but never the other way round.
 func (s *State) advance(now time.Duration) {
+	// The last holder has left, or the grant is new.
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
 	}
@@ -226,13 +244,15 @@ func (s *State) advance(now time.Duration) {
 	if s.due(now, passing) {
 		s.passAgain(now)
 	}
+	// Nobody waits any more, but Redis would keep the place in its queue and block the waiters behind it.
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
+	// A repeat is due, or nobody wants the attempt any more and its call has not been sent.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
-	s.releaseOrphans(now) // before an attempt, which they would block
+	s.releaseOrphans(now) // before an attempt: an orphan that is still in Redis would refuse it
 	switch {
 	case s.phase != free || s.queue.Len == 0:
 	case s.due(now, free):
@@ -245,7 +265,7 @@ func (s *State) advance(now time.Duration) {
 	s.advanceEnd()
 }
 
-// due reports whether it is time for the next call of a phase. If the call ends the phase, a later case of advance handles the next one.
+// due reports whether it is time for the next call of a phase. If that call ends the phase, a later case of advance handles the next one.
 func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
@@ -269,13 +289,16 @@ func (s *State) advanceEnd() {
 	s.retiring = false
 }
 
-// Idle reports whether the actor could stop without losing anything.
+// Idle reports whether the actor could stop without losing anything: no waiter, no grant, no orphan, no subscription, and no message on its
+// way that only this actor understands (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
 }
 
-// setAlarm sets the timer to the earliest instant at which advance would have something to do.
+// setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one
+// empty step; one that is missing would leave a waiter waiting for ever. So every condition of advance that depends on the time has its
+// line here.
 func (s *State) setAlarm() {
 	at := clock.Never
 	if s.inflight == nil && (s.phase != free || s.queue.Len > 0) && s.phase != held {
@@ -313,7 +336,8 @@ func (s *State) call(do callKind) *lockCall {
 	return c
 }
 
-// recall withdraws the main call if it has not been sent. It reports whether no main call is in flight now.
+// recall withdraws the main call if it has not been sent. A withdrawn call is never executed, so nothing of it has to be released. It
+// reports whether no main call is in flight now.
 func (s *State) recall() bool {
 	if s.inflight != nil && s.inflight.Withdraw() {
 		s.inflight = nil
@@ -321,7 +345,8 @@ func (s *State) recall() bool {
 	return s.inflight == nil
 }
 
-// disregard drops the call for the pending grant, whatever its result will be.
+// disregard drops the call for the pending grant, whatever its result will be. The call may be executed until its deadline, so
+// duplicateUntil covers that time. Whoever abandons the grant afterwards releases it until then.
 func (s *State) disregard() {
 	if !s.recall() {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, s.inflight.Deadline)
@@ -346,7 +371,7 @@ func (s *State) answer(r *wait.Request, err error) {
 }
 
 // holdOf finds the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. A goroutine's lease
-// can be ended only through its Lease value.
+// can be ended only through its Lease value, so a guessed serial ends nobody's lease.
 func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
 		return h == r.Hold || r.Hold == nil && h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind

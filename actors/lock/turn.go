@@ -15,6 +15,10 @@ import (
 )
 
 // next decides what happens to a grant that no local holder has.
+//
+// The order of the cases is that of their importance: a new grant goes to the waiter for whom it was acquired, whatever the time. An old
+// one is handed on only while its lease is sound and its turn lasts, so that waiters of other processes get the lock, too. To hand it on
+// costs no call if the next waiter wants the same lease, otherwise one (pass).
 func (s *State) next(now time.Duration) {
 	head := s.queue.Front()
 	switch {
@@ -35,13 +39,17 @@ func (s *State) next(now time.Duration) {
 	}
 }
 
+// turnOver reports whether other processes should have the lock now: the turn has served enough local holders, has lasted long enough, or
+// has no fencing token left for another holder.
 func (s *State) turnOver(now time.Duration) bool {
 	return s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last || s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
 }
 
 // endTurn gives other processes the chance to acquire the lock. If no other process waits, the same call passes the lock on to the next
-// local waiter, which saves a release and an acquire. Only in gaps the lock is released all the same: without them, clients that poll would
-// never find it free.
+// local waiter, which saves a release and an acquire. The script decides that by the number of subscribers, so the server must know all of
+// them (Counts).
+//
+// Only in gaps the lock is released all the same: without them, clients that poll would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
 	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
 		s.release(now)
@@ -52,11 +60,13 @@ func (s *State) endTurn(now time.Duration, head *wait.Request) {
 }
 
 // sound reports whether the grant may be handed on to another waiter: no renewal has failed, and more than a renewal interval is left.
+// Otherwise the next holder could lose the lease right after it got it.
 func (s *State) sound(now time.Duration) bool {
 	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
 }
 
-// give makes a waiter the holder of the grant.
+// give makes a waiter the holder of the grant, together with those behind it that may share it. Each holder gets its own fencing token, and
+// a later holder a larger one, also within one grant in Redis.
 func (s *State) give(now time.Duration, r *wait.Request) {
 	s.turn.served++
 	if s.address.Kind.Tokens {
@@ -83,7 +93,7 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 	}
 }
 
-// hand delivers one lease on the current grant.
+// hand delivers one lease on the current grant. All leases of a grant have its deadline, so one renewal moves them together.
 func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
 	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
@@ -104,7 +114,8 @@ func (s *State) reenters(r *wait.Request) bool {
 	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
 }
 
-// reenter grants at once. If r asks for a longer fixed lease than is left, the lease is extended in Redis first.
+// reenter grants at once. If r asks for a longer fixed lease than is left, the lease is extended in Redis first: a holder must never be
+// told of more time than Redis grants.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
 	if !s.grant.Watched && r.Lease > s.grant.Left(now) {
 		e := s.extending()
@@ -117,6 +128,10 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 	s.hand(now, r)
 }
 
+// onRelease ends one lease, and the grant with its last lease.
+//
+// A goroutine ends its lease itself (Claim) before its request arrives here. If the lease is lost in between, endHolds cannot end it any
+// more and counts it in claimed. This request is the one that it counted.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	h := s.holdOf(r)
 	switch {
@@ -138,7 +153,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	}
 }
 
-// unhold removes a lease from the grant.
+// unhold removes a lease from the grant. The leases of actors end here; a goroutine has ended its own before.
 func (s *State) unhold(h *lease.Hold) {
 	s.holds = slices.DeleteFunc(s.holds, func(other *lease.Hold) bool { return other == h })
 	if h.Requester != nil {
@@ -147,7 +162,10 @@ func (s *State) unhold(h *lease.Hold) {
 	}
 }
 
-// pass replaces the grant in Redis by a new one for the next local waiter, in one call and without notifying other processes.
+// pass replaces the grant in Redis by a new one for the next local waiter, in one call and without notifying other processes. Between the
+// call and its result, Redis has one of the two grants, and this process does not know which: that is the phase passing.
+//
+// The watchdog drops the old grant first, so that no renewal extends its lease while the pass is repeated.
 func (s *State) pass(now time.Duration, head *wait.Request) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.pending = s.newPending(head)
@@ -156,6 +174,7 @@ func (s *State) pass(now time.Duration, head *wait.Request) {
 	s.sendPass(now)
 }
 
+// sendPass sends a pass, or a repeat of it. A script that has replaced the old grant already confirms the new one.
 func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.lease
@@ -163,8 +182,8 @@ func (s *State) sendPass(now time.Duration) {
 	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // leaves time for a second attempt
 }
 
-// passAgain repeats a pass whose outcome is unknown while the old grant lasts. After that, both grants may exist in Redis, so both become
-// orphans.
+// passAgain repeats a pass whose outcome is unknown while the old grant lasts. After that, neither grant can be trusted to be in Redis, and
+// either may be, so both become orphans.
 func (s *State) passAgain(now time.Duration) {
 	if s.grant.Left(now) > 0 {
 		s.sendPass(now)
@@ -177,6 +196,15 @@ func (s *State) passAgain(now time.Duration) {
 	s.retryAt = now
 }
 
+// onPassDone ends the phase passing, unless the outcome is still unknown.
+//
+//   - Redis has the new grant: it is held from now on, and the release of the old one is confirmed.
+//   - Redis has the new grant, but its lease has passed here: the pass is repeated. The old grant is gone for certain.
+//   - Redis has neither, because other processes wait and the call released the lock, or because an earlier copy did: this process stays
+//     out.
+//   - Redis has neither for no such reason: the lock was lost.
+//   - Redis refuses the pass: the old grant is released instead.
+//   - The outcome is unknown: the pass is repeated.
 func (s *State) onPassDone(now time.Duration, m *callDone) {
 	deadline := lease.Deadline(m.sent, m.call.lease)
 	switch {
@@ -199,6 +227,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.unsure = true
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 		s.failed(now, m, tooLate(now-m.sent))
+	// The absence of both grants is a loss only if no copy of this call can be its cause.
 	case m.class == scripts.Done && (m.receivers > 0 || s.unsure || s.passedAndOver(now)):
 		s.stayOut(now, m)
 		s.endPass(now, m.sent, nil)
@@ -224,12 +253,14 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 }
 
 // passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
-// the absence of both grants is no sign of a loss. Before that instant, one of the two grants must have been deleted.
+// the absence of both grants is no sign of a loss. Before that instant, one of the two grants must be there, unless somebody has deleted
+// it.
 func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.lease)
 }
 
-// endPass drops both grants of a pass, because Redis has neither.
+// endPass drops both grants of a pass, because Redis has neither. Late copies of their calls may bring one back; endGrant and forgetPending
+// see to that.
 func (s *State) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
@@ -237,7 +268,8 @@ func (s *State) endPass(now, sent time.Duration, err error) {
 	s.failures = wait.Failures{}
 }
 
-// release ends the turn: it releases the lock in Redis, which notifies the waiters of all processes.
+// release ends the turn: it releases the lock in Redis, which notifies the waiters of all processes. The watchdog drops the grant first, so
+// that no renewal extends its lease while the release is repeated.
 func (s *State) release(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.phase, s.failures = releasing, wait.Failures{}
@@ -245,6 +277,8 @@ func (s *State) release(now time.Duration) {
 	s.sendRelease(now)
 }
 
+// sendRelease sends a release, or a repeat of it. It goes before other calls of its lane, because other processes wait for the lock. It may
+// wait to be sent until the lease has expired on the server; after that there is nothing to release.
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
 	c.grant = s.grant.ID
@@ -264,6 +298,8 @@ func (s *State) releaseAgain(now time.Duration) {
 	s.released(now, now, unconfirmed(s.failures.Last))
 }
 
+// onReleaseDone ends the phase releasing, unless the outcome is unknown. If Redis does not have the grant, the holder has lost it before
+// its release; the exception is an earlier copy of this release, which may have removed it (unsure).
 func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
@@ -280,7 +316,8 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onReleaseRejected handles a release that Redis refuses: the key holds something else, or the user lacks a right.
+// onReleaseRejected handles a release that Redis refuses: the key holds something else, or the user lacks a right. A repeat would be
+// refused as well, so the release ends with an error.
 func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 	err := scripts.Explain(m.err)
 	if errors.Is(err, protocol.ErrForeignKey) {
@@ -300,7 +337,7 @@ func (s *State) goneFromRedis() {
 	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: lease.GoneReason}})
 }
 
-// tellReleasers answers the requests that wait for the release.
+// tellReleasers answers the requests that wait for the release. It reuses their slice, because each turn ends with a release.
 func (s *State) tellReleasers(err error) {
 	for _, r := range s.releasers {
 		s.fail(r, err)
@@ -319,7 +356,8 @@ func (s *State) released(now, sent time.Duration, err error) {
 }
 
 // endGrant drops the grant, which has no holders any more. A call sent at this instant showed that Redis no longer has it. A delayed
-// duplicate of its acquire could create it again, so it is released in the background until no duplicate can arrive.
+// duplicate of its acquire could create it again, and then nobody would hold a lock that is taken. So it is released in the background
+// until no duplicate can arrive.
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.duplicateUntil > sent {
@@ -328,12 +366,13 @@ func (s *State) endGrant(now, sent time.Duration) {
 	s.grant, s.guarded = nil, false
 }
 
-// orphanGrant ends the grant here and has it released in the background, because Redis may still have it.
+// orphanGrant has the grant released in the background, because Redis may still have it. endGrant, which follows, need not do that again.
 func (s *State) orphanGrant(now time.Duration) {
 	s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest).lasting = s.grant.lasting
 	s.grant.duplicateUntil = 0
 }
 
+// unconfirmed is the error of a release that nobody knows to be executed.
 func unconfirmed(cause error) error {
 	return fmt.Errorf("not confirmed, the lock comes free within its lease: %w", cause)
 }
@@ -346,7 +385,8 @@ func (s *State) lateRelease() error {
 	return lostBy("it ended before its release came")
 }
 
-// stayOut decides how long this process pauses after a confirmed release.
+// stayOut decides how long this process pauses after a confirmed release. The process that releases a lock would nearly always win it
+// again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
