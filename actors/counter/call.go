@@ -30,7 +30,8 @@ func (m *countDone) news() any {
 	return wait.LookAround{}
 }
 
-// countCall is a script call that the step asks for.
+// countCall is a script call that the step asks for. Each copy of a request is a call of its own, so a late result can be told from that of
+// the present copy.
 type countCall struct {
 	op     *scripts.CountOp
 	raw    string // the counter's key

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onCancel ends the wait of a request that has not been answered yet. Permits that it returns are returned all the same.
+// onCancel ends the wait of a request that has not been answered yet. Permits that it returns are returned all the same. Permits that a
+// call in flight may have taken for it go back when the reply arrives (onTaken), or by an undo.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	head := s.queue.Front()
@@ -35,6 +36,8 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	}
 }
 
+// cancelTask answers the caller of a task. A return of permits continues without its caller; anything else is undone, because its caller
+// will not learn of it.
 func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	if e.failures.Last != nil {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
@@ -54,7 +57,8 @@ func goesOn(cause error) error {
 	return fmt.Errorf("not confirmed yet, the runtime goes on trying: %w", cause)
 }
 
-// onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do, an aborting actor at once.
+// onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do. An aborting actor stops
+// at once, and reports the permits whose return was not confirmed.
 func (s *State) onClose(to wait.Stage) {
 	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
@@ -76,8 +80,9 @@ func (s *State) onClose(to wait.Stage) {
 	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
 }
 
-// Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so all calls are repeated, which does no harm.
-// The effects from before the panic are carried out, except for the request that was being handled, which the shell has answered.
+// Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so all calls are repeated, which does no harm:
+// a repeat under the same id has no second effect. The effects from before the panic are carried out, except for the request that was being
+// handled, which the shell has answered.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.Backoff(3)
@@ -97,7 +102,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	return s.takeEffects()
 }
 
-// disown drops a request that has been answered elsewhere.
+// disown drops a request that has been answered elsewhere. Only an operation whose result nobody else wants is undone with it.
 func (s *State) disown(r *wait.Request) {
 	if r == nil {
 		return

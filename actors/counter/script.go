@@ -12,7 +12,8 @@ import (
 const limitMargin = 3 * time.Second
 
 // ScriptCall is the script of a call. Redis keeps the result of a request for a limited time by its own clock. No copy of the request may
-// run after that time, even if this process was paused or misjudges the server's clock.
+// run after that time, even if this process was paused or misjudges the server's clock: it would be executed as a new request. So the first
+// call fixes the limit in server time, and all later copies carry the same one.
 func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {

@@ -17,9 +17,17 @@ import (
 //
 // Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its
 // result for a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call
-// deletes its result, which costs one DEL within the script; the last ones are deleted before the actor retires. If they were left to
-// their TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to it, because a
-// duplicate of the request may still arrive.
+// deletes its result, which costs one DEL within the script; the last ones are deleted before the actor retires. If they were left to their
+// TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to it, because a duplicate of
+// the request may still arrive.
+//
+// These hold between any two steps:
+//
+//   - Every permit that Redis may have given to this process was handed to a waiter, or is owed, or is returned by pending or a task, or
+//     belongs to the attempt. Nothing else would ever return it. If one is lost all the same, an event reports it (Unconfirmed).
+//   - A request whose outcome is unknown is repeated under its id, or undone. A new id would take or return its permits a second time.
+//   - A repeat is never executed after Redis may have deleted the result of the first copy (limit), because it would count as a new
+//     request.
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -73,6 +81,7 @@ func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
 
+// Step handles one message and returns the effects, which belong to the caller then.
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	s.request, _ = message.(*wait.Request)
 	s.receive(now, message)
@@ -88,6 +97,7 @@ func (s *State) takeEffects() []wait.Effect {
 	return effects
 }
 
+// receive notes a message. What follows from it is due in advance.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -112,6 +122,8 @@ func (s *State) receive(now time.Duration, message any) {
 	}
 }
 
+// onRequest chooses how a request is served: takes and looks wait in the queue, permits to return are added up, and any other operation is
+// a task of its own. While the runtime drains, permits can still be returned, but not acquired.
 func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	if s.stage >= wait.Closing || s.stage >= wait.Draining && r.Count.Enters() {
 		s.fail(r, protocol.ErrClosed)
@@ -127,6 +139,8 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
+// onDone takes the result of a call. It counts only for the call in flight: an earlier one was disregarded, and its request was repeated or
+// undone.
 func (s *State) onDone(now time.Duration, m *countDone) {
 	c := m.call.copies
 	if c.call != m.call {
@@ -145,6 +159,9 @@ func (s *State) onDone(now time.Duration, m *countDone) {
 }
 
 // advance does whatever is due at this instant. Handlers only note what has happened; the next call to Redis is decided here.
+//
+// Attempts come first, because an attempt that is not wanted any more may leave permits to return and a reservation to end. New tasks are
+// sent in the same step.
 func (s *State) advance(now time.Duration) {
 	s.advanceAttempt(now)
 	s.advanceReservation(now)
@@ -170,7 +187,9 @@ func (s *State) advanceWatch(now time.Duration) {
 	}
 }
 
-// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do.
+// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do. Before that,
+// the results that Redis need not keep are deleted: afterwards nobody knows their ids. That makes the actor stay until the call has its
+// result.
 func (s *State) advanceEnd(now time.Duration) {
 	ending := s.retiring || s.stage >= wait.Closing
 	if ending && s.Idle() && len(s.answered) > 0 {
@@ -212,7 +231,8 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send emits a call: the first one of a request, or a repeated one.
+// send emits a call: the first one of a request, or a repeated one. A repeat is the same in everything that its effect depends on. The
+// first call takes the results that are to be deleted along.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
@@ -229,7 +249,8 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
-// timing is the timing of a call for a task, or for the waiters.
+// timing is the timing of a call for a task, or for the waiters. Permits that are returned go before other calls, because others wait for
+// them.
 func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timing {
 	window := rpc.Window(s.policy.Lease)
 	switch {

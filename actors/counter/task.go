@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that returns
-// permits continues even without its callers. Several tasks run at the same time, but only one that returns permits.
+// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that
+// returns permits continues even without its callers: they have given the permits up, so nobody else could return them. Several tasks run
+// at the same time, but only one that returns permits.
 type task struct {
 	copies
 	op       *scripts.CountOp
@@ -22,7 +23,8 @@ type task struct {
 	retryAt  time.Duration
 }
 
-// pending is the sum of the permits to return when the return in flight has been confirmed.
+// pending is the sum of the permits to return when the return in flight has been confirmed. Returns are added up because they need no order
+// among each other.
 type pending struct {
 	op       *scripts.CountOp
 	number   int64
@@ -61,7 +63,10 @@ func (s *State) advanceGiving() {
 // undoKeep is how long Redis remembers that a request was undone: longer than duplicates of the request may arrive.
 const undoKeep = 10 * time.Second
 
-// undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect.
+// undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect, because the
+// script leaves a note under the id of the request.
+//
+// If no copy of the request can have been executed, there is nothing to reverse.
 func (s *State) undo(op *scripts.CountOp, c *copies) {
 	if c.disregard(); op.Undo == nil || c.duplicateUntil == 0 {
 		return
@@ -70,6 +75,12 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 	s.run(e, scripts.CountTerms{Keep: undoKeep})
 }
 
+// onTaskDone takes the result of a task's call.
+//
+//   - Redis answered: the callers get its number, and the result may be deleted.
+//   - Redis refused for good: the callers get the reason.
+//   - The time for repeats is over: if no copy was executed, the task starts over with a new id. Otherwise its outcome stays unknown.
+//   - There is no reply: the call is repeated until the patience is over.
 func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {
@@ -104,7 +115,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	}
 }
 
-// giveUp ends a task with an error.
+// giveUp ends a task with an error. Nothing can undo a return of permits, so an event reports that the permits may be missing.
 func (s *State) giveUp(e *task, err error) {
 	s.dropTask(e)
 	for _, r := range e.requests {

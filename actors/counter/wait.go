@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// attempt is a request to Redis on behalf of the waiters.
+// attempt is a request to Redis on behalf of the waiters. It asks for the permits of several waiters in one call, in their order, and the
+// script serves as many as it can.
 type attempt struct {
 	copies
 	op     *scripts.CountOp
@@ -23,6 +24,10 @@ type attempt struct {
 // attemptMax is the largest number of waiters that one call is for.
 const attemptMax = 100
 
+// onWait queues a waiter, or refuses it at once.
+//
+// A waiter for zero needs a look that was sent after it came, because the count may have been zero before and have risen since. So those
+// waiters are numbered, and each look knows up to which number it answers.
 func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:
@@ -44,7 +49,8 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	}
 }
 
-// wake schedules the next attempt for this instant at the latest. While Redis does not answer, the back-off decides.
+// wake schedules the next attempt for this instant at the latest. During an attempt the instant is kept: the permits may have been returned
+// after the script ran. While Redis does not answer, the back-off decides.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:
@@ -54,8 +60,9 @@ func (s *State) wake(at time.Duration) {
 	}
 }
 
-// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated unchanged until the outcome is known. It is undone when none
-// of its waiters is left.
+// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated unchanged until the outcome is known, with the waiters
+// that it was made for: if the first copy took permits, Redis answers the repeat with its result. The attempt is undone when none of its
+// waiters is left.
 func (s *State) advanceAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
@@ -82,7 +89,7 @@ func (a *attempt) wanted() bool {
 	return false
 }
 
-// ask sends an attempt for the oldest waiters, or repeats the last attempt.
+// ask sends an attempt for the oldest waiters, or repeats the last attempt. Only the reservation may differ in a repeat.
 func (s *State) ask(now time.Duration) {
 	a := &s.attempt
 	if a.request == "" {
@@ -109,6 +116,7 @@ func (s *State) invite() {
 	}
 }
 
+// onAttemptDone takes the result of an attempt.
 func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 	switch {
 	case m.class != scripts.Done:
@@ -121,6 +129,9 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 }
 
 // onTaken gives the acquired permits to the waiters. Permits of waiters that have left are returned.
+//
+// All permits of the reply are owed first, and each waiter that is still there takes its own off again. What is left has no waiter. An
+// attempt that took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
 func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
@@ -156,7 +167,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// onLooked answers the waiters that had arrived when the look was sent.
+// onLooked answers the waiters that had arrived when the look was sent. Later ones need another look.
 func (s *State) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
 	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true
@@ -172,6 +183,9 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 
 // waitOn has the waiters wait for a message if the channel was subscribed to before the attempt, else for the subscription; and in any case
 // for a timer.
+//
+// If nobody was refused, the next waiters try at once: an attempt is for attemptMax waiters at most. If a message came during the attempt,
+// permits may have been returned after the script ran.
 func (s *State) waitOn(now time.Duration) {
 	switch {
 	case !s.blocked:
@@ -189,6 +203,9 @@ func (s *State) waitOn(now time.Duration) {
 }
 
 // onAttemptFailed handles an attempt without a reply. A try is refused at once, with the cause; waiters when Redis is silent for too long.
+//
+// If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
+// taken are lost to everybody, which is reported.
 func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	a := &s.attempt
 	switch _, late := scripts.LateBy(m.err); {
@@ -209,7 +226,8 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	}
 }
 
-// failed notes an attempt without a reply. It refuses tries, and waiters for whom Redis has been silent longer than they have patience.
+// failed notes an attempt without a reply. It refuses tries, and waiters for whom Redis has been silent longer than they have patience. The
+// attempt itself continues for the others, or is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
@@ -223,6 +241,7 @@ func (s *State) failed(now time.Duration, m *countDone) {
 	}
 }
 
+// refuseAll answers every waiter with an error.
 func (s *State) refuseAll(err error) {
 	for r := s.queue.Front(); r != nil; r = s.queue.Front() {
 		s.leave(r)
@@ -230,7 +249,8 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// leave removes a request from the queue and from the attempt; false: it does not wait.
+// leave removes a request from the queue and from the attempt; false: it does not wait. The attempt keeps an empty place, because the reply
+// has one entry for each waiter that it was sent for.
 func (s *State) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {

@@ -47,7 +47,7 @@ func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	return now >= at, at
 }
 
-// reservation is the part of an attempt that makes, renews or ends a reservation.
+// reservation is the part of an attempt that makes, renews or ends a reservation. It travels with attempts, so it costs no call of its own.
 func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	w := &s.want
 	yes, _ := s.deserves(now)
@@ -96,7 +96,8 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	return clock.Never // another process has a reservation: the next poll is early enough
 }
 
-// advanceReservation ends a reservation without a waiter, by an attempt for no one. The actor of a closing runtime leaves no rest.
+// advanceReservation ends a reservation without a waiter, by an attempt for no one: other processes would wait until it expires. The actor
+// of a closing runtime leaves no rest.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
