@@ -1,5 +1,5 @@
-// Package clock is the time of this process, which counts suspensions, and its timers. Every other package under actors takes its time
-// from here; this one imports none of them.
+// Package clock is the time of this process, which includes suspensions, and its timers. The packages under actors take their time from
+// here.
 package clock
 
 import (
@@ -10,9 +10,9 @@ import (
 // Never is an instant that does not come.
 const Never = time.Duration(math.MaxInt64)
 
-// Clock is the only source of time of a runtime. Instants count from the runtime's start and never go back. Now counts the time
-// that the machine was suspended, as Redis does, which goes on expiring keys; timers do not, so whoever needs to know of a
-// suspension soon has to look.
+// Clock is the only source of time of a runtime. Instants count from the start of the runtime and never go back. Now includes the time for
+// which the machine was suspended, because Redis continues to expire keys meanwhile. Timers do not include it: code that must notice a
+// suspension soon has to call Now from time to time.
 type Clock interface {
 	Now() time.Duration
 	// AfterFunc calls f once, d from now, on a goroutine of its own.
@@ -25,7 +25,7 @@ type Timer interface {
 	Reset(d time.Duration) bool
 }
 
-// System is the clock of the operating system: the monotonic one, and what it has missed.
+// System is the clock of the operating system: the monotonic clock plus the suspensions that it misses.
 type System struct {
 	start time.Time
 	sleep *sleepGauge

@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// suspended: what was lost in a suspension shows at the next renewal here.
+// suspended is nil: on this system, the next renewal finds out what a suspension has cost.
 var suspended func() time.Duration

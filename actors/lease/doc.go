@@ -4,10 +4,10 @@
 // local holder has a Hold on it: several, one after the other or together, may share one grant. The handles of the root read holds, and end
 // them by Claim; the machine ends them by Lose.
 //
-//	address.go the address of a lock
-//	grant.go   an acquisition in Redis and its deadline
-//	hold.go    a local lease on it
-//	ending.go  the end of a lease: channels, contexts and functions that wait for it
-//	messages.go what the watchdog tells the machine of a grant
-//	signal.go  a channel that may be left to the garbage collector
+//	address.go  the address of a lock
+//	grant.go    an acquisition in Redis and its deadline
+//	hold.go     a local lease on a grant
+//	ending.go   the end of a lease: channels, contexts and functions that wait for it
+//	messages.go the watchdog's messages to the machine of a grant
+//	signal.go   a channel that may be left to the garbage collector
 package lease

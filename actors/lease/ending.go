@@ -7,26 +7,26 @@ import (
 	"weak"
 )
 
-// Ending tells, once and for all, that something held has ended, and why. The zero value has not ended.
+// Ending is the end of a lease, which comes once and for all, with its reason. The zero value has not ended.
 type Ending struct {
-	mu    sync.Mutex // never held while calling out
+	mu    sync.Mutex // not locked during calls of functions of the user
 	done  signal
 	onEnd map[*func(error)]*audience
 	err   error
-	why   string // adds to err
+	why   string // a detail for Reason
 }
 
-// audience is who is told of the end by a function.
+// audience is what keeps a function in onEnd.
 type audience struct {
-	context *Context              // made for the user; nil: once Awaited has been asked, or there is none
-	weak    weak.Pointer[Context] // the same, once Awaited has been asked
+	context *Context              // the user's context; nil: Awaited was called, or there is none
+	weak    weak.Pointer[Context] // the same after a call of Awaited
 }
 
-// Context is a context of the user that ends with what it was made for. Its end comes from the context inside, which does not refer
-// to it: so it can be found out whether anybody has it.
+// Context is a context of the user that ends with a lease. It wraps the context that is cancelled, and nothing refers to the wrapper: so
+// Awaited can find out whether the user still has it.
 type Context struct{ context.Context }
 
-// Done is closed at the end.
+// Done returns a channel that is closed at the end.
 func (e *Ending) Done() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,14 +40,14 @@ func (e *Ending) Done() <-chan struct{} {
 	return done
 }
 
-// Err is nil until the end, then why it came.
+// Err is the reason of the end; nil: it has not come.
 func (e *Ending) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err
 }
 
-// Reason is Err in more words.
+// Reason is Err with a detail.
 func (e *Ending) Reason() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +57,7 @@ func (e *Ending) Reason() error {
 	return fmt.Errorf("%w: %s", e.err, e.why)
 }
 
-// Context makes a context for the user that ends at the end, or with parent. Its cause is then Err.
+// Context makes a context for the user. It ends at the end of the lease, with Err as its cause, or with parent.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})
@@ -65,7 +65,7 @@ func (e *Ending) Context(parent context.Context) (context.Context, context.Cance
 	return ctx, cancel
 }
 
-// Bound is Context for who has the lease besides.
+// Bound is Context for a caller that also has the lease, so that Awaited need not look at it.
 func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelFunc) {
 	return e.bound(parent, nil)
 }
@@ -73,7 +73,7 @@ func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelF
 func (e *Ending) bound(parent context.Context, of *audience) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := e.tell(func(err error) { cancel(err) }, of)
-	stop := context.AfterFunc(parent, forget) // a lease may outlive many contexts
+	stop := context.AfterFunc(parent, forget) // otherwise a long lease would collect the contexts of all its calls
 	return ctx, func() {
 		cancel(context.Canceled)
 		forget()
@@ -81,7 +81,7 @@ func (e *Ending) bound(parent context.Context, of *audience) (context.Context, c
 	}
 }
 
-// OnEnd has f called once with the reason when the end comes, at once if it has come; f must not block. forget takes that back.
+// OnEnd has f called once, with the reason, at the end; at once if it has come. f must not block. forget takes f back.
 func (e *Ending) OnEnd(f func(error)) (forget func()) { return e.tell(f, nil) }
 
 func (e *Ending) tell(f func(error), to *audience) (forget func()) {
@@ -104,8 +104,9 @@ func (e *Ending) tell(f func(error), to *audience) (forget func()) {
 	}
 }
 
-// Awaited reports whether the user has a channel of Done or a context of Context. It is for what the user has nothing else of, since
-// afterwards the collector takes these, too: it has to be asked again later, when the collector has run.
+// Awaited reports whether the user has a channel of Done or a context of Context. It makes the references to them weak, so that the
+// collector can take those that the user has dropped. The answer is therefore about the time before the last collection, and the caller has
+// to ask again later. It is for leases of which the user has nothing else.
 func (e *Ending) Awaited() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,7 +117,7 @@ func (e *Ending) Awaited() bool {
 	return awaited
 }
 
-// weaken lets the collector have the context; false when it was taken.
+// weaken makes the reference weak; false: the collector has taken the context.
 func (a *audience) weaken() bool {
 	switch {
 	case a == nil:
@@ -128,7 +129,7 @@ func (a *audience) weaken() bool {
 	return a.weak.Value() != nil
 }
 
-// End brings the end about; false when it has come before. Who has a Hold does not end it by this, but by its release.
+// End ends it; false: it has ended before. A Hold is ended by Claim or Lose instead.
 func (e *Ending) End(err error, why string) bool {
 	e.mu.Lock()
 	if e.err != nil {
@@ -148,7 +149,7 @@ func (e *Ending) End(err error, why string) bool {
 	return true
 }
 
-// CallSafely runs what may come upon code of the user, a context of its own making, and lives with its panic.
+// CallSafely calls a function that may run code of the user, such as a context of the user's own type, and survives its panic.
 func CallSafely(f func()) {
 	defer func() { _ = recover() }()
 	f()

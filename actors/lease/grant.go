@@ -16,20 +16,20 @@ type Grant struct {
 	ID      string        // the owner field in Redis
 	Lease   time.Duration // what every renewal sets
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
-	Actor   Ref           // the lock actor, to be told of trouble
-	Part    any           // the lock actor's own: what else it knows of the grant
+	Actor   Ref           // the lock actor, which gets the watchdog's messages
+	Part    any           // what only the lock actor knows of the grant
 
-	// deadline is the instant from which the lease counts as lost, 0 once the grant is over. Whoever moves it does so by
-	// compare-and-swap from what it saw, so a late renewal cannot revive a grant that has ended.
+	// deadline is the instant from which the lease counts as lost; 0: the grant is over. Extend moves it by compare-and-swap, so a late
+	// renewal cannot revive a grant that has ended.
 	deadline atomic.Int64
-	// Suspect is set between a failed renewal and the next good one: nothing is handed on meanwhile.
+	// Suspect is set between a failed renewal and the next successful one. Meanwhile the grant is not handed on.
 	Suspect atomic.Bool
 
-	// Tended is set once an actor of the user holds a lease on it: each renewal is an occasion to see whether it still lives.
+	// Tended is set when an actor of the user gets a lease on the grant. Each renewal then checks whether the actor still lives.
 	Tended atomic.Bool
 
-	Kept  atomic.Bool              // the watchdog looks after it
-	Timer timerwheel.Timer[*Grant] // the wheel's; next renewal, or the end of a fixed lease
+	Kept  atomic.Bool              // the watchdog keeps it
+	Timer timerwheel.Timer[*Grant] // in the watchdog's wheel: the next renewal, or the end of a fixed lease
 }
 
 // The bounds of a fixed lease.
@@ -46,23 +46,24 @@ func Check(d time.Duration) error {
 	return nil
 }
 
-// Margin is how much earlier than the server a holder counts its lease as over: clock rates may differ by 1 %, and 2 ms are
-// for rounding. From the Redis documentation on distributed locks (clock drift).
+// Margin is how much earlier than the server a holder counts its lease as over: 1 % for different clock rates, and 2 ms for rounding. This
+// is the drift of the Redis documentation on distributed locks.
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// Deadline is the local deadline of a lease that Redis granted or renewed by a call sent at this instant.
+// Deadline is the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the
+// lease from a later instant, so it never ends it earlier.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
-// Ref names an actor. It is a PID of protoactor; nobody here sends to it.
+// Ref names an actor. It is a PID of protoactor. The machines only compare it.
 type Ref interface{ GetId() string }
 
-// Begin starts a grant that has been filled in.
+// Begin starts a grant whose fields are set.
 func (g *Grant) Begin(deadline time.Duration) {
 	g.Timer.Value = g
 	g.Move(deadline)
 }
 
-// Move sets the deadline, whatever it was.
+// Move sets the deadline, whatever it was. Only the lock actor may do that.
 func (g *Grant) Move(deadline time.Duration) { g.deadline.Store(int64(deadline)) }
 
 // Until is the deadline; 0: the grant is over.

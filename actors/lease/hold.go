@@ -9,8 +9,9 @@ import (
 
 // Hold is one local lease.
 //
-// Exactly one side ends it: the holder by claiming it for a release, or the lock actor by losing it. A claimed hold keeps the
-// lock actor alive until the release message has arrived, which is why that message may go straight to the lock actor.
+// Exactly one side ends it: the holder by claiming it for a release, or the lock actor by losing it. state decides which. A claimed hold
+// keeps the lock actor alive until the request of the release has arrived. That is why the request may go straight to the lock actor,
+// without the router.
 type Hold struct {
 	// set by the machine before the hold is delivered
 	Grant     *Grant
@@ -27,7 +28,7 @@ type Hold struct {
 
 const (
 	holdOpen    = iota // not granted yet, or held
-	holdClaimed        // released by its holder
+	holdClaimed        // its holder is releasing it, or has
 	holdLost
 )
 
@@ -37,7 +38,7 @@ func (h *Hold) ID() string { return h.Grant.ID }
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.Grant.Address }
 
-// Until is the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may go on, with the next holder.
+// Until is the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may continue with the next holder.
 func (h *Hold) Until() time.Duration {
 	if h.state.Load() != holdOpen {
 		return 0
@@ -53,7 +54,7 @@ func (h *Hold) Valid(now time.Duration) bool {
 // Fixed reports whether the lease was asked for with a fixed length.
 func (h *Hold) Fixed() bool { return !h.Grant.Watched }
 
-// Claim is the holder's way to end the hold; false when it has ended before.
+// Claim ends the hold for its holder; false: it had ended before.
 func (h *Hold) Claim() bool {
 	if !h.state.CompareAndSwap(holdOpen, holdClaimed) {
 		return false
@@ -62,7 +63,7 @@ func (h *Hold) Claim() bool {
 	return true
 }
 
-// Lose is the lock actor's way to end the hold; false when its holder has claimed it and the release is on its way.
+// Lose ends the hold for the lock actor; false: its holder has claimed it, and the request of the release is on its way.
 func (h *Hold) Lose(err error, why string) bool {
 	if !h.state.CompareAndSwap(holdOpen, holdLost) {
 		return false
@@ -71,7 +72,7 @@ func (h *Hold) Lose(err error, why string) bool {
 	return true
 }
 
-// Holder names the holder for people: its owner, or its grant when it has none.
+// Holder names the holder for people: its owner, or its grant if it has none.
 func (h *Hold) Holder() string {
 	if h.Owner.IsZero() {
 		return h.Grant.ID

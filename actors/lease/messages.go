@@ -11,14 +11,14 @@ type (
 	// Gone says that Redis does not have the grant any more.
 	Gone struct {
 		Grant  *Grant
-		reason string // "" when a renewal has found it
+		reason string // "": a renewal has found it missing
 	}
 	// CountRequesters asks the shell whether the actors that wait here or hold leases are still there.
 	CountRequesters struct{}
 )
 
-// Why is the reason for people.
+// Why is the reason, in words.
 func (m Gone) Why() string { return cmp.Or(m.reason, GoneReason) }
 
-// GoneReason says that Redis does not have a grant any more that should be there.
+// GoneReason is the reason if Redis no longer has a grant that should be there.
 const GoneReason = "gone from Redis"

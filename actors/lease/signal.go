@@ -5,7 +5,8 @@ import (
 	"weak"
 )
 
-// signal is a channel that is closed once. It can be left to the collector: then it is still closed if anybody has it.
+// signal is a channel that is closed once. The reference to it can be made weak: the collector takes the channel if nobody waits for it,
+// and otherwise it is still closed.
 type signal struct {
 	strong chan struct{}
 	weak   weak.Pointer[byte]
@@ -17,7 +18,7 @@ func (s *signal) make() chan struct{} {
 	return s.strong
 }
 
-// channel is the channel; nil: there is none, or nobody has it.
+// channel returns the channel; nil: there is none, or the collector has taken it.
 func (s *signal) channel() chan struct{} {
 	if s.strong != nil {
 		return s.strong
@@ -26,7 +27,7 @@ func (s *signal) channel() chan struct{} {
 	return *(*chan struct{})(unsafe.Pointer(&p)) // a channel is a pointer
 }
 
-// weaken leaves the channel to the collector; false when there is none, or the collector has taken it.
+// weaken makes the reference weak; false: there is no channel, or the collector has taken it.
 func (s *signal) weaken() bool {
 	if s.strong != nil {
 		s.weak, s.strong = weak.Make(*(**byte)(unsafe.Pointer(&s.strong))), nil

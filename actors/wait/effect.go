@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Effect is one thing that the shell has to do.
+// Effect is one thing that the shell has to do for a machine.
 type Effect struct {
 	Do      EffectKind
 	Call    Call
@@ -23,24 +23,24 @@ type Effect struct {
 	Event   protocol.Event
 }
 
-// EffectKind is what to do.
+// EffectKind says what to do.
 type EffectKind uint8
 
 // The effects, and the fields of an Effect that they read.
 const (
 	DoCall     EffectKind = iota // send Call to Redis
 	DoAnswer                     // answer Request
-	DoForget                     // nobody is left to answer Request to
-	DoTellLost                   // tell Hold's requester that it was lost
+	DoForget                     // drop Request: there is nobody to answer
+	DoTellLost                   // tell the requester of Hold that its lease was lost
 	DoKeep                       // give Grant to the watchdog
-	DoDrop                       // take it back
+	DoDrop                       // take Grant back from the watchdog
 	DoWatch                      // subscribe to Channel
 	DoUnwatch                    // and no more
 	DoAlarm                      // set the timer to At
-	DoGuard                      // watch Actor
+	DoGuard                      // watch Actor, to learn of its end
 	DoUnguard                    // and no more
 	DoEmit                       // report Event
-	DoRequeue                    // to its group: Request needs another member
+	DoRequeue                    // for a group: Request needs another member
 	DoStop                       // stop this actor: nothing is left
 	DoStay                       // tell the router that this actor is in use
 )
@@ -48,13 +48,14 @@ const (
 // Call is a script call that a machine asks for.
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
-	Carrier() *rpc.Call // the call on its way: the machine sets its timing, the shell the rest
+	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
 	Acquires() bool     // it makes a grant, which replicas may have to acknowledge
-	// Answered turns a raw result into the message that the machine understands, and into what the actors of the same name's other kinds
-	// should know; nil: nothing.
+	// Answered turns a raw result into a message for the machine, and into a message for the actors of the same name's other kinds; nil:
+	// they need not know.
 	Answered(m *rpc.Result) (message, news any)
-	Recycle() // the machine does not know it any more
+	Recycle() // nothing refers to the call any more, so it may be reused
 }
 
-// ServerTime is the clock of the server that decides about a key, at an instant of ours, in milliseconds; not known before it has been asked.
+// ServerTime converts an instant of ours to the time, in milliseconds, of the server that decides about a key. It is not known before the
+// server was asked.
 type ServerTime func(raw string, instant time.Duration) (ms int64, known bool)

@@ -10,16 +10,16 @@ import (
 // Failures counts calls without an answer, in a row.
 type Failures struct {
 	Count int
-	first time.Duration // since when Redis does not answer, if the row had no gaps
+	first time.Duration // when the silence began, without the gaps in it
 	Last  error
 }
 
-// Add counts a call. The time for which it waited in line while Redis answered others was no silence.
+// Add counts a call. The time for which the call waited in line while Redis answered others does not count as silence.
 func (f *Failures) Add(now time.Duration, c *rpc.Call, err error) {
 	switch {
 	case f.Count > 0:
 		f.first += max(c.Since-c.Asked, 0)
-	case c.NotAfter == 0: // it was not sent
+	case c.NotAfter == 0: // the call was not sent
 		f.first = c.Since
 	default:
 		f.first = now
@@ -28,7 +28,7 @@ func (f *Failures) Add(now time.Duration, c *rpc.Call, err error) {
 	f.Last = scripts.Explain(err)
 }
 
-// Silent is for how long Redis has not answered.
+// Silent is how long Redis has not answered.
 func (f *Failures) Silent(now time.Duration) time.Duration {
 	if f.Count == 0 {
 		return 0
@@ -36,13 +36,13 @@ func (f *Failures) Silent(now time.Duration) time.Duration {
 	return now - f.first
 }
 
-// Outlast reports whether Redis has not answered for so long while r waited.
+// Outlast reports whether Redis has been silent for the length of patience while r waited.
 func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration) bool {
 	return f.Count > 0 && now-max(f.first, r.Came) >= patience
 }
 
-// Patient is the timing of the next call. It stands in line for what is left of the patience of its callers, or for as long again when
-// they have been answered. A repeat goes first.
+// Patient is the timing of the next call. It may wait in line for the rest of its callers' patience; if they have been answered, for a
+// whole patience. A repeat goes before other calls, because its first copy may have taken something that nobody uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest
@@ -52,7 +52,7 @@ func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timi
 	return t
 }
 
-// Waiting is the timing of the next call for those who wait, the first of whom is head: a hasty one for a try.
+// Waiting is the timing of the next call for waiters. head is the first of them; a try is not patient.
 func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) rpc.Timing {
 	if head != nil && head.Try {
 		return rpc.Hasty(now, window)
@@ -64,7 +64,7 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// Acquiring is the timing of an attempt to acquire. Replicas have more time to acknowledge it.
+// Acquiring is the timing of an attempt to acquire. If replicas must acknowledge the grant, they have more time.
 func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request) rpc.Timing {
 	t := f.Waiting(p, now, rpc.Window(lease), head)
 	if p.AckReplicas > 0 {
@@ -73,5 +73,5 @@ func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request)
 	return t
 }
 
-// LateMax is how often in a row an attempt that came too late is repeated at once.
+// LateMax is how often in a row an attempt is repeated at once that reached the server too late.
 const LateMax = 3

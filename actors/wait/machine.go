@@ -10,13 +10,13 @@ import (
 type Machine interface {
 	Step(now time.Duration, message any) []Effect
 	Distrust(now time.Duration) []Effect // starts over after a panic
-	Idle() bool                          // nothing would be missed if the actor stopped
-	Forget(r *Request)                   // somebody else has answered it
-	Room() *[]Effect                     // where the effects of the next step go
+	Idle() bool                          // the actor may stop
+	Forget(r *Request)                   // removes a request that was answered elsewhere
+	Room() *[]Effect                     // the buffer for the effects of the next step
 	Start(self lease.Ref)
 
 	// of the actor message API, which counters have no part in
 	WaitingOf(requester lease.Ref, id uint64) *Request
-	Requesters() []lease.Ref // those that wait or hold; some more than once
-	Leased() bool            // somebody has a lease
+	Requesters() []lease.Ref // the actors that wait or hold; some more than once
+	Leased() bool            // there is a local lease
 }

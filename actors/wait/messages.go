@@ -2,7 +2,7 @@ package wait
 
 import "github.com/holdfast-go/holdfast/actors/lease"
 
-// The messages to a machine, beside *Request, the answers of its calls and those of the subscriber.
+// The messages to a machine, beside *Request, the results of its calls and the messages of the subscriber.
 type (
 	// CancelRequest ends the waiting of a request.
 	CancelRequest struct {
@@ -11,24 +11,25 @@ type (
 	}
 	// Alarm says that the instant set by the last alarm effect has come.
 	Alarm struct{}
-	// Freed says which grants this process has ended in Redis, without asking their holders.
+	// Freed says which grants this process has ended in Redis without asking their holders.
 	Freed struct {
 		Grants []string
 		Reason string
 	}
 	// TryRetire asks an idle lock actor to stop.
 	TryRetire struct{}
-	// Close tells how far the runtime has come with its end.
+	// Close tells the stage of the runtime's end.
 	Close struct{ Stage Stage }
-	// RequesterGone says that an actor which waits here or holds leases has terminated. Replaced: another one has its name already,
-	// and some of what it asked for may be meant.
+	// RequesterGone says that an actor has terminated that waits here or holds leases. Replaced: another actor has its name already, and
+	// some of the requests may be that actor's.
 	RequesterGone struct {
 		Requester lease.Ref
 		Replaced  bool
 	}
 )
 
-// LookAround asks for a look: a group knows who wants the lock, and a counter that it may have ended permits.
+// LookAround asks a machine to look whether Redis still has its grants: an operation may have ended some of them, and it is not known
+// which.
 type LookAround struct{}
 
 // Why this process has ended a grant in Redis.
@@ -39,13 +40,13 @@ const (
 
 // The subscriber's messages to the actor of a name.
 type (
-	// ChannelReady says that the subscription is in place: what was published before may have been missed. Among is how many channels
-	// were subscribed to again together.
+	// ChannelReady says that the channel is subscribed to. Messages that were published before may have been missed. Among is how many
+	// channels were subscribed to together after a reconnection; otherwise 0.
 	ChannelReady struct {
 		Channel string
 		Among   int
 	}
-	// ChannelMessage says that somebody released the lock, and how often since the last one.
+	// ChannelMessage says that the lock was released, and how often since the last message.
 	ChannelMessage struct {
 		Channel  string
 		Releases int

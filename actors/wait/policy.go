@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-go/holdfast/actors/turns"
 )
 
-// Policy is what the machines decide by: the user's options and the fixed times behind them.
+// Policy is the user's options, and the fixed times that follow from them, for the decisions of the machines.
 type Policy struct {
 	Lease      time.Duration // of a watchdog lease
 	HandoffMax int           // holders per turn
 	HandoffFor time.Duration // length of a turn
 	MaxWaiters int
-	Runtime    string // what the ids of our grants begin with
+	Runtime    string // the UUID with which the ids of our grants begin
 
-	Counts bool // there is one server, so whoever tells of a release learns of all who wait for it
+	Counts bool // there is a single server, so a release is told the number of all subscribers
 
-	AckReplicas int           // that must acknowledge a grant
-	AckTimeout  time.Duration // how long they are waited for
+	AckReplicas int           // how many replicas must acknowledge a grant
+	AckTimeout  time.Duration // the longest wait for them
 
 	Patience time.Duration // waiters are refused with the cause when no attempt has been answered for this long
 	ProbeMax time.Duration // longest pause between two attempts to reach Redis
@@ -26,14 +26,14 @@ type Policy struct {
 	Linger   time.Duration // a channel is kept this long after its last waiter
 	turns.Policy
 
-	GiveFor time.Duration // what was given back is tried to be confirmed for this long
+	GiveFor time.Duration // for this long the return of permits is repeated until it is confirmed
 	Keep    time.Duration // Redis keeps the results of requests without an owner for this long, for their repeats
 	Want    time.Duration // after this long a waiter for several permits reserves them, for twice as long each time
 	WantMax time.Duration // longest reservation
 
 	NewID  func() string          // of a grant; never the same twice
 	Serial func() uint64          // of a lease; never the same twice
-	Why    func(raw string) error // why there is no answer about a name yet
+	Why    func(raw string) error // the error if no server has answered about a name yet
 }
 
 // WithTimes fills in the fixed times, which follow from the lease.
@@ -51,23 +51,23 @@ func (p Policy) WithTimes() Policy {
 	return p
 }
 
-// Backoff is how long to wait after this many failures in a row: doubling from 10 ms to 1 s, with full jitter
-// (M. Brooker, "Exponential Backoff And Jitter", 2015) so that an outage does not end in a storm.
+// Backoff is the pause after this many failures in a row. It doubles from 10 ms to 1 s, with full jitter (M. Brooker, "Exponential Backoff
+// And Jitter", 2015), so that an outage does not end in a storm.
 func (p *Policy) Backoff(failures int) time.Duration {
 	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
 	return time.Millisecond + p.Jitter(step)
 }
 
-// Pause is how long to wait before the next attempt to reach Redis.
+// Pause is the pause before the next attempt to reach Redis.
 func (p *Policy) Pause(failures int) time.Duration { return min(p.Backoff(failures), p.ProbeMax) }
 
-// Spread is when one of so many waiters that have reason to try again at the same instant does it: ten of them in a millisecond.
+// Spread is a random delay for one of several waiters that all have a reason to try at the same instant: ten of them try per millisecond.
 func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }
 
-// OrphanPause is how long to wait after a release of an orphan that may not be the last, and was not the first after so many: doubling,
-// so that a copy of its acquire that comes late is found after about as long again, with few releases made in vain.
+// OrphanPause is the pause after this many releases of an orphan that may not have been the last. It doubles, so that the number of
+// releases in vain stays small, and a late copy of the acquire is released after about as long again as it was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -10,10 +10,10 @@ type Queue struct {
 	Crowd      *int                   // how many wait in this queue and in others that count together; nil: it counts alone
 }
 
-// Front is who has waited longest; nil: nobody waits.
+// Front is the request that has waited longest; nil: the queue is empty.
 func (q *Queue) Front() *Request { return q.head }
 
-// Push puts r at the end.
+// Push appends r.
 func (q *Queue) Push(r *Request) {
 	r.Queue, r.prev, r.Next = q, q.tail, nil
 	if q.tail == nil {
@@ -38,7 +38,7 @@ func (q *Queue) count(n int) {
 	}
 }
 
-// Remove takes r out; false when it does not wait here.
+// Remove removes r; false: r is not in this queue.
 func (q *Queue) Remove(r *Request) bool {
 	if r.Queue != q {
 		return false

@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// ErrPanicked is why a request is refused that a panic has interrupted.
+// ErrPanicked is the cause of the error of a request that a panic has interrupted.
 var ErrPanicked = errors.New("the actor panicked")
 
-// TooMany is why an acquire is refused when there are as many waiters as Options.MaxWaiters allows.
+// TooMany is the error of an acquire when Options.MaxWaiters requests are waiting.
 func TooMany(waiting int) error {
 	return fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, waiting)
 }
 
-// NotSet is why nothing can be acquired of what somebody has to set first.
+// NotSet is the error of an acquire of something that has to be set first, such as the number of permits.
 func NotSet(r *Request) error {
 	return fmt.Errorf("%w: %s", protocol.ErrNotAcquired, r.Address.Kind.NotSet)
 }

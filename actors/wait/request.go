@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Request is what somebody wants of one lock, and the place where the answer comes: the waiter is the message itself.
-// The lock actor owns it from the send to the answer.
+// Request is one operation on one lock, and the place for its answer. It is its own message: it travels from the requester to the actor of
+// the lock and back. The actor owns it from the send to the answer.
 type Request struct {
 	// set by the requester
 	Do       Operation
@@ -21,8 +21,8 @@ type Request struct {
 	Lease    time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // of an acquire that spins
-	Bounded  bool             // somebody will ask who held the lock
-	Deadline time.Duration    // of a force-release: it must not be executed later; 0: its own time is all
+	Bounded  bool             // its wait is bounded, and the error will name the holder
+	Deadline time.Duration    // of a force-release: it must not be executed later; 0: its own window is the only limit
 	Hold     *lease.Hold      // of an acquire: to be filled; of release and extend: which one
 
 	// of an operation that counts
@@ -31,28 +31,28 @@ type Request struct {
 
 	// who is answered: one of the three
 	Answered  chan struct{}  // a goroutine
-	Notify    func(*Request) // a Pending; called on the lock actor, must not block
-	Requester lease.Ref      // an actor; ID is its own name for the request
+	Notify    func(*Request) // a function; called on the lock actor, so it must not block
+	Requester lease.Ref      // an actor; ID is its own number for the request
 	ID        uint64
-	Serial    uint64 // of a release or renew by an actor: the lease that it names
+	Serial    uint64 // of a release or renew by an actor: which lease
 
 	// the answer
 	Err   error
 	State protocol.State
-	Held  bool          // of a force-release: it was held
+	Held  bool          // of a force-release: the lock was held
 	Until time.Duration // of an extend: the new deadline
 
 	// owned by the lock actor, in a group
-	Home any // the part of the machine that serves it; nothing else looks at it
+	Home any // the part of the machine that serves it; only that machine looks at it
 
 	// owned by the lock actor while it waits
 	Queue      *Queue
 	Next, prev *Request
-	Came       time.Duration // what happened to attempts before says nothing to it
-	Timer      clock.Timer   // ends a bounded acquire of an actor
+	Came       time.Duration // when it came: failures of earlier attempts do not count for it
+	Timer      clock.Timer   // ends the wait of an actor's bounded acquire
 }
 
-// Operation is what is asked for.
+// Operation says what a request asks for.
 type Operation uint8
 
 // The operations.
@@ -62,16 +62,16 @@ const (
 	Extend
 	Inspect
 	ForceRelease
-	Count  // whatever Request.Count is
-	Cancel // of the actor message API; it is no Request to a lock actor
+	Count  // the operation in Request.Count
+	Cancel // only in the actor message API; a lock actor gets a CancelRequest
 )
 
 func (o Operation) String() string {
 	return [...]string{"acquire", "release", "extend", "inspect", "force-release", "count", "cancel"}[o]
 }
 
-// Because is the error of a request: what was asked for, of which lock, and why it failed. Several names may mean one lock; it
-// says the requester's.
+// Because makes the error of a request: the operation, the lock, and the cause. Several names may map to one key; the error has the
+// requester's.
 func (r *Request) Because(cause error) error {
 	if r.Address.Raw != r.Address.Name && (errors.Is(cause, protocol.ErrForeignKey) || scripts.IsDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.Address.Raw)
@@ -79,7 +79,7 @@ func (r *Request) Because(cause error) error {
 	return fmt.Errorf("holdfast: %s %s: %w", r.what(), lease.Quoted(r.Address.Name), cause)
 }
 
-// what says in words what is asked for.
+// what is the operation in words.
 func (r *Request) what() string {
 	if r.Count != nil {
 		return r.Count.Word
@@ -87,14 +87,14 @@ func (r *Request) what() string {
 	return r.Do.String()
 }
 
-// StopTimer ends the bound on its waiting.
+// StopTimer stops the timer of a bounded wait.
 func (r *Request) StopTimer() {
 	if r.Timer != nil {
 		r.Timer.Stop()
 	}
 }
 
-// Wants reports whether a grant with this lease is what an acquire asks for.
+// Wants reports whether a grant with this lease is what an acquire asks for. Renewed leases all have the same length.
 func (r *Request) Wants(length time.Duration, watched bool) bool {
 	return (r.Lease == 0) == watched && (watched || r.Lease == length)
 }

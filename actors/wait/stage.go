@@ -1,20 +1,20 @@
 package wait
 
-// Stage is how far a runtime has come with its end. Each stage includes those before it.
+// Stage is the stage of a runtime's end. Each stage includes those before it.
 type Stage uint8
 
 // The stages.
 const (
 	Running  Stage = iota
-	Draining       // Shutdown: holders go on, and nobody else gets in
-	Closing        // Close: every lease ends, and is released
-	Aborting       // Redis is asked for nothing any more
+	Draining       // Shutdown: holders keep their leases, and no acquire is accepted
+	Closing        // Close: every lease ends and is released
+	Aborting       // nothing is sent to Redis any more
 )
 
-// Watch is whether a channel is subscribed to.
+// Watch is the state of a subscription to a channel.
 type Watch uint8
 
-// The states of a subscription.
+// The values of Watch.
 const (
 	Unwatched Watch = iota
 	Subscribing
