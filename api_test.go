@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -120,6 +121,19 @@ var (
 	_ = holdfast.Leader{Value: "", Runtime: "", Token: int64(0), Since: time.Time{}}
 
 	_ func(string) string = holdfast.EscapeName
+
+	_ func(context.Context, redis.UniversalClient, string) (inspect.Entry, error)                       = inspect.Look
+	_ func(context.Context, redis.UniversalClient, inspect.ListOptions) iter.Seq2[inspect.Entry, error] = inspect.List
+	_ func(context.Context, redis.UniversalClient) ([]inspect.Process, error)                           = inspect.Processes
+	_ func(context.Context, redis.UniversalClient, string) (bool, error)                                = inspect.Free
+
+	_ = inspect.Entry{
+		Kind: holdfast.KindLock, Name: "", Key: "", Mode: "",
+		Holders: []inspect.Holder{{ID: "", Holds: int(0), TTL: time.Duration(0), Process: inspect.Process{}}},
+		Queue:   []string(nil), TTL: time.Duration(0), Waiting: int(0), Token: int64(0), Permits: int(0), Available: int(0), Count: int(0),
+	}
+	_ = inspect.Process{Runtime: "", Name: "", Version: "", Since: time.Time{}}
+	_ = inspect.ListOptions{Pattern: "", Contended: false, Batch: int(0)}
 
 	_ protocol.Kind = holdfast.Kind("")
 	_               = []holdfast.Kind{

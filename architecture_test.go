@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"embedded":   {},
 	"scripts":    {"protocol"},
 	"actors":     {"protocol", "scripts", "timerwheel"},
+	"inspect":    {"protocol", "scripts"},
 	"":           {"actors", "protocol", "scripts", "timerwheel"},
 }
 

@@ -70,3 +70,16 @@ func isLegalAnywhere(r rune, size int) bool {
 	broken := r == utf8.RuneError && size == 1
 	return !broken && !unicode.IsControl(r) && !strings.ContainsRune("%{}", r)
 }
+
+// CheckProcess reports what is wrong with a process name that people are to read; the error matches ErrInvalid.
+func CheckProcess(name string) error {
+	switch {
+	case len(name) > MaxName:
+		return fmt.Errorf("%w process: %d bytes are more than %d", ErrInvalid, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w process: it is not UTF-8", ErrInvalid)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("%w process: it has a control character", ErrInvalid)
+	}
+	return nil
+}

@@ -47,26 +47,26 @@ func acquireFair(s *Site, raw string, t Terms) Call {
 		place = "kept"
 	}
 	c := newCall(fairAcquire, 4, 8, 2)
-	c.Command = append(c.Command, raw, queueKey(raw), timeoutKey(raw), waitingKey(raw),
+	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw),
 		t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), place, s.FairWait.Milliseconds(), s.Runtime, s.Lease.Milliseconds())
 	return c
 }
 
 func releaseFair(s *Site, raw string, t Terms) Call {
 	c := newCall(fairRelease, 5, 5, -1)
-	c.Command = append(c.Command, raw, queueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw),
+	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw),
 		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds())
 	return c
 }
 
 func inspectFair(raw string) Call {
 	c := newCall(fairInspect, 2, 0, -1)
-	c.Command = append(c.Command, raw, queueKey(raw))
+	c.Command = append(c.Command, raw, QueueKey(raw))
 	return c
 }
 
 func forceReleaseFair(s *Site, raw string) Call {
 	c := newCall(fairForceRelease, 5, 2, 1)
-	c.Command = append(c.Command, raw, queueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw), s.Publish, nil)
+	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw), s.Publish, nil)
 	return c
 }

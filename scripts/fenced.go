@@ -27,7 +27,7 @@ var FencedLock = &Kind{
 	Owned:        true,
 	Tokens:       true,
 	Channel:      Lock.Channel,
-	Keeps:        tokenKey,
+	Keeps:        TokenKey,
 	Acquire:      acquireFenced,
 	Release:      releaseLock,
 	Pass:         passFenced,
@@ -40,13 +40,13 @@ var FencedLock = &Kind{
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, fencedAcquire, 2, 6, 2)
-	c.Command = append(c.Command, raw, tokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
+	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
 	return c.withFloor()
 }
 
 func passFenced(s *Site, raw string, t Terms) Call {
 	c := newCall(fencedPass, 3, 8, 3)
-	c.Command = append(c.Command, raw, tokenKey(raw), LockChannel(raw),
+	c.Command = append(c.Command, raw, TokenKey(raw), LockChannel(raw),
 		t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.idlers(), s.Tokens)
 	return c.withFloor()
 }
@@ -60,6 +60,6 @@ func (c Call) withFloor() Call {
 
 func inspectFenced(raw string) Call {
 	c := newCall(fencedInspect, 2, 0, -1)
-	c.Command = append(c.Command, raw, tokenKey(raw))
+	c.Command = append(c.Command, raw, TokenKey(raw))
 	return c
 }

@@ -1,6 +1,9 @@
 package scripts
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Every key and channel name of the runtime, in Redisson's layout. raw is the name after Options.NameMapper.
 
@@ -13,24 +16,30 @@ func WaiterChannel(raw, owner string) string { return LockChannel(raw) + ":" + o
 // ReadWriteChannel is the channel on which releases of a read/write lock are published.
 func ReadWriteChannel(raw string) string { return prefixed("redisson_rwlock", raw) }
 
-// readTimeouts is the prefix of the timeout keys of all readers.
-func readTimeouts(raw string) string { return suffixed(raw) + ":" }
+// ReadTimeouts is the prefix of the timeout keys of all readers.
+func ReadTimeouts(raw string) string { return suffixed(raw) + ":" }
 
 // readTimeoutKey lives as long as a reader's lease. Each Holdfast grant has one hold, so the number is 1.
-func readTimeoutKey(raw, grant string) string {
-	return readTimeouts(raw) + grant + ":rwlock_timeout:1"
+func readTimeoutKey(raw, grant string) string { return ReadTimeoutKey(raw, grant, 1) }
+
+// ReadTimeoutKey lives as long as the lease of a reader's hold with this number, counted from 1.
+func ReadTimeoutKey(raw, grant string, hold int) string {
+	return ReadTimeouts(raw) + grant + ":rwlock_timeout:" + strconv.Itoa(hold)
 }
 
 // SemaphoreChannel is the channel on which freed permits are published.
 func SemaphoreChannel(raw string) string { return prefixed("redisson_sc", raw) }
 
-// permitsKey has the permits that are held.
-func permitsKey(raw string) string { return suffixed(raw) + ":timeout" }
+// PermitsKey has the permits that are held.
+func PermitsKey(raw string) string { return suffixed(raw) + ":timeout" }
 
-func queueKey(raw string) string   { return prefixed("redisson_lock_queue", raw) }
+// QueueKey has the waiters of a fair lock.
+func QueueKey(raw string) string { return prefixed("redisson_lock_queue", raw) }
+
 func timeoutKey(raw string) string { return prefixed("redisson_lock_timeout", raw) }
 
-func tokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
+// TokenKey has the last token of a fenced lock, and outlives the lock.
+func TokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
 
 // waitingKey is Holdfast's own: which runtimes with waiters are known to live.
 func waitingKey(raw string) string { return prefixed("holdfast_waiting", raw) }
@@ -56,6 +65,14 @@ func AttemptKey(raw, request string) string {
 
 // WantKey names the runtime that has reserved a semaphore for a waiter for several permits.
 func WantKey(raw string) string { return prefixed("holdfast_want", raw) }
+
+// ProcessKey has the announcement of the process with this runtime.
+func ProcessKey(runtime string) string { return processPrefix + runtime + "}" }
+
+const processPrefix = "holdfast_process:{"
+
+// AllProcesses is the pattern of every ProcessKey.
+const AllProcesses = processPrefix + "*}"
 
 // prefixed is Redisson's "prefix name": the lock's name becomes the hash tag unless it contains one.
 func prefixed(prefix, raw string) string {

@@ -40,34 +40,37 @@ var Permit = &Kind{
 	Look:    lookPermit,
 }
 
+// permitMark begins the permits of Holdfast.
+const permitMark = "hfp1"
+
 // permitID is 16 bytes in hexadecimal form, like Redisson's; those of Holdfast begin with a mark.
 func permitID(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
-	return hex.EncodeToString(append([]byte("hfp1"), sum[:12]...))
+	return hex.EncodeToString(append([]byte(permitMark), sum[:12]...))
 }
 
 func acquirePermit(s *Site, raw string, t Terms) Call {
 	c := newCall(permitAcquire, 3, 4, 2)
-	c.Command = append(c.Command, raw, permitsKey(raw), SemaphoreChannel(raw), t.Grant, t.Lease.Milliseconds(), nil, s.Publish)
+	c.Command = append(c.Command, raw, PermitsKey(raw), SemaphoreChannel(raw), t.Grant, t.Lease.Milliseconds(), nil, s.Publish)
 	return c
 }
 
 func releasePermit(s *Site, raw string, t Terms) Call {
 	c := newCall(permitRelease, 3, 2, -1)
-	c.Command = append(c.Command, raw, permitsKey(raw), SemaphoreChannel(raw), t.Grant, s.Publish)
+	c.Command = append(c.Command, raw, PermitsKey(raw), SemaphoreChannel(raw), t.Grant, s.Publish)
 	return c
 }
 
 func lookPermit(raw, id string) Call {
 	c := newCall(permitLook, 1, 1, -1)
-	c.Command = append(c.Command, permitsKey(raw), id)
+	c.Command = append(c.Command, PermitsKey(raw), id)
 	return c
 }
 
 func renewPermits(_ *Site, raws, grants []string, lease time.Duration) Call {
 	c := newCall(permitRenew, len(raws), 2+len(grants), 1)
 	for _, raw := range raws {
-		c.Command = append(c.Command, permitsKey(raw))
+		c.Command = append(c.Command, PermitsKey(raw))
 	}
 	c.Command = append(c.Command, lease.Milliseconds(), nil)
 	for _, grant := range grants {

@@ -59,7 +59,7 @@ func PermitsRelease(ids []string) *CountOp {
 }
 
 func permitsCall(script *Script, s *Site, raw string, t CountTerms, args ...any) Call {
-	keys := []any{raw, permitsKey(raw), SemaphoreChannel(raw), AttemptKey(raw, t.Request)}
+	keys := []any{raw, PermitsKey(raw), SemaphoreChannel(raw), AttemptKey(raw, t.Request)}
 	return countCall(script, raw, keys, t, append([]any{s.Publish}, args...)...)
 }
 
@@ -72,7 +72,7 @@ func changePermits(word string, script *Script) *CountOp {
 func readPermits(word, which string) *CountOp {
 	return &CountOp{Word: word, Call: func(s *Site, raw string, t CountTerms) Call {
 		c := newCall(permitsRead, 3, 3, -1)
-		c.Command = append(c.Command, raw, permitsKey(raw), SemaphoreChannel(raw), t.Request, s.Publish, which)
+		c.Command = append(c.Command, raw, PermitsKey(raw), SemaphoreChannel(raw), t.Request, s.Publish, which)
 		return c
 	}}
 }

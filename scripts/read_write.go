@@ -77,7 +77,7 @@ func acquireRead(_ *Site, raw string, t Terms) Call {
 
 func releaseRead(s *Site, raw string, t Terms) Call {
 	c := newCall(readRelease, 4, 2, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeoutKey(raw, t.Grant), readTimeouts(raw), t.Grant, s.Publish)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeoutKey(raw, t.Grant), ReadTimeouts(raw), t.Grant, s.Publish)
 	return c
 }
 
@@ -103,7 +103,7 @@ func acquireWrite(_ *Site, raw string, t Terms) Call {
 
 func releaseWrite(s *Site, raw string, t Terms) Call {
 	c := newCall(writeRelease, 3, 2, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeouts(raw), t.Grant, s.Publish)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), ReadTimeouts(raw), t.Grant, s.Publish)
 	return c
 }
 
@@ -121,7 +121,7 @@ func forceReleaseWrite(s *Site, raw string) Call { return forceReleaseReadWrite(
 
 func forceReleaseReadWrite(s *Site, raw, mode, message string) Call {
 	c := newCall(readWriteForceRelease, 3, 4, 1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), readTimeouts(raw), s.Publish, nil, mode, message)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), ReadTimeouts(raw), s.Publish, nil, mode, message)
 	return c
 }
 

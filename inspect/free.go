@@ -1,0 +1,117 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// freeWithin is how long a call of Free may be on its way before Redis refuses it. A late one could hit the next holder.
+const freeWithin = 2 * time.Second
+
+// Free frees a lock whoever holds it, and wakes its waiters; of a permit semaphore it takes back all acquired permits. It returns false
+// if nobody held it. Holders learn of their loss from their next renewal, until which they continue to work.
+//
+// Of a semaphore or a latch nothing is held: that is ErrInvalid. If the key holds something that is no lock, the error matches
+// holdfast.ErrForeignKey. After any other error the lock may have been freed.
+func Free(ctx context.Context, client redis.UniversalClient, name string) (bool, error) {
+	freed, err := free(ctx, client, name)
+	if err != nil {
+		return freed, fmt.Errorf("holdfast: free %q: %w", name, scripts.Explain(err))
+	}
+	return freed, nil
+}
+
+func free(ctx context.Context, client redis.UniversalClient, name string) (bool, error) {
+	l := newLooker(client)
+	o, err := l.lookAt(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	site := &scripts.Site{Publish: l.publish(o)}
+	switch o.Kind {
+	case protocol.KindSemaphore, protocol.KindLatch:
+		return false, fmt.Errorf("%w: nothing is held of a %s", protocol.ErrInvalid, o.Kind)
+	case protocol.KindPermitSemaphore:
+		return freePermits(ctx, client, site, o)
+	}
+	kind, ok := scripts.KindOf(o.Kind)
+	if !ok || len(o.Holders) == 0 {
+		return false, nil
+	}
+	server, err := masterOf(ctx, client, name)
+	if err != nil {
+		return false, err
+	}
+	now, err := timeOf(ctx, server)
+	if err != nil {
+		return false, err
+	}
+	call := kind.ForceRelease(site, name)
+	call.SetNotAfter((now + freeWithin).Milliseconds())
+	reply, err := run(ctx, client, call)
+	if err != nil {
+		return false, err
+	}
+	freed, err := scripts.ReadFreed(reply)
+	return len(freed) > 0, err
+}
+
+// publish is the command by which the waiters are notified. On a cluster they choose sharded messages if its servers know them, unless
+// they are told otherwise, which shows in their subscriptions.
+func (l *looker) publish(o *object) string {
+	if o.sharded > 0 || l.shards && o.plain == 0 {
+		return "SPUBLISH"
+	}
+	return "PUBLISH"
+}
+
+// freePermits releases each permit by itself, so that no script blocks the server for long.
+func freePermits(ctx context.Context, client redis.UniversalClient, site *scripts.Site, o *object) (freed bool, err error) {
+	for _, h := range o.Holders {
+		call := scripts.Permit.Release(site, o.Name, scripts.Terms{Grant: h.ID})
+		reply, err := run(ctx, client, call)
+		if err != nil {
+			return freed, err
+		}
+		released, err := scripts.ReadReleased(reply)
+		if err != nil {
+			return freed, err
+		}
+		freed = freed || released.Held
+	}
+	return freed, nil
+}
+
+// run calls a script, which is loaded if the server does not have it.
+func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (any, error) {
+	reply, err := process(ctx, client, call)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		if err = client.ScriptLoad(ctx, call.Script.Source).Err(); err != nil {
+			return nil, err
+		}
+		reply, err = process(ctx, client, call)
+	}
+	if err == redis.Nil { //nolint:errorlint // go-redis returns it as it is.
+		return nil, nil
+	}
+	return reply, err
+}
+
+func process(ctx context.Context, client redis.UniversalClient, call scripts.Call) (any, error) {
+	cmd := once{redis.NewCmd(ctx, call.Sent()...)}
+	_ = client.Process(ctx, cmd)
+	return cmd.Result()
+}
+
+// once is a command that go-redis does not repeat by itself: it could hit the next holder.
+type once struct{ *redis.Cmd }
+
+// NoRetry tells go-redis so.
+func (once) NoRetry() bool { return true }

@@ -1,0 +1,104 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Entry is what Redis knows about one name.
+type Entry struct {
+	Kind    protocol.Kind // the same type as holdfast.Kind; "" if nothing is known
+	Name    string
+	Key     string        // the key of Redis
+	Mode    string        // of a held lock: "exclusive", "read" or "write"; otherwise ""
+	Holders []Holder      // at most 10 000; sorted by ID
+	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most 10 000
+	TTL     time.Duration // until Redis frees the lock unless it is renewed; negative: never
+	// Waiting is the number of waiters that Redis knows of: for a fair lock the length of its queue, for others the number of
+	// processes that listen for a release. A process keeps listening for a moment after it has stopped waiting. Waiters of spin locks
+	// do not listen.
+	Waiting   int
+	Token     int64 // of a fenced lock: at least as large as any token issued so far
+	Permits   int   // of a permit semaphore: all permits, acquired and available
+	Available int   // of a permit semaphore or semaphore: permits that can be acquired now; may be negative
+	Count     int   // of a latch or semaphore, which look alike: the number in Redis
+}
+
+// Holder is one holder of a lock, or one acquired permit.
+type Holder struct {
+	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
+	Holds   int           // how often it has acquired the lock
+	TTL     time.Duration // of its lease; negative: it never expires
+	Process Process       // zero if the process has not announced itself, and for permits, which do not name it
+}
+
+// Process is a process that has announced itself: see holdfast.Options.Process.
+type Process struct {
+	Runtime string // Runtime.ID
+	Name    string // Options.Process
+	Version string // of Holdfast; "(devel)" if it is not known
+	Since   time.Time
+}
+
+// ListOptions selects what List returns. The zero value selects everything.
+type ListOptions struct {
+	Pattern   string // of the key, as in the command KEYS; default "*"
+	Contended bool   // only names that somebody listens for; their number, not that of all keys, determines the cost
+	Batch     int    // keys per SCAN and per pipeline; default 200, at most 1000
+}
+
+// Look returns what Redis knows about a name, 1 to 512 bytes. Of a name that is not in use it returns an Entry that has only a Name. If
+// the key holds something that is no lock, the error matches holdfast.ErrForeignKey; a bad name is ErrInvalid.
+func Look(ctx context.Context, client redis.UniversalClient, name string) (Entry, error) {
+	o, err := newLooker(client).lookAt(ctx, name)
+	if err != nil {
+		return Entry{Name: name}, fmt.Errorf("holdfast: look at %q: %w", name, err)
+	}
+	return o.Entry, nil
+}
+
+func (l *looker) lookAt(ctx context.Context, name string) (*object, error) {
+	if name == "" || len(name) > protocol.MaxName {
+		return nil, fmt.Errorf("%w name: it has %d bytes, must have 1 to %d", protocol.ErrInvalid, len(name), protocol.MaxName)
+	}
+	objects, err := l.look(ctx, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	return objects[0], objects[0].foreign
+}
+
+// List returns the names that are in use, in no order, each once. Keys that hold no lock, that are longer than 512 bytes, or that the
+// user may not read, are passed over. What is acquired or released while the list is read may be missing.
+//
+// An error ends the list. Its Entry is empty.
+func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if o.Batch < 0 || o.Batch > maxBatch {
+			yield(Entry{}, fmt.Errorf("holdfast: list: %w Batch: it is %d, must be between 1 and %d", protocol.ErrInvalid, o.Batch, maxBatch))
+			return
+		}
+		if o.Batch == 0 {
+			o.Batch = 200
+		}
+		if o.Pattern == "" {
+			o.Pattern = "*"
+		}
+		l := lister{looker: newLooker(client), ListOptions: o, seen: map[string]struct{}{}, yield: yield}
+		find := l.scan
+		if o.Contended {
+			find = l.contended
+		}
+		if err := find(ctx); err != nil && !l.stopped {
+			yield(Entry{}, fmt.Errorf("holdfast: list: %w", err))
+		}
+	}
+}
+
+const maxBatch = 1000

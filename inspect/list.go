@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// lister is one run of List.
+type lister struct {
+	*looker
+	ListOptions
+	seen    map[string]struct{} // names that were found, because SCAN may return a key twice
+	names   []string            // to be looked at next
+	free    []*object           // contended fair locks that nobody holds
+	yield   func(Entry, error) bool
+	stopped bool // the caller has seen enough
+}
+
+func (l *lister) scan(ctx context.Context) error {
+	masters, err := mastersOf(ctx, l.client)
+	if err != nil {
+		return err
+	}
+	for _, master := range masters {
+		var cursor uint64
+		for {
+			var keys []string
+			if keys, cursor, err = master.Scan(ctx, cursor, l.Pattern, int64(l.Batch)).Result(); err != nil {
+				return err
+			}
+			for _, key := range keys {
+				if err := l.add(ctx, key); err != nil || l.stopped {
+					return err
+				}
+			}
+			// Everything that was found so far is shown, so that a caller sees progress however few of the keys are locks.
+			if err := l.flush(ctx); err != nil || l.stopped {
+				return err
+			}
+			if cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (l *lister) contended(ctx context.Context) error {
+	channels, err := channelsOf(ctx, l.client)
+	if err != nil {
+		return err
+	}
+	added := map[string]struct{}{} // each waiter of a fair lock has a channel
+	for _, channel := range channels {
+		for _, name := range scripts.RawNames(channel) {
+			if _, again := added[name]; again || !matches(l.Pattern, name) {
+				continue
+			}
+			added[name] = struct{}{}
+			if err := l.add(ctx, name); err != nil || l.stopped {
+				return err
+			}
+		}
+	}
+	if err := l.flush(ctx); err != nil || l.stopped {
+		return err
+	}
+	for _, o := range l.free {
+		if _, twin := l.seen[twinOf(o.Name)]; !twin && !l.show(o) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// twinOf is the name that has the same channels and the same queue as this one.
+func twinOf(name string) string {
+	if inner, ok := strings.CutPrefix(name, "{"); ok {
+		return strings.TrimSuffix(inner, "}")
+	}
+	return "{" + name + "}"
+}
+
+// add takes a name that may be a lock's, and looks at a batch of them when it is full.
+func (l *lister) add(ctx context.Context, name string) error {
+	if name == "" || len(name) > protocol.MaxName || scripts.IsSideKey(name) {
+		return nil
+	}
+	if l.names = append(l.names, name); len(l.names) < l.Batch {
+		return nil
+	}
+	return l.flush(ctx)
+}
+
+// flush looks at the names that were added, and yields the locks among them.
+func (l *lister) flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || len(l.names) == 0 {
+		return err
+	}
+	objects, err := l.look(ctx, l.names)
+	l.names = l.names[:0]
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		_, again := l.seen[o.Name]
+		switch {
+		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
+		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
+			l.free = append(l.free, o) // the queue may be that of its twin
+		case !l.show(o):
+			return nil
+		}
+	}
+	return nil
+}
+
+// show yields an entry; false if the caller has seen enough.
+func (l *lister) show(o *object) bool {
+	l.seen[o.Name] = struct{}{}
+	l.stopped = !l.yield(o.Entry, nil)
+	return !l.stopped
+}
+
+// mastersOf returns a client of each server that has keys.
+func mastersOf(ctx context.Context, client redis.UniversalClient) ([]redis.UniversalClient, error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return []redis.UniversalClient{client}, nil
+	}
+	var mu sync.Mutex
+	var masters []redis.UniversalClient
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters = append(masters, master)
+		return nil
+	})
+	return masters, err
+}

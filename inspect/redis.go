@@ -1,0 +1,62 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+func foreign(what string) error {
+	return fmt.Errorf("%w: the key holds %s", protocol.ErrForeignKey, what)
+}
+
+// send sends a pipeline and returns the first error that is not tolerable.
+func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
+	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		fill(p)
+		return nil
+	})
+	if len(cmds) == 0 {
+		return err
+	}
+next:
+	for _, cmd := range cmds {
+		err := tolerable(cmd.Err())
+		for _, may := range tolerated {
+			if err == nil || may(err) {
+				continue next
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tolerable is nil for errors that say no more than that a key is not there, or is of another type than that of a lock.
+func tolerable(err error) error {
+	if err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return nil
+	}
+	return err
+}
+
+// isKeyDenied reports whether the user may not read this key, but may run the command.
+func isKeyDenied(err error) bool {
+	return scripts.IsDenied(err) && strings.Contains(err.Error(), " key")
+}
+
+// masterOf returns a client of the server that has a key.
+func masterOf(ctx context.Context, client redis.UniversalClient, key string) (redis.UniversalClient, error) {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		return cluster.MasterForKey(ctx, key)
+	}
+	return client, nil
+}

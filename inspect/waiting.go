@@ -1,0 +1,125 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// channels are those on which releases of this name are published.
+func (o *object) channels() []string {
+	switch o.Kind {
+	case protocol.KindRead, protocol.KindWrite:
+		return []string{scripts.ReadWriteChannel(o.Name)}
+	case protocol.KindPermitSemaphore:
+		return []string{scripts.SemaphoreChannel(o.Name)}
+	case protocol.KindSemaphore:
+		return []string{scripts.SemaphoreChannel(o.Name), scripts.LatchChannel(o.Name)}
+	case protocol.KindFair:
+		if len(o.Queue) > 0 {
+			return []string{scripts.LockChannel(o.Name), scripts.WaiterChannel(o.Name, o.Queue[0])}
+		}
+	}
+	return []string{scripts.LockChannel(o.Name)}
+}
+
+// countWaiting counts the subscribers.
+func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
+	var channels []string
+	for _, o := range objects {
+		channels = append(channels, o.channels()...)
+	}
+	if len(channels) == 0 {
+		return nil
+	}
+	plain, sharded := map[string]int64{}, map[string]int64{}
+	err := eachMaster(ctx, l.client, func(master redis.UniversalClient, clustered bool) error {
+		if err := count(plain, master.PubSubNumSub(ctx, channels...)); err != nil || !clustered {
+			return err
+		}
+		err := count(sharded, master.PubSubShardNumSub(ctx, channels...))
+		l.shards = err == nil
+		return ifSharded(err)
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		for _, channel := range o.channels() {
+			o.plain += plain[channel]
+			o.sharded += sharded[channel]
+		}
+		o.Waiting = int(o.plain + o.sharded)
+		if o.Kind == protocol.KindFair {
+			o.Waiting = len(o.Queue)
+		}
+		semaphore := scripts.SemaphoreChannel(o.Name)
+		if o.Kind == protocol.KindSemaphore && o.Waiting > 0 && plain[semaphore]+sharded[semaphore] == 0 {
+			o.Kind, o.Available = protocol.KindLatch, 0
+		}
+	}
+	return nil
+}
+
+func count(sum map[string]int64, cmd *redis.MapStringIntCmd) error {
+	for channel, n := range cmd.Val() {
+		sum[channel] += n
+	}
+	return cmd.Err()
+}
+
+// channelsOf are the channels of locks that somebody listens to.
+func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []string, err error) {
+	err = eachMaster(ctx, client, func(master redis.UniversalClient, clustered bool) error {
+		plain := master.PubSubChannels(ctx, scripts.ChannelPattern)
+		channels = append(channels, plain.Val()...)
+		if plain.Err() != nil || !clustered {
+			return plain.Err()
+		}
+		sharded := master.PubSubShardChannels(ctx, scripts.ChannelPattern)
+		channels = append(channels, sharded.Val()...)
+		return ifSharded(sharded.Err())
+	})
+	return channels, err
+}
+
+// ifSharded forgets the error of a server that knows no sharded messages, as before Redis 7.
+func ifSharded(err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) && redis.HasErrorPrefix(err, "ERR ") {
+		return nil
+	}
+	return err
+}
+
+// eachMaster calls f for each server that has keys, one after the other. A subscription may be at any of them, so one that does not
+// answer is passed over while another one does: what it counts is missing then.
+func eachMaster(ctx context.Context, client redis.UniversalClient, f func(master redis.UniversalClient, clustered bool) error) error {
+	masters, err := mastersOf(ctx, client)
+	if err != nil {
+		return err
+	}
+	_, clustered := client.(*redis.ClusterClient)
+	var silent error
+	answered := 0
+	for _, master := range masters {
+		err := f(master, clustered)
+		var reply redis.Error
+		switch {
+		case err == nil:
+			answered++
+		case errors.As(err, &reply) || ctx.Err() != nil:
+			return err
+		default:
+			silent = err
+		}
+	}
+	if answered == 0 {
+		return silent
+	}
+	return nil
+}

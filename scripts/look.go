@@ -1,0 +1,145 @@
+package scripts
+
+import (
+	"encoding/hex"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How to recognize the keys, values and channels of locks when nothing but their bytes is known. The shapes are those of the
+// libraries in lib/.
+
+const uuidShape = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`
+
+var (
+	ownerShape    = regexp.MustCompile(`^(` + uuidShape + `):-?[0-9]{1,19}(:write)?$`)
+	countShape    = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+	readerShape   = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]+(:write)?:rwlock_timeout:[0-9]+$`)
+	fairTailShape = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]{1,19}$`)
+)
+
+// IsOwner reports whether a field names a holder or a waiter, as Redisson and Holdfast do. A writer's ends in ":write".
+func IsOwner(field string) (runtime string, writer, ok bool) {
+	found := ownerShape.FindStringSubmatch(field)
+	if found == nil {
+		return "", false, false
+	}
+	return found[1], found[2] != "", true
+}
+
+// MaxCount is the length of the longest number that scripts accept as a count.
+const MaxCount = 15
+
+// ReadCount reads the number of a semaphore or latch.
+func ReadCount(value string) (n int64, ok bool) {
+	if len(value) > MaxCount || !countShape.MatchString(value) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	return n, err == nil
+}
+
+// ReadHolds reads the number of holds of a holder.
+func ReadHolds(value string) (n int, ok bool) {
+	count, ok := ReadCount(value)
+	return int(count), ok && count > 0
+}
+
+// foreverScore is the least score of a permit that never expires; Redisson writes 922337203685477.
+const foreverScore = 9e14
+
+// HeldPermit is one permit that somebody holds.
+type HeldPermit struct {
+	ID   string        // as Lease.ID has it
+	Left time.Duration // of its lease; negative: it never expires
+}
+
+// ReadPermit reads a member of PermitsKey with its score, at a time of the server's clock. held is false if it has expired; ok is
+// false if it is no permit.
+func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, held, ok bool) {
+	if len(member) != 16 {
+		return p, false, false
+	}
+	p.ID = hex.EncodeToString([]byte(member))
+	if score >= foreverScore {
+		p.Left = -1
+		return p, true, true
+	}
+	till := time.Duration(score) * time.Millisecond // of the lease
+	if strings.HasPrefix(member, permitMark) {
+		till -= permitGrace
+	}
+	p.Left = max(till-now, 0)
+	return p, till+permitGrace > now, true
+}
+
+// sidePrefixes begin the keys that stand beside the key of a lock.
+var sidePrefixes = []string{
+	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:",
+	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", "holdfast_leader:",
+}
+
+// IsSideKey reports whether a key stands beside the key of a lock, and is none itself.
+func IsSideKey(key string) bool {
+	for _, prefix := range sidePrefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return readerShape.MatchString(key)
+}
+
+// ChannelPattern matches all channels of locks.
+const ChannelPattern = "redisson_*"
+
+// RawNames are the names, after Options.NameMapper, that may have this channel: two for a name in braces, because "x" and "{x}" have
+// the same; none if it is no channel of a lock.
+func RawNames(channel string) []string {
+	if name, ok := strings.CutPrefix(channel, "redisson_countdownlatch__channel__"); ok {
+		if inner, ok := unbraced(name); ok {
+			return []string{inner}
+		}
+		return nil
+	}
+	for _, prefix := range []string{"redisson_rwlock:", "redisson_sc:"} {
+		if rest, ok := strings.CutPrefix(channel, prefix); ok {
+			return rawNames(rest)
+		}
+	}
+	rest, ok := strings.CutPrefix(channel, "redisson_lock__channel:")
+	if !ok {
+		return nil
+	}
+	if at := fairTailShape.FindStringIndex(rest); at != nil { // a waiter of a fair lock
+		rest = rest[:at[0]]
+	}
+	return rawNames(rest)
+}
+
+// rawNames undoes prefixed.
+func rawNames(rest string) (names []string) {
+	if inner, ok := unbraced(rest); ok && !strings.Contains(inner, "{") {
+		names = append(names, inner)
+	}
+	if strings.Contains(rest, "{") {
+		names = append(names, rest)
+	}
+	return names
+}
+
+func unbraced(s string) (inner string, ok bool) {
+	s, opened := strings.CutPrefix(s, "{")
+	s, closed := strings.CutSuffix(s, "}")
+	return s, opened && closed && s != ""
+}
+
+// ReadToken reads the last token that was issued, from TokenKey.
+func ReadToken(value string) (token int64, ok bool) {
+	if strings.HasPrefix(value, "-") || !countShape.MatchString(value) {
+		return 0, false
+	}
+	token, err := strconv.ParseInt(value, 10, 64)
+	return token, err == nil
+}
