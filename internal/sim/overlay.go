@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/gosource"
 )
 
 // Overlay writes what a build with `go build -overlay` needs to have all runtime mutants in it, each behind a switch, and returns the
@@ -85,22 +87,10 @@ func eachFunction(path, source string, f func(name string, from, to int)) error 
 	}
 	for _, declaration := range parsed.Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok {
-			f(parsed.Name.Name+"."+functionName(function), files.Position(function.Pos()).Offset, files.Position(function.End()).Offset)
+			f(parsed.Name.Name+"."+gosource.FunctionName(function), files.Position(function.Pos()).Offset, files.Position(function.End()).Offset)
 		}
 	}
 	return nil
-}
-
-// functionName is Type.Method, or the name of a function.
-func functionName(function *ast.FuncDecl) string {
-	if function.Recv == nil {
-		return function.Name.Name
-	}
-	receiver := function.Recv.List[0].Type
-	if pointer, ok := receiver.(*ast.StarExpr); ok {
-		receiver = pointer.X
-	}
-	return fmt.Sprint(receiver) + "." + function.Name.Name
 }
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)

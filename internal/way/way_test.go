@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/gosource"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -163,29 +164,9 @@ func (w *walker) startsOf(file string) map[string]function {
 	for _, declaration := range parsed.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok && f.Body != nil {
 			at := files.Position(f.Body.Lbrace)
-			starts[fmt.Sprintf("%d.%d", at.Line, at.Column)] = function{file, nameOf(f)}
+			starts[fmt.Sprintf("%d.%d", at.Line, at.Column)] = function{file, gosource.FunctionName(f)}
 		}
 	}
 	w.starts[file] = starts
 	return starts
-}
-
-// nameOf is Type.Method or Function.
-func nameOf(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return f.Name.Name
-	}
-	of := f.Recv.List[0].Type
-	for {
-		switch inner := of.(type) {
-		case *ast.StarExpr:
-			of = inner.X
-		case *ast.IndexExpr:
-			of = inner.X
-		case *ast.Ident:
-			return inner.Name + "." + f.Name.Name
-		default:
-			return f.Name.Name
-		}
-	}
 }
