@@ -121,6 +121,7 @@ var (
 	_ = holdfast.Leader{Value: "", Runtime: "", Token: int64(0), Since: time.Time{}}
 
 	_ func(string) string = holdfast.EscapeName
+	_ func(string) string = holdfast.HostProcess
 
 	_ func(context.Context, redis.UniversalClient, string) (inspect.Entry, error)                       = inspect.Look
 	_ func(context.Context, redis.UniversalClient, inspect.ListOptions) iter.Seq2[inspect.Entry, error] = inspect.List
@@ -162,7 +163,8 @@ var (
 		Handoff:    holdfast.Handoff{Max: int(0), For: time.Duration(0)},
 		MaxWaiters: int(0), AckReplicas: int(0), AckTimeout: time.Duration(0), PubSub: holdfast.PubSubAuto,
 		NameMapper: (func(string) string)(nil), Logger: (*slog.Logger)(nil), OnEvent: (func(holdfast.Event))(nil),
-		System: (*actor.ActorSystem)(nil),
+		Process: "",
+		System:  (*actor.ActorSystem)(nil),
 	}
 	_ = holdfast.State{
 		Held: false, Holders: []holdfast.Holder{{ID: "", Holds: int(0)}}, Local: []string(nil), TTL: time.Duration(0), Mode: "",

@@ -30,7 +30,7 @@ type Election struct {
 
 // ElectionOptions configures an Election. The zero value works.
 type ElectionOptions struct {
-	// Value is what others learn of the leader, such as its address. Default: the runtime's ID.
+	// Value is what others learn of the leader, such as its address. Default: Options.Process, or else the runtime's ID.
 	Value string
 	// Lease is that of the leadership: how long after a crash of the leader another one can be elected. 50 ms to 24 h; default
 	// Options.Lease.
@@ -60,6 +60,7 @@ type Leader struct {
 // first call that returns an error, as one matching ErrInvalid.
 func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 	e := &Election{rt: rt, lock: rt.FencedLock(name), options: o}
+	setDefault(&e.options.Value, rt.engine.Process())
 	setDefault(&e.options.Value, rt.id)
 	setDefault(&e.options.Lease, rt.engine.Lease())
 	if e.bad = e.lock.bad; e.bad == nil {

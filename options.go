@@ -51,6 +51,11 @@ type Options struct {
 	// than 1024 events behind, further events are dropped and counted. Runtime.Close waits up to 5 s for a running call, so OnEvent
 	// should not call Close itself.
 	OnEvent func(Event)
+	// Process says who this process is, for people who look at its locks: see package inspect. HostProcess makes one. At most 512
+	// bytes of UTF-8 without control characters. Default "": nothing is written. Otherwise the key "holdfast_process:{ID}" has it,
+	// with a TTL of Lease, at least 30 s. A small script renews the key every third of that, and Close deletes it. Locks do not
+	// depend on it.
+	Process string
 	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given
 	// system is never stopped, and may contain several runtimes. Its root's middleware and supervisor apply to the user's actors
 	// only.
@@ -123,6 +128,9 @@ func (o Options) complete(client redis.UniversalClient) (Options, error) {
 		}
 	default:
 		bad("PubSub is %d, must be PubSubAuto, PubSubPlain or PubSubSharded", o.PubSub)
+	}
+	if err := protocol.CheckProcess(o.Process); err != nil {
+		bad("Process: %v", err)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/actors/preflight"
@@ -22,6 +23,9 @@ func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	e.door.RUnlock()
 	if closing {
 		return fmt.Errorf("holdfast: check: %w", protocol.ErrClosed)
+	}
+	if e.process != "" {
+		kinds = append(slices.Clone(kinds), scripts.Announcing)
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -134,8 +134,9 @@ func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 // every actor runs on them. The outbox and the events come at the end, because everything before may add to them.
 func (e *Engine) shutDown() {
 	e.root.Send(e.guardian, closeRouter{wait.Closing})
-	begun := e.clock.Now()
+	begun, forgotten := e.clock.Now(), e.forgetProcess()
 	unreleased := e.awaitReleases()
+	await(forgotten, e.end.abort)
 	e.cancel()
 	var late chan struct{} // closed when calls to a silent Redis are no longer waited for; nil: never
 	if unreleased != nil {

@@ -44,6 +44,8 @@ type Config struct {
 	NameMapper func(string) string
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
+	Process    string // announced in Redis, with the version; "": nothing is
+	Version    string
 
 	FirstNumber uint64 // random, so grants of two processes differ even if the processes have the same ID
 
@@ -70,6 +72,8 @@ type Engine struct {
 	spinning   wait.Policy // for kinds whose waiters poll: a turn of theirs needs more gaps for other processes
 	renewBatch int
 	nameMapper func(string) string
+	process    string
+	version    string
 	site       scripts.Site
 	serverTime wait.ServerTime // the method timeAt, as a value that is made once
 	sweepEvery time.Duration
@@ -93,6 +97,7 @@ type Engine struct {
 	renewals   gateway.Gateway
 	subscriber *actor.PID
 	watchdog   *watchdog.Watchdog
+	announcer  *actor.PID // nil: the process is not announced
 
 	numbers atomic.Uint64 // of grants, owners and leases
 
@@ -123,7 +128,7 @@ const (
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
 		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.WithTimes(), renewBatch: c.RenewBatch,
-		nameMapper: c.NameMapper, sweepEvery: sweepEvery, causes: redisnode.ErrorsOf(c.Client), events: outbox.NewEvents(c.Logger, c.OnEvent),
+		nameMapper: c.NameMapper, process: c.Process, version: c.Version, sweepEvery: sweepEvery, causes: redisnode.ErrorsOf(c.Client), events: outbox.NewEvents(c.Logger, c.OnEvent),
 		workers: mailbox.StartWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -235,6 +240,9 @@ func (g *guardian) spawn(c actor.Context) error {
 	}
 	e.watchdog.Self = child("watchdog", e.watchdog)
 	e.sender.Renewer = e.watchdog.Self
+	if e.process != "" {
+		e.announcer = child("announcer", &announcer{engine: e, name: e.process, version: e.version})
+	}
 	for i := range e.routers {
 		r := newRouter(e, &e.lanes[i%laneCount])
 		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{router: r} })

@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -129,25 +128,38 @@ func TestLook_WriterThatReads(t *testing.T) {
 
 func TestLook_Queue(t *testing.T) {
 	t.Parallel()
-	p := locktest.PlaceOf(t, "fair lock")
-	rt := p.Runtime(t, holdfast.Options{})
-	lease := locktest.Acquire(t, p.Lock(rt))
-	const waiters = 600 // several pages
-	pending := make([]*holdfast.Pending, waiters)
-	for i := range pending {
-		pending[i] = p.Lock(rt).AcquireAsync(t.Context())
+	p := locktest.Somewhere(t)
+	require.NoError(t, p.Redis.HSet(t.Context(), p.Name, locktest.Stranger(0), 1).Err())
+	var queue []string
+	for i := range 600 { // several pages
+		queue = append(queue, locktest.Stranger(i+1))
 	}
-	entry := awaitWaiting(t, p.Redis, p.Name, waiters)
-	assert.Equal(t, p.Redis.LRange(t.Context(), "redisson_lock_queue:{"+p.Name+"}", 0, -1).Val(), entry.Queue)
+	require.NoError(t, p.Redis.RPush(t.Context(), "redisson_lock_queue:{"+p.Name+"}", queue).Err())
+	entry := look(t, p.Redis, p.Name)
+	assert.Equal(t, holdfast.KindFair, entry.Kind)
+	assert.Equal(t, queue, entry.Queue)
+	assert.Equal(t, 600, entry.Waiting)
 	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
-	locktest.Await(t, "a queue of a lock that is gone", func() bool {
-		entry := look(t, p.Redis, p.Name)
-		return entry.Kind == holdfast.KindFair && len(entry.Queue) > 0 // the next one may have it already
-	})
-	for _, p := range pending {
-		p.Cancel()
+	assert.Equal(t, inspect.Entry{Kind: holdfast.KindFair, Name: p.Name, Key: p.Name, Queue: queue, Waiting: 600}, look(t, p.Redis, p.Name))
+	assert.False(t, free(t, p.Redis, p.Name), "nobody holds it")
+}
+
+func TestLook_ManyReaders(t *testing.T) {
+	t.Parallel()
+	p := locktest.Somewhere(t)
+	fields := []any{"mode", "read"}
+	for i := range 1000 { // several pages
+		fields = append(fields, locktest.Stranger(i), 1)
 	}
-	_ = lease.Release(context.WithoutCancel(t.Context()))
+	require.NoError(t, p.Redis.HSet(t.Context(), p.Name, fields...).Err())
+	timeout := "{" + p.Name + "}:" + locktest.Stranger(700) + ":rwlock_timeout:1"
+	require.NoError(t, p.Redis.Set(t.Context(), timeout, 1, time.Hour).Err())
+	entry := look(t, p.Redis, p.Name)
+	assert.Len(t, entry.Holders, 1000)
+	for _, h := range entry.Holders {
+		assert.Equal(t, h.ID == locktest.Stranger(700), h.TTL > 0)
+	}
+	assert.True(t, free(t, p.Redis, p.Name))
 }
 
 func TestLook_PermitSemaphore(t *testing.T) {

@@ -30,7 +30,7 @@ func documentedRights(t *testing.T) []string {
 func TestRights_AreThoseDocumented(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
-	rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	rt, other := p.Runtime(t, holdfast.Options{Process: "orders"}), p.Runtime(t, holdfast.Options{})
 	locks := []*holdfast.Lock{rt.Lock("app:lock"), rt.FairLock("app:fair"), rt.FencedLock("app:fenced"), rt.RWLock("app:rw").Read()}
 	for _, lock := range locks {
 		locktest.Acquire(t, lock)
@@ -58,6 +58,7 @@ func TestRights_AreThoseDocumented(t *testing.T) {
 	client := viewer(t, rules)
 	assert.ElementsMatch(t, want, names(list(t, client, inspect.ListOptions{})), "without keys that it may not read")
 	assert.Equal(t, []string{"app:fair"}, names(list(t, client, inspect.ListOptions{Contended: true})))
+	assert.Equal(t, "orders", processOf(t, &locktest.Place{Redis: client}, rt).Name)
 	_, err = inspect.Look(t.Context(), client, "another")
 	assert.ErrorContains(t, err, "NOPERM")
 	_, err = inspect.Free(t.Context(), client, "app:lock")

@@ -1,11 +1,23 @@
 package scripts
 
 import (
+	_ "embed"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
+)
+
+var (
+	//go:embed process_announce.lua
+	processAnnounceLua string
+	//go:embed process_forget.lua
+	processForgetLua string
+
+	processAnnounce = load("process_announce", processAnnounceLua)
+	processForget   = load("process_forget", processForgetLua)
 )
 
 // Announcement is what a process says about itself.
@@ -19,6 +31,26 @@ type Announcement struct {
 const MaxAnnouncement = len("1234567890123") + 1 + maxVersion + 1 + protocol.MaxName
 
 const maxVersion = 128
+
+// Announcing is no kind of lock: it is what a check tries if the process is announced.
+var Announcing = &Kind{Name: "announcement of the process", Counting: &Counting{Check: func(_ *Site, raw string, _ func() string) []Call {
+	return []Call{AnnounceProcess(raw, "check", "v0", 0, time.Second), ForgetProcess(raw)}
+}}}
+
+// AnnounceProcess returns a call that announces the process of a runtime that has been running for so long. The version is that of
+// Holdfast.
+func AnnounceProcess(runtime, name, version string, age, keep time.Duration) Call {
+	c := newCall(processAnnounce, 1, 4, 1)
+	c.Command = append(c.Command, ProcessKey(runtime), age.Milliseconds(), nil, keep.Milliseconds(), version+" "+name)
+	return c
+}
+
+// ForgetProcess returns a call that deletes the announcement.
+func ForgetProcess(runtime string) Call {
+	c := newCall(processForget, 1, 0, -1)
+	c.Command = append(c.Command, ProcessKey(runtime))
+	return c
+}
 
 var announcementShape = regexp.MustCompile(`^([0-9]{1,13}) ([!-~]{1,128}) (.+)$`)
 

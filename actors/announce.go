@@ -1,0 +1,98 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// announcer keeps it written in Redis who this process is, for people who look at its locks. Nothing depends on it, so a failure is not
+// reported: the next attempt follows soon.
+type announcer struct {
+	engine  *Engine
+	name    string
+	version string
+
+	self     *actor.PID
+	begun    time.Duration
+	timer    clock.Timer
+	inFlight bool          // a call has no answer yet
+	done     chan struct{} // closed when the announcement is deleted, or that has failed; nil: the runtime is not closing
+}
+
+type (
+	announce struct{}                     // is due
+	forget   struct{ done chan struct{} } // the runtime closes
+)
+
+// announcedFor is how long Redis keeps the announcement of a process that has died, unless its locks may live longer.
+const announcedFor = 30 * time.Second
+
+func (a *announcer) keep() time.Duration { return max(announcedFor, a.engine.policy.Lease) }
+
+// Receive is the actor's only entry.
+func (a *announcer) Receive(c actor.Context) {
+	defer a.engine.events.RecoverIn("announcer")
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		a.self, a.begun = c.Self(), a.engine.clock.Now()
+		a.timer = a.engine.clock.AfterFunc(0, func() { a.engine.root.Send(a.self, announce{}) })
+	case announce:
+		a.announce()
+	case forget:
+		a.timer.Stop()
+		if a.done = m.done; !a.inFlight {
+			a.forget()
+		}
+	case *rpc.Result:
+		a.onResult(m)
+	}
+}
+
+func (a *announcer) announce() {
+	if a.done != nil {
+		return
+	}
+	now := a.engine.clock.Now()
+	a.submit(scripts.AnnounceProcess(a.engine.id, a.name, a.version, now-a.begun, a.keep()), rpc.Window(a.keep()))
+}
+
+func (a *announcer) forget() { a.submit(scripts.ForgetProcess(a.engine.id), releaseGrace) }
+
+func (a *announcer) submit(call scripts.Call, window time.Duration) {
+	a.inFlight = true
+	a.engine.renewals.Submit(&rpc.Call{Call: call, Timing: rpc.Hasty(a.engine.clock.Now(), window), From: a.self, Tag: a.done != nil})
+}
+
+func (a *announcer) onResult(m *rpc.Result) {
+	a.inFlight = false
+	forgetting := m.Call.Tag.(bool)
+	switch {
+	case forgetting:
+		close(a.done)
+	case a.done != nil:
+		a.forget()
+	case m.Class == scripts.Done:
+		a.timer.Reset(a.keep() / 3)
+	default:
+		a.timer.Reset(a.keep() / 30)
+	}
+}
+
+// forgetProcess begins to delete the announcement. The channel is closed when that is done, or has failed.
+func (e *Engine) forgetProcess() <-chan struct{} {
+	done := make(chan struct{})
+	if e.announcer == nil {
+		close(done)
+	} else {
+		e.root.Send(e.announcer, forget{done})
+	}
+	return done
+}
+
+// Process is what this process says of itself; "": nothing.
+func (e *Engine) Process() string { return e.process }

@@ -1,0 +1,182 @@
+package inspect_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// processOf waits until a runtime is announced, and returns what it says of itself.
+func processOf(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) (found inspect.Process) {
+	t.Helper()
+	locktest.Await(t, "the announcement", func() bool {
+		processes, err := inspect.Processes(t.Context(), p.Redis)
+		assert.NoError(t, err)
+		for _, process := range processes {
+			if process.Runtime == rt.ID() {
+				found = process
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func TestProcesses_AnnounceThemselves(t *testing.T) {
+	t.Parallel()
+	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
+		client := p.Client(t)
+		rt, err := holdfast.New(client, holdfast.Options{Process: "orders@web-1:4711 \"x\" <y>", Logger: locktest.Quiet()})
+		require.NoError(t, err)
+		silent := p.Runtime(t, holdfast.Options{})
+		process := processOf(t, p, rt)
+		assert.Equal(t, "orders@web-1:4711 \"x\" <y>", process.Name)
+		assert.NotEmpty(t, process.Version)
+		assert.InDelta(t, 0, time.Since(process.Since), float64(locktest.Patience))
+
+		locktest.Acquire(t, rt.RWLock(p.Name).Read())
+		locktest.Acquire(t, silent.RWLock(p.Name).Read())
+		for _, h := range look(t, p.Redis, p.Name).Holders {
+			if strings.HasPrefix(h.ID, rt.ID()) {
+				assert.Equal(t, process, h.Process)
+			} else {
+				assert.Zero(t, h.Process)
+			}
+		}
+		for _, name := range names(list(t, p.Redis, inspect.ListOptions{})) {
+			assert.NotContains(t, name, "holdfast_process")
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, rt.Close(ended))
+		assert.Zero(t, p.Redis.Exists(t.Context(), "holdfast_process:{"+rt.ID()+"}").Val())
+		assert.Zero(t, p.Redis.Exists(t.Context(), "holdfast_process:{"+silent.ID()+"}").Val())
+	})
+}
+
+func TestProcesses_AreRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := locktest.NewBubble(t)
+		var link locktest.Pipes
+		rt := server.Runtime(t, &link, holdfast.Options{Process: "orders"})
+		key := "holdfast_process:{" + rt.ID() + "}"
+		synctest.Wait()
+		announced, err := server.Get(key)
+		require.NoError(t, err)
+		for range 20 {
+			<-time.After(7 * time.Second)
+			require.GreaterOrEqual(t, server.TTL(key), 19*time.Second)
+		}
+		server.FlushAll()
+		<-time.After(11 * time.Second)
+		again, err := server.Get(key)
+		require.NoError(t, err)
+		assert.Equal(t, announced, again, "since when it runs is not forgotten")
+
+		link.Cut()
+		<-time.After(31 * time.Second)
+		assert.False(t, server.Exists(key))
+		link.Heal()
+		<-time.After(2 * time.Second)
+		assert.True(t, server.Exists(key), "written again soon")
+	})
+}
+
+func TestProcesses_LiveAsLongAsTheirLocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := locktest.NewBubble(t)
+		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{Process: "orders", Lease: time.Hour})
+		synctest.Wait()
+		assert.Equal(t, time.Hour, server.TTL("holdfast_process:{"+rt.ID()+"}"))
+	})
+}
+
+// Others may write what they like under the key of a process.
+func TestProcesses_HostileValues(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	runtime := strings.TrimSuffix(locktest.Stranger(1), ":1")
+	key := "holdfast_process:{" + runtime + "}"
+	require.NoError(t, p.Redis.HSet(t.Context(), p.Name, locktest.Stranger(1), 1).Err())
+	for value, ok := range map[string]bool{
+		"1700000000000 v1.2.3 <script>alert(1)</script>":     true,
+		"1700000000000 v1.2.3 " + strings.Repeat("n", 512):   true,
+		"1700000000000 v1.2.3 " + strings.Repeat("n", 513):   false,
+		"1700000000000 v1.2.3 " + strings.Repeat("n", 1<<20): false,
+		"1700000000000 v1.2.3 a\x1b[2Jb":                     false,
+		"1700000000000 v1.2.3 \xff":                          false,
+		"1700000000000 v1.2.3 ":                              false,
+		"1700000000000 " + strings.Repeat("v", 129) + " x":   false,
+		"99999999999999999999 v1 x":                          false,
+		"-1 v1 x":                                            false,
+		"":                                                   false,
+		"{}":                                                 false,
+	} {
+		require.NoError(t, p.Redis.Set(t.Context(), key, value, 0).Err())
+		found, err := inspect.Processes(t.Context(), p.Redis)
+		require.NoError(t, err)
+		holder := look(t, p.Redis, p.Name).Holders[0]
+		if !ok {
+			assert.Empty(t, found, "%.80q", value)
+			assert.Zero(t, holder.Process)
+			continue
+		}
+		require.Len(t, found, 1, "%.80q", value)
+		assert.Equal(t, holder.Process, found[0])
+		assert.Equal(t, runtime, found[0].Runtime)
+		assert.Equal(t, "v1.2.3", found[0].Version)
+		assert.Equal(t, int64(1700000000000), found[0].Since.UnixMilli())
+		assert.True(t, strings.HasSuffix(value, " "+found[0].Name))
+	}
+	require.NoError(t, p.Redis.Del(t.Context(), key).Err())
+	require.NoError(t, p.Redis.HSet(t.Context(), key, "a", "b").Err())
+	for _, other := range []string{"holdfast_process:{}", "holdfast_process:{no runtime}", "holdfast_process:{" + runtime + "}}"} {
+		require.NoError(t, p.Redis.Set(t.Context(), other, "1700000000000 v1.2.3 x", 0).Err())
+	}
+	found, err := inspect.Processes(t.Context(), p.Redis)
+	require.NoError(t, err)
+	assert.Empty(t, found)
+}
+
+func TestProcesses_CheckTheirRights(t *testing.T) {
+	t.Parallel()
+	p := locktest.OnServerOfItsOwn(t)
+	rules := []any{"acl", "setuser", "app", "reset", "on", ">secret", "resetkeys", "~holdfast-check-*", "~redisson_lock__channel:*", "allchannels", "allcommands"}
+	require.NoError(t, p.Redis.Do(t.Context(), rules...).Err())
+	options := *p.Server.Options()
+	options.Username, options.Password = "app", "secret"
+	silent := locktest.NewRuntime(t, locktest.ClientWith(t, &options), holdfast.Options{})
+	require.NoError(t, silent.CheckFor(t.Context(), holdfast.KindLock))
+	announced := locktest.NewRuntime(t, locktest.ClientWith(t, &options), holdfast.Options{Process: "orders"})
+	err := announced.CheckFor(t.Context(), holdfast.KindLock)
+	require.ErrorContains(t, err, "holdfast_process:{")
+	assert.ErrorContains(t, err, "announcement of the process")
+	t.Log(err)
+}
+
+func TestProcess_IsBounded(t *testing.T) {
+	t.Parallel()
+	client := locktest.NewClient(t, "127.0.0.1:1")
+	for _, bad := range []string{strings.Repeat("n", 513), "a\nb", "\xff"} {
+		_, err := holdfast.New(client, holdfast.Options{Process: bad})
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		assert.ErrorContains(t, err, "Process: ")
+	}
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	assert.Regexp(t, `^orders@.*:[0-9]+$`, holdfast.HostProcess("orders"))
+	assert.Contains(t, holdfast.HostProcess("orders"), host)
+}
