@@ -35,7 +35,7 @@ func (l *Lock) Name() string { return l.address.Name }
 
 // PID is the address for protocol messages about this lock; each message names the kind and the lock. It is valid for the runtime's
 // life, is shared by many locks, and cannot be stopped. Package protocol describes the requests and their answers.
-func (l *Lock) PID() *actor.PID { return l.rt.engine.Router(l.address) }
+func (l *Lock) PID() *actor.PID { return l.rt.engine.Front(l.address) }
 
 func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw

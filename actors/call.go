@@ -50,9 +50,9 @@ func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	return r, nil
 }
 
-// send sends a request to the router of its lock. Timers and context hooks that cancel the request must be set afterwards: a cancel that
+// send sends a request to the actor of its lock. Timers and context hooks that cancel the request must be set afterwards: a cancel that
 // overtakes its request finds nothing to cancel, and then nothing ends the waiting.
-func (e *Engine) send(r *wait.Request) { e.root.Send(e.Router(r.Address), r) }
+func (e *Engine) send(r *wait.Request) { e.registry.request(r) }
 
 // endAfter cancels a request that has been sent, d from now.
 func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
@@ -112,8 +112,6 @@ func (e *Engine) answer(r *wait.Request) {
 // AcquireAsync asks for the lock and calls notify once, with the outcome. An actor makes the call, so notify must not block. The request
 // can be cancelled. The caller must call stop when it knows the outcome.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
-	e.door.RLock()
-	defer e.door.RUnlock()
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
 		notify(err)
@@ -133,7 +131,7 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.Acqu
 
 // Cancel ends the waiting of a request. The request is answered once, as any other.
 func (e *Engine) Cancel(r *wait.Request, cause error) {
-	e.root.Send(e.Router(r.Address), wait.CancelRequest{Request: r, Cause: cause})
+	e.registry.tell(r.Address, wait.CancelRequest{Request: r, Cause: cause})
 }
 
 // releaseGrace is how long a release waits for Redis after its context has ended.

@@ -37,24 +37,26 @@ func TestCount_AnswerGoesBeforeTheEnd(t *testing.T) {
 		asked := make(chan *wait.Request, 1)
 		clock := &lastMoment{}
 		e := &Engine{root: system.Root, clock: clock, shard: func(string) uint64 { return 0 }, done: make(chan struct{})}
-		e.routers[0] = system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+		address := &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}
+		e.registry = newRegistry(e)
+		e.registry.shards[0].members[keyOf(address)] = &member{pid: system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
 			if r, ok := c.Message().(*wait.Request); ok {
 				asked <- r
 			}
-		}))
+		}))}
 		clock.ends = func() {
 			r := <-asked
 			r.Number = 7
 			close(e.done)
 			e.answer(r)
 		}
-		number, err := e.Count(ended, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, scripts.SemaphoreRelease, 1, false)
+		number, err := e.Count(ended, address, scripts.SemaphoreRelease, 1, false)
 		assert.NoError(t, err)
 		assert.EqualValues(t, 7, number)
 
 		clock.ends = func() { <-asked; close(e.done) }
 		e.done = make(chan struct{})
-		_, err = e.Count(ended, &lease.Address{Kind: scripts.Semaphore, Name: "orders", Raw: "orders"}, scripts.SemaphoreRelease, 1, false)
+		_, err = e.Count(ended, address, scripts.SemaphoreRelease, 1, false)
 		assert.ErrorIs(t, err, protocol.ErrClosed)
 	}
 }

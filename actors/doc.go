@@ -3,10 +3,12 @@
 // through the messages of package protocol.
 //
 //	guardian holdfast-<uuid>       one per runtime, parent of everything; Close stops it and waits
-//	 |- router-00 ... router-15    by hash of the name: name -> actor; spawns and retires them               router.go
-//	 |    `- <family>:<name>       one per name and family: the shell of a machine                          shell.go machine.go
+//	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
+//
+// Every name in use has an actor per family of kinds, holdfast-<uuid>/<number>:<name>: the shell of a machine (shell.go, machine.go). The
+// registry (registry.go) is an object that finds it, or spawns it, and lets it stop when it is idle.
 //
 // The gateways (gateway/) are objects, which take script calls from any goroutine and post the results: two for locks, of which a lock always
 // takes the same, and one for the watchdog, whose calls must not wait behind acquires. On a cluster each has one for each master.
@@ -15,8 +17,8 @@
 // one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. Only the shell
 // touches the clock and other actors. Whatever blocks runs on goroutines outside of the actors: the gateways' workers, and those of the link.
 //
-// A release goes straight to the actor of its name, because that does not retire while one of its leases is out. Everything else goes
-// through the router, the only one that knows whether the actor still lives.
+// A release goes straight to the actor of its name, because that does not stop while one of its leases is out. Everything else goes
+// through the registry, which knows whether the actor still lives.
 //
 // The packages below know nothing of each other but what a test in the root says (architecture_test.go):
 //

@@ -26,26 +26,12 @@ type end struct {
 	abort    chan struct{}
 	aborted  sync.Once
 
-	drained [wait.Aborting]chan struct{} // by stage: closed when no router has anything left that the stage waits for
-	undone  [wait.Aborting]atomic.Int32  // by stage: how many routers have something left
-
 	mu  sync.Mutex
 	cut []string // names of locks that Close took from their holders while a Shutdown was waiting for them
 }
 
 func (e *end) init() {
 	e.begun, e.abort = make(chan struct{}), make(chan struct{})
-	for i := range e.drained {
-		e.drained[i] = make(chan struct{})
-		e.undone[i].Store(routerCount)
-	}
-}
-
-// routerDrained is called once per router and stage, when the router has nothing left that the stage waits for.
-func (e *Engine) routerDrained(at wait.Stage) {
-	if e.end.undone[at].Add(-1) == 0 {
-		close(e.end.drained[at])
-	}
 }
 
 // cutOff notes that Close takes a lock from its holders although a Shutdown waits for their release. The error of the Shutdown names it.
@@ -82,10 +68,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return e.Close(ctx)
 	}
 	if e.end.draining.CompareAndSwap(false, true) {
-		e.root.Send(e.guardian, closeRouter{wait.Draining})
+		e.registry.enter(wait.Draining)
 	}
 	select {
-	case <-e.end.drained[wait.Draining]:
+	case <-e.registry.drained.zero:
 	case <-e.end.begun:
 	case <-ctx.Done():
 	}
@@ -133,7 +119,7 @@ func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 // and the subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop last of the engine's own parts:
 // every actor runs on them. The outbox and the events come at the end, because everything before may add to them.
 func (e *Engine) shutDown() {
-	e.root.Send(e.guardian, closeRouter{wait.Closing})
+	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()
 	unreleased := e.awaitReleases()
 	await(forgotten, e.end.abort)
@@ -189,7 +175,7 @@ func (e *Engine) awaitReleases() (silent error) {
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)
 		select {
-		case <-e.end.drained[wait.Closing]:
+		case <-e.registry.living.zero:
 			timer.Stop()
 			return nil
 		case <-e.end.abort:
@@ -215,8 +201,8 @@ func await(done <-chan struct{}, late chan struct{}) {
 
 // giveUp ends the requests that still wait for Redis.
 func (e *Engine) giveUp() {
-	e.root.Send(e.guardian, closeRouter{wait.Aborting})
-	<-e.end.drained[wait.Closing]
+	e.registry.enter(wait.Aborting)
+	<-e.registry.living.zero
 }
 
 // closeGrace is how long Close waits for code of the user that does not return.

@@ -52,19 +52,19 @@ type Config struct {
 	Clock  clock.Clock                       // nil: the clock of the operating system
 	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
 	Salt   func() uint64                     // random bits for the ids of grants; nil: from the operating system
-	Shard  func(name string) uint64          // chooses the router of a name; nil: by a hash with a random seed
+	Shard  func(name string) uint64          // chooses the shard of a name; nil: by a hash with a random seed
 
 	Between func(ctx context.Context) // see Engine.Between; nil: nothing
 }
 
-// Engine is the part of one runtime that consists of actors: a guardian with 16 routers, the gateways, the subscriber and the watchdog
-// below it.
+// Engine is the part of one runtime that consists of actors and of what they call.
 type Engine struct {
 	// fixed at construction
 	id         string
 	system     *actor.ActorSystem
 	ownSystem  bool
 	root       *actor.RootContext
+	lockRoot   *actor.RootContext // spawns the locks' actors
 	masters    redisnode.Nodes
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
@@ -76,7 +76,6 @@ type Engine struct {
 	version    string
 	site       scripts.Site
 	serverTime wait.ServerTime // the method timeAt, as a value that is made once
-	sweepEvery time.Duration
 	events     *outbox.Events
 	outbox     *outbox.Outbox
 	api        api.API
@@ -91,7 +90,8 @@ type Engine struct {
 
 	// set while starting
 	guardian   *actor.PID
-	routers    [routerCount]*actor.PID
+	registry   *registry
+	fronts     [frontCount]*actor.PID
 	lanes      [laneCount]lane
 	sender     *gateway.Sender
 	renewals   gateway.Gateway
@@ -106,16 +106,15 @@ type Engine struct {
 	checks sync.WaitGroup // calls of CheckServer
 
 	closing atomic.Bool
-	door    sync.RWMutex // a call that has passed it before Close reaches a router that still answers
+	door    sync.RWMutex // nobody passes it after Close
 	end     end
-	ending  atomic.Bool   // the engine stops its actors now: a Stop of a router is its own
+	ending  atomic.Bool   // the engine stops its actors now: a Stop of a front is its own
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // closed when everything has ended
 	left    error         // what Close returns; set before done is closed
 }
 
 const (
-	routerCount = 16
 	// laneCount is how many batches may be in flight at once. While the server executes one batch, a second one is filled and read. With
 	// more than two, batches get small, and the cost of a batch outweighs the cost of its calls.
 	//
@@ -128,7 +127,8 @@ const (
 func Start(c Config) (*Engine, error) {
 	e := &Engine{
 		id: c.ID, tells: redisnode.NewPublishMode(c.PubSub), clock: c.Clock, policy: c.Policy.WithTimes(), renewBatch: c.RenewBatch,
-		nameMapper: c.NameMapper, process: c.Process, version: c.Version, sweepEvery: sweepEvery, causes: redisnode.ErrorsOf(c.Client), events: outbox.NewEvents(c.Logger, c.OnEvent),
+		nameMapper: c.NameMapper, process: c.Process, version: c.Version, causes: redisnode.ErrorsOf(c.Client),
+		events:  outbox.NewEvents(c.Logger, c.OnEvent),
 		workers: mailbox.StartWorkers(), salt: c.Salt, shard: c.Shard, between: c.Between,
 		stopped: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -168,6 +168,7 @@ func Start(c Config) (*Engine, error) {
 		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // its goroutine outlives Close by one interval
 	}
 	e.root = actor.NewRootContext(e.system, nil) // the root context of the system has the user's middleware and guardian
+	e.lockRoot = actor.NewRootContext(e.system, nil).WithGuardian(resume)
 	e.outbox = outbox.New(e.clock, e.root, e.events)
 	e.api = api.API{Config: api.Config{
 		System: e.system, Events: e.events, Outbox: e.outbox, Runtime: e.id, Address: e.addressApart, Time: e.Time, Now: e.clock.Now,
@@ -177,6 +178,7 @@ func Start(c Config) (*Engine, error) {
 		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause,
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
 	})
+	e.registry = newRegistry(e)
 	if err := e.spawn(); err != nil {
 		if e.watchdog != nil {
 			e.watchdog.Stop()
@@ -198,9 +200,11 @@ func (e *Engine) spawn() error {
 	return <-started
 }
 
+// resume neither stops nor restarts an actor that has panicked. There is one, because an actor system keeps a guardian for each strategy.
+var resume = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
+
 // props are the properties of every actor of this engine: it runs on resident workers, and a panic neither stops nor restarts it.
 func (e *Engine) props(producer actor.Producer) *actor.Props {
-	resume := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
 	return actor.PropsFromProducer(producer, actor.WithMailbox(mailbox.New), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
 }
 
@@ -212,13 +216,9 @@ type guardian struct {
 
 // Receive is the actor's only entry.
 func (g *guardian) Receive(c actor.Context) {
-	switch m := c.Message().(type) {
+	switch c.Message().(type) {
 	case *actor.Started:
 		g.started <- g.spawn(c)
-	case closeRouter:
-		for _, pid := range g.engine.routers {
-			c.Send(pid, m)
-		}
 	case *actor.Stopped:
 		close(g.engine.stopped)
 	}
@@ -243,10 +243,10 @@ func (g *guardian) spawn(c actor.Context) error {
 	if e.process != "" {
 		e.announcer = child("announcer", &announcer{engine: e, name: e.process, version: e.version})
 	}
-	for i := range e.routers {
-		r := newRouter(e, &e.lanes[i%laneCount])
-		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{router: r} })
-		e.routers[i] = child(fmt.Sprintf("router-%02d", i), r, guarded)
+	for i := range e.fronts {
+		f := &front{engine: e}
+		guarded := actor.WithMailbox(func() actor.Mailbox { return &porterMailbox{front: f} })
+		e.fronts[i] = child(fmt.Sprintf("front-%02d", i), f, guarded)
 	}
 	return errors.Join(errs...)
 }
@@ -370,7 +370,7 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName calls the user's name mapper, and turns a panic of it into an error: a router may be the caller.
+// mapName calls the user's name mapper, and turns a panic of it into an error: a front may be the caller.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -397,11 +397,6 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 }
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
-
-// Router is the PID that receives messages about a lock. It stays the same until the engine ends.
-func (e *Engine) Router(a *lease.Address) *actor.PID {
-	return e.routers[e.shard(a.Raw)%routerCount]
-}
 
 // replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its
 // worker hangs until the connection is given up. replyWait therefore ends before StuckMax windows have passed, so that there is always a

@@ -3,7 +3,7 @@ package actors
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { redistest.Main(m) }

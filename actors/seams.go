@@ -17,7 +17,7 @@ type Seams struct {
 	Clock  clock.Clock
 	Jitter func(time.Duration) time.Duration
 	Salt   func() uint64            // the random part of a grant's number
-	Shard  func(name string) uint64 // chooses the router of a name
+	Shard  func(name string) uint64 // chooses the registry's shard of a name
 
 	Between func(ctx context.Context) // called between the steps of a multi lock, with the context of its caller
 }

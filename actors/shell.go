@@ -16,37 +16,76 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. Its
-// router spawns it on the first message and stops it when it is idle. It never blocks: calls go to the gateway, subscriptions to the
+// shell is the actor of one name in one family. It receives messages, calls the step of its machine, and carries out the effects. The
+// registry spawns it for the first request, and lets it stop when it is idle. It never blocks: calls go to the gateway, subscriptions to the
 // subscriber, and their answers come back as messages.
 type shell struct {
 	// fixed at construction
 	engine *Engine
-	router *actor.PID
-	lane   *lane
-	slot   *slot // its entry in the router, which messages to the router carry
+	member *member // its place in the registry
 
 	// owned by the actor; touched only in Receive
-	machine   wait.Machine
-	timer     clock.Timer
-	announced bool          // the router has been told that the machine is idle
-	request   *wait.Request // the request that is being handled, not answered yet; refused after a panic
+	machine wait.Machine
+	timer   clock.Timer
+	stage   wait.Stage
+	idle    bool          // what the registry was last told
+	done    bool          // the machine wants the actor to stop
+	request *wait.Request // the request that is being handled, not answered yet; refused after a panic
 }
 
-func newShell(r *router, self *actor.PID, s *slot) *shell {
-	machine := newMachine(&r.engine.policy, &r.engine.spinning, s.address)
-	return &shell{engine: r.engine, router: self, lane: r.lane, slot: s, machine: machine}
+func newShell(e *Engine, m *member, stage wait.Stage) *shell {
+	return &shell{engine: e, member: m, machine: newMachine(&e.policy, &e.spinning, m.address), stage: stage, idle: true}
 }
 
 // Receive is the actor's only entry.
 func (a *shell) Receive(c actor.Context) {
-	defer a.recoverFrom(c)
-	switch m := c.Message().(type) {
+	message, counted := c.Message(), false
+	switch m := message.(type) {
 	case *actor.Started:
-		a.machine.Start(c.Self())
+		a.start(c)
+		return
 	case *actor.Stopping:
 		a.stopTimer()
-	case *actor.Stopped, *actor.Restarting:
+		return
+	case *actor.Stopped:
+		a.member.stopped()
+		return
+	case *wait.Request:
+		counted = m.Routed
+	case routed:
+		message, counted = m.message, true
+	}
+	a.handle(c, message)
+	a.report(c, counted)
+}
+
+// start runs under the mutex of the shard that spawns the actor.
+func (a *shell) start(c actor.Context) {
+	a.machine.Start(c.Self())
+	if a.stage != wait.Running {
+		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // it knows nothing yet, so no effect can follow
+	}
+}
+
+// report says to the registry that a message has been handled, and does what follows from that.
+func (a *shell) report(c actor.Context, counted bool) {
+	idle := a.machine.Idle()
+	if !counted && idle == a.idle && !a.done {
+		return // nothing that the registry has to know
+	}
+	a.idle = idle
+	switch a.member.handled(counted, idle, a.done) {
+	case retire:
+		a.handle(c, wait.TryRetire{})
+		a.report(c, false)
+	case stop:
+		c.Stop(c.Self())
+	}
+}
+
+func (a *shell) handle(c actor.Context, message any) {
+	defer a.recoverFrom(c)
+	switch m := message.(type) {
 	case *actor.Terminated:
 		a.step(c, wait.RequesterGone{Requester: m.Who, Replaced: a.engine.lives(m.Who)})
 	case lease.CountRequesters:
@@ -54,14 +93,9 @@ func (a *shell) Receive(c actor.Context) {
 	case *rpc.Result:
 		a.onResult(c, m)
 	case *wait.Request:
-		a.request = m
-		a.step(c, m)
-		a.request = nil
+		a.onRequest(c, m)
 	case wait.Close:
-		if m.Stage == wait.Closing && a.machine.Leased() {
-			a.engine.cutOff(a.slot.address.Name)
-		}
-		a.step(c, m)
+		a.onClose(c, m)
 	case cancelByID:
 		if r := a.machine.WaitingOf(m.requester, m.id); r != nil {
 			a.step(c, wait.CancelRequest{Request: r, Cause: protocol.ErrNotAcquired})
@@ -71,11 +105,30 @@ func (a *shell) Receive(c actor.Context) {
 	}
 }
 
+// onRequest refuses what was on its way when Close began. A release that was sent straight here is not refused.
+func (a *shell) onRequest(c actor.Context, r *wait.Request) {
+	if r.Routed && a.stage >= wait.Closing {
+		a.engine.refuse(r)
+		return
+	}
+	a.request = r
+	a.step(c, r)
+	a.request = nil
+}
+
+func (a *shell) onClose(c actor.Context, m wait.Close) {
+	a.stage = max(a.stage, m.Stage)
+	if m.Stage == wait.Closing && a.machine.Leased() {
+		a.engine.cutOff(a.member.address.Name)
+	}
+	a.step(c, m)
+}
+
 func (a *shell) onResult(c actor.Context, m *rpc.Result) {
 	call, last := m.Call.Tag.(wait.Call), m.Last
 	message, told := call.Answered(m)
 	if told != nil {
-		c.Send(a.router, news{a.slot, told})
+		a.engine.registry.tellOthers(a.member.address, told)
 	}
 	a.step(c, message)
 	if last {
@@ -84,6 +137,7 @@ func (a *shell) onResult(c actor.Context, m *rpc.Result) {
 }
 
 func (a *shell) step(c actor.Context, message any) {
+	a.done = a.done && a.stage >= wait.Closing // a closing machine gets nothing to do any more
 	buffer := effectBuffers.Get().(*[]wait.Effect)
 	room := a.machine.Room()
 	*room = (*buffer)[:0]
@@ -93,10 +147,6 @@ func (a *shell) step(c actor.Context, message any) {
 	clear(effects)
 	*buffer = effects
 	effectBuffers.Put(buffer)
-	if !a.announced && a.machine.Idle() {
-		a.announced = true
-		c.Send(a.router, lockIdle{a.slot})
-	}
 }
 
 func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
@@ -124,7 +174,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoDrop:
 			a.engine.watchdog.Drop(e.Grant)
 		case wait.DoWatch:
-			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.slot.address.Name, Who: c.Self()})
+			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.member.address.Name, Who: c.Self()})
 		case wait.DoUnwatch:
 			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.Channel, Who: c.Self()})
 		case wait.DoAlarm:
@@ -136,10 +186,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoEmit:
 			a.engine.events.Emit(e.Event)
 		case wait.DoStop:
-			c.Stop(c.Self())
-		case wait.DoStay:
-			a.announced = false
-			c.Send(a.router, lockStays{a.slot})
+			a.done = true
 		}
 	}
 }
@@ -162,7 +209,7 @@ func (e *Engine) lives(pid *actor.PID) bool {
 
 // tell sends a message about this lock to a requester, by the outbox, because delivery may block.
 func (a *shell) tell(requester lease.Ref, message any, system bool) {
-	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.slot.address.Name, Content: message, System: system})
+	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.member.address.Name, Content: message, System: system})
 }
 
 // setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine does only what is due then.
@@ -189,9 +236,10 @@ func (a *shell) stopTimer() {
 }
 
 func (a *shell) call(c actor.Context, call wait.Call) {
-	outlet := a.lane.gateway
+	lane := a.member.shard.lane
+	outlet := lane.gateway
 	if call.Acquires() {
-		outlet = a.lane.acquires
+		outlet = lane.acquires
 	}
 	carrier := call.Carrier()
 	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), c.Self(), call
@@ -204,7 +252,7 @@ func (a *shell) recoverFrom(c actor.Context) {
 	if value == nil {
 		return
 	}
-	name := a.slot.address.Name
+	name := a.member.address.Name
 	a.engine.events.Emit(protocol.ActorPanicked{Name: name, Value: value, Stack: string(debug.Stack())})
 	if r := a.request; r != nil {
 		a.request = nil

@@ -20,7 +20,7 @@ type Config struct {
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // its UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a router, so it must return whatever the user's code does
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front, so it must return whatever the user's code does
 	Time    func(instant time.Duration) time.Time                        // as wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -65,7 +65,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	return q, err == nil
 }
 
-// TurnAway answers a message to a router that has stopped.
+// TurnAway answers a message to a front that has stopped.
 func (a API) TurnAway(message any, sender *actor.PID) {
 	q := parse(message)
 	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !a.isLocal(sender) {

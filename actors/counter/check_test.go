@@ -143,7 +143,7 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 	case c.alarmAt != clock.Never && s.Idle():
 		return fmt.Errorf("idle with an alarm")
 	case s.retiring:
-		return fmt.Errorf("a retire hand-shake without an answer")
+		return fmt.Errorf("it retires after the step, too")
 	}
 	ids := map[string]bool{}
 	for _, e := range s.tasks {

@@ -187,7 +187,7 @@ func (s *State) advanceWatch(now time.Duration) {
 	}
 }
 
-// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do. Before that,
+// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do. Before that,
 // the results that Redis need not keep are deleted: afterwards nobody knows their ids. That makes the actor stay until the call has its
 // result.
 func (s *State) advanceEnd(now time.Duration) {
@@ -197,11 +197,8 @@ func (s *State) advanceEnd(now time.Duration) {
 		s.run(e, scripts.CountTerms{})
 		s.send(now, e.op, e.terms, &e.copies, e)
 	}
-	switch {
-	case ending && s.Idle():
+	if ending && s.Idle() {
 		s.emit(wait.Effect{Do: wait.DoStop})
-	case s.retiring:
-		s.emit(wait.Effect{Do: wait.DoStay})
 	}
 	s.retiring = false
 }

@@ -11,7 +11,7 @@ import (
 //
 // Exactly one side ends it: the holder by claiming it for a release, or the lock actor by losing it. state decides which. A claimed hold
 // keeps the lock actor alive until the request of the release has arrived. That is why the request may go straight to the lock actor,
-// without the router.
+// without the registry.
 type Hold struct {
 	// set by the machine before the hold is delivered
 	Grant     *Grant

@@ -63,7 +63,7 @@ func (c *memberCheck) checkPhase() error {
 	case s.phase != releasing && s.phase != passing && len(s.releasers) > 0:
 		return fmt.Errorf("phase %d with releasers", s.phase)
 	case s.retiring:
-		return fmt.Errorf("a retire hand-shake without an answer")
+		return fmt.Errorf("it retires after the step, too")
 	}
 	return nil
 }

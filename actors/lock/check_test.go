@@ -151,10 +151,6 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 		if !c.state.Idle() {
 			return fmt.Errorf("stop while not idle")
 		}
-	case wait.DoStay:
-		if c.state.Idle() {
-			return fmt.Errorf("stay while idle")
-		}
 	}
 	return nil
 }

@@ -288,14 +288,10 @@ func (h *Group) each(f func(s *State)) {
 	}
 }
 
-// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do.
+// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do.
 func (h *Group) advanceEnd() {
-	idle := h.Idle()
-	switch {
-	case idle && (h.retiring || h.stage >= wait.Closing):
+	if (h.retiring || h.stage >= wait.Closing) && h.Idle() {
 		h.effects = append(h.effects, wait.Effect{Do: wait.DoStop})
-	case h.retiring:
-		h.effects = append(h.effects, wait.Effect{Do: wait.DoStay})
 	}
 	h.retiring = false
 }

@@ -162,7 +162,7 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 			h.unguard(e.Actor)
 		case wait.DoRequeue:
 			h.admit(now, e.Request, true)
-		case wait.DoStop, wait.DoStay:
+		case wait.DoStop:
 		default:
 			h.effects = append(h.effects, *e)
 		}

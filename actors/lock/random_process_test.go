@@ -108,7 +108,7 @@ func (p *proc) step(message any) {
 	}
 }
 
-// refuse answers what comes after the end, as the router does.
+// refuse answers what comes after the end, as the registry does.
 func (p *proc) refuse(message any) {
 	if r, ok := message.(*wait.Request); ok {
 		p.answer(r, protocol.ErrClosed)

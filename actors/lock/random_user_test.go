@@ -51,7 +51,7 @@ func (w *world) address() *lease.Address {
 	return &lease.Address{Kind: kind, Name: "orders", Raw: "orders"}
 }
 
-// send is a request on its way through the router.
+// send is a request on its way through the registry.
 func (u *user) send(r *wait.Request) { u.p.post(u.p.w.UpTo(100*time.Microsecond), r) }
 
 func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }

@@ -277,14 +277,10 @@ func (s *State) advanceGuard(now time.Duration) {
 	}
 }
 
-// advanceEnd answers the router's question whether the actor may stop, and stops a closing actor that has nothing left to do.
+// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do.
 func (s *State) advanceEnd() {
-	idle := s.Idle()
-	switch {
-	case idle && (s.retiring || s.stage >= wait.Closing):
+	if (s.retiring || s.stage >= wait.Closing) && s.Idle() {
 		s.emit(wait.Effect{Do: wait.DoStop})
-	case s.retiring:
-		s.emit(wait.Effect{Do: wait.DoStay})
 	}
 	s.retiring = false
 }

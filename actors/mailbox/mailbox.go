@@ -10,7 +10,7 @@ import (
 )
 
 // Mailbox runs an idle actor on the goroutine of its sender, for a few messages. Messages that arrive meanwhile, and are left then, are
-// handled by a resident worker. So a call passes from the caller through router and lock actor to the gateway without a switch of
+// handled by a resident worker. So a call passes from the caller through the actor of the lock to the gateway without a switch of
 // goroutines. And no sender is kept for long: with protoactor's synchronized dispatcher a Send took a second and more under load.
 //
 // Handlers must not block, and must not send while they hold a mutex that another handler locks: the receiver may run within the Send.

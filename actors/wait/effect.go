@@ -41,8 +41,7 @@ const (
 	DoUnguard                    // and no more
 	DoEmit                       // report Event
 	DoRequeue                    // for a group: Request needs another member
-	DoStop                       // stop this actor: nothing is left
-	DoStay                       // tell the router that this actor is in use
+	DoStop                       // nothing is left: stop this actor unless a message is on its way to it
 )
 
 // Call is a script call that a machine asks for.

@@ -16,7 +16,7 @@ type (
 		Grants []string
 		Reason string
 	}
-	// TryRetire asks an idle lock actor to stop.
+	// TryRetire asks an actor to stop if it is idle.
 	TryRetire struct{}
 	// Close tells the stage of the runtime's end.
 	Close struct{ Stage Stage }

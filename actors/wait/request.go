@@ -42,6 +42,8 @@ type Request struct {
 	Held  bool          // of a force-release: the lock was held
 	Until time.Duration // of an extend: the new deadline
 
+	Routed bool // the registry has counted it, and takes it off when it has been handled
+
 	// owned by the lock actor, in a group
 	Home any // the part of the machine that serves it; only that machine looks at it
 

@@ -138,12 +138,12 @@ func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 		events.Record(e)
 	}})
 	makeEvents(rt, p, 500)
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // goes through the same router
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // goes through the same front
 	require.NoError(t, rt.Close(t.Context()))
 	assert.Len(t, locktest.Recorded[holdfast.RequestDropped](&events), 500)
 }
 
-// A NameMapper runs on the router for the requests of actors.
+// A NameMapper runs on a front for the requests of actors.
 func TestFault_NameMapperThatPanics(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -152,7 +152,7 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 	})
 }
 
-// A name mapper that ends its goroutine, as t.FailNow does, refuses the message that it was called for. The router goes on.
+// A name mapper that ends its goroutine, as t.FailNow does, refuses the message that it was called for. The front goes on.
 func TestFault_NameMapperEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -15,7 +15,7 @@ import (
 )
 
 // A wait that ends before its request has been sent ends like any other, and nothing is granted to it later. The operating system may
-// suspend a caller between two lines for longer than its wait is; here that happens when the caller looks for the lock's router.
+// suspend a caller between two lines for longer than its wait is; here that happens when the caller looks for the lock's shard of the registry.
 func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error){

@@ -189,8 +189,6 @@ func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 		return fmt.Sprintf("event %v", event)
 	case wait.DoStop:
 		return "stop"
-	case wait.DoStay:
-		return "stay"
 	}
 	return fmt.Sprintf("unknown effect %d", do)
 }

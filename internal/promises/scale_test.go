@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,11 @@ func heap() int64 {
 
 func liveActors(rt *holdfast.Runtime) (count int) {
 	for _, shard := range rt.System().ProcessRegistry.LocalPIDs.LocalPIDs {
-		count += shard.Count()
+		for id := range shard.Items() {
+			if strings.HasPrefix(id, "holdfast-") {
+				count++
+			}
+		}
 	}
 	return count
 }

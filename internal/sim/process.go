@@ -71,7 +71,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		Jitter:  func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
 		Salt:    func() uint64 { return uint64(number) },
 		Between: p.between,
-		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // of two names each has a router of its own
+		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // of two names each has a shard of its own
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})

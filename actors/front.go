@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/api"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// front is the actor that users' actors send their messages about locks to. It makes requests of them, which go through the registry. There
+// are several, by hash of the name, so that one core is not the bound.
+type front struct {
+	engine  *Engine
+	stopped bool // protoactor gives it no more messages; the porter knows
+}
+
+const frontCount = 16
+
+// cancelByID cancels an acquire of an actor, by the actor's own name for it.
+type cancelByID struct {
+	requester lease.Ref
+	id        uint64
+}
+
+// Front is the PID for messages about a lock. It is valid as long as the engine is.
+func (e *Engine) Front(a *lease.Address) *actor.PID { return e.fronts[e.shard(a.Raw)%frontCount] }
+
+// Receive is the actor's only entry.
+func (f *front) Receive(c actor.Context) {
+	defer f.engine.events.RecoverIn("front")
+	switch m := c.Message().(type) {
+	case wait.CancelRequest: // its timer's, which must not overtake the request
+		f.engine.registry.tell(m.Request.Address, m)
+	case *actor.Stopped:
+		f.stopped = true
+	case *actor.Started, *actor.Stopping, *actor.Restarting:
+	default:
+		f.onMessage(c, m)
+	}
+}
+
+// onMessage takes the messages of users' actors. They may send to the PID of any lock, so a request may belong to another front: a cancel
+// must not overtake its acquire.
+func (f *front) onMessage(c actor.Context, message any) {
+	q, ok := f.engine.api.Read(message, c.Sender())
+	switch {
+	case !ok:
+	case !f.engine.Front(q.Address).Equal(c.Self()):
+		c.Forward(f.engine.Front(q.Address))
+	case q.Do == wait.Cancel:
+		f.engine.registry.tell(q.Address, cancelByID{requester: q.Requester, id: q.ID})
+	default:
+		f.setTimer(c, q)
+		f.engine.registry.request(q.Request)
+	}
+}
+
+// setTimer ends the waiting of an acquire that has a bound.
+func (f *front) setTimer(c actor.Context, q api.Asked) {
+	if q.Wait <= 0 {
+		return
+	}
+	root, self, gone := f.engine.root, c.Self(), wait.CancelRequest{Request: q.Request, Cause: protocol.ErrNotAcquired}
+	q.Timer = f.engine.clock.AfterFunc(q.Wait, func() { root.Send(self, gone) })
+}

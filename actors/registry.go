@@ -1,0 +1,305 @@
+package actors
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// registry finds the actor of a name, or spawns it, and stops it when it has been idle for a while. It is an object under mutexes and no
+// actor, so that a request costs no message on its way to the lock's actor.
+//
+// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: one is
+// added under the shard's mutex before it is sent, and taken off after it has been handled. An actor stops only after its shard has
+// removed it under that mutex, idle and with nothing on its way. Whoever comes later spawns another one.
+type registry struct {
+	engine     *Engine
+	shards     [shardCount]shard
+	sweepEvery time.Duration // between two sweeps: an actor that was not used between two of them is stopped
+
+	spawned atomic.Uint64 // numbers the actors: two of one name may overlap while the first one stops
+	living  countdown     // actors that have not stopped; reaches zero after Close
+	drained countdown     // those among them that a Shutdown waits for
+}
+
+// shard has the names of one hash. All of them use the same lane.
+type shard struct {
+	registry *registry
+	lane     *lane
+	props    *actor.Props // of every actor of the shard: a set for each would be a tenth of its memory
+
+	mu       sync.Mutex
+	members  map[memberKey]*member
+	idle     []*member // that the next sweep looks at
+	sweeper  clock.Timer
+	stage    wait.Stage
+	spawning *member // the one that the producer of props is to make, which is called within SpawnNamed
+}
+
+type memberKey struct {
+	family scripts.Family
+	raw    string
+}
+
+func keyOf(a *lease.Address) memberKey { return memberKey{a.Kind.Family, a.Raw} }
+
+// member is the actor of one name, as the registry sees it.
+type member struct {
+	address *lease.Address
+	shard   *shard
+	pid     *actor.PID
+
+	// under the shard's mutex
+	coming  int  // messages on their way
+	used    bool // since the last sweep
+	idle    bool // its machine was idle after the last message
+	listed  bool // among the shard's idle
+	awaited bool // a Shutdown waits for it
+}
+
+// routed is a message that the registry has counted. A request says so itself.
+type routed struct{ message any }
+
+const shardCount = 16
+
+func newRegistry(e *Engine) *registry {
+	r := &registry{engine: e, sweepEvery: 250 * time.Millisecond}
+	r.living.start()
+	r.drained.start()
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.registry, s.lane, s.members = r, &e.lanes[i%laneCount], map[memberKey]*member{}
+		s.props = e.props(func() actor.Actor { return newShell(e, s.spawning, s.stage) })
+	}
+	return r
+}
+
+func (r *registry) shardOf(a *lease.Address) *shard {
+	return &r.shards[r.engine.shard(a.Raw)%shardCount]
+}
+
+// request sends a request to the actor of its name. While the runtime closes the request is refused.
+func (r *registry) request(m *wait.Request) {
+	if pid := r.shardOf(m.Address).admit(m.Address); pid != nil {
+		m.Routed = true
+		r.engine.root.Send(pid, m)
+		return
+	}
+	r.engine.refuse(m)
+}
+
+// tell sends a message to the actor of a name, if there is one: it is about an earlier request.
+func (r *registry) tell(a *lease.Address, message any) {
+	if pid := r.shardOf(a).find(keyOf(a)); pid != nil {
+		r.engine.root.Send(pid, routed{message})
+	}
+}
+
+// tellOthers sends a message to the actors that the same name has in other families.
+func (r *registry) tellOthers(a *lease.Address, message any) {
+	for family := scripts.Plain; family <= scripts.Latches; family++ {
+		if family == a.Kind.Family {
+			continue
+		}
+		if pid := r.shardOf(a).find(memberKey{family, a.Raw}); pid != nil {
+			r.engine.root.Send(pid, routed{message})
+		}
+	}
+}
+
+// enter begins a stage of the runtime's end. Every actor learns of it, and when none is left that the stage waits for, the engine does.
+func (r *registry) enter(stage wait.Stage) {
+	for i := range r.shards {
+		for _, pid := range r.shards[i].enter(stage) {
+			r.engine.root.Send(pid, routed{wait.Close{Stage: stage}})
+		}
+	}
+	switch stage {
+	case wait.Draining:
+		r.drained.done()
+	case wait.Closing:
+		r.living.done()
+	}
+}
+
+// admit finds or spawns the actor of a name for a message that is sent next. It returns nil while the runtime closes.
+func (s *shard) admit(a *lease.Address) *actor.PID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stage >= wait.Closing {
+		return nil
+	}
+	m := s.members[keyOf(a)]
+	if m == nil {
+		m = s.spawn(a)
+	}
+	m.coming, m.used = m.coming+1, true
+	return m.pid
+}
+
+// find finds the actor of a name for a message that is sent next.
+func (s *shard) find(key memberKey) *actor.PID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.members[key]
+	if m == nil {
+		return nil
+	}
+	m.coming, m.used = m.coming+1, true
+	return m.pid
+}
+
+// spawn starts an actor. Its mailbox runs actor.Started here, under the shard's mutex.
+func (s *shard) spawn(a *lease.Address) *member {
+	r := s.registry
+	m := &member{address: a, shard: s}
+	s.spawning = m
+	number := strconv.FormatUint(r.spawned.Add(1), 10)
+	pid, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number+":"+a.Raw)
+	if err != nil {
+		panic(err) // two actors would have one number
+	}
+	m.pid = pid
+	s.members[keyOf(a)] = m
+	r.living.add()
+	return m
+}
+
+func (s *shard) enter(stage wait.Stage) (pids []*actor.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stage <= s.stage {
+		return nil
+	}
+	s.stage, s.idle = stage, nil
+	if s.sweeper != nil {
+		s.sweeper.Stop()
+	}
+	for _, m := range s.members {
+		if stage == wait.Draining {
+			m.awaited = true
+			s.registry.drained.add()
+		}
+		m.coming++
+		pids = append(pids, m.pid)
+	}
+	return pids
+}
+
+// next is what an actor does after a message.
+type next uint8
+
+const (
+	goOn   next = iota
+	retire      // asks its machine to end
+	stop        // nobody can reach it any more
+)
+
+// handled notes that the actor has handled a message, and whether its machine is idle now. done: the machine has nothing left to do in
+// this stage of the runtime, or was asked to end.
+func (m *member) handled(counted, idle, done bool) next {
+	s := m.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if counted {
+		m.coming--
+	}
+	m.idle = idle
+	switch {
+	case !idle || m.coming > 0:
+	case done:
+		delete(s.members, keyOf(m.address))
+		return stop
+	case s.stage == wait.Draining:
+		return retire
+	case s.stage == wait.Running && !m.listed:
+		s.list(m)
+	}
+	return goOn
+}
+
+// list has the next sweep look at an idle actor.
+func (s *shard) list(m *member) {
+	m.listed = true
+	s.idle = append(s.idle, m)
+	if len(s.idle) > 1 {
+		return
+	}
+	if s.sweeper == nil {
+		s.sweeper = s.registry.engine.clock.AfterFunc(s.registry.sweepEvery, s.sweep)
+	} else {
+		s.sweeper.Reset(s.registry.sweepEvery)
+	}
+}
+
+// sweep asks the actors to end that have not been used since the last sweep.
+func (s *shard) sweep() {
+	for _, pid := range s.unused() {
+		s.registry.engine.root.Send(pid, routed{wait.TryRetire{}})
+	}
+}
+
+func (s *shard) unused() (pids []*actor.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.idle
+	s.idle = nil
+	for _, m := range before {
+		m.listed = false
+		switch {
+		case s.stage > wait.Running || !m.idle || m.coming > 0: // it is listed again when it is idle
+		case m.used:
+			m.used = false
+			s.list(m)
+		default:
+			m.coming++
+			pids = append(pids, m.pid)
+		}
+	}
+	return pids
+}
+
+// stopped notes that an actor has stopped.
+func (m *member) stopped() {
+	m.shard.mu.Lock()
+	awaited := m.awaited
+	m.shard.mu.Unlock()
+	if awaited {
+		m.shard.registry.drained.done()
+	}
+	m.shard.registry.living.done()
+}
+
+// refuse answers a request that comes after the end.
+func (e *Engine) refuse(r *wait.Request) {
+	r.Err = r.Because(protocol.ErrClosed)
+	e.answer(r)
+}
+
+// countdown closes a channel when everything that was added is done, and the beginning, too.
+type countdown struct {
+	left atomic.Int64
+	zero chan struct{}
+}
+
+func (c *countdown) start() {
+	c.zero = make(chan struct{})
+	c.left.Store(1)
+}
+
+func (c *countdown) add() { c.left.Add(1) }
+
+func (c *countdown) done() {
+	if c.left.Add(-1) == 0 {
+		close(c.zero)
+	}
+}

@@ -1,0 +1,156 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// newTestRegistry is a registry with one actor, which is made up, and the messages that it has got.
+func newTestRegistry(t *testing.T) (*registry, *member, *[]any) {
+	system := actor.NewActorSystem()
+	t.Cleanup(system.Shutdown)
+	e := &Engine{root: system.Root, clock: clock.NewSystem(), shard: func(string) uint64 { return 0 }}
+	e.registry = newRegistry(e)
+	got := &[]any{}
+	inline := actor.WithDispatcher(actor.NewSynchronizedDispatcher(300))
+	pid := system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+		switch m := c.Message().(type) {
+		case *wait.Request, routed:
+			*got = append(*got, m)
+		}
+	}, inline))
+	m := &member{address: &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, shard: &e.registry.shards[0], pid: pid}
+	m.shard.members[keyOf(m.address)] = m
+	e.registry.living.add()
+	return e.registry, m, got
+}
+
+func newAcquire(a *lease.Address) *wait.Request {
+	return &wait.Request{Do: wait.Acquire, Address: a, Answered: make(chan struct{}, 1)}
+}
+
+// An actor that was asked to retire goes on when something is on its way to it, and is asked again later.
+func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
+	t.Parallel()
+	r, m, got := newTestRegistry(t)
+	require.Equal(t, goOn, m.handled(false, true, false))
+	m.shard.sweep()
+	require.Equal(t, []any{routed{wait.TryRetire{}}}, *got)
+	request := newAcquire(m.address)
+	r.request(request)
+	assert.Equal(t, goOn, m.handled(true, true, true), "the request has not been handled")
+	assert.Equal(t, goOn, m.handled(true, false, false))
+	r.tell(m.address, wait.CancelRequest{Request: request})
+	assert.Equal(t, []any{request, routed{wait.CancelRequest{Request: request}}}, (*got)[1:])
+	assert.Equal(t, goOn, m.handled(true, true, false))
+
+	m.shard.sweep()
+	assert.Len(t, *got, 3, "it was used since the last sweep")
+	m.shard.sweep()
+	assert.Equal(t, routed{wait.TryRetire{}}, (*got)[3])
+	assert.Equal(t, stop, m.handled(true, true, true))
+	r.tell(m.address, wait.LookAround{})
+	assert.Len(t, *got, 4, "nobody can reach it any more")
+}
+
+// While the runtime closes a request is refused, and a message about an earlier one still arrives. When the last actor has stopped, the
+// engine learns of it.
+func TestRegistry_Closing(t *testing.T) {
+	t.Parallel()
+	r, m, got := newTestRegistry(t)
+	first, second := newAcquire(m.address), newAcquire(m.address)
+	r.request(first)
+	r.enter(wait.Closing)
+	r.request(second)
+	require.Len(t, second.Answered, 1)
+	assert.ErrorIs(t, second.Err, protocol.ErrClosed)
+	r.tell(m.address, wait.CancelRequest{Request: first})
+	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, *got)
+	assert.Equal(t, goOn, m.handled(true, false, false))
+	assert.Equal(t, goOn, m.handled(true, true, true), "the cancel is on its way")
+	assert.Equal(t, stop, m.handled(true, true, true))
+	select {
+	case <-r.living.zero:
+		t.Error("it has not stopped")
+	default:
+	}
+	m.stopped()
+	<-r.living.zero
+}
+
+// A Shutdown waits for the actors that were there when it began, and for no other.
+func TestRegistry_Draining(t *testing.T) {
+	t.Parallel()
+	r, m, got := newTestRegistry(t)
+	r.enter(wait.Draining)
+	assert.Equal(t, []any{routed{wait.Close{Stage: wait.Draining}}}, *got)
+	assert.Equal(t, goOn, m.handled(true, false, false), "it is held")
+	assert.Equal(t, retire, m.handled(false, true, false))
+	assert.Equal(t, stop, m.handled(false, true, true))
+	m.stopped()
+	<-r.drained.zero
+}
+
+// Actors that are swept all the time, while requests and cancels come for them, lose none: each request is answered, also those that a
+// Close overtakes.
+func TestRegistry_AnswersEveryRequest(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
+	defer client.Close()
+	for round := range 20 {
+		e, err := Start(Config{
+			Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Logger: slog.New(slog.DiscardHandler), RenewBatch: 1,
+			Policy: wait.Policy{Lease: time.Minute, HandoffMax: 10, MaxWaiters: 100, Linger: time.Millisecond},
+			Jitter: func(d time.Duration) time.Duration { return rand.N(d + 1) },
+		})
+		require.NoError(t, err)
+		e.registry.sweepEvery = time.Microsecond
+		var answered, sent atomic.Int64
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for i := range 100 {
+					a, err := e.Address(scripts.Lock, "name "+strconv.Itoa(rand.IntN(30)))
+					assert.NoError(t, err)
+					ctx, cancel := context.WithTimeout(context.Background(), rand.N(time.Millisecond))
+					sent.Add(1)
+					hold := &lease.Hold{}
+					e.AcquireAsync(ctx, &a, wait.AcquireSpec{}, hold, func(err error) {
+						answered.Add(1)
+						if err == nil {
+							e.ReleaseAsync(hold)
+						}
+					})
+					if i%10 == round%10 {
+						<-ctx.Done()
+					}
+					cancel()
+				}
+			})
+		}
+		if round%2 == 0 {
+			all.Wait()
+		}
+		assert.NoError(t, e.Close(context.Background()))
+		all.Wait()
+		assert.Equal(t, sent.Load(), answered.Load())
+	}
+}
