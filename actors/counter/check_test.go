@@ -27,7 +27,7 @@ func newCountChecker(s *State) *countChecker {
 	return &countChecker{state: s, open: map[*wait.Request]bool{}, flying: map[*countCall]bool{}, alarmAt: clock.Never}
 }
 
-// step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
+// step takes one step and checks it. When the step panics, the request at hand is answered.
 func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -37,23 +37,11 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	case wait.Alarm:
 		c.alarmAt = clock.Never
 	}
-	effects, panicked = c.survive(now, message)
+	effects, panicked = machinetest.Survive(c.state, now, message)
+	if r, ok := message.(*wait.Request); ok && panicked != nil {
+		delete(c.open, r)
+	}
 	return effects, panicked, c.after(now, effects, panicked != nil)
-}
-
-func (c *countChecker) survive(now time.Duration, message any) (effects []wait.Effect, panicked any) {
-	defer func() {
-		if panicked = recover(); panicked == nil {
-			return
-		}
-		if r, ok := message.(*wait.Request); ok {
-			c.state.queue.Remove(r)
-			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
-			delete(c.open, r)
-		}
-		effects = c.state.Distrust(now)
-	}()
-	return c.state.Step(now, message), nil
 }
 
 func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {

@@ -4,77 +4,27 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// call sends a script, at once or when it has waited in line for a while because Redis does not answer. It answers the script unless it
-// was withdrawn, as the gateway does.
+// call sends a script.
 func (w *countWorld) call(c *countCall, answer func(countDone)) {
-	if w.Calm || !w.Chance(w.Faults/3) {
-		if c.Leave(w.Now, 0) {
-			w.send(c, answer)
-		}
-		return
-	}
-	w.At(min(w.Now+w.UpTo(2*machinetest.Use), c.Expires(0)), func() {
-		switch {
-		case w.Now < c.Expires(0):
-			if c.Leave(w.Now, 0) {
-				w.send(c, answer)
-			}
-		case c.Expire(0):
-			answer(countDone{call: c, class: scripts.Refused, err: rpc.ErrNotSent})
-		}
-	})
-}
-
-// send sends a script and answers exactly once, at its deadline at the latest.
-func (w *countWorld) send(c *countCall, answer func(countDone)) {
-	sent := w.Now + w.UpTo(100*time.Microsecond)
-	answered := false
-	give := func(done countDone) {
-		if answered {
-			return
-		}
-		answered = true
+	give := func(done countDone, sent time.Duration) {
 		done.call, done.sent = c, sent
 		answer(done)
-		if w.Chance(2) { // heard twice
-			answer(done)
-		}
 	}
-	failure := func(class scripts.Class) func() {
-		return func() { give(countDone{class: class, err: errors.New("the model says " + class.String())}) }
-	}
-	w.At(c.Deadline+w.UpTo(time.Millisecond), failure(scripts.Unknown))
-	way := func() time.Duration { return 50*time.Microsecond + w.UpTo(time.Millisecond) }
-	run := func(reply time.Duration) func() {
-		return func() {
+	w.Send(machinetest.Script{
+		Call: &c.Call, Way: time.Millisecond,
+		Execute: func() func(sent time.Duration) {
 			done := w.execute(c)
-			w.After(reply, func() { give(done) })
-		}
-	}
-	if w.Calm || !w.Chance(w.Faults) {
-		w.At(sent+way(), run(way()))
-		return
-	}
-	switch w.Random.IntN(6) {
-	case 0: // lost on its way there
-	case 1: // the answer is lost
-		w.At(sent+way(), func() { w.execute(c) })
-	case 2: // the connection breaks; a copy may still run, even after its time
-		w.At(sent+way(), failure(scripts.Unknown))
-		w.At(sent+w.UpTo(2*(c.Deadline-w.Now)+time.Millisecond), func() { w.execute(c) })
-	case 3:
-		w.At(sent+way(), failure(scripts.Refused))
-	case 4: // slow there
-		w.At(sent+w.UpTo(2*machinetest.Lease), run(way()))
-	case 5: // slow back
-		w.At(sent+way(), run(w.UpTo(2*machinetest.Lease)))
-	}
+			return func(sent time.Duration) { give(done, sent) }
+		},
+		Fail: func(class scripts.Class, err error, sent time.Duration) {
+			give(countDone{class: class, err: err}, sent)
+		},
+	})
 }
 
 // execute is what the scripts do.
@@ -163,8 +113,8 @@ func (w *countWorld) take(t scripts.CountTerms, result *countResult, runtime str
 
 func (w *countWorld) publish() {
 	for _, p := range w.countProcs {
-		if p.subscribed && (w.Calm || !w.Chance(10)) {
-			p.post(w.UpTo(2*time.Millisecond), wait.ChannelMessage{})
+		if p.Subscribed && (w.Calm || !w.Chance(10)) {
+			p.Post(w.UpTo(2*time.Millisecond), wait.ChannelMessage{})
 		}
 	}
 }

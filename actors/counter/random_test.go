@@ -73,23 +73,7 @@ func newCountWorld(seed uint64) *countWorld {
 		for range 1 + w.Random.IntN(6) {
 			w.After(w.UpTo(20*time.Millisecond), (&countUser{p}).next)
 		}
-		w.After(w.UpTo(machinetest.Use), p.reconnect)
-		if w.Chance(30) {
-			w.After(w.UpTo(machinetest.Use), p.pause)
-		}
-		if w.Chance(20) {
-			w.After(w.UpTo(machinetest.Use), func() { p.post(0, wait.Close{Stage: wait.Closing}) })
-		}
-		if w.Chance(20) { // sometimes a Close comes later
-			w.After(w.UpTo(machinetest.Use), func() { p.post(0, wait.Close{Stage: wait.Draining}) })
-		}
-		if w.Chance(2) {
-			w.After(w.UpTo(machinetest.Use), func() {
-				w.Excused = true
-				p.post(0, wait.Close{Stage: wait.Closing})
-				p.post(0, wait.Close{Stage: wait.Aborting})
-			})
-		}
+		p.Suffer()
 	}
 	w.After(machinetest.Use, func() { w.Calm = true })
 	w.After(10*machinetest.Use, w.goHome)
@@ -115,7 +99,7 @@ func (w *countWorld) checkEnd() {
 	}
 	for _, p := range w.countProcs {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
-			w.Failf("%s: %d requests are not answered", p.name, len(p.checker.open))
+			w.Failf("%s: %d requests are not answered", p.Name, len(p.checker.open))
 		}
 		for range 2 { // the first may delete results before
 			if !p.stopped {
@@ -124,7 +108,7 @@ func (w *countWorld) checkEnd() {
 			}
 		}
 		if !p.stopped {
-			w.Failf("%s is not idle: %+v", p.name, p.state)
+			w.Failf("%s is not idle: %+v", p.Name, p.state)
 		}
 	}
 	for id, result := range w.results {
@@ -144,30 +128,30 @@ func (w *countWorld) drain() {
 func (w *countWorld) goHome() {
 	for _, p := range w.countProcs {
 		for _, r := range p.arrived {
-			p.post(0, wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
+			p.Post(0, wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 		}
 	}
 }
 
 // countProc is one process: a count state and its shell.
 type countProc struct {
+	machinetest.Process
 	w       *countWorld
-	name    string
 	state   *State
 	checker *countChecker
 	policy  wait.Policy
 
-	alarms     int // changes with every alarm effect: older timers mean nothing
-	watches    int // likewise
-	subscribed bool
-	pausedTo   time.Duration
-	waiting    map[*wait.Request]func(error)
-	arrived    []*wait.Request // acquires that wait, in order
-	stopped    bool
+	waiting map[*wait.Request]func(error)
+	arrived []*wait.Request // acquires that wait, in order
+	stopped bool
 }
 
 func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
-	p := &countProc{w: w, name: name, waiting: map[*wait.Request]func(error){}}
+	p := &countProc{w: w, waiting: map[*wait.Request]func(error){}}
+	p.Process = machinetest.Process{
+		World: &w.World, Name: name, Step: p.step,
+		Ready: func() wait.ChannelReady { return wait.ChannelReady{Among: w.Random.IntN(3) * 1000} },
+	}
 	ids := 0
 	policy.NewID = func() string {
 		if w.Chance(w.Panics) {
@@ -185,22 +169,10 @@ func newCountProc(w *countWorld, name string, policy wait.Policy) *countProc {
 	return p
 }
 
-func (p *countProc) post(delay time.Duration, message any) {
-	p.w.At(max(p.w.Now+delay, p.pausedTo), func() { p.take(message) })
-}
-
-func (p *countProc) take(message any) {
-	if p.w.Now < p.pausedTo {
-		p.post(0, message)
-		return
-	}
-	p.step(message)
-}
-
 func (p *countProc) step(message any) {
 	w := p.w
 	if w.Trace != nil {
-		w.Logf("%s <- %s", p.name, describeCount(message))
+		w.Logf("%s <- %s", p.Name, describeCount(message))
 	}
 	r, _ := message.(*wait.Request)
 	if p.stopped {
@@ -214,7 +186,7 @@ func (p *countProc) step(message any) {
 	}
 	effects, panicked, err := p.checker.step(w.Now, message)
 	if panicked != nil {
-		w.Logf("%s  panic", p.name)
+		w.Logf("%s  panic", p.Name)
 		if r != nil {
 			p.answer(r, r.Err)
 		}
@@ -223,7 +195,7 @@ func (p *countProc) step(message any) {
 		p.carryOut(&effects[i])
 	}
 	if err != nil {
-		w.Failf("%s: %T: %v", p.name, message, err)
+		w.Failf("%s: %T: %v", p.Name, message, err)
 	}
 }
 
@@ -243,26 +215,17 @@ func (p *countProc) carryOut(e *wait.Effect) {
 	w := p.w
 	switch e.Do {
 	case wait.DoCall:
-		w.Logf("%s  call %s %+v %+v", p.name, e.Call.(*countCall).op.Word, e.Call.(*countCall).terms, e.Call.(*countCall).Timing)
-		w.call(e.Call.(*countCall), func(done countDone) { p.post(w.UpTo(100*time.Microsecond), &done) })
+		w.Logf("%s  call %s %+v %+v", p.Name, e.Call.(*countCall).op.Word, e.Call.(*countCall).terms, e.Call.(*countCall).Timing)
+		w.call(e.Call.(*countCall), func(done countDone) { p.Post(w.UpTo(100*time.Microsecond), &done) })
 	case wait.DoAnswer:
-		w.Logf("%s  answer %s %p: %v", p.name, e.Request.Count.Word, e.Request, e.Request.Err)
+		w.Logf("%s  answer %s %p: %v", p.Name, e.Request.Count.Word, e.Request, e.Request.Err)
 		p.answer(e.Request, e.Request.Err)
 	case wait.DoWatch, wait.DoUnwatch:
-		p.watch(e.Do == wait.DoWatch)
+		p.Watch(e.Do == wait.DoWatch)
 	case wait.DoAlarm:
-		if !w.Chance(5) { // else the timer was just firing, and its message is on its way
-			p.alarms++
-		}
-		if number := p.alarms; e.At != clock.Never {
-			w.At(e.At+w.UpTo(time.Millisecond), func() {
-				if number == p.alarms {
-					p.take(wait.Alarm{})
-				}
-			})
-		}
+		p.SetAlarm(e.At)
 	case wait.DoEmit:
-		w.Logf("%s  event %v", p.name, e.Event)
+		w.Logf("%s  event %v", p.Name, e.Event)
 		w.unconfirmed++
 	case wait.DoStop:
 		p.stopped = true
@@ -273,7 +236,7 @@ func (p *countProc) carryOut(e *wait.Effect) {
 func (p *countProc) answer(r *wait.Request, err error) {
 	if i := slices.Index(p.arrived, r); i >= 0 {
 		if i > 0 && err == nil {
-			p.w.Failf("%s: %p is served before %p", p.name, r, p.arrived[0])
+			p.w.Failf("%s: %p is served before %p", p.Name, r, p.arrived[0])
 		}
 		p.arrived = slices.Delete(p.arrived, i, i+1)
 	}
@@ -282,39 +245,6 @@ func (p *countProc) answer(r *wait.Request, err error) {
 	if then != nil {
 		then(err)
 	}
-}
-
-func (p *countProc) watch(on bool) {
-	p.watches++
-	number := p.watches
-	p.w.After(p.w.UpTo(time.Millisecond), func() {
-		if number == p.watches {
-			if p.subscribed = on; on {
-				p.post(p.w.UpTo(time.Millisecond), wait.ChannelReady{Among: p.w.Random.IntN(3) * 1000})
-			}
-		}
-	})
-}
-
-// reconnect breaks the connection for messages; what is published meanwhile is lost.
-func (p *countProc) reconnect() {
-	if p.subscribed {
-		p.subscribed = false
-		number := p.watches
-		p.w.After(p.w.UpTo(50*time.Millisecond), func() {
-			if number == p.watches {
-				p.watch(true)
-			}
-		})
-	}
-	if !p.w.Calm {
-		p.w.After(p.w.UpTo(500*time.Millisecond), p.reconnect)
-	}
-}
-
-func (p *countProc) pause() {
-	p.pausedTo = p.w.Now + p.w.UpTo(2*machinetest.Lease)
-	p.w.Logf("%s pauses until %v", p.name, p.pausedTo)
 }
 
 // countUser acquires and releases.
@@ -327,9 +257,9 @@ func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(
 	w := u.p.w
 	r := &wait.Request{Do: wait.Count, Address: u.p.state.address, Count: op, Number: number, Try: try}
 	u.p.waiting[r] = func(err error) { then(r, err) }
-	u.p.post(w.UpTo(100*time.Microsecond), r)
+	u.p.Post(w.UpTo(100*time.Microsecond), r)
 	if w.Chance(30) {
-		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
+		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 	}
 }
 
@@ -342,7 +272,7 @@ func (u *countUser) next() {
 	case w.Chance(3):
 		u.drain()
 	case w.Chance(1):
-		u.p.post(0, wait.TryRetire{})
+		u.p.Post(0, wait.TryRetire{})
 		u.think()
 	default:
 		u.acquire()

@@ -39,26 +39,14 @@ func newStepChecker(s wait.Machine) *stepChecker {
 	}
 }
 
-// step takes one step and checks it. When the step panics, it does what the shell does; the request at hand is answered then.
+// step takes one step and checks it. When the step panics, the request at hand is answered.
 func (c *stepChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
 	c.before(now, message)
-	effects, panicked = c.survive(now, message)
+	effects, panicked = machinetest.Survive(c.state, now, message)
+	if r, ok := message.(*wait.Request); ok && panicked != nil {
+		delete(c.open, r)
+	}
 	return effects, panicked, c.after(now, effects, panicked != nil)
-}
-
-func (c *stepChecker) survive(now time.Duration, message any) (effects []wait.Effect, panicked any) {
-	defer func() {
-		if panicked = recover(); panicked == nil {
-			return
-		}
-		if r, ok := message.(*wait.Request); ok {
-			c.state.Forget(r)
-			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
-			delete(c.open, r)
-		}
-		effects = c.state.Distrust(now)
-	}()
-	return c.state.Step(now, message), nil
 }
 
 func (c *stepChecker) before(now time.Duration, message any) {

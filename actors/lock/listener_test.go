@@ -99,11 +99,11 @@ func TestStep_StoppedProcessIsMissed(t *testing.T) {
 
 // stopWaiting stops a process as soon as it waits for the lock and is subscribed.
 func (f *fight) stopWaiting(p *proc, until time.Duration) {
-	if !p.subscribed || p.state.(*State).phase != free {
+	if !p.Subscribed || p.state.(*State).phase != free {
 		f.After(100*time.Microsecond, func() { f.stopWaiting(p, until) })
 		return
 	}
-	p.pausedTo = until
+	p.PausedTo = until
 }
 
 // TestStep_LateComerGetsItsShare has a process come for a lock that others have contended for beside mere listeners.
@@ -118,7 +118,7 @@ func TestStep_LateComerGetsItsShare(t *testing.T) {
 				t.Parallel()
 				f := newFight(c.processes, c.users, time.Millisecond, counts)
 				f.listeners, f.settle = c.listeners, 6*time.Second
-				f.procs[c.processes-1].pausedTo = 4 * time.Second
+				f.procs[c.processes-1].PausedTo = 4 * time.Second
 				f.run(t)
 				t.Logf("served %v", f.settled)
 				assert.LessOrEqual(t, slices.Max(f.settled), 2*slices.Min(f.settled))

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
@@ -18,29 +17,26 @@ import (
 
 // proc is one process: a lock state and its shell.
 type proc struct {
+	machinetest.Process
 	w       *world
-	name    string
 	state   wait.Machine
 	checker *stepChecker
 	policy  wait.Policy
 
-	alarms     int           // changes with every alarm effect: older timers mean nothing
-	watches    int           // likewise
-	lag        time.Duration // messages take that much longer to come here
-	clock      time.Duration // how wrong it is about the server's clock
-	subscribed bool
-	channel    string
-	pausedTo   time.Duration
-	timers     map[*lease.Grant]int // the watchdog's, likewise
-	dead       map[string]bool
-	holds      []*lease.Hold // that were given and not released
-	waiting    map[*wait.Request]func(error)
-	stopped    bool
+	lag     time.Duration // messages take that much longer to come here
+	clock   time.Duration // how wrong it is about the server's clock
+	channel string
+	timers  map[*lease.Grant]int // the watchdog's; the number changes with every one, and an older timer means nothing
+	dead    map[string]bool
+	holds   []*lease.Hold // that were given and not released
+	waiting map[*wait.Request]func(error)
+	stopped bool
 }
 
 func newProc(w *world, name string, policy wait.Policy) *proc {
-	p := &proc{
-		w: w, name: name, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*wait.Request]func(error){},
+	p := &proc{w: w, timers: map[*lease.Grant]int{}, dead: map[string]bool{}, waiting: map[*wait.Request]func(error){}}
+	p.Process = machinetest.Process{
+		World: &w.World, Name: name, Step: p.step, Ready: func() wait.ChannelReady { return wait.ChannelReady{Channel: p.channel} },
 	}
 	grants, serials := 0, uint64(0)
 	policy.NewID = func() string { grants++; return fmt.Sprintf("%s:%d", name, grants) }
@@ -64,23 +60,10 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 
 // What follows is what the shell does.
 
-// post is a message to the lock actor; a paused process takes it later.
-func (p *proc) post(delay time.Duration, message any) {
-	p.w.At(max(p.w.Now+delay, p.pausedTo), func() { p.take(message) })
-}
-
-func (p *proc) take(message any) {
-	if p.w.Now < p.pausedTo {
-		p.post(0, message)
-		return
-	}
-	p.step(message)
-}
-
 func (p *proc) step(message any) {
 	w := p.w
 	if w.Trace != nil {
-		w.Logf("%s <- %s", p.name, describe(message))
+		w.Logf("%s <- %s", p.Name, describe(message))
 	}
 	if p.stopped {
 		p.refuse(message)
@@ -88,14 +71,14 @@ func (p *proc) step(message any) {
 	}
 	if done, ok := message.(*callDone); ok {
 		for _, id := range done.freed {
-			if strings.HasPrefix(id, p.name+":") { // the process that asked knows of its own grants
+			if strings.HasPrefix(id, p.Name+":") { // the process that asked knows of its own grants
 				delete(w.removed, id)
 			}
 		}
 	}
 	effects, panicked, err := p.checker.step(p.w.Now, message)
 	if panicked != nil {
-		w.Logf("%s  panic", p.name)
+		w.Logf("%s  panic", p.Name)
 		if r, ok := message.(*wait.Request); ok {
 			p.answer(r, r.Err)
 		}
@@ -104,7 +87,7 @@ func (p *proc) step(message any) {
 		p.carryOut(&effects[i])
 	}
 	if err != nil {
-		w.Failf("%s: %T: %v", p.name, message, err)
+		w.Failf("%s: %T: %v", p.Name, message, err)
 	}
 }
 
@@ -119,10 +102,10 @@ func (p *proc) carryOut(e *wait.Effect) {
 	w := p.w
 	switch e.Do {
 	case wait.DoCall:
-		w.Logf("%s  call %s %s lease=%v %+v", p.name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).grant, e.Call.(*lockCall).lease, e.Call.(*lockCall).Timing)
-		p.call(e.Call.(*lockCall), func(done callDone) { p.post(w.UpTo(100*time.Microsecond), &done) })
+		w.Logf("%s  call %s %s lease=%v %+v", p.Name, e.Call.(*lockCall).do.word(), e.Call.(*lockCall).grant, e.Call.(*lockCall).lease, e.Call.(*lockCall).Timing)
+		p.call(e.Call.(*lockCall), func(done callDone) { p.Post(w.UpTo(100*time.Microsecond), &done) })
 	case wait.DoAnswer:
-		w.Logf("%s  answer %v %p: %v", p.name, e.Request.Do, e.Request, e.Request.Err)
+		w.Logf("%s  answer %v %p: %v", p.Name, e.Request.Do, e.Request, e.Request.Err)
 		p.answer(e.Request, e.Request.Err)
 	case wait.DoKeep:
 		p.keep(e.Grant)
@@ -131,15 +114,15 @@ func (p *proc) carryOut(e *wait.Effect) {
 		e.Grant.Kept.Store(false)
 	case wait.DoWatch, wait.DoUnwatch:
 		p.channel = e.Channel
-		p.watch(e.Do == wait.DoWatch)
+		p.Watch(e.Do == wait.DoWatch)
 	case wait.DoAlarm:
-		p.setAlarm(e.At)
+		p.SetAlarm(e.At)
 	case wait.DoGuard:
 		if p.dead[e.Actor.GetId()] {
-			p.post(0, wait.RequesterGone{Requester: e.Actor})
+			p.Post(0, wait.RequesterGone{Requester: e.Actor})
 		}
 	case wait.DoEmit:
-		w.Logf("%s  event %v", p.name, e.Event)
+		w.Logf("%s  event %v", p.Name, e.Event)
 	case wait.DoStop:
 		p.stopped = true
 	}
@@ -158,66 +141,18 @@ func (p *proc) answer(r *wait.Request, err error) {
 }
 
 // checkRefusal: no try is refused because of a grant that its own process is releasing, unless that takes long. A try whose caller gives up
-// ends all the same, and one that finds others waiting here is refused on arrival: then it has no time of arrival.
+// ends all the same, and one that finds others waiting here is refused on arrival, whoever holds the lock.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
-	if r.Do != wait.Acquire || !r.Try || r.Came == 0 || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
+	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of each request, a state only of those that wait
+	if r.Do != wait.Acquire || !r.Try || onArrival || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}
 	p.checker.eachMember(func(s *State) {
 		if s.hasOrphan(busy.Holder) {
-			p.w.Failf("%s: a try is refused because of %s, which its process is releasing", p.name, busy.Holder)
+			p.w.Failf("%s: a try is refused because of %s, which its process is releasing", p.Name, busy.Holder)
 		}
 	})
-}
-
-func (p *proc) setAlarm(at time.Duration) {
-	if !p.w.Chance(5) { // else the timer was just firing, and its message is on its way
-		p.alarms++
-	}
-	number := p.alarms
-	if at != clock.Never {
-		p.w.At(at+p.w.UpTo(time.Millisecond), func() {
-			if number == p.alarms {
-				p.take(wait.Alarm{})
-			}
-		})
-	}
-}
-
-// watch subscribes, or ends that; news of an earlier subscription may still come.
-func (p *proc) watch(on bool) {
-	p.watches++
-	number := p.watches
-	p.w.After(p.w.UpTo(time.Millisecond), func() {
-		if number == p.watches {
-			p.subscribed = on
-		}
-		if on && number == p.watches {
-			p.post(p.w.UpTo(time.Millisecond), wait.ChannelReady{Channel: p.channel})
-		}
-	})
-}
-
-// reconnect breaks the connection for messages; what is published meanwhile is lost.
-func (p *proc) reconnect() {
-	if p.subscribed {
-		p.subscribed = false
-		number := p.watches
-		p.w.After(p.w.UpTo(50*time.Millisecond), func() {
-			if number == p.watches {
-				p.watch(true)
-			}
-		})
-	}
-	if !p.w.Calm {
-		p.w.After(p.w.UpTo(500*time.Millisecond), p.reconnect)
-	}
-}
-
-func (p *proc) pause() {
-	p.pausedTo = p.w.Now + p.w.UpTo(2*machinetest.Lease)
-	p.w.Logf("%s pauses until %v", p.name, p.pausedTo)
 }
 
 func describe(message any) string {
@@ -251,7 +186,7 @@ func (p *proc) keep(g *lease.Grant) {
 func (p *proc) arm(g *lease.Grant, at time.Duration) {
 	p.timers[g]++
 	number := p.timers[g]
-	p.w.At(max(at, p.pausedTo), func() {
+	p.w.At(max(at, p.PausedTo), func() {
 		if number == p.timers[g] {
 			p.due(g)
 		}
@@ -263,7 +198,7 @@ func (p *proc) due(g *lease.Grant) {
 	switch {
 	case deadline == 0 || !g.Kept.Load():
 	case !g.Watched || deadline <= now:
-		p.post(0, lease.Due{Grant: g})
+		p.Post(0, lease.Due{Grant: g})
 	default:
 		renewal := &lockCall{do: callExtend, address: g.Address, grant: g.ID, lease: g.Lease}
 		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.Lease)))
@@ -279,12 +214,12 @@ func (p *proc) renewed(g *lease.Grant, done callDone) {
 			return
 		}
 		g.Suspect.Store(true)
-		p.post(0, lease.Due{Grant: g})
+		p.Post(0, lease.Due{Grant: g})
 		if g.Left(now) > 0 {
 			p.arm(g, now+machinetest.Lease/60+p.w.UpTo(machinetest.Lease/30))
 		}
 	case !done.held:
-		p.post(0, lease.Gone{Grant: g})
+		p.Post(0, lease.Gone{Grant: g})
 	case g.Extend(now, lease.Deadline(done.sent, g.Lease)):
 		g.Suspect.Store(false)
 		if g.Kept.Load() {

@@ -6,89 +6,27 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
-	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// call sends a script, at once or when it has waited in line for a while because Redis does not answer. It answers the script unless it
-// was withdrawn, as the gateway does.
+// call sends a script of this process.
 func (p *proc) call(c *lockCall, answer func(callDone)) {
 	w := p.w
-	if w.Calm || !w.Chance(w.Faults/3) {
-		if c.Leave(w.Now, 0) {
-			p.send(c, answer)
-		}
-		return
-	}
-	w.At(min(w.Now+w.UpTo(2*machinetest.Use), c.Expires(0)), func() {
-		switch {
-		case w.Now < c.Expires(0):
-			if c.Leave(w.Now, 0) {
-				p.send(c, answer)
-			}
-		case c.Expire(0):
-			answer(callDone{call: c, class: scripts.Refused, err: rpc.ErrNotSent})
-		}
-	})
-}
-
-// send sends a script and answers exactly once, at its deadline at the latest.
-func (p *proc) send(c *lockCall, answer func(callDone)) {
-	w := p.w
-	sent := w.Now + w.UpTo(100*time.Microsecond)
-	answered := false
-	give := func(done callDone) {
-		if answered {
-			return
-		}
-		answered = true
+	give := func(done callDone, sent time.Duration) {
 		done.call, done.sent = c, sent
 		answer(done)
-		if w.Chance(2) { // heard twice
-			answer(done)
-		}
 	}
-	failure := func(class scripts.Class) func() {
-		err := errors.New("the model says " + class.String())
-		if class != scripts.Rejected {
-			err = fmt.Errorf("%w: %w", rpc.ErrNoAnswer, err)
-		}
-		return func() { give(callDone{class: class, err: err}) }
-	}
-	w.At(c.Deadline+w.UpTo(time.Millisecond), failure(scripts.Unknown))
-	way := func() time.Duration { return 50*time.Microsecond + w.UpTo(w.way) }
-	run := func(reply time.Duration) func() {
-		return func() {
+	w.Send(machinetest.Script{
+		Call: &c.Call, Way: w.way, Rejects: true,
+		Execute: func() func(sent time.Duration) {
 			done := w.execute(c)
-			w.After(reply, func() { give(done) })
-		}
-	}
-	if w.Calm || !w.Chance(w.Faults) {
-		w.At(sent+way(), run(way()))
-		return
-	}
-	switch w.Random.IntN(7) {
-	case 0: // lost on its way there
-	case 1: // the answer is lost
-		w.At(sent+way(), func() { w.execute(c) })
-	case 2: // the connection breaks; a copy may still run, even after its time
-		w.At(sent+way(), failure(scripts.Unknown))
-		w.At(sent+w.UpTo(2*(c.Deadline-w.Now)+time.Millisecond), func() { w.execute(c) })
-	case 3:
-		w.At(sent+way(), failure(scripts.Refused))
-	case 4:
-		if w.Chance(10) {
-			w.Excused = true
-			w.At(sent+way(), failure(scripts.Rejected))
-		}
-	case 5: // slow there
-		w.At(sent+w.UpTo(2*machinetest.Lease), run(way()))
-	case 6: // slow back
-		w.At(sent+way(), run(w.UpTo(2*machinetest.Lease)))
-	}
+			return func(sent time.Duration) { give(done, sent) }
+		},
+		Fail: func(class scripts.Class, err error, sent time.Duration) { give(callDone{class: class, err: err}, sent) },
+	})
 }
 
 // execute is what the scripts do.
@@ -121,17 +59,17 @@ func (w *world) noteRelease(c *lockCall, done *callDone) {
 func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	heir, released := w.released[h.ID()]
 	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
-		w.Failf("%s: the release of %s was executed, but: %v", p.name, h.ID(), err)
+		w.Failf("%s: the release of %s was executed, but: %v", p.Name, h.ID(), err)
 	}
 }
 
 func (w *world) publish() (receivers int) {
 	receivers = w.listeners
 	for _, p := range w.procs {
-		if p.subscribed {
+		if p.Subscribed {
 			receivers++
 			if w.Calm || !w.Chance(10) {
-				p.post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
+				p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
 			}
 		}
 	}

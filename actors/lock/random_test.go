@@ -70,23 +70,7 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 		for range 1 + w.Random.IntN(4) {
 			w.After(w.UpTo(20*time.Millisecond), newUser(p).next)
 		}
-		w.After(w.UpTo(machinetest.Use), p.reconnect)
-		if w.Chance(30) {
-			w.After(w.UpTo(machinetest.Use), p.pause)
-		}
-		if w.Chance(20) {
-			w.After(w.UpTo(machinetest.Use), func() { p.post(0, wait.Close{Stage: wait.Closing}) })
-		}
-		if w.Chance(20) { // sometimes a Close comes later
-			w.After(w.UpTo(machinetest.Use), func() { p.post(0, wait.Close{Stage: wait.Draining}) })
-		}
-		if w.Chance(2) {
-			w.After(w.UpTo(machinetest.Use), func() {
-				w.Excused = true
-				p.post(0, wait.Close{Stage: wait.Closing})
-				p.post(0, wait.Close{Stage: wait.Aborting})
-			})
-		}
+		p.Suffer()
 	}
 	if w.Chance(30) {
 		w.After(w.UpTo(20*time.Millisecond), w.peer)
@@ -120,7 +104,7 @@ func (w *world) checkHolders() {
 		p.holds = slices.DeleteFunc(p.holds, func(h *lease.Hold) bool { return h.Err() != nil })
 		for _, h := range p.holds {
 			if h.Valid(w.Now) && !w.key.has(w, h.Grant.ID) && !w.removed[h.Grant.ID] {
-				w.Failf("%s believes to hold %s until %v, but Redis has %v", p.name, h.Grant.ID, h.Until(), w.key)
+				w.Failf("%s believes to hold %s until %v, but Redis has %v", p.Name, h.Grant.ID, h.Until(), w.key)
 			}
 		}
 	}
@@ -134,7 +118,7 @@ func (w *world) checkOrphan() {
 	for _, id := range w.key.fields(w) {
 		p := w.procs[id[0]-'A']
 		if !p.knows(id) {
-			w.Failf("%s has forgotten %s: %v", p.name, id, w.key)
+			w.Failf("%s has forgotten %s: %v", p.Name, id, w.key)
 		}
 	}
 }
@@ -156,13 +140,13 @@ func (w *world) checkEnd() {
 	}
 	for _, p := range w.procs {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
-			w.Failf("%s: %d requests are not answered", p.name, len(p.checker.open))
+			w.Failf("%s: %d requests are not answered", p.Name, len(p.checker.open))
 		}
 		if !p.stopped {
 			p.step(wait.TryRetire{})
 		}
 		if !p.stopped {
-			w.Failf("%s is not idle: %+v", p.name, p.state)
+			w.Failf("%s is not idle: %+v", p.Name, p.state)
 		}
 	}
 }

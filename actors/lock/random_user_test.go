@@ -30,7 +30,7 @@ func newUser(p *proc) *user {
 		u.pid = actor.NewPID("here", fmt.Sprint("user", p.w.owners))
 	}
 	if p.w.Chance(30) { // some share an owner
-		u.owner = protocol.NewOwner(p.name, p.w.Random.Uint64N(3))
+		u.owner = protocol.NewOwner(p.Name, p.w.Random.Uint64N(3))
 	}
 	return u
 }
@@ -52,7 +52,7 @@ func (w *world) address() *lease.Address {
 }
 
 // send is a request on its way through the registry.
-func (u *user) send(r *wait.Request) { u.p.post(u.p.w.UpTo(100*time.Microsecond), r) }
+func (u *user) send(r *wait.Request) { u.p.Post(u.p.w.UpTo(100*time.Microsecond), r) }
 
 func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
 
@@ -66,7 +66,7 @@ func (u *user) next() {
 	case w.Now > machinetest.Use/2 && w.Chance(w.forced):
 		u.send(u.request(wait.ForceRelease, func(error) { u.think() }))
 	case w.Chance(1):
-		u.p.post(0, wait.TryRetire{})
+		u.p.Post(0, wait.TryRetire{})
 		u.think()
 	case u.pid != nil && w.Chance(5):
 		u.meddle()
@@ -95,7 +95,7 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	}
 	u.send(r)
 	if w.Chance(30) {
-		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 	if u.pid != nil && w.Chance(3) {
 		w.After(w.UpTo(50*time.Millisecond), u.die)
@@ -155,7 +155,7 @@ func (u *user) extend(h *lease.Hold) {
 	}
 	u.send(r)
 	if w.Chance(20) {
-		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
@@ -170,7 +170,7 @@ func (u *user) meddle() {
 	h := others[w.Random.IntN(len(others))]
 	r := u.request([]wait.Operation{wait.Release, wait.Extend}[w.Random.IntN(2)], func(err error) {
 		if err == nil {
-			w.Failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.name, u.pid.GetId(), h.Serial)
+			w.Failf("%s: %s has got hold of serial %d, which is a goroutine's", u.p.Name, u.pid.GetId(), h.Serial)
 		}
 		u.think()
 	})
@@ -182,7 +182,7 @@ func (u *user) release(h *lease.Hold, then func()) {
 	w := u.p.w
 	r := u.request(wait.Release, func(err error) {
 		if errors.Is(err, protocol.ErrNotHeld) && u.pid == nil {
-			w.Failf("%s: released once, but: %v", u.p.name, err)
+			w.Failf("%s: released once, but: %v", u.p.Name, err)
 		}
 		w.checkRelease(u.p, h, err)
 		then()
@@ -203,7 +203,7 @@ func (u *user) release(h *lease.Hold, then func()) {
 	}
 	u.send(r)
 	if w.Chance(5) {
-		u.p.post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
+		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})
 	}
 }
 
@@ -215,8 +215,8 @@ func (u *user) die() {
 			delete(u.p.waiting, r)
 		}
 	}
-	u.p.w.Logf("%s: %s dies", u.p.name, u.pid.GetId())
+	u.p.w.Logf("%s: %s dies", u.p.Name, u.pid.GetId())
 	if u.p.checker.guarded[u.pid.GetId()] {
-		u.p.post(0, wait.RequesterGone{Requester: u.pid})
+		u.p.Post(0, wait.RequesterGone{Requester: u.pid})
 	}
 }

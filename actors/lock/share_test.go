@@ -100,7 +100,7 @@ func (f *fight) next(u *user, process int) {
 	h := &lease.Hold{}
 	r := u.request(wait.Acquire, func(err error) {
 		if err != nil {
-			f.Failf("%s: %v", u.p.name, err)
+			f.Failf("%s: %v", u.p.Name, err)
 			return
 		}
 		f.use(process)

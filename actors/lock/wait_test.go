@@ -79,7 +79,7 @@ func (v *visits) visit(u *user) {
 	r.Hold, r.Try = h, v.Chance(40)
 	u.send(r)
 	if v.Chance(10) {
-		u.p.post(v.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
+		u.p.Post(v.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: errors.New("context canceled")})
 	}
 }
 
@@ -88,9 +88,9 @@ func (v *visits) interrupt(p *proc) {
 	if v.Now >= fightFor {
 		return
 	}
-	if p.subscribed {
-		p.subscribed = false
-		p.watch(true)
+	if p.Subscribed {
+		p.Subscribed = false
+		p.Watch(true)
 	}
 	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 }
@@ -128,7 +128,7 @@ func (v *visits) lookAround() {
 				continue
 			}
 			if waited := v.Now - max(v.since, r.Came); waited > freeMax {
-				v.Failf("%s has waited %v for a lock that is free", p.name, waited)
+				v.Failf("%s has waited %v for a lock that is free", p.Name, waited)
 			}
 		}
 	}

@@ -1,0 +1,103 @@
+package machinetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// Script is one call of a script, as the network of a model sees it.
+type Script struct {
+	Call    *rpc.Call
+	Way     time.Duration // the longest time to Redis, or back, when nothing happens to it
+	Rejects bool          // Redis may refuse it for good
+
+	// Execute does in the model what the script does, and returns what delivers its reply.
+	Execute func() (reply func(sent time.Duration))
+	// Fail delivers an outcome without a reply.
+	Fail func(class scripts.Class, err error, sent time.Duration)
+}
+
+// Send sends a script, at once or when it has waited in line for a while because Redis does not answer. It is answered unless it was
+// withdrawn, as by the gateway.
+func (w *World) Send(s Script) {
+	if w.Calm || !w.Chance(w.Faults/3) {
+		w.leave(s)
+		return
+	}
+	w.At(min(w.Now+w.UpTo(2*Use), s.Call.Expires(0)), func() {
+		switch {
+		case w.Now < s.Call.Expires(0):
+			w.leave(s)
+		case s.Call.Expire(0):
+			s.Fail(scripts.Refused, rpc.ErrNotSent, 0)
+		}
+	})
+}
+
+func (w *World) leave(s Script) {
+	if s.Call.Leave(w.Now, 0) {
+		w.transmit(s)
+	}
+}
+
+// transmit answers a script exactly once, at its deadline at the latest.
+func (w *World) transmit(s Script) {
+	sent := w.Now + w.UpTo(100*time.Microsecond)
+	answered := false
+	answer := func(reply func(sent time.Duration)) {
+		if answered {
+			return
+		}
+		answered = true
+		reply(sent)
+		if w.Chance(2) { // it arrives twice
+			reply(sent)
+		}
+	}
+	failure := func(class scripts.Class) func() {
+		err := errors.New("the model says " + class.String())
+		if class != scripts.Rejected {
+			err = fmt.Errorf("%w: %w", rpc.ErrNoAnswer, err)
+		}
+		return func() { answer(func(sent time.Duration) { s.Fail(class, err, sent) }) }
+	}
+	w.At(s.Call.Deadline+w.UpTo(time.Millisecond), failure(scripts.Unknown))
+	way := func() time.Duration { return 50*time.Microsecond + w.UpTo(s.Way) }
+	run := func(back time.Duration) func() {
+		return func() {
+			reply := s.Execute()
+			w.After(back, func() { answer(reply) })
+		}
+	}
+	if w.Calm || !w.Chance(w.Faults) {
+		w.At(sent+way(), run(way()))
+		return
+	}
+	faults := 6
+	if s.Rejects {
+		faults++
+	}
+	switch w.Random.IntN(faults) {
+	case 0: // the call is lost
+	case 1: // the reply is lost
+		w.At(sent+way(), func() { s.Execute() })
+	case 2: // the connection breaks; a copy may still run, even after its time
+		w.At(sent+way(), failure(scripts.Unknown))
+		w.At(sent+w.UpTo(2*(s.Call.Deadline-w.Now)+time.Millisecond), func() { s.Execute() })
+	case 3:
+		w.At(sent+way(), failure(scripts.Refused))
+	case 4: // slow to Redis
+		w.At(sent+w.UpTo(2*Lease), run(way()))
+	case 5: // slow back
+		w.At(sent+way(), run(w.UpTo(2*Lease)))
+	case 6:
+		if w.Chance(10) {
+			w.Excused = true
+			w.At(sent+way(), failure(scripts.Rejected))
+		}
+	}
+}

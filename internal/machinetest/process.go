@@ -1,0 +1,126 @@
+package machinetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
+)
+
+// Process is one process of a model: what surrounds its machine, as far as locks and counters have it in common.
+type Process struct {
+	World *World
+	Name  string
+	Step  func(message any)        // handles a message
+	Ready func() wait.ChannelReady // the confirmation of a subscription
+
+	PausedTo   time.Duration // until then it handles nothing
+	Subscribed bool
+
+	alarms  int // changes with every alarm effect: an older timer means nothing
+	watches int // likewise
+}
+
+// Post sends a message to the process. While it is paused, it takes none.
+func (p *Process) Post(delay time.Duration, message any) {
+	p.World.At(max(p.World.Now+delay, p.PausedTo), func() { p.Take(message) })
+}
+
+// Take handles a message, or puts it off.
+func (p *Process) Take(message any) {
+	if p.World.Now < p.PausedTo {
+		p.Post(0, message)
+		return
+	}
+	p.Step(message)
+}
+
+// SetAlarm sets the timer; clock.Never: stops it.
+func (p *Process) SetAlarm(at time.Duration) {
+	if !p.World.Chance(5) { // otherwise the timer was just firing, and its message is on its way
+		p.alarms++
+	}
+	number := p.alarms
+	if at != clock.Never {
+		p.World.At(at+p.World.UpTo(time.Millisecond), func() {
+			if number == p.alarms {
+				p.Take(wait.Alarm{})
+			}
+		})
+	}
+}
+
+// Watch subscribes, or ends that. Messages of an earlier subscription may still come.
+func (p *Process) Watch(on bool) {
+	p.watches++
+	number := p.watches
+	p.World.After(p.World.UpTo(time.Millisecond), func() {
+		if number != p.watches {
+			return
+		}
+		if p.Subscribed = on; on {
+			p.Post(p.World.UpTo(time.Millisecond), p.Ready())
+		}
+	})
+}
+
+// Suffer has things happen to the process: its connection breaks, it pauses, its runtime is closed.
+func (p *Process) Suffer() {
+	w := p.World
+	w.After(w.UpTo(Use), p.reconnect)
+	if w.Chance(30) {
+		w.After(w.UpTo(Use), p.pause)
+	}
+	if w.Chance(20) {
+		w.After(w.UpTo(Use), func() { p.Post(0, wait.Close{Stage: wait.Closing}) })
+	}
+	if w.Chance(20) { // sometimes a Close comes later
+		w.After(w.UpTo(Use), func() { p.Post(0, wait.Close{Stage: wait.Draining}) })
+	}
+	if w.Chance(2) {
+		w.After(w.UpTo(Use), func() {
+			w.Excused = true
+			p.Post(0, wait.Close{Stage: wait.Closing})
+			p.Post(0, wait.Close{Stage: wait.Aborting})
+		})
+	}
+}
+
+// reconnect breaks the connection for messages. What is published meanwhile is lost.
+func (p *Process) reconnect() {
+	w := p.World
+	if p.Subscribed {
+		p.Subscribed = false
+		number := p.watches
+		w.After(w.UpTo(50*time.Millisecond), func() {
+			if number == p.watches {
+				p.Watch(true)
+			}
+		})
+	}
+	if !w.Calm {
+		w.After(w.UpTo(500*time.Millisecond), p.reconnect)
+	}
+}
+
+func (p *Process) pause() {
+	p.PausedTo = p.World.Now + p.World.UpTo(2*Lease)
+	p.World.Logf("%s pauses until %v", p.Name, p.PausedTo)
+}
+
+// Survive takes a step of a machine. If the step panics, it does what the shell does: the request at hand is refused, and the machine
+// starts over.
+func Survive(m wait.Machine, now time.Duration, message any) (effects []wait.Effect, panicked any) {
+	defer func() {
+		if panicked = recover(); panicked == nil {
+			return
+		}
+		if r, ok := message.(*wait.Request); ok {
+			m.Forget(r)
+			r.Err = fmt.Errorf("the actor panicked: %v", panicked)
+		}
+		effects = m.Distrust(now)
+	}()
+	return m.Step(now, message), nil
+}
