@@ -5,6 +5,7 @@
 //	guardian holdfast-<uuid>       one per runtime, parent of everything; Close stops it and waits
 //	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
+//	 |- announcer                  keeps Options.Process written in Redis, if it is set                     announce.go
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
 // Every name in use has an actor per family of kinds, holdfast-<uuid>/<number>:<name>: the shell of a machine (shell.go, machine.go). The

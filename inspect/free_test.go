@@ -1,10 +1,12 @@
 package inspect_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -128,4 +130,28 @@ func TestFree_LoadsItsScript(t *testing.T) {
 	assert.True(t, free(t, p.Redis, p.Name))
 	assert.False(t, p.Exists(t))
 	assert.Equal(t, int64(1), p.Server.CommandStats(t, "script|load")["script|load"])
+}
+
+// With RouteByLatency and the like, go-redis makes a cluster client for a master with replicas, whose messages are not sharded.
+func TestFree_ClusterClientWithoutACluster(t *testing.T) {
+	t.Parallel()
+	p := locktest.Somewhere(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: p.Addr}}}}, nil
+		},
+	})
+	defer func() { assert.NoError(t, client.Close()) }()
+	rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
+	locktest.Acquire(t, rt.Lock(p.Name))
+	pending := other.Lock(p.Name).AcquireAsync(t.Context())
+	awaitWaiting(t, client, p.Name, 1)
+	assert.Equal(t, []string{p.Name}, names(list(t, client, inspect.ListOptions{Contended: true, Pattern: p.Name})))
+	messages := listen(t, p)
+	assert.True(t, free(t, client, p.Name))
+	assert.Equal(t, "0", (<-messages).Payload)
+	lease, err := pending.Lease()
+	require.NoError(t, err)
+	locktest.Release(t, lease)
 }

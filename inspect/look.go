@@ -53,14 +53,10 @@ func (l *looker) look(ctx context.Context, names []string) ([]*object, error) {
 	for i, name := range names {
 		objects[i] = &object{Entry: Entry{Name: name}}
 	}
-	known := func() []*object {
-		return slices.DeleteFunc(slices.Clone(objects), func(o *object) bool { return o.Kind == "" })
-	}
-	if err := l.readTypes(ctx, objects); err != nil {
-		return nil, err
-	}
-	if err := l.read(ctx, objects); err != nil {
-		return nil, err
+	for _, step := range []func(context.Context, []*object) error{l.readTypes, l.read, l.readPermits} {
+		if err := step(ctx, objects); err != nil {
+			return nil, err
+		}
 	}
 	now, err := l.times(ctx, objects)
 	if err != nil {
@@ -71,13 +67,13 @@ func (l *looker) look(ctx context.Context, names []string) ([]*object, error) {
 			return nil, err
 		}
 	}
-	if err := l.readLeases(ctx, known()); err != nil {
-		return nil, err
+	known := slices.DeleteFunc(slices.Clone(objects), func(o *object) bool { return o.Kind == "" })
+	for _, step := range []func(context.Context, []*object) error{l.readLeases, l.countWaiting, l.nameProcesses} {
+		if err := step(ctx, known); err != nil {
+			return nil, err
+		}
 	}
-	if err := l.countWaiting(ctx, known()); err != nil {
-		return nil, err
-	}
-	return objects, l.nameProcesses(ctx, known())
+	return objects, nil
 }
 
 // readTypes finds out what the keys hold. Of a hash it reads the name of one field only: a hash that is no lock may be large.
@@ -118,9 +114,24 @@ func (l *looker) read(ctx context.Context, objects []*object) error {
 				o.foreign = foreign("a hash that is no lock")
 			case o.holdsType.Val() == "string":
 				o.number = p.GetRange(ctx, o.Name, 0, scripts.MaxCount)
-				o.permits = p.ZRangeWithScores(ctx, scripts.PermitsKey(o.Name), 0, page-1)
 			default:
 				o.queue = p.LRange(ctx, scripts.QueueKey(o.Name), 0, page-1)
+			}
+		}
+	})
+}
+
+// readPermits reads the acquired permits of the numbers, which may be those of permit semaphores.
+func (l *looker) readPermits(ctx context.Context, objects []*object) error {
+	return l.send(ctx, func(p redis.Pipeliner) {
+		for _, o := range objects {
+			if o.number == nil {
+				continue
+			}
+			if _, ok := scripts.ReadCount(o.number.Val()); ok {
+				o.permits = p.ZRangeWithScores(ctx, scripts.PermitsKey(o.Name), 0, page-1)
+			} else {
+				o.foreign = foreign("a string that is no count")
 			}
 		}
 	})
@@ -267,11 +278,7 @@ func (l *looker) decodeQueue(ctx context.Context, o *object) error {
 }
 
 func (l *looker) decodeNumber(ctx context.Context, o *object, now time.Duration) error {
-	number, ok := scripts.ReadCount(o.number.Val())
-	if !ok {
-		o.foreign = foreign("a string that is no count")
-		return nil
-	}
+	number, _ := scripts.ReadCount(o.number.Val())
 	members := o.permits.Val()
 	for start := page; start == len(members) && start < maxListed; start += page {
 		more, err := l.client.ZRangeWithScores(ctx, scripts.PermitsKey(o.Name), int64(start), int64(start+page-1)).Result()
