@@ -7,54 +7,54 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Call is one script call on its way through the gateway. The sender must not touch it after sending, but may withdraw it.
+// Call is one script call on its way through a gateway. After sending it, the sender must not change it, but may withdraw it.
 type Call struct {
 	scripts.Call
 	Timing
 	From any // the PID of the actor that gets a *Result
-	Tag  any // whatever the sender needs to know it again
+	Tag  any // by which the sender recognizes it
 
-	// set by whoever claims it, which the gateway does when it leaves the line, or the sender to withdraw it
+	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender to withdraw it
 	claimed  atomic.Bool
-	Since    time.Duration // from when on Redis has not answered it; before that, it answered others that were in front
-	NotAfter time.Duration // when it must not be executed any more; 0: it was not sent
-	Deadline time.Duration // without an answer by then its outcome is unknown; likewise
+	Since    time.Duration // since when Redis has not answered it; before that, Redis answered calls in front of it
+	NotAfter time.Duration // Redis must not execute it after that; 0: it was not sent
+	Deadline time.Duration // from then on its outcome is unknown; 0: it was not sent
 
-	result Result // what it is answered with; whoever has claimed it in its batch writes it
+	result Result // its result; only whoever has claimed it in its batch may write it
 }
 
 // Result answers a Call, exactly once.
 type Result struct {
 	Call  *Call // nil until it is answered
 	Class scripts.Class
-	Last  bool // nobody but who gets this knows the call any more
+	Last  bool // only the receiver of this result refers to the call now, so it may be reused
 	Reply any
 	Err   error
-	Sent  time.Duration // the instant before it was sent, 0: it was not
+	Sent  time.Duration // the instant before it was sent; 0: it was not
 
-	Unacked error // enough replicas may not have what was written
+	Unacked error // too few replicas have acknowledged what it wrote
 }
 
-// Leave takes a call out of the line to be sent at this instant. Redis was heard last at the other. It fails if the call was withdrawn.
+// Leave takes a call out of the line to be sent now. heard is when Redis last answered. It fails if the call was withdrawn.
 func (c *Call) Leave(now, heard time.Duration) bool {
 	c.NotAfter, c.Deadline = c.SentAt(now)
 	return c.Expire(heard)
 }
 
-// Expire takes a call out of the line that is never to be sent. It fails if the call was withdrawn.
+// Expire takes a call out of the line that will never be sent. It fails if the call was withdrawn.
 func (c *Call) Expire(heard time.Duration) bool {
 	c.Since = max(c.Asked, heard)
 	return c.claimed.CompareAndSwap(false, true)
 }
 
-// Withdraw takes back a call that has not been sent. Nothing comes of it then, not even an answer. Else it is too late: it may be
-// executed until its deadline, and will be answered.
+// Withdraw takes back a call that has not been sent. It is never executed then, and gets no result. If it fails, the call may be executed
+// until its deadline, and will be answered.
 func (c *Call) Withdraw() bool { return c.claimed.CompareAndSwap(false, true) }
 
-// Withdrawn reports whether it was taken back while it waited in the line.
+// Withdrawn reports whether the call was taken back while it was in the line.
 func (c *Call) Withdrawn() bool { return c.claimed.Load() }
 
-// Answer completes a result, which is sent then. Only whoever has claimed the call in its batch may do so.
+// Answer completes a result, for the gateway to send. Only whoever has claimed the call in its batch may do so, so a call is answered once.
 func (c *Call) Answer(r Result) *Result {
 	r.Call = c
 	c.result = r

@@ -2,7 +2,7 @@ package rpc
 
 import "fmt"
 
-// Why there is no result of a call.
+// The causes of a call without a result.
 var (
 	ErrNoAnswer = timeout("no answer")
 	ErrNotSent  = timeout("not sent")
@@ -10,7 +10,7 @@ var (
 	ErrNoAnswerYet = fmt.Errorf("%w from Redis yet", ErrNoAnswer)
 )
 
-// timeout is the error of what was not done in time, a net.Error.
+// timeout is the error of something that was not done in time. It is a net.Error.
 type timeout string
 
 func (e timeout) Error() string { return string(e) }

@@ -2,27 +2,27 @@ package turns
 
 import "slices"
 
-// attendance is how many of the subscribers that a release of ours notifies come for the lock.
+// attendance estimates how many of the subscribers that our release notifies come for the lock.
 //
-// Some never do: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives
-// it, and a release does not say whose it is, so all that can be done is to count. Between a release of ours and our next grant each
-// process that wants the lock has one turn; whoever else was notified was absent. Turns are counted wrongly now and then: a process is
-// slow, or has two turns. So what counts is by how many the absent were outnumbered in few of the newest turns only.
+// Some never do: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives it,
+// and a release does not say who made it, so counting is all that can be done. Between a release of ours and our next grant, each process
+// that wants the lock has one turn; the other subscribers were absent. Turns are sometimes counted wrongly: a process is slow, or has two
+// turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns.
 type attendance struct {
-	notified int  // by our newest release, without ourselves
+	notified int  // subscribers that our newest release notified, without ourselves
 	came     int  // turns of others since then, as far as we know
-	taken    bool // somebody else has the lock
-	waited   bool // somebody here has waited since then, while it was the others' time
+	taken    bool // another process has the lock
+	waited   bool // a local waiter has waited since then while other processes had their turns
 
-	mere   int     // how many are taken for mere listeners
-	absent [12]int // how many were, in the newest turns
-	turns  int     // of ours, since somebody was notified
+	mere   int     // how many subscribers are taken for mere listeners
+	absent [12]int // how many were absent, in each of the newest turns
+	turns  int     // turns of ours since a release first notified somebody
 }
 
 // outliers is how many of the newest turns may have been counted wrongly.
 const outliers = 2
 
-// released begins to count.
+// released begins to count after a release of ours.
 func (a *attendance) released(notified int) {
 	a.notified, a.came, a.taken, a.waited = notified, 0, false, false
 	if notified == 0 {
@@ -31,16 +31,16 @@ func (a *attendance) released(notified int) {
 	a.mere = min(a.mere, notified)
 }
 
-// heard counts releases by others.
+// heard counts releases of other processes.
 func (a *attendance) heard(releases int) {
 	a.came += releases
 	a.taken = false
 }
 
-// conclude is called with each grant of ours.
+// conclude ends the count when we get a grant.
 func (a *attendance) conclude() {
 	if a.taken {
-		a.came++ // and released it unheard
+		a.came++ // and has released it, but its message has not arrived
 		a.taken = false
 	}
 	absent := max(a.notified-a.came, 0)
@@ -50,10 +50,10 @@ func (a *attendance) conclude() {
 		a.turns++
 		a.mere = a.usual()
 	}
-	a.mere = min(a.mere, absent) // when more have come than expected, all of them are waited for next time
+	a.mere = min(a.mere, absent) // more came than expected: the next time, we wait for all of them
 }
 
-// usual is how many are always absent, but for outliers.
+// usual is how many subscribers were absent in all but the outliers of the newest turns.
 func (a *attendance) usual() int {
 	if a.turns < len(a.absent) {
 		return 0

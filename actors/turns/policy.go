@@ -2,12 +2,12 @@ package turns
 
 import "time"
 
-// Policy is what turns are decided by.
+// Policy is the times that decide about turns.
 type Policy struct {
-	Gap        time.Duration // a lock that is wanted all the time is left free this long, for clients that only poll
-	GapEvery   time.Duration // how often by a process that is alone with them
-	GapShared  time.Duration // how often by several processes together: not one wait in a hundred where two alternate
-	ClockError time.Duration // by how much they may misjudge the server's time for that
+	Gap        time.Duration // a lock in constant demand is left free for this long, for clients that poll
+	GapEvery   time.Duration // interval of gaps if a process has no competitor
+	GapShared  time.Duration // interval of gaps of several competing processes: less than one wait in a hundred where two alternate
+	ClockError time.Duration // how much these may misjudge the server's time
 	YieldMax   time.Duration // the longest time to stay out after a turn
 
 	Jitter     func(time.Duration) time.Duration // random, from 0 to below its argument
