@@ -26,7 +26,7 @@ const (
 	outageAfter = 1500 * time.Millisecond // for how long the end is watched at least
 
 	lanes  = 2 // laneCount in actors
-	probes = 5 // of a lane that nobody has answered: one more than workers may hang (hangingMax)
+	probes = 5 // of a lane that nobody has answered: one more than workers may hang (gateway.StuckMax)
 )
 
 // TestFault_OutageEndsWithoutAStorm has a process hold 1 000 locks and wait for 2 000 others while Redis is away for two seconds, in
