@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/protocol"
 )
@@ -94,6 +95,15 @@ var (
 	_ func(*holdfast.MultiLock, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error       = (*holdfast.MultiLock).TryDo
 	_ func(*holdfast.PermitSemaphore, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.PermitSemaphore).Do
 	_ func(*holdfast.PermitSemaphore, context.Context, func(context.Context) error, ...holdfast.AcquireOption) error = (*holdfast.PermitSemaphore).TryDo
+
+	_ func(testing.TB) *holdfasttest.Server                             = holdfasttest.New
+	_ func(*holdfasttest.Server) redis.UniversalClient                  = (*holdfasttest.Server).Client
+	_ func(*holdfasttest.Server, ...holdfast.Options) *holdfast.Runtime = (*holdfasttest.Server).Runtime
+	_ func(*holdfasttest.Server, string) func()                         = (*holdfasttest.Server).HeldElsewhere
+	_ func(*holdfasttest.Server, string)                                = (*holdfasttest.Server).Lose
+	_ func(*holdfasttest.Server, *holdfast.Runtime)                     = (*holdfasttest.Server).Cut
+	_ func(*holdfasttest.Server, *holdfast.Runtime)                     = (*holdfasttest.Server).Heal
+	_ func(*holdfasttest.Server, bool)                                  = (*holdfasttest.Server).Restart
 
 	_ func() (*embedded.Server, error)             = embedded.Start
 	_ func(*embedded.Server) redis.UniversalClient = (*embedded.Server).Client

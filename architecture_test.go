@@ -24,13 +24,14 @@ func dependencies(t *testing.T, pkg string) []string {
 // mayImport lists, for each part of the module that users get, the other parts that it and the packages below it may import: root
 // -> actors -> scripts -> protocol, actors -> timerwheel, and no other part of the project.
 var mayImport = map[string][]string{
-	"protocol":   {},
-	"timerwheel": {},
-	"embedded":   {},
-	"scripts":    {"protocol"},
-	"actors":     {"protocol", "scripts", "timerwheel"},
-	"inspect":    {"protocol", "scripts"},
-	"":           {"actors", "protocol", "scripts", "timerwheel"},
+	"protocol":     {},
+	"timerwheel":   {},
+	"embedded":     {},
+	"holdfasttest": {"", "actors", "internal", "protocol", "scripts", "timerwheel"},
+	"inspect":      {"protocol", "scripts"},
+	"scripts":      {"protocol"},
+	"actors":       {"protocol", "scripts", "timerwheel"},
+	"":             {"actors", "protocol", "scripts", "timerwheel"},
 }
 
 // part is that of a package: the first folder on its path in the module, "" for the root.

@@ -10,27 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
 // What an election does when, in bubbles of testing/synctest, where time is exact.
 
-// hall is an election in a bubble: two candidates, each with a link of its own to Redis.
+// hall is an election in a bubble: two candidates.
 type hall struct {
 	*parliament
-	server locktest.Bubble
-	links  [2]locktest.Pipes
+	server *holdfasttest.Server
 }
 
 func inHall(t *testing.T, o holdfast.ElectionOptions, test func(t *testing.T, h *hall)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := &hall{server: locktest.NewBubble(t)}
-		var runtimes []*holdfast.Runtime
-		for i := range h.links {
-			runtimes = append(runtimes, h.server.Runtime(t, &h.links[i], holdfast.Options{}))
-		}
-		h.parliament = newParliament(t, "chair", o, runtimes...)
+		h := &hall{server: holdfasttest.New(t)}
+		h.parliament = newParliament(t, "chair", o, h.server.Runtime(), h.server.Runtime())
 		test(t, h)
 		for _, c := range h.candidates {
 			if c.stop != nil {
@@ -53,7 +48,7 @@ func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 				<-time.After(10 * time.Minute)
 				require.NoError(t, first.ctx.Err(), "it leads for as long as it likes")
 				synctest.Wait()
-				h.links[0].Cut()
+				h.server.Cut(h.candidates[0].rt)
 				cut := time.Now()
 				deadline := first.Lease.ExpiresAt()
 				<-first.ctx.Done()
@@ -64,7 +59,7 @@ func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 				assert.Same(t, b, second.candidate)
 				assert.Less(t, time.Since(cut), within+2*time.Second)
 				<-time.After(10 * time.Minute) // without Redis
-				h.links[0].Heal()
+				h.server.Heal(h.candidates[0].rt)
 				synctest.Wait()
 				<-time.After(30 * time.Second)
 				second.Resign()
@@ -112,17 +107,20 @@ func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		h.server.HSet("chair", "somebody:1", "1")
-		h.server.HSet(key, "grant", "somebody:1", "token", "5", "runtime", "somebody", "value", "v", "since", "1000") // and no message
+		write := func(key string, fields ...any) {
+			require.NoError(t, h.server.Client().HSet(t.Context(), key, fields...).Err())
+		}
+		write("chair", "somebody:1", "1")
+		write(key, "grant", "somebody:1", "token", "5", "runtime", "somebody", "value", "v", "since", "1000") // and no message
 		written := time.Now()
 		assert.Equal(t, holdfast.Leader{Value: "v", Runtime: "somebody", Token: 5, Since: time.Unix(1, 0)}, <-seen)
 		assert.LessOrEqual(t, time.Since(written), 30*time.Second)
 
 		<-time.After(time.Second)
-		h.links[0].Cut()
-		h.server.HSet(key, "token", "6")
+		h.server.Cut(h.candidates[0].rt)
+		write(key, "token", "6")
 		<-time.After(time.Second)
-		h.links[0].Heal()
+		h.server.Heal(h.candidates[0].rt)
 		healed := time.Now()
 		assert.Equal(t, int64(6), (<-seen).Token)
 		assert.Less(t, time.Since(healed), 5*time.Second)
@@ -139,7 +137,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 		a, b := h.candidates[0], h.candidates[1]
 		h.run(a)
 		m := h.elected(a)
-		h.server.Del("holdfast_leader:{chair}")
+		h.server.Lose("holdfast_leader:{chair}")
 		_, err := b.Leader(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNoLeader)
 		<-time.After(30 * time.Second)
@@ -150,7 +148,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 		m.stop()
 		require.NoError(t, h.returned(a))
 		<-time.After(2 * time.Minute)
-		assert.False(t, h.server.Exists("holdfast_leader:{chair}"), "it does not stay for ever")
+		assert.Zero(t, h.server.Client().Exists(t.Context(), "holdfast_leader:{chair}").Val(), "it does not stay for ever")
 		h.run(a)
 	})
 }
@@ -158,7 +156,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 // While Redis is away, Leader says so after a third of the lease.
 func TestElection_LeaderWithoutRedis(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
-		h.links[0].Cut()
+		h.server.Cut(h.candidates[0].rt)
 		began := time.Now()
 		_, err := h.candidates[0].Leader(t.Context())
 		assert.Error(t, err)
@@ -168,6 +166,6 @@ func TestElection_LeaderWithoutRedis(t *testing.T) {
 		defer cancel()
 		_, err = h.candidates[1].Leader(ctx)
 		assert.ErrorIs(t, err, holdfast.ErrNoLeader)
-		h.links[0].Heal()
+		h.server.Heal(h.candidates[0].rt)
 	})
 }

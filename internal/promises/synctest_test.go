@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -18,9 +19,9 @@ import (
 func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := locktest.NewBubble(t)
-		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
-		other := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		server := holdfasttest.New(t)
+		rt := server.Runtime()
+		other := server.Runtime()
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
 		began := time.Now()
@@ -28,7 +29,7 @@ func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
 		for time.Since(began) < 10*time.Minute {
 			<-time.After(time.Minute)
 			require.True(t, lease.Valid())
-			require.Greater(t, server.TTL("orders"), 15*time.Second)
+			require.Greater(t, server.Client().PTTL(t.Context(), "orders").Val(), 15*time.Second)
 		}
 		require.NoError(t, lease.Release(t.Context()))
 		freed := time.Now()
@@ -42,23 +43,22 @@ func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
 func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := locktest.NewBubble(t)
-		var link locktest.Pipes
-		rt := server.Runtime(t, &link, holdfast.Options{})
-		other := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{})
+		server := holdfasttest.New(t)
+		rt := server.Runtime()
+		other := server.Runtime()
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
 		work, cancel := lease.Context(t.Context())
 		defer cancel()
 		waiter := other.Lock("orders").AcquireAsync(t.Context())
 		<-time.After(25 * time.Second)
-		link.Cut()
+		server.Cut(rt)
 		deadline := lease.ExpiresAt()
 		<-lease.Done()
 		assert.InDelta(t, 0, time.Until(deadline).Seconds(), 0.001, "told at the deadline")
 		require.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 		require.ErrorIs(t, context.Cause(work), holdfast.ErrLeaseLost)
-		assert.True(t, server.Exists("orders"), "before the server lets it expire")
+		assert.Equal(t, int64(1), server.Client().Exists(t.Context(), "orders").Val(), "before the server lets it expire")
 		select {
 		case <-waiter.Done():
 			t.Fatal("granted to another before the holder was told")
@@ -68,7 +68,6 @@ func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, time.Since(deadline), 2*time.Second)
 		require.NoError(t, next.Release(t.Context()))
-		link.Heal() // so that Close is told that nothing is left
 	})
 }
 

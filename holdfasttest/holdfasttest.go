@@ -1,0 +1,189 @@
+// Package holdfasttest is a Redis for the tests of services that lock: in memory, without sockets, ports or anything to install.
+//
+//	func TestWorker(t *testing.T) {
+//		redis := holdfasttest.New(t)
+//		rt := redis.Runtime()
+//		free := redis.HeldElsewhere("orders")
+//		...
+//	}
+//
+// A Server can hold locks as another process would, lose them, cut a runtime off from Redis, and restart. In a bubble of
+// testing/synctest its time is that of the bubble, so a test of hours of renewals takes milliseconds. Call New inside the bubble, with
+// the bubble's t.
+//
+// While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make; redis.SetLogger turns that off.
+//
+// The server is miniredis with its clock running. Package embedded lists in what it differs from a real Redis. Do not move its time
+// with functions of miniredis: the runtime would not notice.
+package holdfasttest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/pipe"
+)
+
+// Server is a running Redis in memory. It ends with its test. Safe for concurrent use, except that methods fail the test as
+// testing.TB.Fatalf does, so call them from the test's goroutine.
+type Server struct {
+	t      testing.TB
+	redis  *miniredis.Miniredis
+	own    pipe.Link // of the server's own client
+	client *redis.Client
+	other  func() *holdfast.Runtime // another process, for HeldElsewhere
+
+	mu    sync.Mutex
+	links map[*holdfast.Runtime]*pipe.Link
+	held  []*holdfast.Lease // by the other process: one that nobody refers to would be released
+}
+
+// New starts an empty server. It ends with the test.
+func New(t testing.TB) *Server {
+	s := &Server{t: t, redis: pipe.NewServer(t), links: map[*holdfast.Runtime]*pipe.Link{}}
+	s.client = s.own.Client(s.redis)
+	t.Cleanup(func() { _ = s.client.Close() })
+	s.other = sync.OnceValue(func() *holdfast.Runtime {
+		rt, _ := s.start(holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		t.Cleanup(func() { _ = rt.Close(context.Background()) })
+		return rt
+	})
+	return s
+}
+
+// Client returns a client of the server, the same for every call. Cut does not affect it. It is closed when the test ends.
+func (s *Server) Client() redis.UniversalClient { return s.client }
+
+// Runtime returns a new runtime with a client of its own, as a process would have it. There may be one Options; their default Logger
+// writes to the test's log.
+//
+// The runtime is closed when the test ends. Then it must hold nothing: a lease that is left, and is not released within ten seconds, fails
+// the test, and the error names its lock. Fixed leases count, too.
+func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
+	s.t.Helper()
+	var options holdfast.Options
+	switch len(o) {
+	case 0:
+	case 1:
+		options = o[0]
+	default:
+		s.t.Fatalf("holdfasttest: Runtime takes one Options, not %d", len(o))
+	}
+	rt, link := s.start(options)
+	s.t.Cleanup(func() {
+		link.Heal()
+		ctx, cancel := context.WithTimeout(context.Background(), leftAfter)
+		defer cancel()
+		if err := rt.Shutdown(ctx); err != nil {
+			s.t.Errorf("holdfasttest: the test has left a runtime that cannot be shut down: %v", err)
+		}
+	})
+	return rt
+}
+
+// leftAfter is how long after the end of a test its leases may be released.
+const leftAfter = 10 * time.Second
+
+// start makes a runtime whose client ends after it.
+func (s *Server) start(options holdfast.Options) (*holdfast.Runtime, *pipe.Link) {
+	s.t.Helper()
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.NewTextHandler(s.t.Output(), nil))
+	}
+	link := &pipe.Link{}
+	client := link.Client(s.redis)
+	s.t.Cleanup(func() {
+		_ = client.Close()
+		link.AwaitEnd()
+	})
+	rt, err := holdfast.New(client, options)
+	if err != nil {
+		s.t.Fatalf("holdfasttest: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links[rt] = link
+	return rt, link
+}
+
+// HeldElsewhere makes another process acquire the lock with this name, and renew it until free is called or the test ends. The lock
+// is a plain one, which excludes all other kinds. It fails the test if the lock does not become free within 10 s. Options.NameMapper
+// does not apply: with one, name is the mapped name.
+func (s *Server) HeldElsewhere(name string) (free func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), elsewhereWait)
+	defer cancel()
+	lease, err := s.other().Lock(name).Acquire(ctx)
+	if err != nil {
+		s.t.Fatalf("holdfasttest: the lock cannot be held elsewhere: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = append(s.held, lease)
+	return func() { _ = lease.Release(context.Background()) } // it may have ended
+}
+
+const elsewhereWait = 10 * time.Second
+
+// Lose deletes the key with this name, as an eviction or somebody's hand would: a lock is free in Redis at once. Its holder learns of
+// it at the next renewal, within a third of the lease. With Options.NameMapper, name is the mapped name.
+func (s *Server) Lose(name string) {
+	s.t.Helper()
+	s.redis.Del(name)
+}
+
+// Cut breaks the connections of the runtime to Redis, and refuses new ones until Heal.
+func (s *Server) Cut(rt *holdfast.Runtime) {
+	s.t.Helper()
+	s.link(rt).Cut()
+}
+
+// Heal ends a Cut.
+func (s *Server) Heal(rt *holdfast.Runtime) {
+	s.t.Helper()
+	s.link(rt).Heal()
+}
+
+func (s *Server) link(rt *holdfast.Runtime) *pipe.Link {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	link := s.links[rt]
+	if link == nil {
+		s.t.Fatalf("holdfasttest: the runtime is not one of this server's")
+	}
+	return link
+}
+
+// Restart breaks all connections. If empty, the server also forgets all keys, as one without persistence. Scripts are forgotten in any
+// case. Runtimes that were cut off stay so.
+func (s *Server) Restart(empty bool) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var whole []*pipe.Link
+	for _, link := range s.links {
+		if !link.IsCut() {
+			link.Cut() // nothing gets through while the server is down
+			whole = append(whole, link)
+		}
+	}
+	if empty {
+		s.redis.FlushAll()
+	}
+	if err := s.client.ScriptFlush(context.Background()).Err(); err != nil {
+		s.t.Fatalf("holdfasttest: restart: %v", err)
+	}
+	s.own.Cut()
+	s.own.Heal()
+	for _, link := range whole {
+		link.Heal()
+	}
+}

@@ -1,0 +1,191 @@
+package holdfasttest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // it tells of every connection that is refused
+	goleak.VerifyTestMain(m)
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// both runs a test as it is and in a bubble.
+func both(t *testing.T, test func(t *testing.T, s *holdfasttest.Server)) {
+	t.Run("real time", func(t *testing.T) { test(t, holdfasttest.New(t)) })
+	t.Run("bubble", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, holdfasttest.New(t)) })
+	})
+}
+
+const patience = 20 * time.Second
+
+func TestServer_HeldElsewhere(t *testing.T) {
+	both(t, func(t *testing.T, s *holdfasttest.Server) {
+		rt := s.Runtime()
+		free := s.HeldElsewhere("orders")
+		_, err := rt.Lock("orders").TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		waiting := rt.FencedLock("orders").AcquireAsync(t.Context())
+		free()
+		lease, err := waiting.Lease()
+		require.NoError(t, err)
+		free() // again does no harm
+		require.NoError(t, lease.Release(t.Context()))
+
+		s.HeldElsewhere("orders") // until the end
+		n, err := s.Client().Exists(t.Context(), "orders").Result()
+		require.NoError(t, err)
+		assert.Equal(t, int64(1), n)
+	})
+}
+
+func TestServer_Lose(t *testing.T) {
+	both(t, func(t *testing.T, s *holdfasttest.Server) {
+		rt := s.Runtime(holdfast.Options{Lease: 300 * time.Millisecond})
+		err := rt.Lock("orders").Do(t.Context(), func(ctx context.Context) error {
+			s.Lose("orders")
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(patience):
+				return fmt.Errorf("the loss is not told")
+			}
+		})
+		assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
+	})
+}
+
+func TestServer_CutAndHeal(t *testing.T) {
+	both(t, func(t *testing.T, s *holdfasttest.Server) {
+		rt, other := s.Runtime(holdfast.Options{Lease: time.Second}), s.Runtime()
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		s.Cut(rt)
+		<-lease.Done()
+		assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
+		next, err := other.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err, "nobody else is cut off")
+		s.Heal(rt)
+		waiting := rt.Lock("orders").AcquireAsync(t.Context())
+		require.NoError(t, next.Release(t.Context()))
+		lease, err = waiting.Lease()
+		if assert.NoError(t, err) {
+			assert.NoError(t, lease.Release(t.Context()))
+		}
+	})
+}
+
+func TestServer_Restart(t *testing.T) {
+	both(t, func(t *testing.T, s *holdfasttest.Server) {
+		rt, off := s.Runtime(holdfast.Options{Lease: time.Second}), s.Runtime()
+		s.Cut(off)
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		before := lease.ExpiresAt()
+		s.Restart(false)
+		for end := time.Now().Add(patience); lease.ExpiresAt().Sub(before) < 100*time.Millisecond && time.Now().Before(end); {
+			<-time.After(time.Millisecond)
+		}
+		assert.True(t, lease.Valid(), "renewed: %v", lease.Err())
+		require.NoError(t, s.Client().Set(t.Context(), "key", "value", 0).Err())
+		s.Restart(true)
+		assert.Zero(t, s.Client().Exists(t.Context(), "key", "orders").Val())
+		<-lease.Done()
+		_, err = off.Lock("orders").TryAcquire(t.Context())
+		assert.Error(t, err, "still cut off")
+		assert.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+	})
+}
+
+// recorded is a test that notes how it fails.
+type recorded struct {
+	testing.TB
+	cleanups []func()
+	errors   []string
+}
+
+func (r *recorded) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+
+func (r *recorded) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func (r *recorded) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	panic("the test has failed")
+}
+
+func (r *recorded) end() {
+	for len(r.cleanups) > 0 {
+		last := r.cleanups[len(r.cleanups)-1]
+		r.cleanups = r.cleanups[:len(r.cleanups)-1]
+		last()
+	}
+}
+
+func TestServer_LeaseThatIsLeftFailsTheTest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(time.Hour)}} {
+			test := &recorded{TB: t}
+			rt := holdfasttest.New(test).Runtime()
+			forgotten, err := rt.Lock("forgotten").Acquire(t.Context(), options...)
+			require.NoError(t, err)
+			test.end()
+			require.Len(t, test.errors, 1)
+			assert.Contains(t, test.errors[0], `still held: "forgotten"`)
+			assert.ErrorIs(t, forgotten.Err(), holdfast.ErrClosed)
+		}
+
+		test := &recorded{TB: t}
+		s := holdfasttest.New(test)
+		rt := s.Runtime()
+		lease, err := rt.Lock("late").Acquire(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(leftAfter/2, func() { _ = lease.Release(context.Background()) })
+		s.Cut(s.Runtime())
+		test.end()
+		assert.Empty(t, test.errors, "what is released soon after does not")
+	})
+}
+
+const leftAfter = 10 * time.Second
+
+func TestServer_Misused(t *testing.T) {
+	test := &recorded{TB: t}
+	s := holdfasttest.New(test)
+	assert.Panics(t, func() { s.Runtime(holdfast.Options{}, holdfast.Options{}) })
+	assert.Panics(t, func() { s.Runtime(holdfast.Options{Lease: -1}) })
+	assert.Panics(t, func() { s.Cut(holdfasttest.New(t).Runtime()) })
+	assert.Len(t, test.errors, 3)
+	test.end()
+}
+
+// An hour of renewals costs nothing in a bubble.
+func TestServer_TimeIsTheBubbles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t)
+		began := time.Now()
+		err := s.Runtime().Lock("orders").Do(t.Context(), func(ctx context.Context) error {
+			<-time.After(time.Hour)
+			return ctx.Err()
+		})
+		assert.NoError(t, err)
+		assert.InDelta(t, time.Hour, time.Since(began), float64(time.Second))
+	})
+}

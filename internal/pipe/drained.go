@@ -1,0 +1,94 @@
+package pipe
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// drained is a pipe that the server can always write to, as it can to a socket. Else it waits for the client to read, with a mutex
+// locked, and somebody who waits for a mutex stops a bubble's time.
+type drained struct {
+	net.Conn
+	news chan struct{} // something below has changed
+
+	mu       sync.Mutex
+	arrived  bytes.Buffer
+	err      error // of the pipe
+	deadline time.Time
+}
+
+func drain(pipe net.Conn) *drained {
+	d := &drained{Conn: pipe, news: make(chan struct{}, 1)}
+	go func() {
+		buffer := make([]byte, 4096)
+		for d.err == nil {
+			n, err := pipe.Read(buffer)
+			d.change(func() { d.arrived.Write(buffer[:n]); d.err = asSocket(err) })
+		}
+	}()
+	return d
+}
+
+// asSocket is the error of a pipe that was cut, as a socket whose other end is gone has it: go-redis knows that one.
+func asSocket(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return io.EOF
+	}
+	return err
+}
+
+func (d *drained) Write(b []byte) (int, error) {
+	n, err := d.Conn.Write(b)
+	return n, asSocket(err)
+}
+
+func (d *drained) change(how func()) {
+	d.mu.Lock()
+	how()
+	d.mu.Unlock()
+	select {
+	case d.news <- struct{}{}:
+	default:
+	}
+}
+
+// Read returns what has arrived; there is one reader at a time.
+func (d *drained) Read(into []byte) (int, error) {
+	for {
+		d.mu.Lock()
+		n, _ := d.arrived.Read(into)
+		err, deadline := d.err, d.deadline
+		d.mu.Unlock()
+		if n > 0 || err != nil {
+			return n, err
+		}
+		var late <-chan time.Time
+		if !deadline.IsZero() {
+			late = time.After(time.Until(deadline))
+		}
+		select {
+		case <-d.news:
+		case <-late:
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+func (d *drained) SetReadDeadline(t time.Time) error {
+	d.change(func() { d.deadline = t })
+	return nil
+}
+
+func (d *drained) SetWriteDeadline(t time.Time) error {
+	return asSocket(d.Conn.SetWriteDeadline(t))
+}
+
+func (d *drained) SetDeadline(t time.Time) error {
+	_ = d.SetReadDeadline(t)
+	return d.SetWriteDeadline(t)
+}

@@ -1,0 +1,92 @@
+// Package pipe connects clients to a miniredis of the same process by pipes in memory, without sockets. So it also works in a bubble of
+// testing/synctest, where the time of clients and server is the bubble's.
+package pipe
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// NewServer starts a server whose clock runs. It ends with the test.
+func NewServer(tb testing.TB) *miniredis.Miniredis {
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true)
+	tb.Cleanup(server.Close)
+	return server
+}
+
+// Link is the connections of one client to a server. The zero value is whole.
+type Link struct {
+	mu      sync.Mutex
+	open    []net.Conn
+	cut     bool
+	refused bool // a connection was refused
+}
+
+// Cut breaks the connections and allows no new ones.
+func (l *Link) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
+	for _, pipe := range l.open {
+		_ = pipe.Close()
+	}
+	l.open = nil
+}
+
+// Heal allows new connections.
+func (l *Link) Heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = false
+}
+
+// IsCut reports whether the link is cut.
+func (l *Link) IsCut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cut
+}
+
+func (l *Link) dial(server *miniredis.Miniredis) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		l.refused = true
+		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
+	}
+	pipe, err := server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	l.open = append(l.open, pipe)
+	return drain(pipe), nil
+}
+
+// Client returns a client that uses this link only.
+func (l *Link) Client(server *miniredis.Miniredis) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return l.dial(server) },
+		DialerRetries:            1, // it pauses in between with a mutex locked, which stops a bubble's time
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// AwaitEnd returns when a client of the link that was closed has ended all its goroutines: after connections were refused, go-redis looks
+// once a second whether it may stop dialing.
+func (l *Link) AwaitEnd() {
+	l.mu.Lock()
+	refused := l.refused
+	l.mu.Unlock()
+	if refused {
+		<-time.After(1100 * time.Millisecond)
+	}
+}
