@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -90,7 +91,7 @@ func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []s
 // ifSharded forgets the error of a server that knows no sharded messages, as before Redis 7.
 func ifSharded(err error) error {
 	var reply redis.Error
-	if errors.As(err, &reply) && redis.HasErrorPrefix(err, "ERR ") {
+	if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "ERR ") {
 		return nil
 	}
 	return err
