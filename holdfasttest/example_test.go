@@ -22,7 +22,7 @@ func Example() {
 
 	ctx := context.Background()
 	server := holdfasttest.New(t)
-	rt := server.Runtime(holdfast.Options{Lease: 300 * time.Millisecond})
+	rt := server.Runtime(holdfast.Options{Lease: 2 * time.Second})
 	work := func(ctx context.Context) error { fmt.Println("exporting"); return nil }
 
 	free := server.HeldElsewhere("export")

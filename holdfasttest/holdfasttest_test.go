@@ -73,7 +73,7 @@ func TestServer_Lose(t *testing.T) {
 
 func TestServer_CutAndHeal(t *testing.T) {
 	both(t, func(t *testing.T, s *holdfasttest.Server) {
-		rt, other := s.Runtime(holdfast.Options{Lease: time.Second}), s.Runtime()
+		rt, other := s.Runtime(holdfast.Options{Lease: 3 * time.Second}), s.Runtime()
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
 		s.Cut(rt)
@@ -93,7 +93,7 @@ func TestServer_CutAndHeal(t *testing.T) {
 
 func TestServer_Restart(t *testing.T) {
 	both(t, func(t *testing.T, s *holdfasttest.Server) {
-		rt, off := s.Runtime(holdfast.Options{Lease: time.Second}), s.Runtime()
+		rt, off := s.Runtime(holdfast.Options{Lease: 4 * time.Second}), s.Runtime()
 		s.Cut(off)
 		lease, err := rt.Lock("orders").Acquire(t.Context())
 		require.NoError(t, err)
