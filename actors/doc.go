@@ -2,7 +2,7 @@
 // what that actor's machine decides. It makes no promise of compatibility; users meet it through the handles of the root package and
 // through the messages of package protocol.
 //
-//	guardian holdfast-<uuid>       one per runtime, parent of everything; Close stops it and waits
+//	guardian holdfast-<uuid>       one per runtime, parent of the others; Close stops it and waits
 //	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 |- announcer                  keeps Options.Process written in Redis, if it is set                     announce.go
@@ -12,14 +12,15 @@
 // registry (registry.go) is an object that finds it, or spawns it, and lets it stop when it is idle.
 //
 // The gateways (gateway/) are objects, which take script calls from any goroutine and post the results: two for locks, of which a lock always
-// takes the same, and one for the watchdog, whose calls must not wait behind acquires. On a cluster each has one for each master.
+// takes the same (and two for their acquires, if replicas have to acknowledge those), and one for the watchdog, whose calls must not wait
+// behind acquires. On a cluster each has one for each master.
 //
 // A machine thinks in steps: state, message and time in, effects out. There are three of them: lock.State for a lock with one contender and
-// one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. Only the shell
-// touches the clock and other actors. Whatever blocks runs on goroutines outside of the actors: the gateways' workers, and those of the link.
+// one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. The shell
+// gives it the time, and does what touches other actors. ARCHITECTURE.md says what runs on which goroutine.
 //
-// A release goes straight to the actor of its name, because that does not stop while one of its leases is out. Everything else goes
-// through the registry, which knows whether the actor still lives.
+// Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to
+// the actor, and so do results, channel messages and the watchdog's news: the actor does not stop while it waits for one of those.
 //
 // The packages below know nothing of each other but what a test in the root says (architecture_test.go):
 //

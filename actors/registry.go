@@ -106,7 +106,7 @@ func (r *registry) tell(a *lease.Address, message any) {
 
 // tellOthers sends a message to the actors that the same name has in other families.
 func (r *registry) tellOthers(a *lease.Address, message any) {
-	for family := scripts.Plain; family <= scripts.Latches; family++ {
+	for family := scripts.Plain; family < scripts.FamilyCount; family++ {
 		if family == a.Kind.Family {
 			continue
 		}

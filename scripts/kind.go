@@ -21,10 +21,11 @@ const (
 	Counters
 	PermitCounters
 	Latches
+	FamilyCount // not a family: the number of them
 )
 
-// Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name, so a new kind is just a new
-// value.
+// Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name: ARCHITECTURE.md has what else a new
+// kind needs.
 type Kind struct {
 	Name   protocol.Kind
 	Family Family

@@ -1,7 +1,7 @@
 // Package gateway sends the script calls of locks and counters to Redis, many in one pipeline, and answers each exactly once with a
-// Result. The actors of names and the watchdog send it a *Call; the actor that sent it gets the *Result.
+// Result. The actors of names and the watchdog submit a *Call to it; the actor that did gets the *Result.
 //
-//	gateway.go          the actor: what is in line, what is in flight, deadlines
+//	gateway.go          the object: what is in line, what is in flight, deadlines
 //	line.go             how long a call waits to be sent (the call itself: package rpc)
 //	outage.go           what is sent while Redis does not answer, and right after that
 //	sender.go, batch.go one pipeline, on a worker's goroutine: scripts, replies, the mark at its end

@@ -28,7 +28,7 @@ type Kind struct {
 // TakesTurns reports whether processes take turns by what they are told of releases.
 func (k Kind) TakesTurns() bool { return !k.Queued && !k.Deaf }
 
-// Kinds are all of them: a new kind needs one row here.
+// Kinds are those with one holder: a new one needs one row here.
 var Kinds = []Kind{
 	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock, Mode: "exclusive"},
 	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock, Mode: "exclusive", Fenced: true},
