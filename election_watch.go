@@ -139,12 +139,23 @@ func (e *Election) ask(ctx context.Context, call scripts.Call) (any, error) {
 	}()
 	select {
 	case a := <-answers:
+		if a.err != nil && ctx.Err() != nil {
+			return nil, whyEnded(ctx)
+		}
 		return a.reply, scripts.Explain(a.err)
 	case <-late.C:
 		return nil, e.rt.engine.NoAnswer(e.lock.address)
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, whyEnded(ctx)
 	}
+}
+
+// whyEnded is the error of a context of untilClosed that has ended.
+func whyEnded(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), ErrClosed) {
+		return ErrClosed
+	}
+	return ctx.Err()
 }
 
 func (e *Election) send(ctx context.Context, call scripts.Call) (any, error) {

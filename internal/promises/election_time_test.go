@@ -2,6 +2,7 @@ package promises_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,10 +163,12 @@ func TestElection_LeaderWithoutRedis(t *testing.T) {
 		assert.Error(t, err)
 		assert.NotErrorIs(t, err, holdfast.ErrNoLeader)
 		assert.LessOrEqual(t, time.Since(began), 10*time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, err = h.candidates[1].Leader(ctx)
+		_, err = h.candidates[1].Leader(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrNoLeader)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("enough"))
+		_, err = h.candidates[1].Leader(ctx)
+		assert.ErrorIs(t, err, context.Canceled)
 		h.server.Heal(h.candidates[0].rt)
 	})
 }
