@@ -93,7 +93,7 @@ func freePermits(ctx context.Context, client redis.UniversalClient, site *script
 func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (any, error) {
 	reply, err := process(ctx, client, call)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		if err = client.ScriptLoad(ctx, call.Script.Source).Err(); err != nil {
+		if err = loadScript(ctx, client, call); err != nil {
 			return nil, err
 		}
 		reply, err = process(ctx, client, call)
@@ -102,6 +102,15 @@ func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (
 		return nil, nil
 	}
 	return reply, err
+}
+
+// loadScript loads a script on the server that needs it. A cluster client would want every master to answer.
+func loadScript(ctx context.Context, client redis.UniversalClient, call scripts.Call) error {
+	server, err := masterOf(ctx, client, call.Key())
+	if err != nil {
+		return err
+	}
+	return server.ScriptLoad(ctx, call.Script.Source).Err()
 }
 
 func process(ctx context.Context, client redis.UniversalClient, call scripts.Call) (any, error) {

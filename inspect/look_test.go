@@ -349,7 +349,8 @@ func TestLook_ForeignSideKeys(t *testing.T) {
 
 // hostile are names that a key of Redis may have.
 var hostile = []string{
-	"<script>alert(1)</script>", "a\x00b\nc\x1b[2J", "\xff\xfe", strings.Repeat("n", 512), "a b 'c' \"d\" \\", "{", "}", "{}", "a{b", "%", "*", "{x}y", "\u202e",
+	"<script>alert(1)</script>", "a\x00b\nc\x1b[2J", "\xff\xfe", strings.Repeat("n", 512),
+	"a b 'c' \"d\" \\", "{", "}", "{}", "a{b", "%", "*", "{x}y", "\u202e",
 }
 
 func TestLook_HostileNames(t *testing.T) {
@@ -407,4 +408,21 @@ func TestLook_ServerAway(t *testing.T) {
 	assert.ErrorContains(t, err, `holdfast: free "x": `)
 	_, err = inspect.Processes(t.Context(), client)
 	assert.ErrorContains(t, err, "holdfast: processes: ")
+}
+
+// Who listens at a server that is down is not known, but that must not hide what the others know.
+func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0, time.Minute)
+	client := locktest.ClusterClient(t, cluster)
+	name := redistest.Name(t)
+	require.NoError(t, client.HSet(t.Context(), name, locktest.Stranger(1), 1).Err())
+	for _, master := range cluster.Masters {
+		if master.Addr() != cluster.Owner(name).Addr() {
+			master.Kill()
+			break
+		}
+	}
+	assert.Equal(t, holdfast.KindLock, look(t, client, name).Kind)
+	assert.True(t, free(t, client, name))
 }

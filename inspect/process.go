@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -82,7 +83,8 @@ func (l *looker) nameProcesses(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// readProcesses reads the announcements of runtimes.
+// readProcesses reads the announcements of runtimes. On a cluster they are on any server, and one that is down must not hide the locks
+// of the others.
 func (l *looker) readProcesses(ctx context.Context, runtimes []string) error {
 	for some := range slices.Chunk(runtimes, page) {
 		values := make([]*redis.StringCmd, len(some))
@@ -90,8 +92,8 @@ func (l *looker) readProcesses(ctx context.Context, runtimes []string) error {
 			for i, runtime := range some {
 				values[i] = p.GetRange(ctx, scripts.ProcessKey(runtime), 0, int64(scripts.MaxAnnouncement))
 			}
-		})
-		if err != nil {
+		}, isSilence)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		for i, runtime := range some {

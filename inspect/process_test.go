@@ -154,7 +154,8 @@ func TestProcesses_HostileValues(t *testing.T) {
 func TestProcesses_CheckTheirRights(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
-	rules := []any{"acl", "setuser", "app", "reset", "on", ">secret", "resetkeys", "~holdfast-check-*", "~redisson_lock__channel:*", "allchannels", "allcommands"}
+	rules := []any{"acl", "setuser", "app", "reset", "on", ">secret", "resetkeys", "~holdfast-check-*", "~redisson_lock__channel:*"}
+	rules = append(rules, "allchannels", "allcommands")
 	require.NoError(t, p.Redis.Do(t.Context(), rules...).Err())
 	options := *p.Server.Options()
 	options.Username, options.Password = "app", "secret"

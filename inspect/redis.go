@@ -53,6 +53,12 @@ func isKeyDenied(err error) bool {
 	return scripts.IsDenied(err) && strings.Contains(err.Error(), " key")
 }
 
+// isSilence reports whether no server has answered.
+func isSilence(err error) bool {
+	var reply redis.Error
+	return !errors.As(err, &reply)
+}
+
 // masterOf returns a client of the server that has a key.
 func masterOf(ctx context.Context, client redis.UniversalClient, key string) (redis.UniversalClient, error) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -90,8 +89,7 @@ func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []s
 
 // ifSharded forgets the error of a server that knows no sharded messages, as before Redis 7.
 func ifSharded(err error) error {
-	var reply redis.Error
-	if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "ERR ") {
+	if err != nil && !isSilence(err) && strings.HasPrefix(err.Error(), "ERR ") {
 		return nil
 	}
 	return err
@@ -109,11 +107,10 @@ func eachMaster(ctx context.Context, client redis.UniversalClient, f func(master
 	answered := 0
 	for _, master := range masters {
 		err := f(master, clustered)
-		var reply redis.Error
 		switch {
 		case err == nil:
 			answered++
-		case errors.As(err, &reply) || ctx.Err() != nil:
+		case !isSilence(err) || ctx.Err() != nil:
 			return err
 		default:
 			silent = err
