@@ -33,7 +33,9 @@ var covered = []string{module, module + "/actors/...", module + "/scripts", modu
 var longest = map[string]way{
 	"acquire": {functions: 183, files: 49, posts: 2},
 	"release": {functions: 162, files: 48, posts: 2},
-	"woken":   {functions: 236, files: 60, posts: 12}, // it depends a little on what comes first
+	// In which order the answer, the subscription and the message of the release come makes ten functions and three posts more or less: seen
+	// were 232 to 240, and 9 to 12.
+	"woken": {functions: 246, files: 60, posts: 13},
 }
 
 type way struct{ functions, files, posts int }
