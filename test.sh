@@ -93,7 +93,9 @@ if [ ${#packages[@]} -gt 0 ]; then
   go_test $race "${flags[@]}" "${packages[@]}"
 else
   go_test $race "${flags[@]}" ./...
-  say 'in bench/:'
-  (cd bench && go_test "${flags[@]}" ./...)
+  for module in $(git ls-files '*/go.mod'); do # bench, and what a user adds to the library
+    say "in $(dirname "$module"):"
+    (cd "$(dirname "$module")" && go_test "${flags[@]}" ./...)
+  done
 fi
 say 'everything holds'
