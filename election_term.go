@@ -23,29 +23,17 @@ type term struct {
 
 // acquire returns the options of the lock. Whatever owner is in Run's context, a campaign never re-enters.
 func (t *term) acquire() []AcquireOption {
-	options := []AcquireOption{WithOwner(t.election.rt.NewOwner())}
-	if !t.watched() {
-		options = append(options, WithLease(t.election.options.Lease))
-	}
-	return options
+	return []AcquireOption{WithOwner(t.election.rt.NewOwner()), WithRenewedLease(t.election.options.Lease)}
 }
-
-// watched reports whether the watchdog's lease is the right one.
-func (t *term) watched() bool { return t.election.options.Lease == t.election.rt.engine.Lease() }
 
 // run holds the lock, whose lease is in ctx, while lead runs.
 func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term) error) {
 	t.began, t.lease = true, LeaseFromContext(ctx)
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	held, release := context.WithCancel(context.WithoutCancel(ctx)) // the lock is kept until lead has returned
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	defer release()
 	defer t.end()
 	t.election.setTerm(t)
-	if !t.watched() {
-		beside.Go(func() { t.keep(held) })
-	}
 	announced := make(chan struct{})
 	beside.Go(func() { t.announce(announced) })
 	select { // so that lead most often is the leader for everybody else, too
@@ -96,17 +84,6 @@ func (t *term) announce(announced chan struct{}) {
 			close(announced)
 		}
 		pause(t.ctx, again)
-	}
-}
-
-// keep extends a lease that is not the watchdog's, until it has ended or ctx does.
-func (t *term) keep(ctx context.Context) {
-	length := t.election.options.Lease
-	for next := length / 3; t.lease.Err() == nil && ctx.Err() == nil; {
-		pause(ctx, next)
-		if next = length / 3; t.lease.Extend(ctx, length) != nil {
-			next = length / 30
-		}
 	}
 }
 

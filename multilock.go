@@ -78,9 +78,9 @@ func (l *Lock) sameKey(other *Lock) bool {
 // error, Acquire releases what it has acquired, for at most 500 ms; the runtimes keep trying to release what no server has
 // confirmed by then.
 //
-// WithWait limits the whole acquire. WithLease applies to every member; Multi extends the leases of early members to their full
-// length if later ones took long. An Owner is valid in its runtime only, so WithOwner and ContextWithOwner are ErrInvalid when a
-// member belongs to another runtime. A nested Do re-enters without them.
+// WithWait limits the whole acquire. The options about the lease apply to every member; Multi extends the leases WithLease of early
+// members to their full length if later ones took long. An Owner is valid in its runtime only, so WithOwner and ContextWithOwner are
+// ErrInvalid when a member belongs to another runtime. A nested Do re-enters without them.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }

@@ -153,7 +153,7 @@ type AcquireOption func(*acquireOptions)
 
 type acquireOptions struct {
 	wait.AcquireSpec
-	lease, wait bool // whether the option was given
+	lease, renewed, wait bool // whether the option was given
 }
 
 // WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Each such acquire takes the lock in Redis by
@@ -161,6 +161,13 @@ type acquireOptions struct {
 // max(remaining, d).
 func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
+}
+
+// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, that is renewed every d/3, instead of Options.Lease. Each such
+// acquire takes the lock in Redis by itself. When an owner re-enters, WithRenewedLease has no effect. With WithLease it is
+// ErrInvalid.
+func WithRenewedLease(d time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
 }
 
 // WithWait limits the time spent waiting, in addition to ctx. With TryAcquire it is ErrInvalid.

@@ -44,7 +44,7 @@ func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 		return nil, fmt.Errorf("holdfast: acquire %q: %w: %w", a.Name, protocol.ErrNotAcquired, err)
 	}
 	r := e.requests.take(wait.Acquire, a)
-	r.Owner, r.Lease, r.Try, r.Hold, r.Backoff = s.Owner, s.Lease, s.Try, hold, s.Backoff
+	r.Owner, r.Terms, r.Try, r.Hold, r.Backoff = s.Owner, s.Terms, s.Try, hold, s.Backoff
 	_, r.Bounded = ctx.Deadline()
 	r.Bounded = r.Bounded || s.Wait > 0
 	return r, nil

@@ -106,7 +106,7 @@ func parse(message any) Asked {
 		}
 	case protocol.Acquire:
 		q := &wait.Request{
-			Do: wait.Acquire, ID: m.ID, Owner: m.Owner, Lease: m.Lease, Try: m.Try, Backoff: m.Backoff, Bounded: m.Wait > 0, Hold: &lease.Hold{},
+			Do: wait.Acquire, ID: m.ID, Owner: m.Owner, Terms: wait.Terms{Lease: m.Lease}, Try: m.Try, Backoff: m.Backoff, Bounded: m.Wait > 0, Hold: &lease.Hold{},
 		}
 		return Asked{q, m.Wait, m.Kind, m.Lock}
 	case protocol.Cancel:
@@ -114,7 +114,7 @@ func parse(message any) Asked {
 	case protocol.Release:
 		return Asked{&wait.Request{Do: wait.Release, ID: m.ID, Serial: m.Serial}, 0, m.Kind, m.Lock}
 	case protocol.Renew:
-		return Asked{&wait.Request{Do: wait.Extend, ID: m.ID, Serial: m.Serial, Lease: m.Lease}, 0, m.Kind, m.Lock}
+		return Asked{&wait.Request{Do: wait.Extend, ID: m.ID, Serial: m.Serial, Terms: wait.Terms{Lease: m.Lease}}, 0, m.Kind, m.Lock}
 	case protocol.Inspect:
 		return Asked{&wait.Request{Do: wait.Inspect, ID: m.ID}, 0, m.Kind, m.Lock}
 	}
@@ -142,7 +142,7 @@ func (a API) resolve(q Asked) error {
 		if a.isFuture(q.Requester.(*actor.PID)) {
 			return fmt.Errorf("%w: a future cannot wait for a lock, because being watched completes it: ask as an actor", protocol.ErrInvalid)
 		}
-		spec := wait.AcquireSpec{Owner: q.Owner, Lease: q.Lease, Wait: q.Wait, Try: q.Try, Backoff: q.Backoff}
+		spec := wait.AcquireSpec{Terms: q.Terms, Owner: q.Owner, Wait: q.Wait, Try: q.Try, Backoff: q.Backoff}
 		err = spec.Check(kind, a.Runtime)
 		q.Backoff = spec.Backoff
 		return err

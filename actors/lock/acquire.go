@@ -57,7 +57,7 @@ func (s *State) startAt() time.Duration {
 // A place in Redis' queue is kept for the next waiter, if that one wants the same kind of lease. Otherwise the place is given up, because
 // Redis remembers it with its lease.
 func (s *State) attempt(now time.Duration) {
-	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.lease, s.pending.watched) {
+	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.terms) {
 		s.abandonPending(now)
 		s.pending = s.newPending(head)
 	}
@@ -68,7 +68,7 @@ func (s *State) attempt(now time.Duration) {
 // newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception
 // is an id that the group has reserved: an owner that holds alone shares under its own number.
 func (s *State) newPending(r *wait.Request) pendingGrant {
-	t := pendingGrant{lease: r.Lease}
+	t := pendingGrant{terms: r.Terms, lease: r.Length(s.policy.Lease)}
 	if s.member != nil {
 		t.plain, s.member.reserved = s.member.reserved, ""
 	}
@@ -76,9 +76,6 @@ func (s *State) newPending(r *wait.Request) pendingGrant {
 		t.plain = s.policy.NewID()
 	}
 	t.id = s.address.Kind.GrantID(t.plain)
-	if t.lease == 0 {
-		t.lease, t.watched = s.policy.Lease, true
-	}
 	return t
 }
 
@@ -100,7 +97,7 @@ func (s *State) sendAcquire(now time.Duration) {
 // same grant id, so if an earlier copy was executed, Redis confirms that grant instead of refusing a second one.
 func (s *State) attemptAgain(now time.Duration) {
 	head := s.queue.Front()
-	if head == nil || !head.Wants(s.pending.lease, s.pending.watched) {
+	if head == nil || !head.Wants(s.pending.terms) {
 		s.abandonPending(now)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -11,8 +12,9 @@ import (
 type grant struct {
 	lease.Grant
 	home           *State
-	plain          string         // runtimeUUID:number, from which the id is made
-	duplicateUntil time.Duration  // until then a delayed duplicate of its acquire may still run
+	plain          string        // runtimeUUID:number, from which the id is made
+	duplicateUntil time.Duration // until then a delayed duplicate of its acquire may still run
+	terms          wait.Terms
 	tokens         scripts.Tokens // fencing tokens that no holder has had yet
 	token          int64          // of the present holder
 	longest        time.Duration  // the longest lease that Redis was asked for
@@ -22,8 +24,8 @@ type grant struct {
 
 // newGrant makes the grant of a confirmed attempt. Part leads from the shared lease.Grant back to it, for the messages of the watchdog.
 func newGrant(s *State, t pendingGrant, deadline time.Duration) *grant {
-	g := &grant{home: s, plain: t.plain, duplicateUntil: t.duplicateUntil, longest: t.lease}
-	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.watched, s.self, g
+	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.lease}
+	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.terms.Lease == 0, s.self, g
 	g.Begin(deadline)
 	return g
 }

@@ -62,7 +62,7 @@ type member struct {
 	reserved   string // the id of the next grant; "": a new one
 	first      bool   // it was the first in Redis' queue when it asked last
 	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
-	shared     bool   // by all holders with renewed leases
+	shared     bool   // by all holders with the usual lease
 	counted    bool   // among group.holding
 	fixed      bool   // among group.fixed
 	gone       bool

@@ -150,7 +150,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 // suits reports whether r can use the place in Redis' queue that this member has, or has asked for.
 func (s *member) suits(r *wait.Request) bool {
 	asked := s.pending.standing || s.inflight != nil && !s.inflight.try
-	return asked && r.Wants(s.pending.lease, s.pending.watched)
+	return asked && r.Wants(s.pending.terms)
 }
 
 // findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on
@@ -166,14 +166,14 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	return found, true
 }
 
-// findShared finds the member for a request that shares the lock. It waits for a holder that has the lock alone. Requests with renewed leases
-// share one member as long as its lease is renewed; a fixed lease has a member of its own.
+// findShared finds the member for a request that shares the lock. It waits for a holder that has the lock alone. Requests for the usual
+// lease share one member as long as its lease is renewed; other terms have a member of their own.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
 		case !s.address.Kind.Beside && !s.ended():
 			return nil, false
-		case !s.shared || r.Lease > 0 || s.phase == held && !s.sound(now):
+		case !s.shared || r.Own() || s.phase == held && !s.sound(now):
 		case found == nil || s.phase == held:
 			found = s
 		}
@@ -246,7 +246,7 @@ func (h *Group) reentered(r *wait.Request) *State {
 // newMember appends a member for r, and for requests that may share it. Members are in order of arrival, which decides about the first
 // contender, the heir, and who moves up.
 func (h *Group) newMember(r *wait.Request) *member {
-	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && r.Lease == 0}
+	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && !r.Own()}
 	s.init(h.policy, r.Address)
 	s.queue.Crowd = &h.crowd
 	h.arrivals++

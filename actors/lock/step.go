@@ -100,8 +100,8 @@ type turn struct {
 type pendingGrant struct {
 	plain          string // runtimeUUID:number
 	id             string // the field of the lock's hash, made of plain
+	terms          wait.Terms
 	lease          time.Duration
-	watched        bool
 	duplicateUntil time.Duration // until then a delayed duplicate of the attempt may still run
 	passed         time.Duration // from then on the first copy may have run, if the attempt is a pass
 	standing       bool          // it is in Redis' queue, and must be removed from the queue when it is abandoned

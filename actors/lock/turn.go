@@ -24,13 +24,13 @@ func (s *State) next(now time.Duration) {
 	switch {
 	case head == nil:
 		s.release(now)
-	case s.turn.served == 0 && head.Wants(s.grant.Lease, s.grant.Watched):
+	case s.turn.served == 0 && head.Wants(s.grant.terms):
 		s.give(now, head)
 	case !s.address.Kind.Handoff || !s.sound(now):
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
-	case s.grant.Watched && head.Lease == 0:
+	case !s.grant.terms.Own() && !head.Own():
 		s.give(now, head)
 	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire of its own can wait for replicas
 		s.release(now)
@@ -106,7 +106,7 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 
 // joins reports whether r may hold the grant together with its present holders.
 func (s *State) joins(r *wait.Request) bool {
-	return s.address.Kind.Shared && s.phase == held && s.grant.Watched && r.Lease == 0
+	return s.address.Kind.Shared && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
 // reenters reports whether r's owner holds the lock in this process.
@@ -219,7 +219,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 			}
 		}
 		s.begin(deadline, m.tokens)
-		if head := s.queue.Front(); head != nil && head.Wants(s.grant.Lease, s.grant.Watched) {
+		if head := s.queue.Front(); head != nil && head.Wants(s.grant.terms) {
 			s.give(now, head)
 		}
 	case m.class == scripts.Done && m.held:

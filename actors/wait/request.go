@@ -18,7 +18,7 @@ type Request struct {
 	Do       Operation
 	Address  *lease.Address
 	Owner    protocol.Owner // explicit owner of an acquire
-	Lease    time.Duration  // of an acquire: fixed lease, 0 watchdog; of an extend: the new length
+	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // of an acquire that spins
 	Bounded  bool             // its wait is bounded, and the error will name the holder
@@ -96,7 +96,5 @@ func (r *Request) StopTimer() {
 	}
 }
 
-// Wants reports whether a grant with this lease is what an acquire asks for. Renewed leases all have the same length.
-func (r *Request) Wants(length time.Duration, watched bool) bool {
-	return (r.Lease == 0) == watched && (watched || r.Lease == length)
-}
+// Wants reports whether a grant with these terms is what an acquire asks for.
+func (r *Request) Wants(terms Terms) bool { return r.Terms == terms }

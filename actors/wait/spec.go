@@ -10,10 +10,34 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// Terms say what lease an acquire asks for. The zero value is the watchdog's lease, as in Options. All others are for a grant of their own,
+// which has one holder and his re-entries.
+type Terms struct {
+	Lease   time.Duration // of an acquire: a fixed lease, 0 watchdog; of an extend: the new length
+	Renewed time.Duration // what the watchdog sets; 0: Options.Lease
+}
+
+// Length is the length of the lease, where the options have this one.
+func (t Terms) Length(usual time.Duration) time.Duration { return cmp.Or(t.Lease, t.Renewed, usual) }
+
+// Own reports whether the grant must not be handed on, nor shared.
+func (t Terms) Own() bool { return t != Terms{} }
+
+// check returns what is wrong with the terms.
+func (t Terms) check() error {
+	if t.Lease != 0 && t.Renewed != 0 {
+		return fmt.Errorf("%w: a fixed lease is not renewed", protocol.ErrInvalid)
+	}
+	if t.Own() {
+		return lease.Check(t.Length(0))
+	}
+	return nil
+}
+
 // AcquireSpec is what an acquire asks for.
 type AcquireSpec struct {
+	Terms
 	Owner protocol.Owner // zero: an owner of its own
-	Lease time.Duration  // 0: renewed by the watchdog
 	Wait  time.Duration  // 0: no bound but the context
 	Try   bool
 
@@ -33,10 +57,8 @@ func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
 		return fmt.Errorf("%w: wait %v is negative", protocol.ErrInvalid, s.Wait)
 	case s.Wait > 0 && s.Try:
 		return fmt.Errorf("%w: a try does not wait", protocol.ErrInvalid)
-	case s.Lease != 0:
-		return lease.Check(s.Lease)
 	}
-	return nil
+	return s.check()
 }
 
 func (s *AcquireSpec) checkBackoff(kind *scripts.Kind) error {

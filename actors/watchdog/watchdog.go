@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,7 @@ type Config struct {
 	Site    *scripts.Site
 	Gateway gateway.Gateway // sends the renewals
 
-	Lease  time.Duration                          // what a renewal sets
+	Lease  time.Duration                          // what most renewals set
 	Batch  int                                    // the most locks that one script renews
 	Jitter func(most time.Duration) time.Duration // random, from 0 to below its argument
 	Nudged func()                                 // called about once a second while any grant is kept
@@ -42,6 +43,10 @@ type Watchdog struct {
 	Config
 	Self  *actor.PID // the watchdog's own; set before the first Keep
 	wheel *timerwheel.Wheel[*lease.Grant]
+
+	// Leases of WithRenewedLease may be too short for the slots of wheel. They have a wheel of their own, which is made for the first of them.
+	fine     atomic.Pointer[timerwheel.Wheel[*lease.Grant]]
+	makeFine sync.Once
 
 	// owned by the actor
 	failed      map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
@@ -66,19 +71,25 @@ type (
 		kind       *scripts.Kind
 		timers     []*timerwheel.Timer[*lease.Grant]
 		grants     []string      // their ids
+		lease      time.Duration // what it sets
 		bound      time.Duration // the earliest of their deadlines
 		recoveries int           // how often Redis had come back when this was sent
 	}
 	// renewalKey is what the grants of one renewal have in common: one script cannot reach into two parts of a cluster.
 	renewalKey struct {
-		kind *scripts.Kind
-		part uint16
+		kind  *scripts.Kind
+		part  uint16
+		lease time.Duration
 	}
 )
 
 // slotsPerLease makes slots of lease/66: narrower than the lease/64 by which a renewal may come early, and 22 of them are
 // exactly one renewal interval, so that grants of one slot stay together.
 const slotsPerLease = 66
+
+// coarsest is how many times shorter than Options.Lease the shortest lease is whose renewals are due in wheel. Its renewals come up to
+// a fifth of their interval early.
+const coarsest = 4
 
 // nudgeEvery bounds how late, in time awake, a holder learns of a loss that happened while the machine was suspended.
 const nudgeEvery = time.Second
@@ -87,10 +98,7 @@ const nudgeEvery = time.Second
 func New(c Config) (*Watchdog, error) {
 	w := &Watchdog{Config: c, failed: map[*timerwheel.Timer[*lease.Grant]]struct{}{}}
 	var err error
-	w.wheel, err = timerwheel.New(timerwheel.Options{
-		Width: max(c.Lease/slotsPerLease, time.Millisecond), Now: c.Clock.Now,
-	}, func(timers []*timerwheel.Timer[*lease.Grant]) { c.Root.Send(w.Self, due{timers}) })
-	if err != nil {
+	if w.wheel, err = w.newWheel(max(c.Lease/slotsPerLease, time.Millisecond)); err != nil {
 		return nil, err
 	}
 	w.nudger = c.Clock.AfterFunc(nudgeEvery, func() { w.wheel.Add(&w.nudge, 0) })
@@ -98,9 +106,30 @@ func New(c Config) (*Watchdog, error) {
 	return w, nil
 }
 
-// Stop ends the wheel. Keep must not be called any more.
+func (w *Watchdog) newWheel(width time.Duration) (*timerwheel.Wheel[*lease.Grant], error) {
+	return timerwheel.New(timerwheel.Options{Width: width, Now: w.Clock.Now}, func(timers []*timerwheel.Timer[*lease.Grant]) {
+		w.Root.Send(w.Self, due{timers})
+	})
+}
+
+// wheelOf is the wheel for a grant.
+func (w *Watchdog) wheelOf(g *lease.Grant) *timerwheel.Wheel[*lease.Grant] {
+	if !g.Watched || g.Lease >= w.Lease/coarsest {
+		return w.wheel
+	}
+	w.makeFine.Do(func() {
+		fine, _ := w.newWheel(time.Millisecond) // it fails only if an option is out of range
+		w.fine.Store(fine)
+	})
+	return w.fine.Load()
+}
+
+// Stop ends the wheels. Keep must not be called any more.
 func (w *Watchdog) Stop() {
 	w.wheel.Stop()
+	if fine := w.fine.Load(); fine != nil {
+		fine.Stop()
+	}
 	w.nudger.Stop()
 }
 
@@ -108,10 +137,10 @@ func (w *Watchdog) Stop() {
 func (w *Watchdog) Keep(g *lease.Grant) {
 	at := g.Until()
 	if g.Watched {
-		at += lease.Margin(g.Lease) - g.Lease + g.Lease/3
+		at = slotOf(at+lease.Margin(g.Lease)-g.Lease+g.Lease/3, g.Lease)
 	}
 	g.Kept.Store(true)
-	w.wheel.Add(&g.Timer, at)
+	w.wheelOf(g).Add(&g.Timer, at)
 	w.nudgeLater()
 }
 
@@ -119,8 +148,11 @@ func (w *Watchdog) Keep(g *lease.Grant) {
 // except one that is in flight.
 func (w *Watchdog) Drop(g *lease.Grant) {
 	g.Kept.Store(false)
-	w.wheel.Cancel(&g.Timer)
+	w.wheelOf(g).Cancel(&g.Timer)
 }
+
+// slotOf is the beginning of the slot in which the renewal of a lease of this length is due. What is due in one slot is renewed together.
+func slotOf(at, length time.Duration) time.Duration { return at.Truncate(length / slotsPerLease) }
 
 // nudgeLater sets the nudger, unless it is set.
 func (w *Watchdog) nudgeLater() {
@@ -129,13 +161,17 @@ func (w *Watchdog) nudgeLater() {
 	}
 }
 
-// onNudge sets the nudger again while the wheel holds a grant. It clears nudging before it looks at the wheel. So a Keep that runs at the
+// onNudge sets the nudger again while a wheel holds a grant. It clears nudging before it looks at the wheels. So a Keep that runs at the
 // same time either finds nudging cleared and sets the nudger, or its grant is found here.
 func (w *Watchdog) onNudge() {
 	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*lease.Grant], _ struct{}) bool { return !t.Value.Kept.Load() })
 	w.Nudged()
 	w.nudging.Store(false)
-	if w.wheel.Len() > 0 {
+	kept := w.wheel.Len()
+	if fine := w.fine.Load(); fine != nil {
+		kept += fine.Len()
+	}
+	if kept > 0 {
 		w.nudgeLater()
 	}
 }
@@ -160,7 +196,7 @@ func (w *Watchdog) Receive(c actor.Context) {
 func (w *Watchdog) onRecovered(c actor.Context, m gateway.Recovered) {
 	var again []*timerwheel.Timer[*lease.Grant]
 	for t := range w.failed {
-		if w.wheel.Cancel(t) { // otherwise the wheel has handed it over already
+		if w.wheelOf(t.Value).Cancel(t) { // otherwise the wheel has handed it over already
 			again = append(again, t)
 		}
 	}
@@ -196,7 +232,7 @@ func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 	now := w.Clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
-	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(w.Lease))) }
+	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(r.lease))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -214,10 +250,10 @@ func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 		if g.Tended.Load() {
 			c.Send(g.Actor.(*actor.PID), lease.CountRequesters{})
 		}
-		key := renewalKey{g.Address.Kind, g.Address.Part}
+		key := renewalKey{g.Address.Kind, g.Address.Part, g.Lease}
 		batch := batches[key]
 		if batch == nil {
-			batch = &renewal{kind: key.kind, bound: deadline}
+			batch = &renewal{kind: key.kind, lease: key.lease, bound: deadline}
 			batches[key] = batch
 			order = append(order, key)
 		}
@@ -247,7 +283,7 @@ func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 	w.inFlight++
 	r.recoveries = w.recoveries
 	w.Gateway.Submit(&rpc.Call{
-		Call: r.kind.Renew(w.Site, raws, r.grants, w.Lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
+		Call: r.kind.Renew(w.Site, raws, r.grants, r.lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
 	})
 }
 
@@ -273,7 +309,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
 	}
 	now := w.Clock.Now()
-	deadline := lease.Deadline(m.Sent, w.Lease)
+	deadline := lease.Deadline(m.Sent, r.lease)
 	kept := r.timers[:0]
 	for _, t := range r.timers {
 		switch {
@@ -285,7 +321,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 			c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
 		}
 	}
-	w.arm(kept, now+w.Lease/3)
+	w.arm(kept, slotOf(now+r.lease/3, r.lease))
 }
 
 // onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
@@ -314,16 +350,20 @@ func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
 		w.renewAll(c, kept, w.Batch)
 		return
 	}
-	pause := min(w.Lease/30, time.Second)
+	pause := min(r.lease/30, time.Second)
 	w.arm(kept, now+pause/2+w.Jitter(pause))
 }
 
-// arm puts grants back into the wheel. A Drop may have run just before that and found no timer to cancel, so arm looks at Kept afterwards.
+// arm puts grants with leases of one length back into their wheel. A Drop may have run just before that and found no timer to cancel, so arm looks at Kept afterwards.
 func (w *Watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
-	w.wheel.AddAll(timers, at)
+	if len(timers) == 0 {
+		return
+	}
+	wheel := w.wheelOf(timers[0].Value)
+	wheel.AddAll(timers, at)
 	for _, t := range timers {
 		if !t.Value.Kept.Load() {
-			w.wheel.Cancel(t)
+			wheel.Cancel(t)
 		}
 	}
 	w.nudgeLater()
