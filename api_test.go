@@ -46,6 +46,7 @@ var (
 	_ func(...*holdfast.Lock) *holdfast.MultiLock                                  = holdfast.Red
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithLease
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithRenewedLease
+	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithAtMost
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithWait
 	_ func(holdfast.Owner) holdfast.AcquireOption                                  = holdfast.WithOwner
 	_ func(holdfast.Owner) string                                                  = holdfast.Owner.String

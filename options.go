@@ -153,7 +153,7 @@ type AcquireOption func(*acquireOptions)
 
 type acquireOptions struct {
 	wait.AcquireSpec
-	lease, renewed, wait bool // whether the option was given
+	lease, renewed, atMost, wait bool // whether the option was given
 }
 
 // WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Each such acquire takes the lock in Redis by
@@ -168,6 +168,13 @@ func WithLease(d time.Duration) AcquireOption {
 // ErrInvalid.
 func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
+}
+
+// WithAtMost limits how long the lock is held to d, 50 ms to 24 h: the lease is renewed, but never past d from the acquire. Then it is
+// lost, with the reason "at most". It is for holders that may hang. Each such acquire takes the lock in Redis by itself. When an owner
+// re-enters, WithAtMost has no effect. With WithLease, and with kinds other than lock, fenced, fair and write lock, it is ErrInvalid.
+func WithAtMost(d time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.AtMost, o.atMost = d, true }
 }
 
 // WithWait limits the time spent waiting, in addition to ctx. With TryAcquire it is ErrInvalid.

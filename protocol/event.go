@@ -13,7 +13,7 @@ type Event interface{ Lock() string }
 type LeaseLost struct {
 	Name   string
 	ID     string // owner field in Redis
-	Reason string // "expired", "gone from Redis", "force-released"
+	Reason string // "expired", "at most", "gone from Redis", "force-released"
 }
 
 // LeaseLeaked reports that a lease was dropped without a release: nothing refers to it, or to a channel or context that would

@@ -77,6 +77,9 @@ func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrit
 // TakesTurns reports whether processes take turns: Redis keeps no queue, and there is only one holder at a time.
 func (k *Kind) TakesTurns() bool { return !k.Queued && (!k.Beside || k.Shared) }
 
+// Bounds reports whether a lease may have bounds: a time for which it lasts at least, or at most.
+func (k *Kind) Bounds() bool { return k.Owned && !k.Beside && !k.Spins }
+
 // GrantID is the owner field of a grant.
 func (k *Kind) GrantID(plain string) string {
 	if k.ID == nil {

@@ -14,8 +14,9 @@ type Grant struct {
 	// fixed at construction
 	Address *Address
 	ID      string        // the owner field in Redis
-	Lease   time.Duration // what every renewal sets
+	Lease   time.Duration // what a renewal sets, unless Most is sooner
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
+	Most    time.Duration // no renewal makes it last past this instant; 0: there is no such instant
 	Actor   Ref           // the lock actor, which gets the watchdog's messages
 	Part    any           // what only the lock actor knows of the grant
 
@@ -75,8 +76,22 @@ func (g *Grant) Left(now time.Duration) time.Duration { return g.Until() - now }
 // End ends the grant: no renewal moves its deadline again, and no holder of it is valid.
 func (g *Grant) End() { g.deadline.Store(0) }
 
+// Renewal is what a renewal at this instant sets.
+func (g *Grant) Renewal(now time.Duration) time.Duration {
+	if g.Most == 0 {
+		return g.Lease
+	}
+	return min(g.Lease, max(g.Most-now, time.Millisecond))
+}
+
+// Final reports whether the present deadline is that of Most, which no renewal moves.
+func (g *Grant) Final() bool { return g.Most > 0 && g.Until() >= g.Most-Margin(g.Lease) }
+
 // Extend moves the deadline after a renewal, unless the grant has ended or its deadline has passed before the answer came.
 func (g *Grant) Extend(now, deadline time.Duration) bool {
+	if g.Most > 0 {
+		deadline = min(deadline, g.Most)
+	}
 	for {
 		old := g.deadline.Load()
 		if old == 0 || int64(now) >= old {

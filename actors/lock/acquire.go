@@ -69,6 +69,9 @@ func (s *State) attempt(now time.Duration) {
 // is an id that the group has reserved: an owner that holds alone shares under its own number.
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.Length(s.policy.Lease)}
+	if r.AtMost > 0 {
+		t.lease = min(t.lease, r.AtMost)
+	}
 	if s.member != nil {
 		t.plain, s.member.reserved = s.member.reserved, ""
 	}
@@ -177,7 +180,7 @@ func (s *State) onGranted(now time.Duration, m *callDone) {
 	}
 	s.turn = turn{start: now}
 	s.turns.Won(&s.policy.Policy, now, m.sent)
-	s.begin(deadline, m.acquired.Tokens)
+	s.begin(m.sent, m.acquired.Tokens)
 }
 
 // tooLate is the failure of a reply that took longer than its own lease: the grant has expired already.
@@ -187,11 +190,11 @@ func tooLate(took time.Duration) error {
 
 // begin makes the pending grant the held one. The watchdog gets it in the same step. What was known about an earlier grant or holder no
 // longer counts.
-func (s *State) begin(deadline time.Duration, tokens scripts.Tokens) {
-	s.grant = newGrant(s, s.pending, deadline)
+func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
+	s.grant = newGrant(s, s.pending, sent)
 	s.grant.tokens = tokens
 	s.pending, s.failures, s.busy, s.spins = pendingGrant{}, wait.Failures{}, busy{}, 0
-	s.phase, s.guarded, s.unsure, s.extension = held, false, false, nil
+	s.phase, s.guarded, s.unsure, s.extension = held, s.grant.Final(), false, nil
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 }
 

@@ -22,12 +22,23 @@ type grant struct {
 	lasting        bool           // another grant may keep the key in Redis for longer
 }
 
-// newGrant makes the grant of a confirmed attempt. Part leads from the shared lease.Grant back to it, for the messages of the watchdog.
-func newGrant(s *State, t pendingGrant, deadline time.Duration) *grant {
+// newGrant makes the grant of a confirmed attempt, whose call was sent at this instant. Part leads from the shared lease.Grant back to it, for the messages of the watchdog.
+func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
 	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.lease}
-	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.lease, t.terms.Lease == 0, s.self, g
-	g.Begin(deadline)
+	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self, g
+	if t.terms.AtMost > 0 {
+		g.Most = sent + t.terms.AtMost
+	}
+	g.Begin(lease.Deadline(sent, t.lease))
 	return g
+}
+
+// whyOver is the reason why the grant has passed its deadline.
+func (g *grant) whyOver() string {
+	if g.Final() {
+		return "at most"
+	}
+	return "expired"
 }
 
 // is reports whether this is the machine's side of a grant.

@@ -118,7 +118,7 @@ type busy struct {
 // Step handles one message and returns the effects, which belong to the caller then.
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	if s.phase == held && s.grant.Left(now) <= 0 {
-		s.lose(now, "expired", true) // before anything else: an expired grant must not be handed on, extended or passed
+		s.lose(now, s.grant.whyOver(), true) // before anything else: an expired grant must not be handed on, extended or passed
 	}
 	s.receive(now, message)
 	s.advance(now)
@@ -270,9 +270,9 @@ func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
 
-// advanceGuard stops watching the clock when the grant has been renewed.
+// advanceGuard stops watching the clock when the grant has been renewed, unless its deadline is the last one.
 func (s *State) advanceGuard(now time.Duration) {
-	if s.guarded && s.phase == held && s.grant.Watched && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
+	if s.guarded && s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
 	}
 }

@@ -218,7 +218,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 				s.turns.ExpectEcho(&s.policy.Policy, now) // the call has published a release message
 			}
 		}
-		s.begin(deadline, m.tokens)
+		s.begin(m.sent, m.tokens)
 		if head := s.queue.Front(); head != nil && head.Wants(s.grant.terms) {
 			s.give(now, head)
 		}

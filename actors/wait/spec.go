@@ -15,6 +15,7 @@ import (
 type Terms struct {
 	Lease   time.Duration // of an acquire: a fixed lease, 0 watchdog; of an extend: the new length
 	Renewed time.Duration // what the watchdog sets; 0: Options.Lease
+	AtMost  time.Duration // the watchdog does not renew it past this; 0: there is no end
 }
 
 // Length is the length of the lease, where the options have this one.
@@ -23,13 +24,20 @@ func (t Terms) Length(usual time.Duration) time.Duration { return cmp.Or(t.Lease
 // Own reports whether the grant must not be handed on, nor shared.
 func (t Terms) Own() bool { return t != Terms{} }
 
-// check returns what is wrong with the terms.
-func (t Terms) check() error {
-	if t.Lease != 0 && t.Renewed != 0 {
+// check returns what is wrong with the terms of an acquire.
+func (t Terms) check(kind *scripts.Kind) error {
+	switch {
+	case t.Lease != 0 && (t.Renewed != 0 || t.AtMost != 0):
 		return fmt.Errorf("%w: a fixed lease is not renewed", protocol.ErrInvalid)
+	case t.AtMost != 0 && !kind.Bounds():
+		return fmt.Errorf("%w: a %s has no at-most", protocol.ErrInvalid, kind.Name)
 	}
-	if t.Own() {
-		return lease.Check(t.Length(0))
+	for _, d := range []time.Duration{t.Lease, t.Renewed, t.AtMost} {
+		if d != 0 {
+			if err := lease.Check(d); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -58,7 +66,7 @@ func (s *AcquireSpec) Check(kind *scripts.Kind, runtime string) error {
 	case s.Wait > 0 && s.Try:
 		return fmt.Errorf("%w: a try does not wait", protocol.ErrInvalid)
 	}
-	return s.check()
+	return s.check(kind)
 }
 
 func (s *AcquireSpec) checkBackoff(kind *scripts.Kind) error {

@@ -72,6 +72,7 @@ type (
 		timers     []*timerwheel.Timer[*lease.Grant]
 		grants     []string      // their ids
 		lease      time.Duration // what it sets
+		usual      time.Duration // the grants' own
 		bound      time.Duration // the earliest of their deadlines
 		recoveries int           // how often Redis had come back when this was sent
 	}
@@ -80,6 +81,7 @@ type (
 		kind  *scripts.Kind
 		part  uint16
 		lease time.Duration
+		usual time.Duration
 	}
 )
 
@@ -136,7 +138,10 @@ func (w *Watchdog) Stop() {
 // Keep watches a grant from now on: its next renewal, or the deadline of a fixed lease. Any actor may call it.
 func (w *Watchdog) Keep(g *lease.Grant) {
 	at := g.Until()
-	if g.Watched {
+	switch {
+	case g.Final(): // renewals only find out whether Redis has it; its actor watches the deadline
+		at = slotOf(w.Clock.Now()+g.Lease/3, g.Lease)
+	case g.Watched:
 		at = slotOf(at+lease.Margin(g.Lease)-g.Lease+g.Lease/3, g.Lease)
 	}
 	g.Kept.Store(true)
@@ -232,7 +237,7 @@ func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 	now := w.Clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
-	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(r.lease))) }
+	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(r.usual))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -250,10 +255,10 @@ func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 		if g.Tended.Load() {
 			c.Send(g.Actor.(*actor.PID), lease.CountRequesters{})
 		}
-		key := renewalKey{g.Address.Kind, g.Address.Part, g.Lease}
+		key := renewalKey{g.Address.Kind, g.Address.Part, g.Renewal(now), g.Lease}
 		batch := batches[key]
 		if batch == nil {
-			batch = &renewal{kind: key.kind, lease: key.lease, bound: deadline}
+			batch = &renewal{kind: key.kind, lease: key.lease, usual: key.usual, bound: deadline}
 			batches[key] = batch
 			order = append(order, key)
 		}
@@ -317,11 +322,14 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		case t.Value.Extend(now, deadline):
 			t.Value.Suspect.Store(false)
 			kept = append(kept, t)
+			if t.Value.Final() {
+				c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
+			}
 		default: // the answer came after the deadline; the grant is in no wheel any more, so nothing else would report its end
 			c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
 		}
 	}
-	w.arm(kept, slotOf(now+r.lease/3, r.lease))
+	w.arm(kept, slotOf(now+r.usual/3, r.usual))
 }
 
 // onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
@@ -350,7 +358,7 @@ func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
 		w.renewAll(c, kept, w.Batch)
 		return
 	}
-	pause := min(r.lease/30, time.Second)
+	pause := min(r.usual/30, time.Second)
 	w.arm(kept, now+pause/2+w.Jitter(pause))
 }
 

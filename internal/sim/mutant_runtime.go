@@ -35,7 +35,7 @@ var RuntimeMutants = []Mutant{
 	broken("loss not told", "a holder is not told that Redis does not have its grant any more", nil,
 		edit{"lock.State.receive", "if s.grant.is(m.Grant) && s.phase == held {", "if s.grant.is(m.Grant) && s.phase == held && !BROKEN {"}),
 	needs("delay", broken("lease that comes back", "a renewal may take longer than the lease, and revives it", nil,
-		edit{"watchdog.Watchdog.renewAll", "min(r.bound, now+rpc.Window(r.lease))", "map[bool]time.Duration{false: OLD, true: now + r.lease}[BROKEN]"},
+		edit{"watchdog.Watchdog.renewAll", "min(r.bound, now+rpc.Window(r.usual))", "map[bool]time.Duration{false: OLD, true: now + r.lease}[BROKEN]"},
 		edit{"lease.Grant.Extend", "if old == 0 || int64(now) >= old {", "if old == 0 || int64(now) >= old && !BROKEN {"})),
 	needs("lose reply", broken("release not repeated", "a release with a lost reply counts as done", nil,
 		edit{"lock.State.onReleaseDone", "s.unsure = s.unsure || m.class == scripts.Unknown\n\t\ts.failed(now, m, m.err)",
