@@ -1,21 +1,25 @@
 -- fenced_acquire_many: the same as fenced_acquire for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each of n locks and collect the replies. The keys and the arguments of the locks follow
--- each other. If one lock fails, its reply is {'error', text} and the others continue; not all clients can read an error inside a
--- list. nil becomes false, because a Lua reply ends at the first nil.
-local function for_each(n, body)
-  local keys, args, replies = #KEYS / n, #ARGV / n, {}
-  for i = 0, n - 1 do
-    local its_keys, its_args = {}, {}
-    for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
-    for j = 1, args do its_args[j] = ARGV[i * args + j] end
-    local done, reply = pcall(body, its_keys, its_args)
-    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text that begins with the position
-      reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
+-- for_each: run a script's body once for each lock and collect the replies. The keys and the arguments of the locks follow each
+-- other; a lock has this many keys, and the body learns how many keys and arguments are before its own. If one lock fails, its reply
+-- is {'error', text} and the others continue; not all clients can read an error inside a list. nil becomes false, because a Lua reply
+-- ends at the first nil.
+local function for_each(keys, body)
+  local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
+  local function continue()
+    for i = #replies, n - 1 do
+      local reply = body(i * keys, i * args)
+      if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
+      replies[i + 1] = reply or false
     end
-    if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
-    replies[i + 1] = reply or false
+  end
+  while #replies < n do -- one pcall serves all locks until one of them fails
+    local done, failure = pcall(continue)
+    if not done and type(failure) ~= 'table' then -- before Redis 7 it is a text that begins with the position
+      failure = {err = string.gsub(failure, '^.-: ?%d+: %-?', '', 1)}
+    end
+    if not done then replies[#replies + 1] = {'error', failure.err} end
   end
   return replies
 end
@@ -81,22 +85,9 @@ local function take_tokens(counter, n, floor)
   return string.format('%.0f', first), string.format('%.0f', last)
 end
 
-return for_each(#KEYS / 2, function(KEYS, ARGV)
--- fenced_acquire: take the lock for a new grant if it is free, with a block of fencing tokens. A retry of the same attempt is
--- granted again, and counts once; it gets new tokens.
---
--- KEYS[1] lock        hash    {name}
--- KEYS[2] counter     string  redisson_lock_token:{name}
--- ARGV[1] grant       owner field, runtimeUUID:number
--- ARGV[2] lease       ms
--- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
--- ARGV[5] tokens      number of tokens
--- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
---
--- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
-local lock, counter = KEYS[1], KEYS[2]
-local grant, lease, not_after, want_holder, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+return for_each(2, function(KEYS_before, ARGV_before)
+local lock, counter = KEYS[KEYS_before + 1], KEYS[KEYS_before + 2]
+local grant, lease, not_after, want_holder, tokens, floor = ARGV[ARGV_before + 1], ARGV[ARGV_before + 2], ARGV[ARGV_before + 3], ARGV[ARGV_before + 4], ARGV[ARGV_before + 5], ARGV[ARGV_before + 6]
 
 local late = in_time(not_after)
 if late then return late end

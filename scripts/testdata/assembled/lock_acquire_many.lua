@@ -1,21 +1,25 @@
 -- lock_acquire_many: the same as lock_acquire for many locks; the KEYS of all calls follow each other, and so do the ARGV.
 --
 -- Returns a list of their replies, in the same order; errors are {'error', text}.
--- for_each: run a script's body once for each of n locks and collect the replies. The keys and the arguments of the locks follow
--- each other. If one lock fails, its reply is {'error', text} and the others continue; not all clients can read an error inside a
--- list. nil becomes false, because a Lua reply ends at the first nil.
-local function for_each(n, body)
-  local keys, args, replies = #KEYS / n, #ARGV / n, {}
-  for i = 0, n - 1 do
-    local its_keys, its_args = {}, {}
-    for j = 1, keys do its_keys[j] = KEYS[i * keys + j] end
-    for j = 1, args do its_args[j] = ARGV[i * args + j] end
-    local done, reply = pcall(body, its_keys, its_args)
-    if not done and type(reply) ~= 'table' then -- before Redis 7 it is a text that begins with the position
-      reply = {err = string.gsub(reply, '^.-: ?%d+: %-?', '', 1)}
+-- for_each: run a script's body once for each lock and collect the replies. The keys and the arguments of the locks follow each
+-- other; a lock has this many keys, and the body learns how many keys and arguments are before its own. If one lock fails, its reply
+-- is {'error', text} and the others continue; not all clients can read an error inside a list. nil becomes false, because a Lua reply
+-- ends at the first nil.
+local function for_each(keys, body)
+  local n, args, replies = #KEYS / keys, #ARGV / #KEYS * keys, {}
+  local function continue()
+    for i = #replies, n - 1 do
+      local reply = body(i * keys, i * args)
+      if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
+      replies[i + 1] = reply or false
     end
-    if type(reply) == 'table' and reply.err then reply = {'error', reply.err} end
-    replies[i + 1] = reply or false
+  end
+  while #replies < n do -- one pcall serves all locks until one of them fails
+    local done, failure = pcall(continue)
+    if not done and type(failure) ~= 'table' then -- before Redis 7 it is a text that begins with the position
+      failure = {err = string.gsub(failure, '^.-: ?%d+: %-?', '', 1)}
+    end
+    if not done then replies[#replies + 1] = {'error', failure.err} end
   end
   return replies
 end
@@ -57,18 +61,9 @@ local function holder_of(lock)
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
 
-return for_each(#KEYS / 1, function(KEYS, ARGV)
--- lock_acquire: take the lock for a new grant if it is free. A retry of the same attempt is granted again, and counts once.
---
--- KEYS[1] lock        hash  {name}
--- ARGV[1] grant       owner field, runtimeUUID:number
--- ARGV[2] lease       ms
--- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
---
--- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
-local lock = KEYS[1]
-local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+return for_each(1, function(KEYS_before, ARGV_before)
+local lock = KEYS[KEYS_before + 1]
+local grant, lease, not_after, want_holder = ARGV[ARGV_before + 1], ARGV[ARGV_before + 2], ARGV[ARGV_before + 3], ARGV[ARGV_before + 4]
 
 local late = in_time(not_after)
 if late then return late end
