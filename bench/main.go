@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/bench/report"
 	"github.com/holdfast-go/holdfast/bench/run"
@@ -46,12 +47,15 @@ func (f *flags) do() error {
 	case f.against != "":
 		return f.compare()
 	}
+	if f.isReference() && !report.Clean() {
+		return fmt.Errorf("%s is committed, so it must be of a commit: this tree has changes", reference)
+	}
 	results, err := run.Measure(f.options)
 	if err != nil {
 		return err
 	}
-	file := f.out
-	if file == "" {
+	file, flaws := f.out, results.Flaws()
+	if file == "" || f.isReference() && len(flaws) > 0 {
 		file = filepath.Join("results", results.Began.Format("2006-01-02-150405")+".json")
 	}
 	if err := results.Write(file); err != nil {
@@ -61,5 +65,14 @@ func (f *flags) do() error {
 		return err
 	}
 	fmt.Printf("\nresults: %s\npage:    %s\n", file, pageOf(file))
+	if len(flaws) > 0 {
+		fmt.Printf("\nThey may not be quoted:\n  %s\n", strings.Join(flaws, "\n  "))
+	}
 	return results.Err()
 }
+
+// reference are the results that the documents quote and that -check compares with.
+const reference = "results/reference.json"
+
+// isReference reports whether the results are meant to be committed. Flawed ones go into another file.
+func (f *flags) isReference() bool { return filepath.ToSlash(filepath.Clean(f.out)) == reference }

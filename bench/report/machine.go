@@ -33,7 +33,7 @@ type Version struct {
 func New(quick bool, redis string) *Results {
 	r := &Results{Quick: quick, Began: time.Now().UTC().Truncate(time.Second), Machine: machine()}
 	r.Command = append([]string{"go run ."}, os.Args[1:]...)
-	r.Versions = append([]Version{{"go", runtime.Version()}, {"redis-server", redis}, {"holdfast", commit()}}, modules()...)
+	r.Versions = append([]Version{{"go", runtime.Version()}, {"redis-server", redis}, {"holdfast", Commit()}}, modules()...)
 	return r
 }
 
@@ -68,14 +68,26 @@ func after(file, name string) string {
 	return ""
 }
 
-// commit is the version of the code that is measured.
-func commit() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+const (
+	unknownCommit = "unknown"
+	dirtyMark     = "-dirty"
+)
+
+// Commit is the commit of the code that is measured, marked if the tree has changes or new files that are not in it.
+func Commit() string {
+	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if err != nil {
-		return "unknown"
+		return unknownCommit
 	}
-	return strings.TrimSpace(string(out))
+	commit := strings.TrimSpace(string(head))
+	if changes, err := exec.Command("git", "status", "--porcelain").Output(); err != nil || len(changes) > 0 {
+		commit += dirtyMark
+	}
+	return commit
 }
+
+// Clean reports whether the tree is one that can be checked out again.
+func Clean() bool { return !strings.HasSuffix(Commit(), dirtyMark) && Commit() != unknownCommit }
 
 // modules are the contenders' modules as they are linked.
 func modules() (versions []Version) {

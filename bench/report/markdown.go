@@ -10,7 +10,8 @@ import (
 // inBrief are the figures that go into bench/README.md; the page has all.
 var inBrief = []string{
 	"pairs_per_s", "wait_p50_us", "wait_p99_us", "scripts_per_pair", "client_cpu_us_per_pair", "server_cpu_us_per_pair", "process_share_min", "process_share_max",
-	"cpu_cores", "scripts_per_10s", "heap_bytes_per_lock", "lost", "idle_longest_ms", "free_longest_ms", "free_stuck", "stuck",
+	"cpu_cores", "waiting_cpu_cores", "client_cpu_cores", "server_cpu_cores", "scripts_per_10s", "heap_bytes_per_lock", "lost", "served_per_s", "unserved",
+	"idle_longest_ms", "free_longest_ms", "free_stuck", "names", "stuck", "orphaned", "cut_off", "errors",
 }
 
 // Markdown writes the workloads as bench/README.md has them.
@@ -44,8 +45,10 @@ func (w *Workload) markdown(out io.Writer) {
 		cells := strings.Split(w.row(&w.Outcomes[i], columns), "\t")
 		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 	}
-	if busy := w.othersBusy(); busy > quietCores {
-		fmt.Fprintf(out, "\nOthers used %s of a core meanwhile.\n", Cores(busy))
+	for i := range w.Outcomes {
+		if text := w.Outcomes[i].remark(); text != "" {
+			fmt.Fprintf(out, "\n%s.\n", text)
+		}
 	}
 }
 
@@ -72,6 +75,7 @@ func (r *Results) Glance(out io.Writer) {
 		}
 		fmt.Fprintln(out)
 	}
+	fmt.Fprintf(out, "\n`~`: the repetitions are too far apart to trust the median.\n")
 }
 
 // cell is the median of one figure of one contender in one workload.
@@ -90,5 +94,9 @@ func (r *Results) cell(name, figure, peer string) string {
 	if !ok {
 		return ""
 	}
-	return columns[column].Unit(s.Median)
+	text := columns[column].Unit(s.Median)
+	if s.Wide() {
+		text += wideMark
+	}
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ func marked(what string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)(<!-- ` + what + ` of (\S+) -->\n)(.*?)(<!-- end -->)`)
 }
 
-// Every number in bench/README.md comes from a file of results that is there.
+// Every number in bench/README.md comes from a file of results that is committed.
 func TestReadme_TablesAreThoseOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "README.md"), marked("tables"), (*report.Results).Markdown)
 }
@@ -41,6 +42,7 @@ func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *
 	after := parts.ReplaceAllStringFunc(string(before), func(part string) string {
 		found++
 		m := parts.FindStringSubmatch(part)
+		mustBeCommitted(t, filepath.Join(filepath.Dir(document), m[2]))
 		results, err := report.Read(filepath.Join(filepath.Dir(document), m[2]))
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +58,18 @@ func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *
 	} else if after != string(before) {
 		t.Errorf("%s has other tables than its results: go test ./report -rewrite", document)
 	}
-	if found == 0 {
-		t.Errorf("%s has no tables", document)
+	if _, err := os.Stat(filepath.Join("..", "results", "reference.json")); err == nil && found == 0 {
+		t.Errorf("%s has no tables, although there are results", document)
+	}
+}
+
+// mustBeCommitted fails for results that only this developer has. TestCommitted_ResultsMayBeQuoted judges those that are committed.
+func mustBeCommitted(t *testing.T, file string) {
+	t.Helper()
+	if exec.Command("git", "rev-parse", "--git-dir").Run() != nil {
+		return
+	}
+	if err := exec.Command("git", "ls-files", "--error-unmatch", "--", file).Run(); err != nil {
+		t.Errorf("%s is quoted, but it is not committed", file)
 	}
 }

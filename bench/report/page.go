@@ -33,7 +33,6 @@ type page struct {
 	Colours []colour
 	Series  []series
 	Sheets  []sheet
-	Busy    float64
 }
 
 // sheet is one workload on the page.
@@ -50,12 +49,7 @@ type sheet struct {
 func (r *Results) page() page {
 	p := page{Results: r, Colours: r.colours()}
 	for i := range r.Workloads {
-		w := &r.Workloads[i]
-		p.Sheets = append(p.Sheets, p.sheet(w))
-		p.Busy = max(p.Busy, w.othersBusy())
-	}
-	if p.Busy <= quietCores {
-		p.Busy = 0
+		p.Sheets = append(p.Sheets, p.sheet(&r.Workloads[i]))
 	}
 	p.Series = p.allSeries()
 	return p

@@ -104,18 +104,12 @@ func (o *Outcome) remark() string {
 // quietCores is what others may use of the machine while it counts as quiet.
 const quietCores = 0.1
 
-// othersBusy is the median over all repetitions of what others used.
-func (w *Workload) othersBusy() float64 {
-	var values []float64
+// othersBusy is the most that others used in any repetition of any contender.
+func (w *Workload) othersBusy() (most float64) {
 	for _, o := range w.Outcomes {
 		for _, f := range o.Repetitions {
-			if busy, ok := f["others_cpu_cores"]; ok {
-				values = append(values, busy)
-			}
+			most = max(most, f["others_cpu_cores"])
 		}
 	}
-	if len(values) == 0 {
-		return 0
-	}
-	return SpreadOf(values).Median
+	return most
 }

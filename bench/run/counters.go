@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type counters struct {
 	commands float64       // those within scripts, too
 	in, out  float64       // bytes, as the server counts them
 	busy     time.Duration // of all cores, for anybody
+	clients  time.Duration // of the contender's processes
+	harness  time.Duration
 }
 
 // commandsOf reads INFO's line of a command: cmdstat_evalsha:calls=12,...
@@ -58,6 +61,8 @@ func (c counters) since(before counters, own int) counters {
 		in:       max(c.in-before.in-float64(infoRequest), 0),
 		out:      max(c.out-before.out-float64(own), 0),
 		busy:     c.busy - before.busy,
+		clients:  c.clients - before.clients,
+		harness:  c.harness - before.harness,
 	}
 }
 
@@ -97,7 +102,15 @@ func processCPU(pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// others is how many cores somebody else kept busy between two readings.
-func (c counters) others(ours time.Duration) float64 {
-	return max((c.busy-c.cpu-ours).Seconds(), 0) / c.took.Seconds()
+// others is how many cores other programs kept busy between two readings. All of it is read at the same two instants, so what the
+// contender does before or after its window is its own.
+func (c counters) others() float64 {
+	return max((c.busy-c.cpu-c.clients-c.harness).Seconds(), 0) / c.took.Seconds()
+}
+
+// harnessCPU is what this process has used.
+func harnessCPU() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -105,8 +105,7 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 	f["client_cpu_us_per_pair"] = cpu / 1e3 / max(pairs, 1)
 	setKnown(f, "allocs_per_pair", allocs, all)
 	c.serverFigures(f, server, all)
-	// The window is shorter than what lies between the readings: what the contender did in the rest counts as others'.
-	f["others_cpu_cores"] = server.others(time.Duration(cpu))
+	f["others_cpu_cores"] = server.others()
 	waitFigures(f, waits)
 	shareFigures(f, "process", clients)
 	shareFigures(f, "goroutine", workers)

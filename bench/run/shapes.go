@@ -25,11 +25,15 @@ func (r *Run) patience(w workload.Workload) time.Duration {
 	return time.Duration(w.Names) * 2 * time.Millisecond
 }
 
-// read reads the counters of the contender's server.
+// read reads the counters of the contender's server, and what the contender's processes have used.
 func (c *contender) read() (counters, int, error) {
 	now, own, err := c.run.redis.read()
 	if c.peer.Needs == needsEtcd && c.run.etcd != nil {
 		now.cpu = processCPU(c.run.etcd.pid)
+	}
+	now.harness = harnessCPU()
+	for _, p := range c.processes {
+		now.clients += processCPU(p.command.Process.Pid)
 	}
 	return now, own, err
 }
@@ -69,7 +73,7 @@ func (c *contender) measureHolding(window time.Duration) (repetition, error) {
 		"acquired_per_s":   n / (float64(s.AcquireNs) / 1e9),
 		"released_per_s":   n / (float64(s.DrainNs) / 1e9),
 		"lost":             float64(s.Lost),
-		"others_cpu_cores": server.others(time.Duration(s.CPU)),
+		"others_cpu_cores": server.others(),
 	}
 	f["cpu_cores"] = f["client_cpu_cores"] + f["server_cpu_cores"]
 	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
@@ -115,6 +119,7 @@ func (c *contender) measurePending(window time.Duration) (repetition, error) {
 		"served_per_s":      float64(s.Served) / (float64(s.DrainNs) / 1e9),
 		"unserved":          n - float64(s.Served),
 		"errors":            float64(s.Errors),
+		"others_cpu_cores":  server.others(),
 	}
 	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
 	if c.onRedis() {
@@ -128,6 +133,10 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 	waits, f := load.NewHistogram(), report.Figures{"stuck": 0}
 	holder := 0
 	if _, err := c.at(holder, load.Acquire); err != nil {
+		return repetition{}, err
+	}
+	before, own, err := c.read()
+	if err != nil {
 		return repetition{}, err
 	}
 	for end := time.Now().Add(window); time.Now().Before(end); {
@@ -149,7 +158,15 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 		f["rounds"]++
 		holder = waiter
 	}
-	_, err := c.at(holder, load.Release)
+	after, _, err := c.read()
+	if err != nil {
+		return repetition{}, err
+	}
+	server := after.since(before, own)
+	f["client_cpu_us_per_pair"] = float64(server.clients) / 1e3 / max(f["rounds"], 1)
+	f["others_cpu_cores"] = server.others()
+	c.serverFigures(f, server, max(f["rounds"], 1))
+	_, err = c.at(holder, load.Release)
 	waitFigures(f, waits)
 	return repetition{figures: f, waits: waits}, err
 }

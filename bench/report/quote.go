@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Flaws are the reasons why no document may quote these results. None: they may be quoted.
+func (r *Results) Flaws() (flaws []string) {
+	if r.Quick {
+		flaws = append(flaws, "a quick run measures nothing")
+	}
+	switch commit := r.Commit(); {
+	case commit == "" || commit == unknownCommit:
+		flaws = append(flaws, "nobody knows which commit was measured")
+	case strings.HasSuffix(commit, dirtyMark):
+		flaws = append(flaws, fmt.Sprintf("the tree had changes that are not in commit %s", strings.TrimSuffix(commit, dirtyMark)))
+	}
+	for i := range r.Workloads {
+		flaws = append(flaws, r.Workloads[i].flaws()...)
+	}
+	return flaws
+}
+
+// flaws judges each repetition of each contender on its own: one that was measured beside another program is enough to make the comparison
+// unfair.
+func (w *Workload) flaws() (flaws []string) {
+	all, busy, silent := 0, 0, 0
+	for _, o := range w.Outcomes {
+		for _, f := range o.Repetitions {
+			all++
+			switch others, known := f["others_cpu_cores"]; {
+			case !known:
+				silent++
+			case others > quietCores:
+				busy++
+			}
+		}
+	}
+	if silent > 0 {
+		flaws = append(flaws, fmt.Sprintf("%s: nobody knows whether the machine was quiet in %d of %d repetitions", w.Name, silent, all))
+	}
+	if busy > 0 {
+		flaws = append(flaws, fmt.Sprintf("%s: others used up to %s of a core, more than %s in %d of %d repetitions",
+			w.Name, Cores(w.othersBusy()), Cores(quietCores), busy, all))
+	}
+	return flaws
+}
+
+// Commit is the commit of Holdfast that was measured, as Commit wrote it; "" if the results do not say.
+func (r *Results) Commit() string {
+	for _, v := range r.Versions {
+		if v.Name == "holdfast" {
+			return v.Version
+		}
+	}
+	return ""
+}
