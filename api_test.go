@@ -47,6 +47,7 @@ var (
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithLease
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithRenewedLease
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithAtMost
+	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithAtLeast
 	_ func(time.Duration) holdfast.AcquireOption                                   = holdfast.WithWait
 	_ func(holdfast.Owner) holdfast.AcquireOption                                  = holdfast.WithOwner
 	_ func(holdfast.Owner) string                                                  = holdfast.Owner.String

@@ -140,10 +140,11 @@ func (m *MultiLock) acquire(ctx context.Context, opts []AcquireOption, try bool)
 
 // plan is one acquire of a multi lock.
 type plan struct {
-	specs []wait.AcquireSpec // one per member
-	try   bool
-	fixed time.Duration // WithLease; 0: renewed by the watchdogs
-	end   time.Time     // of WithWait; zero: none
+	specs   []wait.AcquireSpec // one per member
+	try     bool
+	fixed   time.Duration // WithLease; 0: renewed by the watchdogs
+	atLeast time.Duration // begins when all members are acquired; 0: none
+	end     time.Time     // of WithWait; zero: none
 }
 
 // plan checks everything that can be wrong with an acquire before anything is sent.
@@ -157,6 +158,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // a member that is given back must not stay taken
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {
@@ -183,9 +185,9 @@ func (m *MultiLock) carryOut(ctx context.Context, p *plan) (*Lease, error) {
 func (m *MultiLock) takeAll(ctx context.Context, p *plan) ([]*Lease, error) {
 	var seen *BusyError
 	for first, round := 0, 0; ; round++ {
-		leases, busy, err := m.takeInOrder(ctx, p, first, patience(m.jitter, round, p.fixed))
+		leases, busy, err := m.takeInOrder(ctx, p, first, patience(m.jitter, round, cmp.Or(p.fixed, p.specs[0].AtMost)))
 		if err == nil {
-			return leases, nil
+			return p.keep(ctx, m, leases)
 		}
 		knows := errors.As(err, &seen)
 		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, m.jitter, round) {
@@ -265,11 +267,11 @@ func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 
 // patience is how long to wait for a later member while holding others. It grows from round to round, to leave a cycle soon and yet
 // outlast a long queue in the end. It is random, so that two callers do not keep giving up at the same time. And it leaves most of
-// a fixed lease to the caller.
-func patience(jitter jitter, round int, fixed time.Duration) time.Duration {
+// a lease with an end to the caller.
+func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
-	if fixed > 0 {
-		longest = min(longest, fixed/3)
+	if most > 0 {
+		longest = min(longest, most/3)
 	}
 	return longest/2 + jitter(longest/2)
 }
@@ -314,6 +316,23 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	ctx, cancel := context.WithTimeout(ctx, p.fixed/4)
 	defer cancel()
 	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error { return waited[i].startExtend(p.fixed) })
+}
+
+// keep begins the at-least of all members that were acquired. If that fails for too many, nothing is kept; but a member for which it
+// succeeded stays taken until then.
+func (p *plan) keep(ctx context.Context, m *MultiLock, leases []*Lease) ([]*Lease, error) {
+	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
+	if p.atLeast == 0 {
+		return leases, nil
+	}
+	errs := together{n: len(held), enough: m.quorum}.run(ctx, func(i int) func(ctx context.Context) error {
+		return held[i].engine.StartAtLeast(held[i].hold, p.atLeast)
+	})
+	if succeeded(errs) < m.quorum {
+		giveBack(leases)
+		return nil, withEnd(ctx, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, actors.Join(errs...)))
+	}
+	return leases, nil
 }
 
 // giveBack releases the leases that are not nil, and waits a short time for the results. It must not depend on the caller's

@@ -153,7 +153,7 @@ type AcquireOption func(*acquireOptions)
 
 type acquireOptions struct {
 	wait.AcquireSpec
-	lease, renewed, atMost, wait bool // whether the option was given
+	lease, renewed, atMost, atLeast, wait bool // whether the option was given
 }
 
 // WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Each such acquire takes the lock in Redis by
@@ -168,6 +168,18 @@ func WithLease(d time.Duration) AcquireOption {
 // ErrInvalid.
 func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
+}
+
+// WithAtLeast keeps everybody else from acquiring the lock before d, 50 ms to 24 h, has passed since the acquire: a release, Close or
+// death of the process before that leaves the lock in Redis for what is missing of d. The lease ends for its holder all the same, at
+// once and without an event. It is for jobs that are shorter than the difference between the clocks of their processes, so that each
+// process finds the lock taken. Redisson's clients are kept out, too; ForceRelease is not.
+//
+// Each such acquire takes the lock in Redis by itself. When an owner re-enters, the later of the two ends counts. For a multi lock, d
+// counts from when all members are acquired, for each of them. An Extend of a lease WithLease does not end it before d. It is ErrInvalid
+// with kinds other than lock, fenced, fair and write lock, and if d is longer than WithAtMost or WithLease allow.
+func WithAtLeast(d time.Duration) AcquireOption {
+	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
 
 // WithAtMost limits how long the lock is held to d, 50 ms to 24 h: the lease is renewed, but never past d from the acquire. Then it is

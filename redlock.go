@@ -53,7 +53,7 @@ func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error)
 		}
 		leases, err := m.tryAll(ctx, p)
 		if err == nil {
-			return leases, nil
+			return p.keep(ctx, m, leases)
 		}
 		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, m.jitter, round) {
 			return nil, withEnd(ctx, err)
@@ -103,11 +103,9 @@ func (l *Lock) try(ctx context.Context, p *plan, i int) (*Lease, error) {
 
 // shortest is the shortest of the members' leases.
 func (m *MultiLock) shortest(p *plan) time.Duration {
-	shortest := p.fixed
-	for _, member := range m.members {
-		if lease := member.rt.engine.Lease(); p.fixed == 0 && (shortest == 0 || lease < shortest) {
-			shortest = lease
-		}
+	shortest := lease.Max
+	for i, member := range m.members {
+		shortest = min(shortest, p.specs[i].First(member.rt.engine.Lease()))
 	}
 	return shortest
 }

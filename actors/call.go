@@ -208,12 +208,21 @@ func (e *Engine) Extend(ctx context.Context, h *lease.Hold, d time.Duration) err
 
 // StartExtend is the first half of Extend, and does not block. The function that it returns is the other half.
 func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
+	return e.startExtend(h, d, wait.Terms{Lease: d})
+}
+
+// StartAtLeast begins the at-least of a hold anew, and does not block. The function that it returns waits for the answer.
+func (e *Engine) StartAtLeast(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
+	return e.startExtend(h, d, wait.Terms{AtLeast: d})
+}
+
+func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (await func(ctx context.Context) error) {
 	a := h.Grant.Address
 	if err := cmp.Or(lease.Check(d), h.Reason()); err != nil {
 		return func(context.Context) error { return fmt.Errorf("holdfast: extend %q: %w", a.Name, err) }
 	}
 	r := e.requests.take(wait.Extend, a)
-	r.Hold, r.Lease = h, d
+	r.Hold, r.Terms = h, terms
 	e.send(r)
 	return func(ctx context.Context) error { return e.await(ctx, r, true) }
 }

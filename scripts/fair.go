@@ -53,9 +53,9 @@ func acquireFair(s *Site, raw string, t Terms) Call {
 }
 
 func releaseFair(s *Site, raw string, t Terms) Call {
-	c := newCall(fairRelease, 5, 5, -1)
+	c := newCall(fairRelease, 5, 6, -1)
 	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw),
-		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds())
+		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds(), t.keep())
 	return c
 }
 

@@ -106,6 +106,9 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 		k.Look(raw, first),
 		k.Release(s, raw, terms(second)),
 	}
+	if k.Bounds() {
+		calls = append(calls, k.Release(s, raw, Terms{Grant: first, Keep: checkLease}))
+	}
 	if k.Pass != nil {
 		pass := Terms{From: first, Grant: second, Lease: checkLease, TurnEnds: k.PassEndsTurn}
 		calls = append(calls, k.Pass(s, raw, pass), k.Release(s, raw, terms(second)))
@@ -139,6 +142,7 @@ type Terms struct {
 	Standing   bool          // of an acquire: it should already be in the queue
 	Heir       string        // of a release: this runtime's first waiter, granted at once if it is next
 	HeirLease  time.Duration // its lease
+	Keep       time.Duration // of a release: how long the lock stays taken all the same
 	Room       *Room         // memory for the command; nil: it is allocated
 }
 

@@ -16,6 +16,8 @@ var (
 	lockAcquireLua string
 	//go:embed lock_release.lua
 	lockReleaseLua string
+	//go:embed lock_keep.lua
+	lockKeepLua string
 	//go:embed lock_pass.lua
 	lockPassLua string
 	//go:embed lock_renew.lua
@@ -29,6 +31,7 @@ var (
 
 	lockAcquire      = load("lock_acquire", lockAcquireLua).forMany(1)
 	lockRelease      = load("lock_release", lockReleaseLua).forMany(2)
+	lockKeep         = load("lock_keep", lockKeepLua)
 	lockPass         = load("lock_pass", lockPassLua)
 	lockRenew        = load("lock_renew", lockRenewLua)
 	lockInspect      = load("lock_inspect", lockInspectLua)
@@ -67,6 +70,11 @@ func flag(b bool) int {
 }
 
 func releaseLock(s *Site, raw string, t Terms) Call {
+	if t.Keep > 0 {
+		c := newCall(lockKeep, 2, 3, -1)
+		c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish, t.keep())
+		return c
+	}
 	c := newCallIn(t.Room, lockRelease, 2, 2, -1)
 	c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish)
 	return c
@@ -77,6 +85,9 @@ func passLock(s *Site, raw string, t Terms) Call {
 	c.Command = append(c.Command, raw, LockChannel(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil, s.Publish, t.idlers())
 	return c
 }
+
+// keep is the argument keep of a release. It is rounded up: the lock must not be free too early.
+func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
 // idlers is the argument idlers of a pass.
 func (t *Terms) idlers() int {

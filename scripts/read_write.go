@@ -102,8 +102,8 @@ func acquireWrite(_ *Site, raw string, t Terms) Call {
 }
 
 func releaseWrite(s *Site, raw string, t Terms) Call {
-	c := newCall(writeRelease, 3, 2, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), ReadTimeouts(raw), t.Grant, s.Publish)
+	c := newCall(writeRelease, 3, 3, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), ReadTimeouts(raw), t.Grant, s.Publish, t.keep())
 	return c
 }
 

@@ -23,6 +23,8 @@ type Grant struct {
 	// deadline is the instant from which the lease counts as lost; 0: the grant is over. Extend moves it by compare-and-swap, so a late
 	// renewal cannot revive a grant that has ended.
 	deadline atomic.Int64
+	// least is the instant before which nobody else may get the lock, even if it is released sooner. It only moves forward.
+	least atomic.Int64
 	// Suspect is set between a failed renewal and the next successful one. Meanwhile the grant is not handed on.
 	Suspect atomic.Bool
 
@@ -76,12 +78,22 @@ func (g *Grant) Left(now time.Duration) time.Duration { return g.Until() - now }
 // End ends the grant: no renewal moves its deadline again, and no holder of it is valid.
 func (g *Grant) End() { g.deadline.Store(0) }
 
-// Renewal is what a renewal at this instant sets.
+// Least is the instant before which nobody else may get the lock.
+func (g *Grant) Least() time.Duration { return time.Duration(g.least.Load()) }
+
+// KeepUntil has nobody else get the lock before this instant. Only the lock actor may do that.
+func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(instant, g.Least()))) }
+
+// Missing is for how long a lock that is released now has to stay taken.
+func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
+
+// Renewal is the TTL that a renewal at this instant sets. It is longer than the lease if the lock has to stay taken for longer.
 func (g *Grant) Renewal(now time.Duration) time.Duration {
-	if g.Most == 0 {
-		return g.Lease
+	length := g.Lease
+	if g.Most > 0 {
+		length = min(length, max(g.Most-now, time.Millisecond))
 	}
-	return min(g.Lease, max(g.Most-now, time.Millisecond))
+	return max(length, (g.Missing(now) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
 // Final reports whether the present deadline is that of Most, which no renewal moves.

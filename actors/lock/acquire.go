@@ -68,10 +68,8 @@ func (s *State) attempt(now time.Duration) {
 // newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception
 // is an id that the group has reserved: an owner that holds alone shares under its own number.
 func (s *State) newPending(r *wait.Request) pendingGrant {
-	t := pendingGrant{terms: r.Terms, lease: r.Length(s.policy.Lease)}
-	if r.AtMost > 0 {
-		t.lease = min(t.lease, r.AtMost)
-	}
+	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
+	t.ttl = max(t.lease, r.AtLeast)
 	if s.member != nil {
 		t.plain, s.member.reserved = s.member.reserved, ""
 	}
@@ -88,12 +86,12 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.wokenFor = clock.Never
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
-	c.grant, c.lease, c.standing = s.pending.id, s.pending.lease, s.pending.standing
+	c.grant, c.lease, c.standing = s.pending.id, s.pending.ttl, s.pending.standing
 	head := s.queue.Front()
 	if head != nil {
 		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see Group.tellHolder
 	}
-	c.Timing = s.failures.Acquiring(s.policy, now, c.lease, head)
+	c.Timing = s.failures.Acquiring(s.policy, now, s.pending.lease, head)
 }
 
 // attemptAgain repeats an attempt whose outcome is unknown, or abandons it when no waiter wants such a grant any more. The repeat has the
@@ -111,7 +109,7 @@ func (s *State) attemptAgain(now time.Duration) {
 // released in the background. If duplicateUntil is 0, every copy of the attempt has been answered or withdrawn, and Redis has nothing.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
-		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease).lasting = s.pending.standing
+		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl).lasting = s.pending.standing
 	}
 	s.pending, s.phase = pendingGrant{}, free
 }
@@ -125,7 +123,7 @@ func (s *State) onInherited(now time.Duration, m inherited) {
 	}
 	s.disregard()
 	s.pending.standing = false
-	s.onGranted(now, &callDone{call: &lockCall{lease: s.pending.lease}, sent: m.sent})
+	s.onGranted(now, &callDone{call: &lockCall{}, sent: m.sent})
 }
 
 // onPromoted competes from now on as if no other waiter of this process were ahead.
@@ -139,7 +137,7 @@ func (s *State) onPromoted(now time.Duration) {
 // could still create it, so it is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
-		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.lease)
+		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
 	}
 	s.pending, s.phase = pendingGrant{}, free
 }
@@ -171,7 +169,7 @@ func (s *State) onUnacked(now time.Duration, m *callDone) {
 // A reply may take longer than the lease. Then the grant has expired here although Redis may still have it. It is released, and the attempt
 // counts as failed.
 func (s *State) onGranted(now time.Duration, m *callDone) {
-	deadline := lease.Deadline(m.sent, m.call.lease)
+	deadline := lease.Deadline(m.sent, s.pending.lease)
 	if deadline <= now {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 		s.abandonPending(now)
@@ -247,23 +245,27 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	} else if s.pending.standing {
 		wait = min(wait, s.policy.Lease/3) // keeps the place in Redis' queue
 	}
+	if !s.address.Kind.Spins { // a pause between spins has its jitter already
+		wait += s.policy.Jitter(wait/4 + time.Millisecond)
+	}
 	// The holder's lease may expire before that, and nobody sends a message then.
 	if ttl >= 0 && ttl < wait {
-		wait = ttl
+		wait = min(wait, ttl+s.policy.Jitter(min(ttl/4, expiryJitter)+time.Millisecond))
 	}
-	if s.retryAt = now + wait; !s.address.Kind.Spins || wait == ttl { // a pause between spins has its jitter already
-		s.retryAt += s.policy.Jitter(wait/4 + time.Millisecond)
-	}
+	s.retryAt = now + wait
 	s.listen()
 }
+
+// expiryJitter is over how long the processes spread that wait for the end of one lease.
+const expiryJitter = 20 * time.Millisecond
 
 // excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free.
 // The orphan's release is in flight, and the attempt has overtaken it. After the time that one call may take, the try is refused all the
 // same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
-	ours := s.hasOrphan(s.busy.holder)
+	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {
-		s.member.group.each(func(other *State) { ours = ours || other.hasOrphan(s.busy.holder) })
+		s.member.group.each(func(other *State) { ours = ours || other.frees(now, s.busy.holder) })
 	}
 	return ours && now < r.Came+rpc.Window(s.policy.Lease)
 }

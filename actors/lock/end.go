@@ -22,9 +22,10 @@ type orphan struct {
 	until          time.Duration // from then on the server has expired it
 	next           time.Duration
 	inflight       bool
-	releases       int  // that were executed before duplicateUntil
-	failures       int  // of releases
-	lasting        bool // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
+	releases       int           // that were executed before duplicateUntil
+	failures       int           // of releases
+	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
+	least          time.Duration // until then the lock stays taken all the same
 }
 
 // orphanFrom has a grant released in the background, first at this instant. length is the lease that Redis was asked for.
@@ -35,6 +36,11 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
+// frees reports whether a grant is being released in the background, so that the lock is about to be free.
+func (s *State) frees(now time.Duration, id string) bool {
+	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
+}
+
 // hasOrphan reports whether a grant is being released in the background.
 func (s *State) hasOrphan(id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id })
@@ -42,8 +48,8 @@ func (s *State) hasOrphan(id string) bool {
 
 // orphanLater has a grant released that Redis does not have now, but that a delayed duplicate of its acquire may still create. The first
 // release waits a little, because it would find nothing now.
-func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease time.Duration) {
-	s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
+func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease time.Duration) *orphan {
+	return s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
 }
 
 // releaseOrphans sends the releases that are due. They go before other calls: an orphan keeps the lock from everybody.
@@ -54,7 +60,7 @@ func (s *State) releaseOrphans(now time.Duration) {
 			continue
 		}
 		g.inflight = true
-		c := &lockCall{do: callOrphan, address: s.address, grant: g.id}
+		c := &lockCall{do: callOrphan, address: s.address, grant: g.id, keep: max(g.least-now, 0)}
 		c.Timing = rpc.Patient(now, rpc.Window(s.policy.Lease), min(s.policy.Patience, max(g.until-now, s.policy.ProbeMax)))
 		c.First = true
 		s.emit(wait.Effect{Do: wait.DoCall, Call: c})
@@ -74,8 +80,10 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	g := &s.orphans[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.duplicateUntil:
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && s.lastRelease(g, m.sent):
 		s.orphans = slices.Delete(s.orphans, i, i+1)
+	case m.class == scripts.Done && m.sent >= g.duplicateUntil:
+		g.next = g.least
 	case m.class == scripts.Done:
 		g.next = min(g.duplicateUntil, now+s.policy.OrphanPause(g.releases))
 		g.releases++
@@ -83,6 +91,12 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 		g.failures++
 		g.next = now + s.policy.Backoff(g.failures)
 	}
+}
+
+// lastRelease reports whether a release that was sent at this instant is the last that an orphan needs. No lease ends the at-least of a
+// writer whose owner still reads, so that one is released again after it.
+func (s *State) lastRelease(g *orphan, sent time.Duration) bool {
+	return sent >= g.duplicateUntil && (sent >= g.least || !g.lasting || s.stage >= wait.Closing)
 }
 
 // onCancel ends the wait of a request that has not been answered yet. A call that is in flight for it continues. Its grant is given to
@@ -149,6 +163,11 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to >= wait.Closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
+	for i := range s.orphans {
+		if to >= wait.Closing && s.orphans[i].least > now { // its at-least is not waited for
+			s.orphans[i].next = now
+		}
+	}
 	if s.inflight == nil {
 		s.retryAt = now
 	}
@@ -186,7 +205,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 	}
 	if s.phase == acquiring || s.phase == passing || s.pending.standing {
 		s.disregard()
-		s.orphanFrom(now, s.pending.id, max(now, s.pending.duplicateUntil), s.pending.lease)
+		s.orphanFrom(now, s.pending.id, max(now, s.pending.duplicateUntil), s.pending.ttl)
 	}
 	if s.grant != nil {
 		s.lose(now, "an actor panicked", true)

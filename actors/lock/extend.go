@@ -31,12 +31,15 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend of a fixed lease that is held here. A renewed lease has no length that a user could set.
-func (s *State) onExtend(r *wait.Request) {
+// onExtend queues an extend of a fixed lease that is held here, or one of its at-least if Redis has not granted that yet. A renewed lease
+// has no length that a user could set.
+func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:
 		s.fail(r, endOf(r.Hold))
-	case s.grant.Watched:
+	case r.AtLeast > 0 && !s.lacks(now, r):
+		s.extended(now, r)
+	case s.grant.Watched && r.AtLeast == 0:
 		s.fail(r, fmt.Errorf("%w: the lease is renewed by the watchdog, only a fixed one can be extended", protocol.ErrInvalid))
 	default:
 		r.Hold = h
@@ -64,11 +67,11 @@ func (s *State) advanceExtension(now time.Duration) {
 		return
 	}
 	for e.call == nil && len(e.waiting) > 0 && now >= e.retryAt {
-		if r := e.waiting[0]; r.Do == wait.Acquire && r.Lease <= s.grant.Left(now) {
+		if r := e.waiting[0]; r.Do == wait.Acquire && !s.lacks(now, r) {
 			s.hand(now, r) // an earlier request has extended the lease far enough
 			s.leaveExtension(r)
 		} else {
-			s.sendExtend(now, r.Lease)
+			s.sendExtend(now, r)
 		}
 	}
 }
@@ -90,14 +93,24 @@ func (s *State) endExtension(now time.Duration) {
 	}
 }
 
-// sendExtend sets the remaining time of the grant's lease. Until the reply comes, the shorter of the old and the new deadline counts,
+// lacks reports whether an acquire of the holder asks for more time than Redis has granted.
+func (s *State) lacks(now time.Duration, r *wait.Request) bool {
+	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
+}
+
+// sendExtend sets the remaining time of the grant's lease, which does not become shorter than its at-least. Until the reply comes, the shorter of the old and the new deadline counts,
 // because Redis may have executed the call or not. longest remembers the longer one: until then the grant may be in Redis.
-func (s *State) sendExtend(now, length time.Duration) {
+func (s *State) sendExtend(now time.Duration, r *wait.Request) {
+	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again
+	length := max(r.Lease, s.grant.Missing(now))
+	if s.grant.Watched {
+		length = s.grant.Renewal(now)
+	}
 	s.extension.call = &lockCall{do: callExtend, address: s.address, grant: s.grant.ID, lease: length}
 	s.extension.call.Timing = rpc.Hasty(now, rpc.Window(min(length, s.grant.Left(now)))) // leaves time for a second attempt
 	s.emit(wait.Effect{Do: wait.DoCall, Call: s.extension.call})
 	s.grant.longest = max(s.grant.longest, length)
-	if short := lease.Deadline(now, length); short < s.grant.Until() {
+	if short := lease.Deadline(now, length); !s.grant.Watched && short < s.grant.Until() {
 		s.grant.Move(short)
 		s.guarded = true
 	}
@@ -116,6 +129,8 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && !m.held:
 		s.lose(now, lease.GoneReason, false)
+	case m.class == scripts.Done && s.grant.Watched: // its deadline is the watchdog's
+		s.extended(now, e.waiting[0])
 	case m.class == scripts.Done:
 		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
 		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
@@ -151,6 +166,7 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)
 	} else {
+		s.keepFor(now, r)
 		r.Until = s.grant.Until()
 		s.answer(r, nil)
 	}

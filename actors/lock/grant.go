@@ -24,7 +24,7 @@ type grant struct {
 
 // newGrant makes the grant of a confirmed attempt, whose call was sent at this instant. Part leads from the shared lease.Grant back to it, for the messages of the watchdog.
 func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
-	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.lease}
+	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self, g
 	if t.terms.AtMost > 0 {
 		g.Most = sent + t.terms.AtMost

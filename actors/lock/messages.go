@@ -63,11 +63,12 @@ type lockCall struct {
 	from     string        // of a pass: the grant that ends
 	ends     bool          // of a pass: it ends a turn, so other processes go first
 	idlers   int           // of a pass that ends a turn: how many subscribers do not want the lock
-	lease    time.Duration // of acquire, pass and extend
+	lease    time.Duration // of acquire, pass and extend: the TTL
 	alone    string        // of an acquire: the grant with which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
+	keep     time.Duration // of a release: how long the lock stays taken all the same, from when Redis executes it
 	heir     *pendingGrant // of a release: our first contender in Redis' queue
 	request  *wait.Request // of a side call: the request that asked for it
 	target   *grant        // of a look: the grant when it was asked

@@ -26,9 +26,9 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 		terms := scripts.Terms{From: c.from, Grant: c.grant, Lease: c.lease, TurnEnds: c.ends, Idlers: c.idlers}
 		return kind.Pass(site, raw, terms)
 	case callRelease, callOrphan:
-		terms := scripts.Terms{Grant: c.grant, Room: &c.room}
+		terms := scripts.Terms{Grant: c.grant, Keep: c.keep, Room: &c.room}
 		if c.heir != nil {
-			terms.Heir, terms.HeirLease = c.heir.id, c.heir.lease
+			terms.Heir, terms.HeirLease = c.heir.id, c.heir.ttl
 		}
 		return kind.Release(site, raw, terms)
 	case callExtend:

@@ -101,7 +101,8 @@ type pendingGrant struct {
 	plain          string // runtimeUUID:number
 	id             string // the field of the lock's hash, made of plain
 	terms          wait.Terms
-	lease          time.Duration
+	lease          time.Duration // of its holder
+	ttl            time.Duration // what Redis is asked for: the lease, or longer
 	duplicateUntil time.Duration // until then a delayed duplicate of the attempt may still run
 	passed         time.Duration // from then on the first copy may have run, if the attempt is a pass
 	standing       bool          // it is in Redis' queue, and must be removed from the queue when it is abandoned
@@ -188,7 +189,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	case wait.Release:
 		s.onRelease(now, r)
 	case wait.Extend:
-		s.onExtend(r)
+		s.onExtend(now, r)
 	case wait.Inspect, wait.ForceRelease:
 		s.onSide(now, r)
 	}

@@ -17,8 +17,8 @@ import (
 // next decides what happens to a grant that no local holder has.
 //
 // The order of the cases is that of their importance: a new grant goes to the waiter for whom it was acquired, whatever the time. An old
-// one is handed on only while its lease is sound and its turn lasts, so that waiters of other processes get the lock, too. To hand it on
-// costs no call if the next waiter wants the same lease, otherwise one (pass).
+// one is handed on only while its lease is sound and its turn lasts, so that waiters of other processes get the lock, too; and not before
+// its at-least is over. To hand it on costs no call if the next waiter wants the same lease, otherwise one (pass).
 func (s *State) next(now time.Duration) {
 	head := s.queue.Front()
 	switch {
@@ -26,7 +26,7 @@ func (s *State) next(now time.Duration) {
 		s.release(now)
 	case s.turn.served == 0 && head.Wants(s.grant.terms):
 		s.give(now, head)
-	case !s.address.Kind.Handoff || !s.sound(now):
+	case !s.address.Kind.Handoff || !s.sound(now) || s.grant.Missing(now) > 0:
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
@@ -98,10 +98,18 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
 	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
 	s.holds = append(s.holds, h)
+	s.keepFor(now, r)
 	if r.Requester != nil {
 		s.grant.Tended.Store(true)
 	}
 	s.answer(r, nil)
+}
+
+// keepFor begins r's at-least, if it has one. The later of several ends counts.
+func (s *State) keepFor(now time.Duration, r *wait.Request) {
+	if r.AtLeast > 0 {
+		s.grant.KeepUntil(now + r.AtLeast)
+	}
 }
 
 // joins reports whether r may hold the grant together with its present holders.
@@ -114,10 +122,10 @@ func (s *State) reenters(r *wait.Request) bool {
 	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
 }
 
-// reenter grants at once. If r asks for a longer fixed lease than is left, the lease is extended in Redis first: a holder must never be
-// told of more time than Redis grants.
+// reenter grants at once. If r asks for more time than Redis has granted, the lease is extended there first: a holder must never be told of
+// more time than that.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
-	if !s.grant.Watched && r.Lease > s.grant.Left(now) {
+	if s.lacks(now, r) {
 		e := s.extending()
 		e.waiting = append(e.waiting, r)
 		return
@@ -177,7 +185,7 @@ func (s *State) pass(now time.Duration, head *wait.Request) {
 // sendPass sends a pass, or a repeat of it. A script that has replaced the old grant already confirms the new one.
 func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
-	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.lease
+	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.ttl
 	c.ends, c.idlers = s.turn.ending, s.idlers()
 	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // leaves time for a second attempt
 }
@@ -206,7 +214,7 @@ func (s *State) passAgain(now time.Duration) {
 //   - Redis refuses the pass: the old grant is released instead.
 //   - The outcome is unknown: the pass is repeated.
 func (s *State) onPassDone(now time.Duration, m *callDone) {
-	deadline := lease.Deadline(m.sent, m.call.lease)
+	deadline := lease.Deadline(m.sent, s.pending.lease)
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
 		s.tellReleasers(nil)
@@ -256,7 +264,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 // the absence of both grants is no sign of a loss. Before that instant, one of the two grants must be there, unless somebody has deleted
 // it.
 func (s *State) passedAndOver(now time.Duration) bool {
-	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.lease)
+	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
 }
 
 // endPass drops both grants of a pass, because Redis has neither. Late copies of their calls may bring one back; endGrant and forgetPending
@@ -281,7 +289,7 @@ func (s *State) release(now time.Duration) {
 // wait to be sent until the lease has expired on the server; after that there is nothing to release.
 func (s *State) sendRelease(now time.Duration) {
 	c := s.call(callRelease)
-	c.grant = s.grant.ID
+	c.grant, c.keep = s.grant.ID, s.grant.Missing(now)
 	c.Timing = s.failures.Patient(now, rpc.Window(s.grant.Lease), s.policy.Patience, s.failures.Silent(now))
 	c.Patience = min(c.Patience, s.grant.Left(now)+lease.Margin(s.grant.longest))
 	c.First = true
@@ -349,6 +357,9 @@ func (s *State) tellReleasers(err error) {
 // released answers the requests that wait for the release, and marks the lock as free in this process.
 func (s *State) released(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
+	if s.grant.lasting && err == nil && s.grant.Missing(now) > 0 {
+		s.orphanGrant(now)
+	}
 	s.endGrant(now, sent)
 	s.failures = wait.Failures{}
 	s.phase = free
@@ -361,14 +372,15 @@ func (s *State) released(now, sent time.Duration, err error) {
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.duplicateUntil > sent {
-		s.orphanLater(now, s.grant.ID, s.grant.duplicateUntil, s.grant.longest)
+		s.orphanLater(now, s.grant.ID, s.grant.duplicateUntil, s.grant.longest).least = s.grant.Least()
 	}
 	s.grant, s.guarded = nil, false
 }
 
 // orphanGrant has the grant released in the background, because Redis may still have it. endGrant, which follows, need not do that again.
 func (s *State) orphanGrant(now time.Duration) {
-	s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest).lasting = s.grant.lasting
+	g := s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest)
+	g.lasting, g.least = s.grant.lasting, s.grant.Least()
 	s.grant.duplicateUntil = 0
 }
 

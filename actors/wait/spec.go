@@ -16,28 +16,41 @@ type Terms struct {
 	Lease   time.Duration // of an acquire: a fixed lease, 0 watchdog; of an extend: the new length
 	Renewed time.Duration // what the watchdog sets; 0: Options.Lease
 	AtMost  time.Duration // the watchdog does not renew it past this; 0: there is no end
+	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock sooner; 0: as soon as it is released
 }
 
 // Length is the length of the lease, where the options have this one.
 func (t Terms) Length(usual time.Duration) time.Duration { return cmp.Or(t.Lease, t.Renewed, usual) }
+
+// First is how long the lease lasts until its first renewal, where the options have this length.
+func (t Terms) First(usual time.Duration) time.Duration {
+	if t.AtMost > 0 {
+		return min(t.Length(usual), t.AtMost)
+	}
+	return t.Length(usual)
+}
 
 // Own reports whether the grant must not be handed on, nor shared.
 func (t Terms) Own() bool { return t != Terms{} }
 
 // check returns what is wrong with the terms of an acquire.
 func (t Terms) check(kind *scripts.Kind) error {
-	switch {
-	case t.Lease != 0 && (t.Renewed != 0 || t.AtMost != 0):
-		return fmt.Errorf("%w: a fixed lease is not renewed", protocol.ErrInvalid)
-	case t.AtMost != 0 && !kind.Bounds():
-		return fmt.Errorf("%w: a %s has no at-most", protocol.ErrInvalid, kind.Name)
-	}
-	for _, d := range []time.Duration{t.Lease, t.Renewed, t.AtMost} {
+	for _, d := range []time.Duration{t.Lease, t.Renewed, t.AtMost, t.AtLeast} {
 		if d != 0 {
 			if err := lease.Check(d); err != nil {
 				return err
 			}
 		}
+	}
+	switch {
+	case t.Lease != 0 && (t.Renewed != 0 || t.AtMost != 0):
+		return fmt.Errorf("%w: a fixed lease is not renewed", protocol.ErrInvalid)
+	case t.AtMost != 0 && !kind.Bounds():
+		return fmt.Errorf("%w: a %s has no at-most", protocol.ErrInvalid, kind.Name)
+	case t.AtLeast != 0 && !kind.Bounds():
+		return fmt.Errorf("%w: a %s has no at-least", protocol.ErrInvalid, kind.Name)
+	case t.AtMost != 0 && t.AtLeast > t.AtMost, t.Lease != 0 && t.AtLeast > t.Lease:
+		return fmt.Errorf("%w: the lease is shorter than its at-least %v", protocol.ErrInvalid, t.AtLeast)
 	}
 	return nil
 }

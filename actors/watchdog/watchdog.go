@@ -71,7 +71,7 @@ type (
 		kind       *scripts.Kind
 		timers     []*timerwheel.Timer[*lease.Grant]
 		grants     []string      // their ids
-		lease      time.Duration // what it sets
+		lease      time.Duration // the TTL that it sets
 		usual      time.Duration // the grants' own
 		bound      time.Duration // the earliest of their deadlines
 		recoveries int           // how often Redis had come back when this was sent
@@ -314,14 +314,19 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
 	}
 	now := w.Clock.Now()
-	deadline := lease.Deadline(m.Sent, r.lease)
+	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
+	var short []*timerwheel.Timer[*lease.Grant] // what a re-entry has asked for since the renewal was sent is missing
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
 		case t.Value.Extend(now, deadline):
 			t.Value.Suspect.Store(false)
-			kept = append(kept, t)
+			if t.Value.Least() > m.Sent+r.lease {
+				short = append(short, t)
+			} else {
+				kept = append(kept, t)
+			}
 			if t.Value.Final() {
 				c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
 			}
@@ -330,6 +335,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		}
 	}
 	w.arm(kept, slotOf(now+r.usual/3, r.usual))
+	w.renewAll(c, short, w.Batch)
 }
 
 // onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
