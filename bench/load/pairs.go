@@ -28,6 +28,7 @@ type stretch struct {
 	number  int            // of this run: a Fresh naming's names are new in each
 	waiting atomic.Int32
 	stopped atomic.Bool
+	seconds []float64 // pairs/s of each whole second of the window
 	shared  []section // by name
 	names   []string
 
@@ -93,12 +94,20 @@ func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, aband
 	defer over.Stop()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	begun, before := time.Now(), int64(0)
 	for running := true; ; {
 		select {
 		case <-over.C:
 			if running {
 				running = false
 				stop()
+			}
+		case <-second.C:
+			if now, pairs := time.Now(), s.all.Load(); running {
+				s.seconds = append(s.seconds, float64(pairs-before)/now.Sub(begun).Seconds())
+				begun, before = now, pairs
 			}
 		case <-ended:
 			if running { // all that was to be done is done
@@ -259,6 +268,7 @@ func (s *stretch) sum(sample *Sample) {
 			sample.PerClient[i/s.w.Goroutines] += n
 		}
 	}
+	sample.Seconds = s.seconds
 	sample.All, sample.Idle = s.all.Load(), s.longestIdle.Load()
 	sample.Stuck, sample.Overlaps, sample.Errors = int(s.stuck.Load()), int(s.overlaps.Load()), int(s.errors.Load())
 	if err := s.first.Load(); err != nil {

@@ -56,21 +56,22 @@ type Report struct {
 
 // Sample is what one process measured in one run.
 type Sample struct {
-	Pairs     int64   `json:"pairs"`     // acquired and released within the window
-	All       int64   `json:"all"`       // those that ended later, too
-	Elapsed   int64   `json:"elapsed"`   // ns, of the window
-	CPU       int64   `json:"cpu"`       // ns, of this process within the window
-	Waits     string  `json:"waits"`     // of all acquires in ns: an HDR histogram in its V2 compressed encoding, base64
-	PerClient []int64 `json:"perClient"` // pairs
-	PerWorker []int64 `json:"perWorker"` // pairs
-	Allocs    float64 `json:"allocs"`    // objects on the heap, for All; -1: not known
-	Heap      float64 `json:"heap"`      // bytes more than before, after a collection: see the shape; -1: not known
-	Stuck     int     `json:"stuck"`     // given up at the end of the run
-	Overlaps  int     `json:"overlaps"`  // two in a section that is for one
-	Errors    int     `json:"errors"`
-	Error     string  `json:"error,omitempty"` // the first one
-	Idle      int64   `json:"idle"`            // ns, the longest that nobody held the lock within the window
-	Lost      int     `json:"lost"`            // held leases that were lost
+	Pairs     int64     `json:"pairs"`     // acquired and released within the window
+	All       int64     `json:"all"`       // those that ended later, too
+	Elapsed   int64     `json:"elapsed"`   // ns, of the window
+	CPU       int64     `json:"cpu"`       // ns, of this process within the window
+	Waits     string    `json:"waits"`     // of all acquires in ns: an HDR histogram in its V2 compressed encoding, base64
+	Seconds   []float64 `json:"seconds"`   // pairs/s of each whole second of the window
+	PerClient []int64   `json:"perClient"` // pairs
+	PerWorker []int64   `json:"perWorker"` // pairs
+	Allocs    float64   `json:"allocs"`    // objects on the heap, for All; -1: not known
+	Heap      float64   `json:"heap"`      // bytes more than before, after a collection: see the shape; -1: not known
+	Stuck     int       `json:"stuck"`     // given up at the end of the run
+	Overlaps  int       `json:"overlaps"`  // two in a section that is for one
+	Errors    int       `json:"errors"`
+	Error     string    `json:"error,omitempty"` // the first one
+	Idle      int64     `json:"idle"`            // ns, the longest that nobody held the lock within the window
+	Lost      int       `json:"lost"`            // held leases that were lost
 
 	AcquireNs int64 `json:"acquireNs,omitempty"` // to get all that is held, or to start all that wait
 	DrainNs   int64 `json:"drainNs,omitempty"`   // to serve those who waited, or until the time was over

@@ -8,7 +8,7 @@ import (
 
 var mutexPeer = &Peer{
 	Name:   "sync.Mutex",
-	About:  "the lock of Go's standard library, which is for one process (sync.RWMutex for readers): no lock with a server can be faster",
+	About:  "the lock of Go's standard library, which is for one process (sync.RWMutex for readers)",
 	Source: "the standard library",
 	Role:   Ceiling,
 	Kinds:  []Kind{Exclusive, Read, Write},

@@ -48,6 +48,7 @@ type Env struct {
 	Permits    int           // of semaphores
 	Goroutines int           // that will use this client
 	Apart      bool          // no two of them will want the same name
+	Poll       time.Duration // how often waiters of libraries that poll ask: see workload.Workload
 }
 
 // Peer is one contender.
@@ -57,6 +58,7 @@ type Peer struct {
 	Source  string // who recommends them
 	Role    Role
 	Kinds   []Kind
+	NoLock  bool // excludes nobody: a floor of one workload
 	Renews  bool // keeps what is held until it is released
 	Needs   string
 	Modules []string // whose versions belong into the results

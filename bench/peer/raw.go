@@ -12,13 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rawDepth is how many commands are on the way at once.
-const rawDepth = 64
-
 var rawPeer = &Peer{
-	Name: "raw-64",
-	About: "Holdfast's two scripts, encoded beforehand, written to two sockets 64 deep in all; of the replies only the kind is looked at. " +
-		"No library can be faster with these scripts",
+	Name: "raw",
+	About: "Holdfast's two scripts, encoded beforehand, written to two sockets, all locks of a socket at once; of the replies only the kind " +
+		"is looked at",
 	Source:      "an own loader",
 	Role:        Floor,
 	Kinds:       exclusiveOnly,
@@ -31,12 +28,12 @@ type raw struct {
 	lanes []*rawLane
 }
 
-// rawLane is one connection; its locks are taken depth by depth.
+// rawLane is one connection, and the commands for its locks.
 type rawLane struct {
 	conn               net.Conn
 	replies            *bufio.Reader
-	acquires, releases [][]byte // one element a chunk
-	sizes              []int
+	acquires, releases []byte
+	locks              int
 }
 
 func openRaw(ctx context.Context, env Env, names []string) (Batches, error) {
@@ -46,9 +43,8 @@ func openRaw(ctx context.Context, env Env, names []string) (Batches, error) {
 		return nil, err
 	}
 	r := &raw{env: env}
-	shares := sharesOf(names, env)
-	for _, s := range shares {
-		lane, err := newRawLane(env, s, max(rawDepth/len(shares), 1))
+	for _, s := range sharesOf(names, env) {
+		lane, err := newRawLane(env, s)
 		if err != nil {
 			return nil, err
 		}
@@ -57,19 +53,12 @@ func openRaw(ctx context.Context, env Env, names []string) (Batches, error) {
 	return r, nil
 }
 
-func newRawLane(env Env, s share, depth int) (*rawLane, error) {
+func newRawLane(env Env, s share) (*rawLane, error) {
 	conn, err := net.Dial("tcp", env.Redis)
 	if err != nil {
 		return nil, err
 	}
-	lane := &rawLane{conn: conn, replies: bufio.NewReaderSize(conn, 1<<16)}
-	for from := 0; from < len(s.acquires); from += depth {
-		to := min(from+depth, len(s.acquires))
-		lane.acquires = append(lane.acquires, encode(s.acquires[from:to]))
-		lane.releases = append(lane.releases, encode(s.releases[from:to]))
-		lane.sizes = append(lane.sizes, to-from)
-	}
-	return lane, nil
+	return &rawLane{conn, bufio.NewReaderSize(conn, 1<<16), encode(s.acquires), encode(s.releases), len(s.acquires)}, nil
 }
 
 func (r *raw) Lanes() int { return len(r.lanes) }
@@ -83,22 +72,19 @@ func (r *raw) Close() error {
 
 func (r *raw) Pairs(_ context.Context, lane int, done func(int, time.Duration)) error {
 	l := r.lanes[lane]
-	for i, size := range l.sizes {
-		start := time.Now()
-		n, err := l.exchange(l.acquires[i], size)
-		wait := time.Since(start)
-		if err == nil && n != size {
-			err = fmt.Errorf("raw: %d of %d locks granted", n, size)
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := l.exchange(l.releases[i], size); err != nil {
-			return err
-		}
-		done(size, wait)
+	start := time.Now()
+	n, err := l.exchange(l.acquires, l.locks)
+	wait := time.Since(start)
+	if err == nil && n != l.locks {
+		err = fmt.Errorf("raw: %d of %d locks granted", n, l.locks)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	if _, err = l.exchange(l.releases, l.locks); err == nil {
+		done(n, wait)
+	}
+	return err
 }
 
 func (r *raw) Exclusive(ctx context.Context) error {

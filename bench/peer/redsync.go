@@ -13,8 +13,8 @@ import (
 
 var redsyncPeer = &Peer{
 	Name: "redsync",
-	About: "go-redsync/redsync on one go-redis pool, as redislock's; its own delay between tries (50 to 250 ms), but without an end " +
-		"of the tries, which after 32 would fail",
+	About: "go-redsync/redsync on one go-redis pool, as redislock's; a delay between tries of 1, 10 or 100 ms, as redislock's, since its own of 50 " +
+		"to 250 ms serves it worse; without an end of the tries, which after 32 would fail",
 	Source:  "redsync's README; WithTries because its maintainers recommend that for waiting (issue 95)",
 	Role:    Library,
 	Kinds:   exclusiveOnly,
@@ -23,7 +23,7 @@ var redsyncPeer = &Peer{
 	Keys:    sameKey,
 	Open: func(_ context.Context, env Env) (Client, error) {
 		client := redis.NewClient(&redis.Options{Addr: env.Redis, PoolSize: poolFor(env.Goroutines)})
-		return &redsyncClient{client, redsync.New(goredis.NewPool(client)), env.Lease}, nil
+		return &redsyncClient{client, redsync.New(goredis.NewPool(client)), env.Lease, env.Poll}, nil
 	},
 }
 
@@ -31,10 +31,11 @@ type redsyncClient struct {
 	redis *redis.Client
 	rs    *redsync.Redsync
 	lease time.Duration
+	poll  time.Duration
 }
 
 func (c *redsyncClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
-	mutex := c.rs.NewMutex(name, redsync.WithExpiry(c.lease), redsync.WithTries(math.MaxInt32)) // not for concurrent use: one each
+	mutex := c.rs.NewMutex(name, redsync.WithExpiry(c.lease), redsync.WithTries(math.MaxInt32), redsync.WithRetryDelay(c.poll)) // one for each call: not for concurrent use
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ func Columns(w *Workload) []Figure {
 	case workload.Handover:
 		return []Figure{
 			{"wait_p50_us", "p50", Micros}, {"wait_p99_us", "p99", Micros}, {"wait_p999_us", "p99.9", Micros}, {"wait_max_us", "max", Micros},
+			{"scripts_per_pair", "scripts", Ratio}, {"client_cpu_us_per_pair", "client us", Ratio}, {"server_cpu_us_per_pair", "server us", Ratio},
 			{"rounds", "rounds", Count}, {"stuck", "stuck", Count},
 		}
 	case workload.Holding:
@@ -40,7 +41,7 @@ func Columns(w *Workload) []Figure {
 		}
 	}
 	columns := []Figure{
-		{"pairs_per_s", "pairs/s", Count}, {"wait_p50_us", "p50", Micros}, {"wait_p99_us", "p99", Micros}, {"wait_p999_us", "p99.9", Micros},
+		{"pairs_per_s", "pairs/s", Count}, {"second_min_per_s", "slowest second", Count}, {"second_max_per_s", "fastest", Count}, {"wait_p50_us", "p50", Micros}, {"wait_p99_us", "p99", Micros}, {"wait_p999_us", "p99.9", Micros},
 		{"wait_max_us", "max", Micros}, {"scripts_per_pair", "scripts", Ratio}, {"commands_per_pair", "commands", Ratio},
 		{"bytes_in_per_pair", "B in", Count}, {"bytes_out_per_pair", "B out", Count},
 		{"client_cpu_us_per_pair", "client us", Ratio}, {"server_cpu_us_per_pair", "server us", Ratio}, {"allocs_per_pair", "allocs", Count},

@@ -18,7 +18,8 @@ type counters struct {
 	scripts  float64       // EVALSHA, and EVAL of those that come with their text
 	commands float64       // those within scripts, too
 	in, out  float64       // bytes, as the server counts them
-	busy     time.Duration // of all cores, for anybody
+	idle     time.Duration // of all cores
+	cores    int
 	clients  time.Duration // of the contender's processes
 	harness  time.Duration
 }
@@ -36,6 +37,7 @@ func (s *redisServer) read() (counters, int, error) {
 	if err != nil {
 		return counters{}, 0, fmt.Errorf("ask Redis for its counters: %w", err)
 	}
+	idle, cores := idleCPU()
 	seconds := number(info, "used_cpu_user") + number(info, "used_cpu_sys")
 	return counters{
 		at:       time.Now(),
@@ -44,7 +46,8 @@ func (s *redisServer) read() (counters, int, error) {
 		commands: number(info, "total_commands_processed"),
 		in:       number(info, "total_net_input_bytes"),
 		out:      number(info, "total_net_output_bytes"),
-		busy:     busyCPU(),
+		idle:     idle,
+		cores:    cores,
 	}, len(info), nil
 }
 
@@ -60,7 +63,8 @@ func (c counters) since(before counters, own int) counters {
 		commands: max(c.commands-before.commands-1, 0),
 		in:       max(c.in-before.in-float64(infoRequest), 0),
 		out:      max(c.out-before.out-float64(own), 0),
-		busy:     c.busy - before.busy,
+		idle:     c.idle - before.idle,
+		cores:    c.cores,
 		clients:  c.clients - before.clients,
 		harness:  c.harness - before.harness,
 	}
@@ -69,21 +73,28 @@ func (c counters) since(before counters, own int) counters {
 // tick is the unit of /proc: it has been 1/100 s on every Linux for decades.
 const tick = 10 * time.Millisecond
 
-// busyCPU is what all cores have worked, on Linux.
-func busyCPU() time.Duration {
+// idleCPU is for how long all cores together have had nothing to do, on Linux, and how many cores those are. Linux measures idle time, but only
+// samples the rest, and misses much of the work that comes in short bursts.
+func idleCPU() (idle time.Duration, cores int) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	var busy int64
-	for i, value := range strings.Fields(line)[1:] {
-		n, _ := strconv.ParseInt(value, 10, 64)
-		if i != 3 && i != 4 && i < 8 { // neither idle nor waiting for a disk; guests are in user already
-			busy += n
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 || !strings.HasPrefix(fields[0], "cpu") {
+			continue
+		}
+		if fields[0] != "cpu" {
+			cores++
+			continue
+		}
+		for _, value := range fields[4:6] { // idle, and waiting for a disk
+			n, _ := strconv.ParseInt(value, 10, 64)
+			idle += time.Duration(n) * tick
 		}
 	}
-	return time.Duration(busy) * tick
+	return idle, cores
 }
 
 // processCPU is what a process has used, on Linux.
@@ -105,7 +116,8 @@ func processCPU(pid int) time.Duration {
 // others is how many cores other programs kept busy between two readings. All of it is read at the same two instants, so what the
 // contender does before or after its window is its own.
 func (c counters) others() float64 {
-	return max((c.busy-c.cpu-c.clients-c.harness).Seconds(), 0) / c.took.Seconds()
+	busy := c.took*time.Duration(c.cores) - c.idle
+	return max((busy-c.cpu-c.clients-c.harness).Seconds(), 0) / c.took.Seconds()
 }
 
 // harnessCPU is what this process has used.

@@ -10,15 +10,15 @@ import (
 
 func TestCounters_OthersAreNeitherTheContenderNorItsServerNorTheHarness(t *testing.T) {
 	at := time.Now()
-	before := counters{at: at, busy: time.Hour, cpu: time.Minute, clients: time.Second, harness: time.Second}
+	before := counters{at: at, idle: time.Hour, cores: 2, cpu: time.Minute, clients: time.Second, harness: time.Second}
 	// The contender's window is one second of the two between the readings; it works in both.
 	after := counters{
-		at: at.Add(2 * time.Second), busy: time.Hour + 3*time.Second, cpu: time.Minute + 900*time.Millisecond,
+		at: at.Add(2 * time.Second), idle: time.Hour + time.Second, cores: 2, cpu: time.Minute + 900*time.Millisecond,
 		clients: time.Second + 1700*time.Millisecond, harness: time.Second + 200*time.Millisecond,
 	}
 	assert.InDelta(t, 0.1, after.since(before, 0).others(), 1e-9)
 
-	after.busy += time.Second
+	after.idle -= time.Second
 	assert.InDelta(t, 0.6, after.since(before, 0).others(), 1e-9)
 }
 

@@ -8,28 +8,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// killListeners kills the connections that are subscribed to channels, and those that are told of changed keys.
-func (s *redisServer) killListeners(ctx context.Context) (killed int) {
+// harnessName is what the harness's own connections are called. They are not cut.
+const harnessName = "holdfast-bench"
+
+// killClients kills all connections but the harness's own.
+func (s *redisServer) killClients(ctx context.Context) (killed int) {
 	list, err := s.client.ClientList(ctx).Result()
 	if err != nil {
 		return 0
 	}
+	kills := s.client.Pipeline()
 	for line := range strings.Lines(list) {
-		var id, flags string
+		fields := map[string]string{}
 		for _, field := range strings.Fields(line) {
-			switch key, value, _ := strings.Cut(field, "="); key {
-			case "id":
-				id = value
-			case "flags":
-				flags = value
-			}
+			key, value, _ := strings.Cut(field, "=")
+			fields[key] = value
 		}
-		if !strings.ContainsAny(flags, "Pt") {
-			continue
+		if fields["name"] != harnessName {
+			kills.ClientKillByFilter(ctx, "ID", fields["id"])
 		}
-		if n, err := s.client.ClientKillByFilter(ctx, "ID", id).Result(); err == nil {
-			killed += int(n)
-		}
+	}
+	replies, _ := kills.Exec(ctx)
+	for _, reply := range replies {
+		killed += int(reply.(*redis.IntCmd).Val())
 	}
 	return killed
 }
@@ -42,7 +43,7 @@ func (s *redisServer) exists(keys []string) bool {
 // free watches how long at a stretch none of the keys exists, until ctx ends. The sections are longer than its steps, so that no
 // turn is overlooked.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
-	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()
 	since, counted := time.Now(), false
 	for ctx.Err() == nil {

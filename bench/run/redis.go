@@ -43,7 +43,7 @@ func startRedis(addr string) (*redisServer, error) {
 		}
 		s.addr = s.server.addr
 	}
-	s.client = redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: 1, ReadTimeout: 30 * time.Second})
+	s.client = redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: 1, ClientName: harnessName, ReadTimeout: 30 * time.Second})
 	info, err := s.client.Info(context.Background(), "server").Result()
 	if err != nil {
 		s.end()

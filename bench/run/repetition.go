@@ -107,6 +107,7 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 	c.serverFigures(f, server, all)
 	f["others_cpu_cores"] = server.others()
 	waitFigures(f, waits)
+	secondFigures(f, samples)
 	shareFigures(f, "process", clients)
 	shareFigures(f, "goroutine", workers)
 	return repetition{f, waits, note}, nil
@@ -133,6 +134,27 @@ func waitFigures(f report.Figures, waits *hdrhistogram.Histogram) {
 	f["wait_p99_us"] = us(float64(waits.ValueAtQuantile(99)))
 	f["wait_p999_us"] = us(float64(waits.ValueAtQuantile(99.9)))
 	f["wait_max_us"] = us(float64(waits.Max()))
+}
+
+// secondFigures are the slowest and the fastest second of the window, over all processes. A window without two whole seconds has none.
+func secondFigures(f report.Figures, samples []*load.Sample) {
+	whole := len(samples[0].Seconds)
+	for _, s := range samples {
+		whole = min(whole, len(s.Seconds))
+	}
+	if whole < 2 {
+		return
+	}
+	for i := range whole {
+		rate := 0.0
+		for _, s := range samples {
+			rate += s.Seconds[i]
+		}
+		if i == 0 {
+			f["second_min_per_s"], f["second_max_per_s"] = rate, rate
+		}
+		f["second_min_per_s"], f["second_max_per_s"] = min(f["second_min_per_s"], rate), max(f["second_max_per_s"], rate)
+	}
 }
 
 // shareFigures are the least and the greatest share, as multiples of a fair one.

@@ -36,14 +36,14 @@ type Run struct {
 	etcd    *server
 	jvm     *process
 	results *report.Results
-	ready   map[string]bool // contenders that are there and exclusive
+	there   map[string]bool // contenders that are there and exclusive
 	show    *progress
 }
 
 // Measure runs the workloads and returns what came out. A contender that cannot run is named in the results, and so is a workload
 // that failed for one; an error means that nothing could be measured.
 func Measure(options Options) (*report.Results, error) {
-	r := &Run{options: options, ready: map[string]bool{}, show: newProgress(options.Progress)}
+	r := &Run{options: options, there: map[string]bool{}, show: newProgress(options.Progress)}
 	defer r.end()
 	var err error
 	if r.redis, err = startRedis(options.Redis); err != nil {
@@ -56,10 +56,10 @@ func Measure(options Options) (*report.Results, error) {
 			r.show.line("%s does not take part: %v", p.Name, err)
 			continue
 		}
-		r.ready[p.Name] = true
+		r.there[p.Name] = true
 		r.results.Peers = append(r.results.Peers, report.PeerOf(p))
 	}
-	if len(r.ready) == 0 {
+	if len(r.there) == 0 {
 		return nil, errors.New("no contender is left")
 	}
 	r.plan()
@@ -107,7 +107,7 @@ func (r *Run) prepare(p *peer.Peer) error {
 func (r *Run) takePart(w workload.Workload) (peers []*peer.Peer) {
 	for _, name := range w.Peers {
 		for _, p := range r.options.Peers {
-			if p.Name == name && r.ready[name] {
+			if p.Name == name && r.there[name] {
 				peers = append(peers, p)
 			}
 		}
@@ -157,27 +157,14 @@ func (r *Run) workload(w workload.Workload) {
 	contenders := make([]*contender, len(peers))
 	outcomes := make([]report.Outcome, len(peers))
 	for i, p := range peers {
-		r.show.now("%s: %s opens", w.Name, p.Name)
-		outcomes[i].Peer = p.Name
-		if outcomes[i].Refused = w.Refused(p.Name); outcomes[i].Refused != "" {
-			continue
-		}
-		c, err := r.open(p, w)
-		if err != nil {
-			outcomes[i].Failed = err.Error()
-			continue
-		}
-		contenders[i] = c
-		if w.Shape == workload.Pairs || w.Shape == workload.Cut {
-			r.warm(c, &outcomes[i])
+		outcomes[i] = report.Outcome{Peer: p.Name, Refused: w.Refused(p.Name)}
+		if !w.Isolated() {
+			contenders[i] = r.ready(p, w, &outcomes[i])
 		}
 	}
 	for n := range r.options.Repetitions {
-		for i, c := range contenders {
-			if c != nil && outcomes[i].Failed == "" {
-				r.show.now("%s  %s  %d of %d", w.Name, c.peer.Name, n+1, r.options.Repetitions)
-				r.repeat(c, &outcomes[i])
-			}
+		for i, p := range peers {
+			r.repetition(n, p, w, contenders[i], &outcomes[i])
 			r.show.done += r.cost(w)
 		}
 	}
@@ -193,6 +180,34 @@ func (r *Run) workload(w workload.Workload) {
 	if r.options.Progress != nil {
 		result.Print(r.options.Progress)
 	}
+}
+
+// repetition is one of one contender: c, or one that is opened for it.
+func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) {
+	if w.Isolated() {
+		if c = r.ready(p, w, o); c != nil {
+			defer c.close()
+		}
+	}
+	if c != nil && o.Failed == "" {
+		r.show.now("%s  %s  %d of %d", w.Name, p.Name, n+1, r.options.Repetitions)
+		r.repeat(c, o)
+	}
+}
+
+// ready is a contender that is open and warm; nil: it does not take part.
+func (r *Run) ready(p *peer.Peer, w workload.Workload, o *report.Outcome) *contender {
+	if o.Refused != "" || o.Failed != "" {
+		return nil
+	}
+	r.show.now("%s: %s opens", w.Name, p.Name)
+	c, err := r.open(p, w)
+	if err != nil {
+		o.Failed = err.Error()
+		return nil
+	}
+	r.warm(c, o)
+	return c
 }
 
 // sized is the workload as this run does it.
@@ -214,7 +229,14 @@ func (r *Run) warm(c *contender, o *report.Outcome) {
 	if c.shared {
 		window *= 8
 	}
-	if _, err := c.measurePairs(window); err != nil {
+	var err error
+	switch c.w.Shape {
+	case workload.Pairs, workload.Cut:
+		_, err = c.measurePairs(window)
+	case workload.Handover:
+		_, err = c.measureHandover(window)
+	}
+	if err != nil {
 		o.Failed = err.Error()
 		c.discard()
 	}

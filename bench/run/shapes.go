@@ -145,7 +145,7 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 		if err := p.send(load.Order{Do: load.Acquire, Client: client}); err != nil {
 			return repetition{}, err
 		}
-		time.Sleep(time.Millisecond + time.Duration(rand.Int64N(int64(3*time.Millisecond))))
+		time.Sleep(c.w.WaitMin + rand.N(c.w.WaitMax-c.w.WaitMin))
 		released, acquired, err := c.passed(holder, waiter)
 		if err != nil {
 			return repetition{}, err
@@ -210,9 +210,12 @@ func (c *contender) at(n int, do string) (load.Report, error) {
 
 // check refuses a contender that lets two in at once, over processes and within them.
 func (r *Run) check(p *peer.Peer) error {
+	if p.NoLock {
+		return nil
+	}
 	w := workload.Workload{
 		Name: "check", Shape: workload.Pairs, Processes: 2, Clients: 1, Goroutines: 4, Naming: workload.Hot, Lock: peer.Exclusive,
-		Oracle: true, Lease: peer.Lease,
+		Oracle: true, Lease: peer.Lease, Poll: time.Millisecond,
 	}
 	if p.Role == peer.Ceiling || p.OpenBatches != nil {
 		w.Processes = 1
@@ -238,14 +241,14 @@ func (r *Run) check(p *peer.Peer) error {
 // checkWindow is for how long a contender is checked.
 const checkWindow = 400 * time.Millisecond
 
-// cut kills the connections that carry wake-ups until ctx ends, and returns how many it were.
+// cut kills the connections of all contenders until ctx ends, and returns how many it were.
 func (c *contender) cut(ctx context.Context) (killed int) {
 	for {
 		select {
 		case <-ctx.Done():
 			return killed
 		case <-time.After(20*time.Millisecond + time.Duration(rand.Int64N(int64(30*time.Millisecond)))):
-			killed += c.run.redis.killListeners(ctx)
+			killed += c.run.redis.killClients(ctx)
 		}
 	}
 }

@@ -11,20 +11,22 @@ import (
 // they take part only where no lock is wanted twice.
 var (
 	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
-	withMutex   = with(libraries, "sync.Mutex")
-	withFloors  = with(libraries, "bare-evalsha", "bare-batches", "raw-64")
-	alone       = with(libraries, "bare-evalsha", "sync.Mutex")
+	wanted      = with(libraries, "redislock-mutex")
+	withMutex   = with(wanted, "sync.Mutex")
+	withFloors  = with(libraries, "bare-evalsha", "bare-set", "bare-batches", "raw")
+	alone       = with(libraries, "bare-evalsha", "bare-set", "sync.Mutex")
+	passers     = with(libraries, "bare-publish")
 	readWriters = []string{"holdfast", "redisson", "sync.Mutex"}
 	fair        = []string{"holdfast", "redisson", "etcd"}
 	counters    = []string{"holdfast", "redisson"}
-	keepers     = []string{"holdfast", "redislock", "redsync", "rueidislock", "redisson", "etcd"}
-	pushers     = []string{"holdfast", "rueidislock", "rueidislock-default", "redisson"}
-	onRedis     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson"}
+	keepers     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson", "etcd"}
+	onRedis     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson"}
 )
 
 // holdLimits are for a million leases.
 var holdLimits = []Limit{
 	{"redislock", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
+	{"redislock-auto", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
 	{"redsync", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
 	{"rueidislock", 100_000, "a goroutine, a timer and a call for each lease: a hundred thousand calls a second"},
 	{"redisson", 100_000, "it would take longer to acquire them than their first renewals allow"},
@@ -41,6 +43,9 @@ var All = table()
 func table() (all []Workload) {
 	add := func(w Workload) {
 		w.Processes, w.Clients, w.Goroutines = max(w.Processes, 1), max(w.Clients, 1), max(w.Goroutines, 1)
+		if w.Poll == 0 {
+			w.Poll = 100 * time.Millisecond
+		}
 		if w.Lock == "" {
 			w.Lock = peer.Exclusive
 		}
@@ -70,14 +75,15 @@ func table() (all []Workload) {
 			add(Workload{
 				Name:  fmt.Sprintf("hot-%dp-%dms", n, section.Milliseconds()),
 				Title: fmt.Sprintf("Hot lock over %d processes, %s section", n, orEmpty(section)), Shape: Pairs, Naming: Hot,
-				Processes: n, Goroutines: 8, Section: section, Peers: libraries,
+				Processes: n, Goroutines: 8, Section: section, Peers: wanted,
 				Series: fmt.Sprintf("hot-processes-%dms", section.Milliseconds()), X: n, XLabel: "processes",
 				About: "Eight goroutines in each of the processes want the same lock.",
 			})
 		}
 	}
 	add(Workload{
-		Name: "zipf", Title: "10 000 names, some hot", Shape: Pairs, Naming: Zipf, Names: 10_000, Processes: 2, Goroutines: 64, Peers: libraries,
+		Name: "zipf", Title: "10 000 names, some hot", Shape: Pairs, Naming: Zipf, Names: 10_000, Processes: 2, Goroutines: 64, Peers: wanted,
+		Poll:  10 * time.Millisecond,
 		About: "128 goroutines of two processes take one of 10 000 locks, by Zipf's law with s = 1.1: every tenth wants the same one.",
 	})
 	add(Workload{
@@ -94,8 +100,15 @@ func table() (all []Workload) {
 		About: "32 goroutines want one of eight permits for 1 ms each. Holdfast's are leases that are renewed, Redisson's RSemaphore's are not.",
 	})
 	add(Workload{
-		Name: "handover", Title: "Hand-over to another process", Shape: Handover, Naming: Hot, Processes: 2, Peers: libraries, Guarded: true,
-		About: "One process releases, 1 to 4 ms after the other began to wait. The wait is from the call of release to the end of the other's acquire.",
+		Name: "handover", Title: "Hand-over to a process that has just begun to wait", Shape: Handover, Naming: Hot, Processes: 2, Peers: passers,
+		WaitMin: time.Millisecond, WaitMax: 4 * time.Millisecond, Poll: time.Millisecond, Guarded: true,
+		About: "One process releases, 1 to 4 ms after the other began to wait. The wait is from the call of release to the end of the other's acquire. " +
+			"etcd's watch begins with what was before it, which takes up to 100 ms: see the next workload.",
+	})
+	add(Workload{
+		Name: "handover-late", Title: "Hand-over to a process that has waited for a while", Shape: Handover, Naming: Hot, Processes: 2, Peers: passers,
+		WaitMin: 50 * time.Millisecond, WaitMax: 450 * time.Millisecond, Poll: time.Millisecond, Long: 10 * time.Second,
+		About: "As before, 50 to 450 ms after the other began to wait.",
 	})
 	for _, n := range []int{1000, 100_000, 1_000_000} {
 		add(Workload{
@@ -111,12 +124,12 @@ func table() (all []Workload) {
 		About: "100 000 acquires of one process wait for a lock that another process holds: what waiting costs. Then it is released.",
 	})
 	add(Workload{
-		Name: "churn-1000000", Title: "1 000 000 names, each once", Shape: Pairs, Naming: Fresh, Names: 1_000_000, Short: 2000, Goroutines: 64, Peers: libraries, Long: 20 * time.Second,
-		About: "Every pair takes a lock that was never taken before, until a million names are used or the time is over. What is left of them in heap and Redis?",
+		Name: "churn", Title: "New names, each once, for 20 s", Shape: Pairs, Naming: Fresh, Names: 1_000_000, Short: 2000, Goroutines: 64, Peers: libraries, Long: 20 * time.Second,
+		About: "Every pair takes a lock that was never taken before, until the time is over or a million names are used. What is left of them in heap and Redis?",
 	})
 	add(Workload{
-		Name: "cut", Title: "Wake-up connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Peers: pushers, Long: 15 * time.Second,
-		About: "32 clients want one lock for 5 ms each, while every connection that carries wake-ups is killed every 20 to 50 ms. " +
+		Name: "cut", Title: "All connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Poll: 10 * time.Millisecond, Peers: onRedis, Long: 15 * time.Second,
+		About: "32 clients want one lock for 5 ms each, while every connection of every client is killed every 20 to 50 ms. " +
 			"How long did nobody hold it although all wanted it, and who waited for ever?",
 	})
 	return all

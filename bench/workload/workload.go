@@ -17,7 +17,7 @@ const (
 	Handover Shape = "handover" // one process releases what another one waits for
 	Holding  Shape = "holding"  // many leases are held, and do nothing but being renewed
 	Pending  Shape = "pending"  // very many wait for one lock, which is then released
-	Cut      Shape = "cut"      // pairs, while the connections that carry wake-ups are cut again and again
+	Cut      Shape = "cut"      // pairs, while all connections are cut again and again
 )
 
 // Naming is which lock a goroutine takes.
@@ -48,6 +48,9 @@ type Workload struct {
 	Reads   float64       `json:"reads,omitempty"`   // share of read locks, the rest are write locks
 	Permits int           `json:"permits,omitempty"` // of a semaphore
 	Section time.Duration `json:"section"`
+	Poll    time.Duration `json:"poll,omitempty"`    // how often waiters of libraries that poll ask: of 1, 10 and 100 ms the best for them here
+	WaitMin time.Duration `json:"waitMin,omitempty"` // of a Handover: the release comes so long after the other began to wait
+	WaitMax time.Duration `json:"waitMax,omitempty"`
 
 	Series string `json:"series,omitempty"` // workloads of one series are one curve over X
 	X      int    `json:"x,omitempty"`
@@ -69,6 +72,10 @@ func (w Workload) Total() int { return w.Processes * w.Clients * w.Goroutines }
 func (w Workload) Apart() bool {
 	return w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
 }
+
+// Isolated reports whether each repetition has processes of its own, and no other contender's beside it. What one repetition leaves in memory
+// would be missing from the heap of the next, and cuts would meet contenders that are not being measured.
+func (w Workload) Isolated() bool { return w.Shape == Holding || w.Shape == Pending || w.Shape == Cut }
 
 // NameOf is the lock of a goroutine, or for Zipf of a rank.
 func (w Workload) NameOf(prefix string, n int) string {

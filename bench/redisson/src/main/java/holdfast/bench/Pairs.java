@@ -5,6 +5,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
@@ -21,6 +22,7 @@ import org.redisson.api.RedissonClient;
 final class Pairs {
 
     private static final long TICK_MS = 200;
+    private static final int ONE_WRITER = 1 << 16; // what a writer weighs; a reader weighs 1
     private static final long BRIEFLY_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
 
     private final Contender contender;
@@ -28,6 +30,8 @@ final class Pairs {
     private final double reads;
     private final long section;
     private final boolean oracle;
+    private final boolean fresh; // each name is used once
+    private final int permits;
     private final int each;
     private final long[] pairs;
     private final List<Thread> workers = new ArrayList<>();
@@ -41,6 +45,10 @@ final class Pairs {
     private final CountDownLatch begin = new CountDownLatch(1);
     private final CountDownLatch ended;
     private final AtomicLong longestIdle = new AtomicLong(); // that nobody was inside, within the window
+    private final List<Double> seconds = new ArrayList<>(); // pairs/s
+    private final ConcurrentHashMap<String, AtomicInteger> inside = new ConcurrentHashMap<>();
+    private long secondBegan;
+    private long secondBefore;
     private volatile long idleSince;
     private volatile boolean stopped;
     private volatile boolean abandoned;
@@ -52,6 +60,8 @@ final class Pairs {
         reads = workload.path("reads").asDouble();
         section = workload.path("section").asLong();
         oracle = workload.path("oracle").asBoolean();
+        fresh = workload.path("naming").asText().equals("fresh");
+        permits = workload.path("permits").asInt();
         each = workload.path("goroutines").asInt();
         pairs = new long[contender.clients.size() * each];
         ended = new CountDownLatch(pairs.length);
@@ -59,7 +69,6 @@ final class Pairs {
 
     Map<String, Object> run(JsonNode order) throws InterruptedException {
         contender.names.begin();
-        boolean fresh = contender.workload.path("naming").asText().equals("fresh");
         double heap = fresh ? -Costs.heap() : -1;
         for (int i = 0; i < pairs.length; i++) {
             int worker = i;
@@ -71,11 +80,13 @@ final class Pairs {
         long cpu = Costs.cpu();
         long start = System.nanoTime();
         idleSince = start;
+        secondBegan = start;
         begin.countDown();
         long end = start + order.path("window").asLong();
         while (System.nanoTime() < end && ended.getCount() > 0) {
             ended.await(Math.min(end - System.nanoTime(), TimeUnit.MILLISECONDS.toNanos(TICK_MS)), TimeUnit.NANOSECONDS);
             progress();
+            second();
         }
         if (waiting.get() == pairs.length) {
             idle();
@@ -89,6 +100,17 @@ final class Pairs {
             sample.put("heap", heap + Costs.heap());
         }
         return sum(sample);
+    }
+
+    /** Notes the rate of a second that has just ended. */
+    private void second() {
+        long now = System.nanoTime();
+        if (now - secondBegan >= TimeUnit.SECONDS.toNanos(1)) {
+            long total = all.get();
+            seconds.add((total - secondBefore) * 1e9 / (now - secondBegan));
+            secondBegan = now;
+            secondBefore = total;
+        }
     }
 
     private void progress() {
@@ -123,12 +145,13 @@ final class Pairs {
             if (kind.equals("semaphore")) {
                 RSemaphore semaphore = client.getSemaphore(name);
                 acquire(worker, semaphore::acquire);
-                stay(client);
+                stay(client, name, 1, permits);
                 semaphore.release();
             } else {
-                RLock lock = lock(client, name);
+                boolean read = kind.equals("write") && ThreadLocalRandom.current().nextDouble() < reads;
+                RLock lock = lock(client, name, read);
                 acquire(worker, lock::lockInterruptibly);
-                stay(client);
+                stay(client, name, read ? 1 : ONE_WRITER, read ? ONE_WRITER - 1 : ONE_WRITER);
                 lock.unlock();
             }
         } catch (RuntimeException e) {
@@ -146,12 +169,12 @@ final class Pairs {
         }
     }
 
-    private RLock lock(RedissonClient client, String name) {
+    private RLock lock(RedissonClient client, String name, boolean read) {
         return switch (kind) {
             case "fair" -> client.getFairLock(name);
             case "write" -> {
                 var both = client.getReadWriteLock(name);
-                yield ThreadLocalRandom.current().nextDouble() < reads ? both.readLock() : both.writeLock();
+                yield read ? both.readLock() : both.writeLock();
             }
             default -> client.getLock(name);
         };
@@ -178,8 +201,13 @@ final class Pairs {
         }
     }
 
-    private void stay(RedissonClient client) {
+    /** Is in the section, where all of a name's holders together may weigh no more than most. */
+    private void stay(RedissonClient client, String name, int weight, int most) {
         idle();
+        AtomicInteger within = fresh ? new AtomicInteger() : inside.computeIfAbsent(name, none -> new AtomicInteger());
+        if (within.addAndGet(weight) > most) {
+            overlaps.incrementAndGet();
+        }
         if (oracle) {
             RAtomicLong inside = client.getAtomicLong("oracle:" + contender.prefix);
             boolean alone = inside.incrementAndGet() == 1;
@@ -191,6 +219,7 @@ final class Pairs {
         if (section > 0) {
             LockSupport.parkNanos(section);
         }
+        within.addAndGet(-weight);
         idleSince = System.nanoTime();
     }
 
@@ -204,6 +233,7 @@ final class Pairs {
         sample.put("pairs", total);
         sample.put("all", all.get());
         sample.put("idle", longestIdle.get());
+        sample.put("seconds", seconds);
         sample.put("perClient", perClient);
         sample.put("perWorker", pairs);
         sample.put("waits", waits.encode());
