@@ -64,30 +64,25 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 //
 // recycle says that only ctx cancels the request. Then nothing refers to it after an answer in time, and it may be used again.
 func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error {
-	if e.answered(ctx, r) {
-		err := r.Err
-		if recycle {
-			e.requests.put(r)
-		}
-		return err
-	}
-	if ctx.Err() != nil {
+	if !answered(ctx, r) {
 		e.Cancel(r, ctx.Err())
-	}
-	if e.answered(context.Background(), r) {
+		<-r.Answered
 		return r.Err
 	}
-	return fmt.Errorf("holdfast: %s %q: %w", r.Do, r.Address.Name, protocol.ErrClosed)
+	err := r.Err
+	if recycle {
+		e.requests.put(r)
+	}
+	return err
 }
 
-// answered waits for the answer to a request. It returns false if ctx or the engine has ended before. If the answer is there as well, it
-// counts: select would choose at random.
-func (e *Engine) answered(ctx context.Context, r *wait.Request) bool {
+// answered waits for the answer to a request. Every request that was sent is answered, also by an engine that ends: no actor stops before.
+// answered returns false if ctx has ended first. If the answer is there as well, it counts: select would choose at random.
+func answered(ctx context.Context, r *wait.Request) bool {
 	select {
 	case <-r.Answered:
 		return true
 	case <-ctx.Done():
-	case <-e.done:
 	}
 	select {
 	case <-r.Answered:
@@ -157,22 +152,17 @@ func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) er
 	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
 }
 
-// awaitRelease waits for the answer to a release. If the engine ends before the answer, the release counts as done: Close has ended the
-// lease.
+// awaitRelease waits for the answer to a release.
 func (e *Engine) awaitRelease(ctx context.Context, r *wait.Request) error {
-	if e.answered(ctx, r) {
-		err := r.Err
-		e.requests.put(r)
-		return err
-	}
-	if ctx.Err() != nil {
+	if !answered(ctx, r) {
 		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
 		defer timer.Stop()
-	}
-	if e.answered(context.Background(), r) {
+		<-r.Answered
 		return r.Err
 	}
-	return nil
+	err := r.Err
+	e.requests.put(r)
+	return err
 }
 
 // ReleaseAsync ends a hold without waiting for the answer.

@@ -24,23 +24,19 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 		return 0, err
 	}
 	e.send(r)
-	if e.answered(ctx, r) {
+	if answered(ctx, r) {
 		number, err := r.Number, r.Err
 		e.requests.put(r)
 		return number, err
 	}
-	if ctx.Err() != nil {
-		if op.Way == scripts.Give {
-			timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
-			defer timer.Stop()
-		} else {
-			e.Cancel(r, ctx.Err())
-		}
+	if op.Way == scripts.Give {
+		timer := e.clock.AfterFunc(releaseGrace, func() { e.Cancel(r, ctx.Err()) })
+		defer timer.Stop()
+	} else {
+		e.Cancel(r, ctx.Err())
 	}
-	if e.answered(context.Background(), r) {
-		return r.Number, r.Err
-	}
-	return 0, r.Because(protocol.ErrClosed)
+	<-r.Answered
+	return r.Number, r.Err
 }
 
 // mayCount returns why an operation must not be sent. An ended context does not stop an operation that gives something back.

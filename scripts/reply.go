@@ -82,15 +82,12 @@ func unwell(text string) bool {
 
 // Reached reports whether the answer to a call shows that the server is working. It does not after a network error, or when the
 // server refuses all clients.
-func Reached(err error) bool {
+func Reached(err error) bool { return Classify(err) == Done || refusedAlone(err) }
+
+// refusedAlone reports whether a server that serves others has refused this call.
+func refusedAlone(err error) bool {
 	var server redis.Error
-	switch {
-	case Classify(err) == Done:
-		return true
-	case !errors.As(err, &server):
-		return false
-	}
-	return !unwell(err.Error())
+	return errors.As(err, &server) && !unwell(err.Error())
 }
 
 // inScript matches how servers before Redis 7 report the refusal of a command in a script.

@@ -184,7 +184,7 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 		s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 		s.endGrant(now, now)
 	}
-	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight, s.claimed = nil, nil, nil, nil, pendingGrant{}, free, nil, 0
+	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight = nil, nil, nil, nil, pendingGrant{}, free, nil
 }
 
 // Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so Redis is asked again. The waiters stay, and
