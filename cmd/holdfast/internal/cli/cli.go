@@ -1,0 +1,197 @@
+// Package cli is the command line of holdfast: its commands, their flags and texts, and the exit codes.
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+// Exit codes. Those of a command that is run under a lock are its own.
+const (
+	exitOK          = 0
+	exitNo          = 1  // check has findings; free found nothing to free
+	exitUsage       = 64 // EX_USAGE
+	exitRedis       = 69 // EX_UNAVAILABLE
+	exitSystem      = 71 // EX_OSERR
+	exitNotAcquired = 75 // EX_TEMPFAIL
+	exitLost        = 76 // the lease was lost, and the command stopped
+)
+
+// redisVariable names the environment variable for --redis.
+const redisVariable = "HOLDFAST_REDIS"
+
+// app is one invocation.
+type app struct {
+	stdin          *os.File
+	stdout, stderr *os.File
+	redisURL       string
+	json           bool
+	quiet          bool
+}
+
+// Main runs the command that the arguments name, and returns the exit code.
+func Main(args []string, stdin, stdout, stderr *os.File) int {
+	redis.SetLogger(silent{}) // go-redis would log each failed dial in addition to the error that it returns
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, redisURL: os.Getenv(redisVariable)}
+	if a.redisURL == "" {
+		a.redisURL = connect.Default
+	}
+	global := newFlags("holdfast")
+	a.globals(global)
+	switch err := global.set.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return a.overview(a.stdout, exitOK)
+	case err != nil:
+		return a.usage("", err)
+	}
+	if global.set.NArg() == 0 {
+		return a.overview(a.stderr, exitUsage)
+	}
+	name, rest := global.set.Arg(0), global.set.Args()[1:]
+	for _, c := range commands() {
+		if c.name == name {
+			return a.run(c, rest)
+		}
+	}
+	return a.usage("", fmt.Errorf("unknown command %s", text.Show(name)))
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// command is one command of the command line.
+type command struct {
+	name     string
+	args     string // of the usage line
+	does     string // one line
+	about    string // paragraphs of the help
+	examples string
+	exits    string
+	runs     bool           // it runs a command, which follows --
+	flags    func(f *flags) // nil: only the global ones
+	run      func(*app, input) int
+}
+
+// input is what follows a command's name, without its flags.
+type input struct {
+	args    []string
+	program []string // what follows --
+}
+
+func (a *app) globals(f *flags) {
+	f.text(&a.redisURL, "r redis", "URL", "the server: see \"holdfast help\"; default $"+redisVariable+", else "+connect.Default)
+	f.flag(&a.json, "json", "print JSON, one object a line; doc/command.md describes it")
+}
+
+// run reads the flags of a command, wherever they are before --, and calls it.
+func (a *app) run(c *command, args []string) int {
+	f := newFlags(c.name)
+	if c.flags != nil {
+		c.flags(f)
+	}
+	a.globals(f)
+	var in input
+	if c.runs {
+		for i, arg := range args {
+			if arg == "--" {
+				args, in.program = args[:i], args[i+1:]
+				break
+			}
+		}
+	}
+	for {
+		switch err := f.set.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			return a.help(c)
+		case err != nil:
+			return a.usage(c.name, err)
+		}
+		left := f.set.Args()
+		if len(left) == 0 {
+			break
+		}
+		if n := len(args) - len(left); n > 0 && args[n-1] == "--" {
+			in.args = append(in.args, left...)
+			break
+		}
+		in.args, args = append(in.args, left[0]), left[1:]
+	}
+	return c.run(a, in)
+}
+
+// say writes a line for people to standard error.
+func (a *app) say(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
+	}
+}
+
+// usage reports a wrong invocation.
+func (a *app) usage(command string, err error) int {
+	reason := err.Error()
+	if name, found := strings.CutPrefix(reason, "flag provided but not defined: "); found {
+		reason = "unknown flag -" + name
+	}
+	if command != "" {
+		command = " " + command
+	}
+	fmt.Fprintf(a.stderr, "holdfast%s: %s\nTry \"holdfast%s --help\".\n", command, reason, command)
+	return exitUsage
+}
+
+// failed reports an error of Redis or of the library, and returns its exit code.
+func (a *app) failed(err error) int {
+	fmt.Fprintf(a.stderr, "holdfast: %s\n", text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")))
+	switch {
+	case errors.Is(err, holdfast.ErrInvalid):
+		return exitUsage
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		return exitNotAcquired
+	}
+	return exitRedis
+}
+
+// printJSON writes one line of JSON. It reports an error of the output as an exit code.
+func (a *app) printJSON(v any) int {
+	line, err := text.JSON(v)
+	if err == nil {
+		_, err = a.stdout.Write(line)
+	}
+	if err != nil {
+		fmt.Fprintf(a.stderr, "holdfast: %v\n", err)
+		return exitNo
+	}
+	return exitOK
+}
+
+// client opens a client of Redis; nil: the returned exit code is to be used.
+func (a *app) client(command string) (redis.UniversalClient, int) {
+	client, err := connect.Open(a.redisURL)
+	if err != nil {
+		return nil, a.usage(command, err)
+	}
+	return client, exitOK
+}
+
+// newRuntime starts a runtime that reports what it logs on standard error.
+func (a *app) newRuntime(client redis.UniversalClient, o holdfast.Options) (*holdfast.Runtime, error) {
+	var to io.Writer = a.stderr
+	if a.quiet {
+		to = io.Discard
+	}
+	o.Logger = slog.New(newLogHandler(to))
+	return holdfast.New(client, o)
+}

@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/supervise"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+const (
+	defaultLease = 30 * time.Second
+	defaultGrace = 5 * time.Second
+	endWait      = 2 * time.Second // for the release of a lock, when the command has ended
+)
+
+// execFlags are those of exec.
+type execFlags struct {
+	try, quiet                          bool
+	wait, lease, atLeast, atMost, grace time.Duration
+	kind                                holdfast.Kind
+	permits                             int
+	conflict                            int
+}
+
+func execCommand() *command {
+	o := execFlags{grace: -1, conflict: exitNotAcquired}
+	return &command{
+		name: "exec", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
+		does: "run a command while holding a lock",
+		about: `Waits for the lock NAME, runs COMMAND while holding it, and releases it when COMMAND has ended.
+
+The lease of the lock is renewed all the time. If that fails, COMMAND is dead before anybody else can have the lock: its process group gets SIGTERM when the lease will end in --grace, and SIGKILL before the lease ends. After a loss that cannot be foreseen (the lock was freed by force, its key was deleted) SIGTERM follows within a third of the lease, and SIGKILL after --grace. A second process, the guardian, does the same if holdfast itself is stopped or killed.
+
+COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group; before the lock is held, they end the waiting. Ctrl-Z stops both; if they are not continued in time, COMMAND is killed. Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL; only then is the lock released. Processes that leave the group (setsid, daemons) are not reached. As process 1 of a container holdfast also collects orphans.
+
+COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of --kind fenced, otherwise 0.`,
+		exits: `  that of COMMAND, or 128 + the signal that ended it
+  75   the lock was not acquired (--try, --wait); -E chooses another code
+  76   the lock was lost; COMMAND was stopped, or had ended without the lock
+  69   Redis cannot be reached, or refuses
+  64   the command line is wrong
+  126  COMMAND cannot be run
+  127  COMMAND was not found`,
+		examples: `  # one backup at a time, on however many machines
+  holdfast exec backup -- pg_dump -f /backup/orders.sql orders
+
+  # cron on every host: one runs the job, the others do nothing, even if their clocks differ by seconds
+  holdfast exec --try --at-least 30s -E 0 nightly -- /usr/local/bin/nightly
+
+  # wait a minute at most, and pass the fencing token on
+  holdfast exec --wait 1m --kind fenced ledger -- sh -c 'post --token "$HOLDFAST_TOKEN"'
+
+  # at most three at a time
+  holdfast exec --permits 3 encoder -- ffmpeg -i in.mkv out.mp4`,
+		flags: func(f *flags) {
+			f.flag(&o.try, "n try", "make one attempt instead of waiting")
+			f.duration(&o.wait, "w wait", "wait for the lock for at most D; default: as long as it takes")
+			f.kind(&o.kind, "the kind of lock", kindWords()[:7]...)
+			f.number(&o.permits, 1, math.MaxInt32, "permits", "hold one of N permits of a permit-semaphore, which gets N permits unless it has some")
+			f.duration(&o.lease, "lease", "how long Redis keeps the lock after a crash, 50ms to 24h; default 30s; it is renewed every third of it")
+			f.duration(&o.atLeast, "at-least", "keep the lock until D after it was acquired, even if COMMAND ends before")
+			f.duration(&o.atMost, "at-most", "stop COMMAND when it has held the lock for D")
+			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease if that is less")
+			f.flag(&o.quiet, "q quiet", "print nothing about the lock")
+			f.number(&o.conflict, 0, 255, "E conflict-exit-code", "exit code if the lock was not acquired; default 75")
+		},
+		run: func(a *app, in input) int { return a.exec(o, in) },
+	}
+}
+
+// holding is what exec and lead have in common.
+type holding struct {
+	name    string
+	program []string
+	path    string // of the program
+	lease   time.Duration
+	grace   time.Duration
+}
+
+// newHolding reads the command line. The error is that of a wrong one, or a *supervise.NotStarted.
+func newHolding(in input, lease, grace, longest time.Duration) (*holding, error) {
+	switch {
+	case len(in.args) == 0:
+		return nil, errors.New("the name of the lock is missing")
+	case len(in.args) > 1 && in.program == nil:
+		return nil, errors.New("write -- before the command")
+	case len(in.args) > 1:
+		return nil, fmt.Errorf("only the name of the lock may be in front of --, not %s", text.Show(in.args[1]))
+	case len(in.program) == 0:
+		return nil, errors.New("the command is missing: write it after --")
+	}
+	h := &holding{name: in.args[0], program: in.program, lease: lease, grace: grace}
+	if h.lease == 0 {
+		h.lease = defaultLease
+	}
+	if longest == 0 {
+		longest = h.lease
+	}
+	switch {
+	case grace < 0:
+		h.grace = min(defaultGrace, h.lease/3, longest/3)
+	case grace > h.lease/2:
+		return nil, fmt.Errorf("--grace must be at most half of the lease, %v: a renewal that is only late would stop the command", h.lease/2)
+	case grace >= longest:
+		return nil, errors.New("--grace must be less than --at-most")
+	}
+	path, err := supervise.Find(in.program[0])
+	h.path = path
+	return h, err
+}
+
+// refuse reports the error of newHolding.
+func (a *app) refuse(command string, err error) int {
+	if failed, ok := errors.AsType[*supervise.NotStarted](err); ok {
+		a.say("%s", text.Message(err.Error()))
+		return failed.Code
+	}
+	return a.usage(command, err)
+}
+
+// under has the command run under a lease.
+func (h *holding) under(a *app, lease *holdfast.Lease, signals <-chan os.Signal) (supervise.Result, error) {
+	c := &supervise.Command{
+		Path: h.path, Args: h.program, Env: environment(h.name, lease), Lease: h.lease, Grace: h.grace, Signals: signals,
+		Tell: func(told string) { a.say("%s", text.Message(told)) },
+	}
+	return c.Run(lease)
+}
+
+// environment is that of the command.
+func environment(name string, lease *holdfast.Lease) (env []string) {
+	const prefix = "HOLDFAST_"
+	for _, variable := range os.Environ() {
+		switch key, _, _ := strings.Cut(variable, "="); key {
+		case prefix + "NAME", prefix + "ID", prefix + "TOKEN":
+		default:
+			env = append(env, variable)
+		}
+	}
+	return append(env, prefix+"NAME="+name, prefix+"ID="+lease.ID(), fmt.Sprintf("%sTOKEN=%d", prefix, lease.Token()))
+}
+
+func (a *app) exec(o execFlags, in input) int {
+	a.quiet = o.quiet
+	h, options, err := o.read(in)
+	if err != nil {
+		return a.refuse("exec", err)
+	}
+	client, code := a.client("exec")
+	if client == nil {
+		return code
+	}
+	defer func() { _ = client.Close() }()
+	signals, stop := supervise.Signals()
+	defer stop()
+	rt, err := a.newRuntime(client, holdfast.Options{Lease: h.lease, Process: h.process()})
+	if err != nil {
+		return a.failed(err)
+	}
+	defer closeRuntime(rt)
+	lease, ended, err := awaitLease(signals, func(ctx context.Context) (*holdfast.Lease, error) { return o.acquire(ctx, rt, h.name, options) })
+	switch {
+	case ended != 0:
+		if lease != nil {
+			release(lease)
+		}
+		return 128 + int(ended)
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		a.say("%s", text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")))
+		return o.conflict
+	case err != nil:
+		return a.failed(err)
+	}
+	result, err := h.under(a, lease, signals)
+	lost := release(lease)
+	switch {
+	case err != nil:
+		return a.notRun(err)
+	case result.Stopped:
+		return exitLost
+	case errors.Is(lost, holdfast.ErrLeaseLost):
+		a.say("the lock was lost before the command ended, with exit code %d: %s", result.Code, text.Message(lost.Error()))
+		return exitLost
+	case lost != nil:
+		a.say("the lock may be kept until its lease ends: %s", text.Message(lost.Error()))
+	}
+	return result.Code
+}
+
+// notRun reports why a command did not run.
+func (a *app) notRun(err error) int {
+	a.say("%s", text.Message(err.Error()))
+	if failed, ok := errors.AsType[*supervise.NotStarted](err); ok {
+		return failed.Code
+	}
+	return exitSystem
+}
+
+// read checks the flags of exec.
+func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
+	switch {
+	case o.try && o.wait != 0:
+		return nil, nil, errors.New("--try does not wait: leave out --wait")
+	case o.permits != 0 && o.kind == "":
+		o.kind = holdfast.KindPermitSemaphore
+	case o.permits != 0 && o.kind != holdfast.KindPermitSemaphore:
+		return nil, nil, errors.New("--permits needs --kind permit-semaphore")
+	case o.kind == "":
+		o.kind = holdfast.KindLock
+	}
+	h, err := newHolding(in, o.lease, o.grace, o.atMost)
+	if err != nil {
+		return nil, nil, err
+	}
+	var options []holdfast.AcquireOption
+	if o.wait != 0 {
+		options = append(options, holdfast.WithWait(o.wait))
+	}
+	if o.atMost != 0 {
+		options = append(options, holdfast.WithAtMost(o.atMost))
+	}
+	if o.atLeast != 0 {
+		options = append(options, holdfast.WithAtLeast(o.atLeast))
+	}
+	return h, options, nil
+}
+
+// acquirer is a lock of any kind that has leases.
+type acquirer interface {
+	Acquire(ctx context.Context, o ...holdfast.AcquireOption) (*holdfast.Lease, error)
+	TryAcquire(ctx context.Context, o ...holdfast.AcquireOption) (*holdfast.Lease, error)
+}
+
+func (o *execFlags) acquire(
+	ctx context.Context, rt *holdfast.Runtime, name string, options []holdfast.AcquireOption,
+) (*holdfast.Lease, error) {
+	if o.permits != 0 {
+		if _, err := rt.PermitSemaphore(name).TrySetPermits(ctx, o.permits); err != nil {
+			return nil, err
+		}
+	}
+	lock := lockOf(rt, o.kind, name)
+	if o.try {
+		return lock.TryAcquire(ctx, options...)
+	}
+	return lock.Acquire(ctx, options...)
+}
+
+func lockOf(rt *holdfast.Runtime, kind holdfast.Kind, name string) acquirer {
+	switch kind {
+	case holdfast.KindFair:
+		return rt.FairLock(name)
+	case holdfast.KindFenced:
+		return rt.FencedLock(name)
+	case holdfast.KindSpin:
+		return rt.SpinLock(name)
+	case holdfast.KindRead:
+		return rt.RWLock(name).Read()
+	case holdfast.KindWrite:
+		return rt.RWLock(name).Write()
+	case holdfast.KindPermitSemaphore:
+		return rt.PermitSemaphore(name)
+	}
+	return rt.Lock(name)
+}
+
+// awaitLease returns what acquire returns, or the signal that ended the wait. There may be a lease in spite of the signal.
+func awaitLease(
+	signals <-chan os.Signal, acquire func(ctx context.Context) (*holdfast.Lease, error),
+) (lease *holdfast.Lease, ended syscall.Signal, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		lease, err = acquire(ctx)
+	}()
+	for {
+		select {
+		case <-over:
+			return lease, ended, err
+		case s := <-signals:
+			if supervise.Ends(s) {
+				ended, _ = s.(syscall.Signal)
+				cancel()
+			}
+		}
+	}
+}
+
+// process is what others see of this process.
+func (h *holding) process() string {
+	base := filepath.Base(h.path)
+	if len(base) > 100 || text.Show(base) != base {
+		base = "holdfast"
+	}
+	return holdfast.HostProcess(base)
+}
+
+// release gives Redis some time to confirm.
+func release(lease *holdfast.Lease) error {
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	return lease.Release(ctx)
+}
+
+// closeRuntime does not wait for a Redis that is away: what is left expires.
+func closeRuntime(rt *holdfast.Runtime) {
+	ctx, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	_ = rt.Close(ctx)
+}

@@ -1,0 +1,215 @@
+// Package connect makes clients of Redis from URLs.
+package connect
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Default is the server that is used when nothing names one.
+const Default = "redis://localhost:6379"
+
+// Open makes a client of the server, cluster or Sentinel that a URL names. It does no I/O except for reading certificates. Errors
+// contain no part of the URL that may be a password.
+//
+// The forms are redis://, rediss:// (TLS) and unix://, with user:password@ in front of the host. Several hosts, separated by commas, or
+// ?cluster=true are a cluster. ?master=NAME makes the hosts Sentinels. Further parameters are db, ca, cert, key, server_name,
+// skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
+func Open(text string) (redis.UniversalClient, error) {
+	t, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("the URL of Redis: %w", err)
+	}
+	client, err := t.client()
+	if err != nil {
+		return nil, fmt.Errorf("the URL of Redis: %w", err)
+	}
+	return client, nil
+}
+
+// target is a URL of Redis, taken apart.
+type target struct {
+	first url.URL // with the first host, and the parameters that go-redis reads
+	hosts []string
+	own   map[string]string // the parameters that only this package knows
+}
+
+// ours are the parameters that go-redis does not know.
+var ours = []string{"master", "cluster", "ca", "cert", "key", "server_name", "sentinel_user", "sentinel_password"}
+
+func parse(text string) (*target, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return nil, errors.New("it must begin with redis://, rediss:// or unix://")
+	}
+	if scheme == "unix" {
+		return newTarget(text, nil)
+	}
+	if scheme != "redis" && scheme != "rediss" {
+		return nil, errors.New("it must begin with redis://, rediss:// or unix://")
+	}
+	// Each part of a list may be a URL of its own, too: redis://a,redis://b.
+	rest = strings.ReplaceAll(rest, ","+scheme+"://", ",")
+	end := strings.IndexAny(rest, "/?")
+	if at := strings.LastIndex(rest, "@"); at > end && end >= 0 && strings.ContainsAny(rest[:at], "/?") && !strings.Contains(rest[end:], "=") {
+		return nil, errors.New("characters such as / and ? in a password are written as %2F and %3F")
+	}
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, path := rest[:end], rest[end:]
+	user := ""
+	if at := strings.LastIndex(authority, "@"); at >= 0 {
+		user, authority = authority[:at+1], authority[at+1:]
+	}
+	hosts := strings.Split(authority, ",")
+	for i, host := range hosts {
+		if at := strings.LastIndex(host, "@"); at >= 0 {
+			host = host[at+1:]
+		}
+		if hosts[i] = strings.TrimSpace(host); hosts[i] == "" && len(hosts) > 1 {
+			return nil, errors.New("a host of the list is empty")
+		}
+	}
+	return newTarget(scheme+"://"+user+hosts[0]+path, hosts)
+}
+
+func newTarget(text string, hosts []string) (*target, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // without the URL, which may have a password
+		}
+		if _, escape := errors.AsType[url.EscapeError](err); escape {
+			err = errors.New("characters such as % and @ in a password are written as %25 and %40")
+		} else if strings.Contains(err.Error(), "port") || strings.Contains(err.Error(), "userinfo") {
+			err = errors.New("a port is no number, or a password has characters that must be written as %XX")
+		}
+		return nil, err
+	}
+	t := &target{first: *u, hosts: hosts, own: map[string]string{}}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("its parameters cannot be read")
+	}
+	for _, name := range ours {
+		if query.Has(name) {
+			t.own[name] = query.Get(name)
+			query.Del(name)
+		}
+	}
+	t.first.RawQuery = query.Encode()
+	return t, nil
+}
+
+func (t *target) client() (redis.UniversalClient, error) {
+	o, err := redis.ParseURL(t.first.String())
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err
+		}
+		return nil, err
+	}
+	if err := t.secure(o); err != nil {
+		return nil, err
+	}
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	cluster := len(t.hosts) > 1
+	if value, given := t.own["cluster"]; given {
+		if cluster, err = strconv.ParseBool(value); err != nil {
+			return nil, errors.New("cluster must be true or false")
+		}
+	}
+	switch {
+	case t.own["master"] != "":
+		return redis.NewFailoverClient(t.failover(o)), nil
+	case cluster && o.Network == "unix":
+		return nil, errors.New("a cluster cannot be reached by a socket")
+	case cluster && o.DB != 0:
+		return nil, errors.New("a cluster has only database 0")
+	case cluster:
+		return redis.NewClusterClient(t.cluster(o)), nil
+	case len(t.hosts) > 1:
+		return nil, errors.New("several hosts are a cluster, or with ?master=NAME Sentinels")
+	}
+	return redis.NewClient(o), nil
+}
+
+func (t *target) addrs(port string) (addrs []string) {
+	for _, host := range t.hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+		addrs = append(addrs, host)
+	}
+	return addrs
+}
+
+func (t *target) cluster(o *redis.Options) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs: t.addrs("6379"), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
+		ClientName: o.ClientName, MaxRetries: o.MaxRetries, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
+		WriteTimeout: o.WriteTimeout, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns,
+		MaintNotificationsConfig: o.MaintNotificationsConfig,
+	}
+}
+
+func (t *target) failover(o *redis.Options) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName: t.own["master"], SentinelAddrs: t.addrs("26379"),
+		SentinelUsername: t.own["sentinel_user"], SentinelPassword: t.own["sentinel_password"],
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
+		ClientName: o.ClientName, MaxRetries: o.MaxRetries, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
+		WriteTimeout: o.WriteTimeout, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns,
+	}
+}
+
+// secure adds the certificates that parameters name.
+func (t *target) secure(o *redis.Options) error {
+	if o.TLSConfig == nil {
+		for _, name := range []string{"ca", "cert", "key", "server_name"} {
+			if t.own[name] != "" {
+				return fmt.Errorf("%s needs rediss://", name)
+			}
+		}
+		return nil
+	}
+	if len(t.hosts) > 1 || t.own["master"] != "" || t.own["cluster"] != "" {
+		o.TLSConfig.ServerName = "" // each server is checked against its own address
+	}
+	if name := t.own["server_name"]; name != "" {
+		o.TLSConfig.ServerName = name
+	}
+	if file := t.own["ca"]; file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		o.TLSConfig.RootCAs = x509.NewCertPool()
+		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("%s has no certificate in PEM form", file)
+		}
+	}
+	if (t.own["cert"] == "") != (t.own["key"] == "") {
+		return errors.New("cert and key go together")
+	}
+	if file := t.own["cert"]; file != "" {
+		pair, err := tls.LoadX509KeyPair(file, t.own["key"])
+		if err != nil {
+			return err
+		}
+		o.TLSConfig.Certificates = []tls.Certificate{pair}
+	}
+	return nil
+}
