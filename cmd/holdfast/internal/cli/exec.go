@@ -171,7 +171,7 @@ func (a *app) exec(o execFlags, in input) int {
 	switch {
 	case ended != 0:
 		if lease != nil {
-			release(lease)
+			_ = release(lease)
 		}
 		return 128 + int(ended)
 	case errors.Is(err, holdfast.ErrNotAcquired):

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	lookMost  = 100 * time.Millisecond // between looks at the clock: timers stand still while the machine is suspended
-	lookSoon  = 5 * time.Millisecond   // between looks for the end of a process group
-	pauseWait = 50 * time.Millisecond  // until a signal that stops this process has done so
-	killWait  = 10 * time.Second       // for a process that has been killed, but has not ended: the kernel may be busy with it
+	lookMost   = 100 * time.Millisecond // between looks at the clock: timers stand still while the machine is suspended
+	marginMost = 250 * time.Millisecond // that the command is killed before the local deadline
+	lookSoon   = 5 * time.Millisecond   // between looks for the end of a process group
+	pauseWait  = 50 * time.Millisecond  // until a signal that stops this process has done so
+	killWait   = 10 * time.Second       // for a process that has been killed, but has not ended: the kernel may be busy with it
 )
 
 // Lease is what a command runs under: see holdfast.Lease.
@@ -384,6 +385,10 @@ func (r *run) changed(status syscall.WaitStatus) {
 			r.pause()
 		}
 	case status.Signaled():
+		// This process may have been stopped until the guardian has killed the command, and then notice that first.
+		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
+			r.stop("the lease was about to end; the guardian has killed it")
+		}
 		r.ended, r.result.Code = true, 128+int(status.Signal())
 	case status.Exited():
 		r.ended, r.result.Code = true, status.ExitStatus()

@@ -1,0 +1,231 @@
+//go:build unix
+
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/embedded"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// forever is a command that ends by a signal only.
+const forever = "sleep 1000 & wait"
+
+func TestExec_ExitCodes(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	name := redistest.Name(t)
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"exec", name, "--", "true"}, 0},
+		{[]string{"exec", name, "--", "sh", "-c", "exit 7"}, 7},
+		{[]string{"exec", name, "--", "sh", "-c", "kill -KILL $$"}, 128 + 9},
+		{[]string{"exec", name, "--", "sh", "-c", "kill -TERM $$"}, 128 + 15},
+		{[]string{"exec", name, "--", "/no/such/command"}, 127},
+		{[]string{"exec", name, "--", "no-such-command"}, 127},
+		{[]string{"exec", name, "--", "/etc/passwd"}, 126},
+		{[]string{"exec", name}, 64},
+		{[]string{"exec", name, "true"}, 64},
+		{[]string{"exec", "--", "true"}, 64},
+		{[]string{"exec", name, "--try", "--wait", "1s", "--", "true"}, 64},
+		{[]string{"exec", name, "--kind", "latch", "--", "true"}, 64},
+		{[]string{"exec", name, "--grace", "16s", "--", "true"}, 64},
+		{[]string{"exec", name, "--at-most", "2s", "--grace", "2s", "--", "true"}, 64},
+		{[]string{"exec", name, "--at-least", "2s", "--at-most", "1s", "--", "true"}, 64},
+		{[]string{"exec", name, "--lease", "1ms", "--", "true"}, 64},
+		{[]string{"exec", name, "--permits", "2", "--kind", "lock", "--", "true"}, 64},
+		{[]string{"exec", name, "--no-such-flag", "--", "true"}, 64},
+		{[]string{"exec", "a\nb", "--", "true"}, 64},
+		{[]string{"--redis", "redis://127.0.0.1:1", "exec", name, "--", "true"}, 69},
+		{[]string{"--redis", "http://x", "exec", name, "--", "true"}, 64},
+		{[]string{"no-such-command"}, 64},
+		{[]string{}, 64},
+		{[]string{"help"}, 0},
+		{[]string{"exec", "--help"}, 0},
+	} {
+		_, err, code := ends(t, server.URL(), c.args...)
+		assert.Equal(t, c.want, code, "%q: %s", c.args, err)
+		if c.want == 64 {
+			assert.NotEmpty(t, err, "%q", c.args)
+		}
+	}
+}
+
+func TestExec_EveryKind(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start()
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, server.Close()) }()
+	url := "redis://" + server.Addr()
+	const show = `echo "$HOLDFAST_NAME $HOLDFAST_ID $HOLDFAST_TOKEN"`
+	for _, kind := range []string{"lock", "fair", "fenced", "spin", "read", "write", "permit-semaphore"} {
+		name := "k:" + kind
+		args := []string{"exec", name, "--kind", kind}
+		if kind == "permit-semaphore" {
+			args = append(args, "--permits", "1")
+		}
+		out, errs, code := ends(t, url, append(args, "--", "sh", "-c", show)...)
+		require.Equal(t, 0, code, "%s: %s", kind, errs)
+		words := strings.Fields(out)
+		require.Len(t, words, 3, kind)
+		assert.Equal(t, name, words[0])
+		assert.NotEmpty(t, words[1])
+		assert.Equal(t, kind != "fenced", words[2] == "0", "%s: token %s", kind, words[2])
+		if kind != "permit-semaphore" {
+			assert.Zero(t, server.Client().Exists(t.Context(), name).Val(), "%s is released", kind)
+		}
+	}
+}
+
+func TestExec_Taken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	file, command := script(t, forever)
+	holder := holdfast(t, server.URL(), append([]string{"exec", name, "--"}, command...)...)
+	pid := pidIn(t, file)
+	_, errs, code := ends(t, server.URL(), "exec", "--try", name, "--", "true")
+	assert.Equal(t, 75, code)
+	assert.Contains(t, errs, "held by")
+	_, _, code = ends(t, server.URL(), "exec", "--wait", "100ms", name, "--", "true")
+	assert.Equal(t, 75, code)
+	_, errs, code = ends(t, server.URL(), "exec", "-n", "-q", "-E", "0", name, "--", "false")
+	assert.Equal(t, 0, code)
+	assert.Empty(t, errs)
+
+	waiter := holdfast(t, server.URL(), "exec", name, "--", "echo", "mine")
+	locktest.Await(t, "the waiter to listen", func() bool {
+		return client.PubSubNumSub(t.Context(), "redisson_lock__channel:{"+name+"}").Val()["redisson_lock__channel:{"+name+"}"] > 0
+	})
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	assert.Equal(t, 137, holder.code())
+	assert.Equal(t, 0, waiter.code())
+	assert.Equal(t, "mine\n", waiter.out.String())
+}
+
+// Signals end the wait, and then reach the whole group of the command.
+func TestExec_Signals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			name := redistest.Name(t)
+			// An asynchronous command of a shell ignores SIGINT and SIGQUIT, so the command is one that does not fork.
+			file, command := script(t, "exec sleep 1000")
+			holder := holdfast(t, server.URL(), append([]string{"exec", name, "--"}, command...)...)
+			group := groupOf(t, pidIn(t, file))
+			waiter := holdfast(t, server.URL(), "exec", name, "--", "true")
+			locktest.Await(t, "the waiter to listen", func() bool {
+				return client.PubSubNumSub(t.Context(), "redisson_lock__channel:{"+name+"}").Val()["redisson_lock__channel:{"+name+"}"] > 0
+			})
+			require.NoError(t, waiter.cmd.Process.Signal(s))
+			assert.Equal(t, 128+int(s), waiter.code())
+			require.NoError(t, holder.cmd.Process.Signal(s))
+			assert.Equal(t, 128+int(s), holder.code())
+			assertGone(t, group)
+			assert.Zero(t, client.Exists(t.Context(), name).Val(), "the lock is released")
+		})
+	}
+}
+
+func TestExec_CommandDecidesAboutSignals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	file, command := script(t, `trap 'echo usr1' USR1; trap 'echo term; exit 9' TERM; : >"$0.ready"; while :; do sleep 0.01; done`)
+	holder := holdfast(t, server.URL(), append([]string{"exec", redistest.Name(t), "--"}, command...)...)
+	locktest.Await(t, "the command's traps", func() bool { _, err := os.Stat(file + ".ready"); return err == nil })
+	group := groupOf(t, pidIn(t, file))
+	require.NoError(t, holder.cmd.Process.Signal(syscall.SIGUSR1))
+	require.NoError(t, holder.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 9, holder.code())
+	assert.Contains(t, holder.out.String(), "term")
+	assertGone(t, group)
+}
+
+// What the command leaves behind in its group ends before the lock is released.
+func TestExec_ProcessesLeftBehind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	file, command := script(t, `(trap '' TERM; sleep 1000; sleep 1000; sleep 1000) & exit 3`)
+	holder := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stdout, c.Stderr = nil, nil },
+		append([]string{"exec", name, "--grace", "300ms", "--"}, command...)...)
+	pidIn(t, file)
+	assert.Equal(t, 3, holder.code())
+	assert.Zero(t, client.Exists(t.Context(), name).Val())
+	for pid := range processes(t) {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		assert.NotContains(t, string(line), file)
+	}
+}
+
+// A command whose standard streams are closed, and holdfast's own, still ends as it should.
+func TestExec_LostTerminal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	file, command := script(t, forever)
+	holder := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stdout, c.Stderr = write, write },
+		append([]string{"exec", name, "--lease", "2s", "--grace", "300ms", "--"}, command...)...)
+	group := groupOf(t, pidIn(t, file))
+	require.NoError(t, write.Close())
+	require.NoError(t, read.Close())
+	require.NoError(t, client.Del(t.Context(), name).Err()) // holdfast writes that it is lost
+	assert.Equal(t, 76, holder.code())
+	assertGone(t, group)
+}
+
+func TestExec_AtMost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	name := redistest.Name(t)
+	file, command := script(t, "trap '' TERM; "+forever)
+	holder := holdfast(t, server.URL(), append([]string{"exec", name, "--at-most", "1s", "--grace", "200ms", "--"}, command...)...)
+	group := groupOf(t, pidIn(t, file))
+	start := time.Now()
+	assert.Equal(t, 76, holder.code())
+	assert.Less(t, time.Since(start), time.Second+locktest.Slack())
+	assertGone(t, group)
+}
+
+func TestExec_AtLeast(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	name := redistest.Name(t)
+	_, errs, code := ends(t, server.URL(), "exec", name, "--at-least", "1h", "--", "sh", "-c", "exit 4")
+	require.Equal(t, 4, code, errs)
+	assert.Greater(t, server.Client(t).PTTL(t.Context(), name).Val(), 59*time.Minute)
+	_, _, code = ends(t, server.URL(), "exec", name, "--try", "--", "true")
+	assert.Equal(t, 75, code)
+}
+
+// Exit code 76: the command has ended well, but not under the lock.
+func TestExec_LostBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	file, command := script(t, `while ! test -e "$0.go"; do sleep 0.01; done`)
+	holder := holdfast(t, server.URL(), append([]string{"exec", name, "--"}, command...)...)
+	pidIn(t, file)
+	require.NoError(t, client.Del(t.Context(), name).Err())
+	require.NoError(t, os.WriteFile(file+".go", nil, 0o600))
+	assert.Equal(t, 76, holder.code())
+	assert.Contains(t, holder.err.String(), "lost before the command ended")
+}
