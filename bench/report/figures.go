@@ -31,13 +31,14 @@ func Columns(w *Workload) []Figure {
 		return []Figure{
 			{"cpu_cores", "CPU", Cores}, {"client_cpu_cores", "client", Cores}, {"server_cpu_cores", "server", Cores},
 			{"scripts_per_10s", "scripts/10 s", Count}, {"heap_bytes_per_lock", "heap each", Bytes},
+			{"server_bytes_per_lock", "server each", Bytes}, {"connections", "connections", Count}, {"bytes_per_10s", "B/10 s", Count},
 			{"acquired_per_s", "acquired/s", Count}, {"released_per_s", "released/s", Count}, {"lost", "lost", Count},
 		}
 	case workload.Pending:
 		return []Figure{
 			{"waiting_cpu_cores", "CPU", Cores}, {"client_cpu_cores", "client", Cores}, {"server_cpu_cores", "server", Cores},
 			{"scripts_per_10s", "scripts/10 s", Count}, {"heap_bytes_per_lock", "heap each", Bytes},
-			{"served_per_s", "served/s", Count}, {"unserved", "not served", Count}, {"errors", "errors", Count},
+			{"connections", "connections", Count}, {"served_per_s", "served/s", Count}, {"unserved", "not served", Count}, {"errors", "errors", Count},
 		}
 	}
 	columns := []Figure{

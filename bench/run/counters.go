@@ -20,6 +20,8 @@ type counters struct {
 	in, out  float64       // bytes, as the server counts them
 	idle     time.Duration // of all cores
 	cores    int
+	memory   float64       // of the server, now
+	peers    float64       // connections to the server but the harness's, now
 	clients  time.Duration // of the contender's processes
 	harness  time.Duration
 }
@@ -48,6 +50,8 @@ func (s *redisServer) read() (counters, int, error) {
 		out:      number(info, "total_net_output_bytes"),
 		idle:     idle,
 		cores:    cores,
+		memory:   number(info, "used_memory"),
+		peers:    number(info, "connected_clients") - 1,
 	}, len(info), nil
 }
 
@@ -65,6 +69,8 @@ func (c counters) since(before counters, own int) counters {
 		out:      max(c.out-before.out-float64(own), 0),
 		idle:     c.idle - before.idle,
 		cores:    c.cores,
+		memory:   c.memory,
+		peers:    c.peers,
 		clients:  c.clients - before.clients,
 		harness:  c.harness - before.harness,
 	}

@@ -62,6 +62,10 @@ func (c *contender) measured(window time.Duration, atEnd func() error) (*load.Sa
 }
 
 func (c *contender) measureHolding(window time.Duration) (repetition, error) {
+	empty, _, err := c.read()
+	if err != nil {
+		return repetition{}, err
+	}
 	s, server, err := c.measured(window, nil)
 	if err != nil {
 		return repetition{}, err
@@ -81,6 +85,10 @@ func (c *contender) measureHolding(window time.Duration) (repetition, error) {
 		f["scripts_per_10s"] = server.scripts / seconds * 10
 		f["commands_per_10s"] = server.commands / seconds * 10
 		f["bytes_per_10s"] = (server.in + server.out) / seconds * 10
+		f["connections"] = server.peers
+		if n >= 10_000 { // with fewer the buffers of connections would count more than the locks
+			setKnown(f, "server_bytes_per_lock", server.memory-empty.memory, n)
+		}
 	}
 	return repetition{figures: f}, nil
 }
@@ -124,6 +132,7 @@ func (c *contender) measurePending(window time.Duration) (repetition, error) {
 	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
 	if c.onRedis() {
 		f["scripts_per_10s"] = server.scripts / seconds * 10
+		f["connections"] = server.peers // of the holder's process, too
 	}
 	return repetition{figures: f, note: s.Error}, nil
 }

@@ -1,0 +1,62 @@
+package scale
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+)
+
+var curve = flag.Bool("curve", false, "measure all demands, which takes some minutes, and print the table of bench/README.md")
+
+// The demands of the table: one hot lock, and many names of which few are hot.
+var demands = []Demand{
+	{Processes: 1, Names: 1, Grants: 1000},
+	{Processes: 10, Names: 1, Grants: 1000},
+	{Processes: 100, Names: 1, Grants: 1000},
+	{Processes: 1000, Names: 1, Grants: 2000},
+	{Processes: 10, Names: 10_000, Grants: 1000},
+	{Processes: 100, Names: 10_000, Grants: 5000},
+	{Processes: 1000, Names: 10_000, Grants: 10_000},
+}
+
+func measure(t *testing.T, d Demand) (c Curve) {
+	synctest.Test(t, func(t *testing.T) { c = Run(t, d) })
+	return c
+}
+
+func TestCurve(t *testing.T) {
+	if !*curve {
+		t.Skip("only with -curve")
+	}
+	fmt.Print("| processes | names | scripts | commands | messages | pace | longest wait | least share |\n|", strings.Repeat(" --- |", 8), "\n")
+	for _, d := range demands {
+		c := measure(t, d)
+		fmt.Printf("| %d | %d | %.1f | %.1f | %.1f | %.0f %% | %.1f | %.2f |\n",
+			d.Processes, d.Names, c.Scripts, c.Commands, c.Messages, 100*c.Pace, c.Longest, c.Share)
+	}
+}
+
+func TestRun_AFreeLockIsTwoScriptsAndNoMessage(t *testing.T) {
+	c := measure(t, Demand{Processes: 1, Names: 1, Grants: 100})
+	assert.InDelta(t, 2, c.Scripts, 0.1, "the script that ends the world is not counted")
+	assert.Zero(t, c.Messages)
+	assert.Greater(t, c.Commands, c.Scripts)
+	assert.InDelta(t, 1, c.Share, 0)
+}
+
+func TestRun_WaitersAreToldOfReleases(t *testing.T) {
+	c := measure(t, Demand{Processes: 5, Names: 1, Grants: 100})
+	assert.Greater(t, c.Scripts, 2.0)
+	assert.Greater(t, c.Messages, 1.0)
+	assert.Positive(t, c.Share, "each process had a turn")
+	assert.Less(t, c.Pace, 1.0)
+}
+
+func TestRun_ManyNamesAreSeldomContended(t *testing.T) {
+	c := measure(t, Demand{Processes: 5, Names: 1000, Grants: 100})
+	assert.Less(t, c.Messages, 4.0)
+}

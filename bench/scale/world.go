@@ -1,0 +1,250 @@
+// Package scale counts what a lock costs as processes grow, past what one machine can run: up to a thousand runtimes, each with a client
+// of its own, on one miniredis in a bubble of testing/synctest. Messages take 0.2 to 0.3 ms in either direction; the server and the
+// processes take no time at all. So nothing of it is a speed: it shows commands, messages, and how long who waits for whom.
+package scale
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Demand is who wants what.
+type Demand struct {
+	Processes int // each with one goroutine, which always wants a lock
+	Names     int // that they choose from, by Zipf's law
+	Grants    int // after which the world ends
+}
+
+// zipfS is how uneven the choice of names is: of 10 000 names, every tenth wants the same one.
+const zipfS = 1.1
+
+// section is for how long a lock is held.
+const section = time.Millisecond
+
+// pace is what one holder after the other takes at best: the section, and a round trip.
+const pace = section + 2*(wayMin+waySpan/2)
+
+// Curve is what one demand costs.
+type Curve struct {
+	Demand
+	Scripts  float64 // a grant
+	Commands float64 // a grant, also those within scripts
+	Messages float64 // that reach a subscriber, a grant
+	Pace     float64 // grants of the most wanted lock, as a share of what is possible
+	Longest  float64 // wait, over the time that all who want the lock with it take at the best pace
+	Share    float64 // the least of a process, over the fair one; where all want the same lock
+}
+
+// Run lets the processes want locks until enough were granted. Call it in a bubble.
+func Run(t testing.TB, d Demand) Curve {
+	w := &world{Demand: d, server: miniredis.NewMiniRedis(), over: make(chan struct{}), places: make([]place, d.Names), counted: make([]int, d.Processes)}
+	w.server.ClockTTL(true)
+	defer w.server.Close()
+	if pipe, err := w.server.Dial(); err == nil { // it has a server from now on
+		_ = pipe.Close()
+	}
+	w.server.Server().SetPreHook(w.count)
+	var all sync.WaitGroup
+	for i := range d.Processes {
+		all.Go(func() { w.process(t, i) })
+	}
+	all.Wait()
+	time.Sleep(time.Minute) // what is still on its way, and timers of go-redis
+	return w.curve()
+}
+
+type world struct {
+	Demand
+	server *miniredis.Miniredis
+	over   chan struct{} // enough was granted
+
+	on                          atomic.Bool // counting has begun
+	scripts, commands, messages atomic.Int64
+
+	mu      sync.Mutex
+	began   time.Time
+	ended   time.Time
+	grants  int
+	counted []int // grants, by process
+	places  []place
+	longest float64
+}
+
+// place is one name.
+type place struct {
+	wanted int // by so many, who wait for it, hold it, or release it
+	held   bool
+	grants int
+}
+
+// count sees every command, also those within scripts.
+func (w *world) count(_ *server.Peer, command string, _ ...string) bool {
+	if !w.on.Load() {
+		return false
+	}
+	w.commands.Add(1)
+	if strings.EqualFold(command, "EVALSHA") || strings.EqualFold(command, "EVAL") {
+		w.scripts.Add(1)
+	}
+	return false
+}
+
+func (w *world) dial(context.Context, string, string) (net.Conn, error) {
+	pipe, err := w.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newWire(&listener{Conn: pipe, messages: &w.messages, on: &w.on}), nil
+}
+
+// listener counts the messages that reach a subscriber.
+type listener struct {
+	net.Conn
+	messages *atomic.Int64
+	on       *atomic.Bool
+}
+
+func (l *listener) Read(into []byte) (int, error) {
+	n, err := l.Conn.Read(into)
+	if l.on.Load() {
+		l.messages.Add(int64(strings.Count(string(into[:n]), "$7\r\nmessage\r\n")))
+	}
+	return n, err
+}
+
+// process is one process with its runtime.
+func (w *world) process(t testing.TB, number int) {
+	time.Sleep(time.Duration(number) * 20 * time.Microsecond)
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Dialer: w.dial, DialerRetries: 1, MaxRetries: -1, DisableIdentity: true, ConnMaxIdleTime: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	rt, err := holdfast.New(client, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-w.over
+		cancel()
+	}()
+	random := rand.New(rand.NewPCG(uint64(number), 1))
+	zipf := rand.NewZipf(random, zipfS, 1, uint64(w.Names-1))
+	time.Sleep(settle - time.Duration(number)*20*time.Microsecond)
+	for w.take(ctx, t, rt, number, int(zipf.Uint64())) {
+		time.Sleep(rand.N(10 * time.Microsecond))
+	}
+	cancel()
+	if err := rt.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	_ = client.Close()
+}
+
+// settle is when all processes have begun.
+const settle = time.Second
+
+// take is one acquire, section, release; false: the world has ended.
+func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, process, name int) bool {
+	rivals := w.comes(name)
+	start := time.Now()
+	lease, err := rt.Lock(fmt.Sprint("name", name)).Acquire(ctx)
+	w.waited(time.Since(start), name, rivals)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.Error(err)
+		}
+		return false
+	}
+	w.granted(t, process, name)
+	time.Sleep(section)
+	w.leaves(name)
+	if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
+		t.Error(err)
+	}
+	w.goes(name)
+	return ctx.Err() == nil
+}
+
+// comes returns how many want or hold the lock, this one among them.
+func (w *world) comes(name int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.began.IsZero() {
+		w.began = time.Now()
+		w.on.Store(true)
+	}
+	w.places[name].wanted++
+	return w.places[name].wanted
+}
+
+// waited counts also the waits that the end of the world cuts short. Rivals are those at the begin or at the end of the wait, whichever were more.
+func (w *world) waited(wait time.Duration, name, rivals int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rivals = max(rivals, w.places[name].wanted)
+	w.longest = max(w.longest, float64(wait)/float64(time.Duration(rivals)*pace))
+}
+
+func (w *world) granted(t testing.TB, process, name int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.places[name].held {
+		t.Error("two hold one lock")
+	}
+	w.places[name].held = true
+	if !w.ended.IsZero() {
+		return
+	}
+	w.places[name].grants++
+	w.counted[process]++
+	if w.grants++; w.grants == w.Grants {
+		w.ended = time.Now()
+		w.on.Store(false)
+		close(w.over)
+	}
+}
+
+func (w *world) leaves(name int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.places[name].held = false
+}
+
+func (w *world) goes(name int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.places[name].wanted--
+}
+
+func (w *world) curve() Curve {
+	most, least := 0, w.Grants
+	for _, p := range w.places {
+		most = max(most, p.grants)
+	}
+	for _, n := range w.counted {
+		least = min(least, n)
+	}
+	grants := float64(w.grants)
+	return Curve{
+		Demand: w.Demand, Scripts: float64(w.scripts.Load()) / grants, Commands: float64(w.commands.Load()) / grants,
+		Messages: float64(w.messages.Load()) / grants, Pace: float64(most) * float64(pace) / float64(w.ended.Sub(w.began)),
+		Longest: w.longest, Share: float64(least) * float64(w.Processes) / grants,
+	}
+}
