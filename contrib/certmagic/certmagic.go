@@ -1,0 +1,125 @@
+// Package certmagic gives any storage of [certmagic] locks in Redis, so that of several processes that share the storage one obtains or
+// renews a certificate.
+//
+//	magic.Storage = holdmagic.Wrap(storage, rt, "certmagic:")
+//
+// [certmagic]: https://github.com/caddyserver/certmagic
+package certmagic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Wrap returns a storage that keeps its data in inner, and locks in Redis under the names of certmagic behind prefix;
+// holdfast.EscapeName makes them legal. Processes that share inner give the same prefix.
+//
+// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease changes
+// nothing: it returns the lease's error if the lock was lost, and certmagic then gives up the attempt before another process makes the
+// same.
+func Wrap(inner certmagic.Storage, rt *holdfast.Runtime, prefix string) certmagic.Storage {
+	return &storage{Storage: inner, rt: rt, prefix: prefix, leases: map[string][]*holdfast.Lease{}}
+}
+
+type storage struct {
+	certmagic.Storage
+	rt     *holdfast.Runtime
+	prefix string
+
+	mu     sync.Mutex
+	leases map[string][]*holdfast.Lease // by certmagic's name, oldest first
+}
+
+var (
+	_ certmagic.TryLocker        = (*storage)(nil)
+	_ certmagic.LockLeaseRenewer = (*storage)(nil)
+)
+
+func (s *storage) lock(name string) *holdfast.Lock {
+	return s.rt.Lock(holdfast.EscapeName(s.prefix + name))
+}
+
+// Lock waits for the lock until ctx ends.
+func (s *storage) Lock(ctx context.Context, name string) error {
+	lease, err := s.lock(name).Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	s.keep(name, lease)
+	return nil
+}
+
+// TryLock reports whether the lock was free. It returns an error only if that is not known.
+func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
+	lease, err := s.lock(name).TryAcquire(ctx)
+	var busy *holdfast.BusyError
+	if errors.As(err, &busy) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s.keep(name, lease)
+	return true, nil
+}
+
+// Unlock releases the lock. It returns no error if the lock was lost: it does not need to be released then.
+func (s *storage) Unlock(ctx context.Context, name string) error {
+	lease := s.forget(name)
+	if lease == nil {
+		return fmt.Errorf("unlock %q: %w", name, errNotLocked)
+	}
+	err := lease.Release(ctx)
+	if errors.Is(err, holdfast.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// RenewLockLease returns why the lock is not held any more; nil: it is. The duration does not matter, because the watchdog renews it.
+func (s *storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.leases[name]) == 0 {
+		return fmt.Errorf("renew %q: %w", name, errNotLocked)
+	}
+	for _, lease := range s.leases[name] {
+		if err := lease.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep remembers a lease, because Unlock names only the lock. There is more than one of a name if a lease was lost, and another goroutine
+// has the lock before the loser has unlocked it.
+func (s *storage) keep(name string, lease *holdfast.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leases[name] = append(s.leases[name], lease)
+}
+
+// forget takes the oldest lease out, because that one is lost if there are several. So the loser's Unlock never ends another's lease.
+func (s *storage) forget(name string) *holdfast.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.leases[name]
+	if len(of) == 0 {
+		return nil
+	}
+	if len(of) == 1 {
+		delete(s.leases, name)
+	} else {
+		s.leases[name] = of[1:]
+	}
+	return of[0]
+}
+
+var errNotLocked = errors.New("it is not locked")

@@ -1,0 +1,140 @@
+package certmagic_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-go/holdfast"
+	holdmagic "github.com/holdfast-go/holdfast/contrib/certmagic"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+// authority issues certificates by itself, without ACME, and counts them.
+type authority struct {
+	key    *ecdsa.PrivateKey
+	cert   *x509.Certificate
+	issued atomic.Int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &authority{key: key, cert: cert}
+}
+
+func (*authority) IssuerKey() string { return "test" }
+
+func (a *authority) Issue(_ context.Context, request *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1 + a.issued.Add(1)), Subject: request.Subject, DNSNames: request.DNSNames,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(20 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, request.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+}
+
+// instance is certmagic as one process has it.
+func instance(t *testing.T, storage certmagic.Storage, a *authority) *certmagic.Config {
+	t.Helper()
+	var config *certmagic.Config
+	cache := certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return config, nil },
+		Logger:           zap.NewNop(),
+	})
+	t.Cleanup(cache.Stop)
+	config = certmagic.New(cache, certmagic.Config{
+		Storage: storage, Issuers: []certmagic.Issuer{a}, Logger: zap.NewNop(), OCSP: certmagic.OCSPConfig{DisableStapling: true},
+	})
+	return config
+}
+
+// Five processes start with one storage and no certificate. One of them obtains it, the others find it there.
+func TestWrap_OneProcessObtainsTheCertificate(t *testing.T) {
+	t.Parallel()
+	redis, files, a := holdfasttest.New(t), t.TempDir(), newAuthority(t)
+	var all sync.WaitGroup
+	for range 5 {
+		config := instance(t, holdmagic.Wrap(&certmagic.FileStorage{Path: files}, redis.Runtime(), "certmagic:"), a)
+		all.Go(func() { assert.NoError(t, config.ManageSync(t.Context(), []string{"example.com"})) })
+	}
+	all.Wait()
+	assert.EqualValues(t, 1, a.issued.Load())
+}
+
+func storages(t *testing.T) (redis *holdfasttest.Server, one, other certmagic.Storage) {
+	t.Helper()
+	redis = holdfasttest.New(t)
+	wrap := func() certmagic.Storage {
+		return holdmagic.Wrap(&certmagic.FileStorage{Path: t.TempDir()}, redis.Runtime(holdfast.Options{Lease: time.Second}), "certmagic:")
+	}
+	return redis, wrap(), wrap()
+}
+
+func TestWrap_LocksAmongProcesses(t *testing.T) {
+	t.Parallel()
+	_, one, other := storages(t)
+	ctx := t.Context()
+	require.NoError(t, one.Lock(ctx, "issue_cert_{é}"))
+	free, err := other.(certmagic.TryLocker).TryLock(ctx, "issue_cert_{é}")
+	require.NoError(t, err)
+	assert.False(t, free)
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, other.Lock(short, "issue_cert_{é}"), context.DeadlineExceeded)
+	assert.NoError(t, one.(certmagic.LockLeaseRenewer).RenewLockLease(ctx, "issue_cert_{é}", time.Hour))
+	assert.NoError(t, one.Unlock(ctx, "issue_cert_{é}"))
+
+	free, err = other.(certmagic.TryLocker).TryLock(ctx, "issue_cert_{é}")
+	require.NoError(t, err)
+	assert.True(t, free)
+	assert.NoError(t, other.Unlock(ctx, "issue_cert_{é}"))
+	assert.ErrorContains(t, other.Unlock(ctx, "a"), `unlock "a": it is not locked`)
+	assert.ErrorContains(t, other.(certmagic.LockLeaseRenewer).RenewLockLease(ctx, "a", time.Hour), `renew "a": it is not locked`)
+}
+
+// Of two goroutines of one process the first has lost the lock and the second got it. The first one's Unlock leaves it to the second.
+func TestWrap_LosersUnlockEndsNobodysLock(t *testing.T) {
+	t.Parallel()
+	redis, one, other := storages(t)
+	ctx := t.Context()
+	require.NoError(t, one.Lock(ctx, "a"))
+	redis.Lose("certmagic:a")
+	renewer := one.(certmagic.LockLeaseRenewer)
+	require.Eventually(t, func() bool { return renewer.RenewLockLease(ctx, "a", time.Hour) != nil }, time.Minute, time.Millisecond)
+	assert.ErrorIs(t, renewer.RenewLockLease(ctx, "a", time.Hour), holdfast.ErrLeaseLost)
+	require.NoError(t, one.Lock(ctx, "a"))
+
+	assert.NoError(t, one.Unlock(ctx, "a"), "the loser's")
+	free, err := other.(certmagic.TryLocker).TryLock(ctx, "a")
+	require.NoError(t, err)
+	assert.False(t, free)
+	assert.NoError(t, renewer.RenewLockLease(ctx, "a", time.Hour))
+	assert.NoError(t, one.Unlock(ctx, "a"))
+}

@@ -1,0 +1,46 @@
+package gocron_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/holdfast-go/holdfast"
+	holdgocron "github.com/holdfast-go/holdfast/contrib/gocron"
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+// A report once a day, however many replicas of the service there are.
+func ExampleNewLocker() {
+	ctx := context.Background()
+	server, err := embedded.Start() // in a service: its Redis
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = server.Close() }()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = rt.Close(ctx) }()
+
+	scheduler, err := gocron.NewScheduler(
+		gocron.WithDistributedLocker(holdgocron.NewLocker(rt, holdgocron.AtLeast(10*time.Second))))
+	if err != nil {
+		panic(err)
+	}
+	done := make(chan struct{})
+	_, err = scheduler.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), // in a service: gocron.DailyJob(...)
+		gocron.NewTask(func() { fmt.Println("reporting"); close(done) }), gocron.WithName("report"))
+	if err != nil {
+		panic(err)
+	}
+	scheduler.Start()
+	<-done
+	fmt.Println(scheduler.Shutdown())
+	// Output:
+	// reporting
+	// <nil>
+}

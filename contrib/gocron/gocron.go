@@ -1,0 +1,83 @@
+// Package gocron lets several processes share the jobs of [gocron]: with a Locker each run happens in one of them, with an Elector all
+// runs happen in the process that leads.
+//
+// gocron does not end a job whose lock was lost, because its Locker has no way to. A job that must not run beside itself calls Do or
+// TryDo of a holdfast.Lock, whose context ends with the lease.
+//
+// [gocron]: https://github.com/go-co-op/gocron
+package gocron
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Option changes what NewLocker makes.
+type Option func(*locker)
+
+// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, a job that
+// is shorter than the difference between the clocks of two processes runs in both of them. A d that is longer than the difference, and
+// shorter than the interval of the job, is right: for a job of once a minute 10 s, for one of each second 500 ms.
+func AtLeast(d time.Duration) Option {
+	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
+}
+
+// Prefix is put before the names of the jobs; the default is "gocron:". Services that use one Redis need different ones.
+func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix } }
+
+// NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The lock of a job has the job's name,
+// which is the function's name unless gocron.WithName says otherwise, behind the prefix; holdfast.EscapeName makes it legal.
+//
+// A run that finds the lock taken is skipped, and gocron tells its AfterLockError listeners: holdfast.ErrNotAcquired is "another process
+// runs it", anything else is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job runs.
+func NewLocker(rt *holdfast.Runtime, opts ...Option) gocron.Locker {
+	l := &locker{rt: rt, prefix: "gocron:"}
+	for _, o := range opts {
+		o(l)
+	}
+	return l
+}
+
+type locker struct {
+	rt      *holdfast.Runtime
+	prefix  string
+	acquire []holdfast.AcquireOption
+}
+
+// Lock is called before each run.
+func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	lease, err := l.rt.Lock(holdfast.EscapeName(l.prefix+key)).TryAcquire(ctx, l.acquire...)
+	if err != nil {
+		return nil, err
+	}
+	return lock{lease}, nil
+}
+
+type lock struct{ lease *holdfast.Lease }
+
+// Unlock is called after the run, perhaps with a context that has ended: Release works with it all the same.
+func (l lock) Unlock(ctx context.Context) error { return l.lease.Release(ctx) }
+
+// NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Somebody has to call e.Run, for example
+//
+//	go e.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
+//
+// Whether e leads is decided when a run begins. A run that is going on when the term ends is not stopped.
+func NewElector(e *holdfast.Election) gocron.Elector { return elector{e} }
+
+type elector struct{ election *holdfast.Election }
+
+// IsLeader is called before each run.
+func (e elector) IsLeader(context.Context) error {
+	if !e.election.IsLeader() {
+		return errNotLeader
+	}
+	return nil
+}
+
+var errNotLeader = errors.New("another process leads")

@@ -1,0 +1,54 @@
+package goose_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/holdfast-go/holdfast"
+	holdgoose "github.com/holdfast-go/holdfast/contrib/goose"
+	"github.com/holdfast-go/holdfast/embedded"
+)
+
+// Every instance of a service migrates the database when it starts, and one of them does.
+func ExampleNewLocker() {
+	ctx := context.Background()
+	server, err := embedded.Start() // in a service: its Redis
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = server.Close() }()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = rt.Close(ctx) }()
+
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "orders.db"))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = db.Close() }()
+
+	for _, instance := range []string{"first", "second"} {
+		provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(3),
+			goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
+		if err != nil {
+			panic(err)
+		}
+		applied, err := provider.Up(ctx)
+		fmt.Println(instance, "applied", len(applied), err)
+	}
+	// Output:
+	// first applied 3 <nil>
+	// second applied 0 <nil>
+}

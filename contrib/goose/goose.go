@@ -1,0 +1,78 @@
+// Package goose lets several processes run the migrations of [goose] with one lock in Redis, for databases that goose has no lock for
+// (SQLite, ClickHouse, Turso and others).
+//
+//	provider, err := goose.NewProvider(dialect, db, migrations, goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
+//
+// goose does not end a migration whose lock was lost: if Redis cannot be reached for longer than Options.Lease, another process may begin.
+// Unlock then returns an error that matches holdfast.ErrLeaseLost.
+//
+// [goose]: https://github.com/pressly/goose
+package goose
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// NewLocker makes a locker for goose.WithLocker. Lock waits until its context ends. name is that of a holdfast.Lock; processes that
+// migrate the same database give the same name.
+func NewLocker(rt *holdfast.Runtime, name string) lock.Locker {
+	return &locker{lock: rt.Lock(name), name: name}
+}
+
+// NewSessionLocker makes a locker for goose.WithSessionLocker, which calls it for each connection. It is the same lock as NewLocker's, and
+// does nothing with the connection.
+func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
+	return sessionLocker{&locker{lock: rt.Lock(name), name: name}}
+}
+
+type locker struct {
+	lock *holdfast.Lock
+	name string
+
+	mu    sync.Mutex
+	lease *holdfast.Lease // nil: not held
+}
+
+// Lock waits for the lock.
+func (l *locker) Lock(ctx context.Context, _ *sql.DB) error {
+	lease, err := l.lock.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease = lease
+	return nil
+}
+
+// Unlock releases the lock.
+func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error {
+	l.mu.Lock()
+	lease := l.lease
+	l.lease = nil
+	l.mu.Unlock()
+	if lease == nil {
+		return fmt.Errorf("unlock %q: %w", l.name, errNotLocked)
+	}
+	return lease.Release(ctx)
+}
+
+var errNotLocked = errors.New("it is not locked")
+
+type sessionLocker struct{ *locker }
+
+// SessionLock waits for the lock.
+func (l sessionLocker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.Lock(ctx, nil) }
+
+// SessionUnlock releases the lock.
+func (l sessionLocker) SessionUnlock(ctx context.Context, _ *sql.Conn) error {
+	return l.Unlock(ctx, nil)
+}

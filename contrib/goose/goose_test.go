@@ -1,0 +1,82 @@
+package goose_test
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/pressly/goose/v3/lock/locktesting"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast"
+	holdgoose "github.com/holdfast-go/holdfast/contrib/goose"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+// migrations are n tables.
+func migrations(n int) fstest.MapFS {
+	files := fstest.MapFS{}
+	for i := range n {
+		files[fmt.Sprintf("%05d_table.sql", i+1)] = &fstest.MapFile{
+			Data: fmt.Appendf(nil, "-- +goose Up\nCREATE TABLE t%d (id INTEGER);\n-- +goose Down\nDROP TABLE t%d;\n", i, i),
+		}
+	}
+	return files
+}
+
+func open(t *testing.T, file string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	return db
+}
+
+// goose's own tests of what a locker promises, with a runtime for each provider, as different processes have.
+func TestLocker_KeepsGoosesPromises(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]func(rt *holdfast.Runtime) goose.ProviderOption{
+		"locker": func(rt *holdfast.Runtime) goose.ProviderOption { return goose.WithLocker(holdgoose.NewLocker(rt, "m")) },
+		"session locker": func(rt *holdfast.Runtime) goose.ProviderOption {
+			return goose.WithSessionLocker(holdgoose.NewSessionLocker(rt, "m"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis, file := holdfasttest.New(t), filepath.Join(t.TempDir(), "db")
+			locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
+				p, err := goose.NewProvider(goose.DialectSQLite3, open(t, file), migrations(20), option(redis.Runtime()))
+				require.NoError(t, err)
+				return p
+			})
+		})
+	}
+	t.Run("concurrent", func(t *testing.T) {
+		t.Parallel()
+		redis := holdfasttest.New(t)
+		locktesting.TestConcurrentLocking(t, nil, func(*testing.T) lock.Locker {
+			return holdgoose.NewLocker(redis.Runtime(), "m")
+		}, 2*time.Second)
+	})
+}
+
+func TestLocker_SaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	redis := holdfasttest.New(t)
+	l := holdgoose.NewLocker(redis.Runtime(), "orders/migrations")
+	assert.ErrorContains(t, l.Unlock(t.Context(), nil), `unlock "orders/migrations": it is not locked`)
+
+	require.NoError(t, l.Lock(t.Context(), nil))
+	redis.Lose("orders/migrations")
+	assert.ErrorIs(t, l.Unlock(t.Context(), nil), holdfast.ErrLeaseLost)
+
+	bad := holdgoose.NewLocker(redis.Runtime(), "")
+	assert.ErrorIs(t, bad.Lock(t.Context(), nil), holdfast.ErrInvalid)
+}

@@ -1,0 +1,116 @@
+// Package migrate lets several processes run the migrations of [golang-migrate] with one lock in Redis, for databases whose driver has no
+// lock of its own.
+//
+//	driver := holdmigrate.Wrap(driver, rt, "orders/migrations", 10*time.Second)
+//	m, err := migrate.NewWithDatabaseInstance("file://migrations", "orders", driver)
+//
+// [golang-migrate]: https://github.com/golang-migrate/migrate
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// defaultWait is the wait if none is given: less than the 15 s after which golang-migrate gives up.
+const defaultWait = 10 * time.Second
+
+// Wrap returns a driver that locks the holdfast.Lock of this name, and beneath it d's own lock. Processes that migrate the same database
+// give the same name.
+//
+// wait is how long Lock waits for another process, 0: 10 s. It must be shorter than Migrate.LockTimeout (15 s unless it was changed): after
+// that time golang-migrate turns away from a Lock that still waits, and nobody would release what it got later. A lock that is taken for
+// longer gives database.ErrLocked.
+//
+// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no other one begins: Run, and the
+// SetVersion before it, return the lease's error then (holdfast.ErrLeaseLost or ErrClosed).
+//
+// Open of the driver opens a driver of d's kind without the lock.
+func Wrap(d database.Driver, rt *holdfast.Runtime, name string, wait time.Duration) database.Driver {
+	if wait == 0 {
+		wait = defaultWait
+	}
+	return &driver{Driver: d, lock: rt.Lock(name), wait: wait}
+}
+
+type driver struct {
+	database.Driver
+	lock *holdfast.Lock
+	wait time.Duration
+
+	mu    sync.Mutex
+	lease *holdfast.Lease // nil: not locked
+}
+
+// Lock waits for the lock in Redis, then takes the driver's own.
+func (d *driver) Lock() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lease != nil {
+		return database.ErrLocked
+	}
+	lease, err := d.lock.Acquire(context.Background(), holdfast.WithWait(d.wait))
+	if errors.Is(err, holdfast.ErrNotAcquired) {
+		return fmt.Errorf("%w: %w", database.ErrLocked, err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.Driver.Lock(); err != nil {
+		return errors.Join(err, lease.Release(context.Background()))
+	}
+	d.lease = lease
+	return nil
+}
+
+// Unlock releases the driver's own lock, then the one in Redis.
+func (d *driver) Unlock() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lease == nil {
+		return database.ErrNotLocked
+	}
+	err := d.Driver.Unlock()
+	if err != nil {
+		return err // still locked, as golang-migrate sees it
+	}
+	lease := d.lease
+	d.lease = nil
+	return lease.Release(context.Background())
+}
+
+// Run applies a migration, unless the lock was lost.
+func (d *driver) Run(migration io.Reader) error {
+	if err := d.lost(); err != nil {
+		return err
+	}
+	return d.Driver.Run(migration)
+}
+
+// SetVersion writes the version, unless the lock was lost before a migration. A migration that has just run is noted all the same.
+func (d *driver) SetVersion(version int, dirty bool) error {
+	if dirty { // before the migration
+		if err := d.lost(); err != nil {
+			return err
+		}
+	}
+	return d.Driver.SetVersion(version, dirty)
+}
+
+// lost is why the lock is not held any more; nil: it is, or it never was.
+func (d *driver) lost() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lease == nil {
+		return nil
+	}
+	return d.lease.Err()
+}
