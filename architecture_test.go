@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"inspect":      {"protocol", "scripts"},
 	"scripts":      {"protocol"},
 	"actors":       {"protocol", "scripts", "timerwheel"},
+	"web":          {"inspect", "protocol", "scripts"},
 	"":             {"actors", "protocol", "scripts", "timerwheel"},
 }
 

@@ -1,0 +1,194 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+const (
+	maxPast    = 100 // spells that are remembered of one lock
+	maxSamples = 120
+	steady     = 500 * time.Millisecond // what a deadline may differ from look to look although nobody has renewed the lease
+	calmAfter  = 10 * time.Second       // how long a lock stays among the contended ones when nobody waits any more
+)
+
+// lock is what is known of one lock. It does not change; the next look makes a new one.
+type lock struct {
+	inspect.Entry
+	at          time.Time
+	holders     []holding
+	waiting     spell // in progress if most > 0
+	contendedAt time.Time
+	past        []spell // that have ended, the newest last
+	samples     []sample
+	text        string // what a search finds, in lower case
+}
+
+// holding is one holder as it was seen in one look after the other.
+type holding struct {
+	inspect.Holder
+	spell
+	until time.Time     // when its lease expires; zero: never
+	full  time.Duration // the length of the bar that shows the rest of the lease
+}
+
+// spell is a time in which somebody held the lock, or some waited for it.
+type spell struct {
+	id, process string
+	since, end  time.Time
+	begun       bool // its beginning was seen
+	renewals    int
+	most        int // of a wait: how many waited at most
+}
+
+// sample is the lease of the first holder at one time.
+type sample struct {
+	at, until time.Time
+	full      time.Duration
+}
+
+func isForeign(err error) bool { return errors.Is(err, protocol.ErrForeignKey) }
+
+// follow returns what is known of a lock after one more look. fresh: a lock that was not known before has just been taken.
+func follow(before *lock, e inspect.Entry, now time.Time, fresh bool) *lock {
+	if before == nil {
+		before = &lock{}
+	} else {
+		fresh = true
+	}
+	l := &lock{Entry: e, at: now, waiting: before.waiting, contendedAt: before.contendedAt, past: before.past, samples: before.samples}
+	l.followHolders(before, fresh)
+	l.followWaiting(fresh)
+	if len(l.past) > maxPast {
+		l.past = slices.Clone(l.past[len(l.past)-maxPast:])
+	}
+	l.text = before.text
+	if before.Kind != e.Kind || !slices.EqualFunc(before.Holders, e.Holders, func(a, b inspect.Holder) bool { return a.ID == b.ID && a.Process.Name == b.Process.Name }) {
+		l.text = searched(e)
+	}
+	return l
+}
+
+func (l *lock) followHolders(before *lock, fresh bool) {
+	known := make(map[string]holding, len(before.holders))
+	for _, h := range before.holders {
+		known[h.ID] = h
+	}
+	for _, holder := range l.Holders {
+		h, again := known[holder.ID]
+		delete(known, holder.ID)
+		if !again {
+			h = holding{spell: spell{id: holder.ID, since: l.at, begun: fresh}}
+		}
+		h.Holder, h.process = holder, cmp.Or(holder.Process.Name, h.process)
+		h.renew(l.at, again)
+		l.holders = append(l.holders, h)
+	}
+	for _, h := range before.holders {
+		if _, gone := known[h.ID]; gone {
+			h.end = l.at
+			l.past = append(l.past, h.spell)
+		}
+	}
+}
+
+// renew notes when the lease expires now.
+func (h *holding) renew(now time.Time, again bool) {
+	if h.TTL < 0 {
+		h.until = time.Time{}
+		return
+	}
+	until := now.Add(h.TTL)
+	switch moved := until.Sub(h.until); {
+	case !again || h.until.IsZero():
+		h.until = until
+	case moved.Abs() > steady:
+		if moved > 0 {
+			h.renewals++
+		}
+		h.until = until
+	}
+	h.full = max(h.full, usual(h.TTL))
+}
+
+// calmed is the lock when nobody waits for it any more. Nothing else is known of it.
+func (l *lock) calmed(now time.Time) *lock {
+	next := *l
+	next.Waiting, next.waiting.end = 0, now
+	next.past, next.waiting = append(next.past, next.waiting), spell{}
+	return &next
+}
+
+func (l *lock) followWaiting(fresh bool) {
+	switch {
+	case l.Waiting > 0:
+		if l.waiting.most == 0 {
+			l.waiting = spell{since: l.at, begun: fresh}
+		}
+		l.waiting.most = max(l.waiting.most, l.Waiting)
+		l.contendedAt = l.at
+	case l.waiting.most > 0:
+		l.waiting.end = l.at
+		l.past = append(l.past, l.waiting)
+		l.waiting = spell{}
+	}
+}
+
+// sampled is the lock with one more sample of its lease.
+func (l *lock) sampled() *lock {
+	next := *l
+	s := sample{at: l.at}
+	if len(l.holders) > 0 {
+		s.until, s.full = l.holders[0].until, l.holders[0].full
+	}
+	if n := len(l.samples); n > 0 && l.samples[n-1].at.Equal(s.at) {
+		return l
+	}
+	next.samples = append(next.samples, s)
+	if n := len(next.samples); n > maxSamples {
+		next.samples = slices.Clone(next.samples[n-maxSamples:])
+	}
+	return &next
+}
+
+// contended reports whether the lock belongs among those that are waited for.
+func (l *lock) contended(now time.Time) bool { return now.Sub(l.contendedAt) < calmAfter }
+
+// byContention sorts the locks that many wait for to the top. A waiter more or less moves no lock: only about twice as many do.
+func byContention(now time.Time) func(a, b *lock) int {
+	rank := func(l *lock) int {
+		if !l.contended(now) {
+			return 0
+		}
+		return 1 + bits.Len(uint(max(l.Waiting, 0)))
+	}
+	return func(a, b *lock) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Name, b.Name))
+	}
+}
+
+// searched is the text in which a search looks for its words.
+func searched(e inspect.Entry) string {
+	text := []string{e.Name, string(e.Kind)}
+	for _, h := range e.Holders[:min(len(e.Holders), 20)] {
+		text = append(text, h.ID, h.Process.Name)
+	}
+	return strings.ToLower(strings.Join(text, "\n"))
+}
+
+// usual returns the shortest usual length of a lease that a rest of d may be of.
+func usual(d time.Duration) time.Duration {
+	for _, s := range []time.Duration{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400} {
+		if d <= s*time.Second {
+			return s * time.Second
+		}
+	}
+	return d
+}

@@ -1,0 +1,304 @@
+package web
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const (
+	maxLocks   = 20_000           // that are remembered
+	maxNames   = 50               // whose pages are open, looked at one by one in each look
+	forgetting = 10 * time.Second // how long after the last look nothing of it is remembered
+	remembered = 10 * time.Minute
+	batch      = 500
+	rest       = 4 // how many times as long as a look the pause after it is, at least
+	within     = 30 * time.Second
+)
+
+// source is where the page looks: package inspect, with a client.
+type source struct {
+	client    redis.UniversalClient
+	list      func(context.Context, redis.UniversalClient, inspect.ListOptions) iter.Seq2[inspect.Entry, error]
+	look      func(context.Context, redis.UniversalClient, string) (inspect.Entry, error)
+	processes func(context.Context, redis.UniversalClient) ([]inspect.Process, error)
+	free      func(context.Context, redis.UniversalClient, string) (bool, error)
+}
+
+// looker looks at Redis for all viewers together, while somebody watches. Between looks there is a timer and no goroutine.
+type looker struct {
+	source
+	pattern string
+	every   time.Duration // from one look to the next, at least
+
+	mu      sync.Mutex
+	views   map[view]int // that somebody watches
+	looking bool         // a look is under way, or due
+	began   time.Time    // when the last look began
+	snap    *snapshot
+
+	everything, contended, named pace // of the parts of a look
+}
+
+// snapshot is what the looks have shown so far. It does not change any more.
+type snapshot struct {
+	since     time.Time        // changes have been noted since then
+	tried     time.Time        // when the last look ended
+	at        time.Time        // when the last look that succeeded ended
+	swept     time.Time        // when all keys were read last
+	locks     map[string]*lock // by name
+	sorted    []*lock          // those to be listed
+	cut       bool             // there are more locks than are remembered
+	processes []inspect.Process
+	announced time.Time // when the processes were read
+	err       string    // of the last look
+	failed    time.Time // since when looks have failed
+
+	next chan struct{} // closed when there is a newer snapshot
+
+	mu    sync.Mutex
+	parts map[view][]part // what was rendered of it
+}
+
+func newLooker(from source, pattern string) *looker {
+	return &looker{
+		source: from, pattern: pattern, every: time.Second,
+		views: map[view]int{}, snap: &snapshot{next: make(chan struct{})},
+	}
+}
+
+// watch makes the looker look at what a view shows, until done is called.
+func (l *looker) watch(v view) (done func()) {
+	v = v.subject()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.views[v]++
+	l.schedule()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.views[v]--; l.views[v] == 0 {
+			delete(l.views, v)
+		}
+	}
+}
+
+// latest returns the newest snapshot.
+func (l *looker) latest() *snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snap
+}
+
+// fresh returns a snapshot that shows what a view needs, or tells why there is none. It is nil if ctx has ended.
+func (l *looker) fresh(ctx context.Context, v view) *snapshot {
+	defer l.watch(v)()
+	began := time.Now()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		s := l.latest()
+		if s.covers(v, began.Add(-3*l.every)) || s.err != "" && s.tried.After(began.Add(-l.every)) {
+			return s
+		}
+		select {
+		case <-s.next:
+		case <-late.C:
+			return s
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// covers reports whether a snapshot shows what a view needs, not older than since.
+func (s *snapshot) covers(v view, since time.Time) bool {
+	switch v.Page {
+	case "lock":
+		lock := s.locks[v.Name]
+		return lock != nil && lock.at.After(since)
+	case "processes":
+		return !s.announced.IsZero() && s.at.After(since)
+	}
+	return !s.swept.IsZero() && s.at.After(since)
+}
+
+// schedule lets the next look begin as soon as it may, if anybody watches and none is due. The caller has the mutex.
+func (l *looker) schedule() {
+	if !l.looking && len(l.views) > 0 {
+		l.looking = true
+		time.AfterFunc(time.Until(l.began.Add(l.every)), l.lookAround)
+	}
+}
+
+// lookAround looks once.
+func (l *looker) lookAround() {
+	l.mu.Lock()
+	views, before := slices.Collect(maps.Keys(l.views)), l.snap
+	if len(views) == 0 { // they have left
+		l.looking = false
+		l.mu.Unlock()
+		return
+	}
+	l.began = time.Now()
+	l.mu.Unlock()
+
+	round := newRound(l, before)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	round.do(&l.everything, func() error { return round.list(ctx, false) })
+	round.do(&l.contended, func() error { return round.list(ctx, true) })
+	round.do(nil, func() error { return round.look(ctx, views) })
+	if slices.ContainsFunc(views, func(v view) bool { return v.Page == "processes" }) {
+		round.do(&l.named, func() error { return round.readProcesses(ctx) })
+	}
+	cancel()
+	after := round.end()
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.snap.next)
+	l.snap, l.looking = after, false
+	l.schedule()
+}
+
+// pace spreads what takes long, so that Redis is busy with it for a fifth of the time at most.
+type pace struct{ next time.Time }
+
+// round is one look.
+type round struct {
+	*looker
+	*snapshot
+	err error
+}
+
+func newRound(l *looker, before *snapshot) *round {
+	s := &snapshot{
+		since: before.since, at: before.at, swept: before.swept, locks: maps.Clone(before.locks), cut: before.cut,
+		processes: before.processes, announced: before.announced, failed: before.failed, next: make(chan struct{}),
+	}
+	if time.Since(before.tried) > forgetting { // nobody has watched, so nothing is known of what happened meanwhile
+		s.since, s.swept, s.locks, s.announced = time.Now(), time.Time{}, map[string]*lock{}, time.Time{}
+	}
+	return &round{looker: l, snapshot: s}
+}
+
+// do does a part of the look, if it is due and no other part has failed.
+func (r *round) do(pace *pace, part func() error) {
+	if r.err != nil || pace != nil && time.Now().Before(pace.next) {
+		return
+	}
+	began := time.Now()
+	r.err = part()
+	if pace != nil {
+		pace.next = time.Now().Add(rest * time.Since(began))
+	}
+}
+
+// list reads all locks, or those that are contended.
+func (r *round) list(ctx context.Context, contended bool) error {
+	began, found, cut := time.Now(), 0, false
+	for entry, err := range r.source.list(ctx, r.client, inspect.ListOptions{Pattern: r.pattern, Contended: contended, Batch: batch}) {
+		if err != nil {
+			return err
+		}
+		if found++; found > maxLocks {
+			cut = true
+			break
+		}
+		r.note(entry)
+	}
+	for name, lock := range r.locks {
+		switch {
+		case !lock.at.Before(began):
+		case contended && lock.Waiting > 0: // it was contended
+			r.locks[name] = lock.calmed(time.Now())
+		case !contended && lock.Kind != "":
+			r.note(inspect.Entry{Name: name})
+		}
+	}
+	if !contended {
+		r.swept, r.cut = time.Now(), cut
+	}
+	return nil
+}
+
+// look looks at the locks whose pages are open.
+func (r *round) look(ctx context.Context, views []view) error {
+	looks := 0
+	for _, v := range views {
+		if lock := r.locks[v.Name]; v.Page != "lock" || lock != nil && lock.at.After(r.began) {
+			continue
+		}
+		if looks++; looks > maxNames {
+			break
+		}
+		entry, err := r.source.look(ctx, r.client, v.Name)
+		if err != nil && !isForeign(err) {
+			return err
+		}
+		r.note(entry)
+	}
+	for _, v := range views {
+		if lock := r.locks[v.Name]; v.Page == "lock" && lock != nil {
+			r.locks[v.Name] = lock.sampled()
+		}
+	}
+	return nil
+}
+
+func (r *round) readProcesses(ctx context.Context) (err error) {
+	if r.processes, err = r.source.processes(ctx, r.client); err == nil {
+		r.announced = time.Now()
+	}
+	return err
+}
+
+// note notes what is known of a lock now.
+func (r *round) note(e inspect.Entry) {
+	now := time.Now()
+	r.locks[e.Name] = follow(r.locks[e.Name], e, now, !r.swept.IsZero())
+}
+
+// end completes the snapshot.
+func (r *round) end() *snapshot {
+	s, now := r.snapshot, time.Now()
+	s.tried = now
+	if r.err != nil {
+		s.err = r.err.Error()
+		if s.failed.IsZero() {
+			s.failed = now
+		}
+	} else {
+		s.at, s.failed = now, time.Time{}
+	}
+	for name, lock := range s.locks {
+		if lock.Kind == "" && now.Sub(lock.at) > remembered {
+			delete(s.locks, name)
+		}
+		if lock.Kind != "" {
+			s.sorted = append(s.sorted, lock)
+		}
+	}
+	slices.SortFunc(s.sorted, byContention(now))
+	s.forget()
+	return s
+}
+
+// forget bounds the memory that locks take which do not exist any more.
+func (s *snapshot) forget() {
+	for name, lock := range s.locks {
+		if len(s.locks) <= 2*maxLocks {
+			return
+		}
+		if lock.Kind == "" {
+			delete(s.locks, name)
+		}
+	}
+}

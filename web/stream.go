@@ -1,0 +1,104 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+const (
+	streamFor   = 5 * time.Minute
+	writeWithin = 10 * time.Second
+	heartbeat   = 15 * time.Second
+)
+
+// update is what one event says of a part.
+type update struct {
+	ID    string            `json:"id"`
+	Order []string          `json:"order"`           // of all its items; null: as it was
+	Items map[string]string `json:"items,omitempty"` // those that have changed
+}
+
+// event is one event.
+type event struct {
+	Now   int64    `json:"now"`
+	Parts []update `json:"parts"`
+}
+
+// stream sends a view, and then what changes of it, until the viewer leaves.
+func (p *page) stream(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.streams <- struct{}{}:
+		defer func() { <-p.streams }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "too many viewers", http.StatusServiceUnavailable)
+		return
+	}
+	v := viewOf(r)
+	defer p.watch(v)()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // of proxies
+	s, sent := p.fresh(r.Context(), v), map[string]part{}
+	over := time.NewTimer(streamFor)
+	defer over.Stop()
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for s != nil {
+		if !p.send(w, changes(p.parts(s, v, true), sent)) {
+			return
+		}
+		select {
+		case <-s.next:
+			s = p.latest()
+		case <-beat.C:
+		case <-over.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// changes returns what has changed since a part was sent, and notes it as sent.
+func changes(parts []part, sent map[string]part) (changed []update) {
+	for _, p := range parts {
+		before, known := sent[p.ID]
+		u := update{ID: p.ID, Items: map[string]string{}}
+		had := make(map[string]string, len(before.Items))
+		for _, i := range before.Items {
+			had[i.Key] = i.HTML
+		}
+		order := make([]string, len(p.Items))
+		for n, i := range p.Items {
+			order[n] = i.Key
+			if html, again := had[i.Key]; !again || html != i.HTML {
+				u.Items[i.Key] = i.HTML
+			}
+		}
+		if !known || !slices.EqualFunc(p.Items, before.Items, func(a, b item) bool { return a.Key == b.Key }) {
+			u.Order = order
+		}
+		sent[p.ID] = p
+		if !known || u.Order != nil || len(u.Items) > 0 {
+			changed = append(changed, u)
+		}
+	}
+	return changed
+}
+
+// send sends an event; false if the viewer does not take it.
+func (p *page) send(w http.ResponseWriter, parts []update) bool {
+	data, err := json.Marshal(event{Now: p.clock(time.Now()), Parts: parts})
+	if err != nil {
+		return false
+	}
+	to := http.NewResponseController(w)
+	_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer without deadlines sends all the same
+	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+		return false
+	}
+	return to.Flush() == nil
+}

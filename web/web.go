@@ -1,0 +1,189 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+// Options of Handler. The zero value shows every lock and frees none.
+type Options struct {
+	// AllowFree lets viewers free locks by force, after a confirmation. The page checks no user: whoever reaches it may then free.
+	AllowFree bool
+
+	// Pattern selects the locks that are listed, as in the command KEYS; default "*". It restricts nothing: a viewer who knows the name
+	// of another lock can look at it. The rights of the client's user restrict what the page can read.
+	Pattern string
+}
+
+// Handler returns the page, which looks at Redis through client. The documentation of the package says how to mount it.
+func Handler(client redis.UniversalClient, o Options) http.Handler {
+	return newPage(fromRedis(client), o)
+}
+
+//go:embed files
+var files embed.FS
+
+// page is the handler.
+type page struct {
+	Options
+	*looker
+	source    source
+	templates *template.Template
+	protected http.Handler
+	streams   chan struct{} // a place for each stream
+	opened    time.Time
+}
+
+const (
+	maxStreams = 1000
+	patience   = 5 * time.Second // for the first look, before a page says that there is none
+)
+
+func newPage(from source, o Options) *page {
+	p := &page{
+		Options:   o,
+		looker:    newLooker(from, o.Pattern),
+		source:    from,
+		templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "files/*.html")),
+		streams:   make(chan struct{}, maxStreams),
+		opened:    time.Now(),
+	}
+	p.protected = http.NewCrossOriginProtection().Handler(http.HandlerFunc(p.route))
+	return p
+}
+
+// policy allows the browser to load nothing but the files of this page, and to run no script that is part of a document.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types holdfast"
+
+// ServeHTTP implements http.Handler.
+func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Referrer-Policy", "same-origin") // names are in addresses. With no-referrer, browsers would hide the origin of our own form, too
+	h.Set("Cache-Control", "no-store")
+	p.protected.ServeHTTP(w, r)
+}
+
+// route looks at the last element of the path only, and every address on the page is relative to it, so that the page does not know its
+// prefix.
+func (p *page) route(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "" {
+		p.addSlash(w, r)
+		return
+	}
+	_, last, _ := cutLast(r.URL.Path, "/")
+	handle, methods := p.serveFile, "GET, HEAD"
+	switch last {
+	case "", "lock", "processes":
+		handle = p.show
+	case "events":
+		handle, methods = p.stream, "GET"
+	case "free":
+		if !p.AllowFree {
+			http.Error(w, "This page frees no locks.", http.StatusForbidden)
+			return
+		}
+		handle, methods = p.free, "GET, HEAD, POST"
+	}
+	if !strings.Contains(methods+",", r.Method+",") {
+		w.Header().Set("Allow", methods)
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	handle(w, r)
+}
+
+// addSlash redirects from /prefix to /prefix/, where http.StripPrefix has removed the prefix. Only relative addresses work behind a proxy.
+func (p *page) addSlash(w http.ResponseWriter, r *http.Request) {
+	asked, query, found := strings.Cut(r.RequestURI, "?")
+	if found {
+		query = "?" + query
+	}
+	w.Header().Set("Location", "./"+path.Base(asked)+"/"+query)
+	w.WriteHeader(http.StatusFound)
+}
+
+// serveFile serves one of the files that pages refer to.
+func (p *page) serveFile(w http.ResponseWriter, r *http.Request) {
+	_, name, _ := cutLast(r.URL.Path, "/")
+	switch name {
+	case "page.css", "page.js", "icon.svg":
+		w.Header().Set("Cache-Control", "no-cache")
+		http.ServeFileFS(w, r, files, "files/"+name)
+	default:
+		p.fail(w, http.StatusNotFound, "There is no such page.")
+	}
+}
+
+// document is what the layout of every page shows.
+type document struct {
+	View    view
+	Title   string
+	Parts   map[string]part
+	Now     int64 // of the clock
+	Free    bool
+	Message string
+	Done    string // what has just been done
+	Confirm *confirmation
+}
+
+// show shows the list, a lock, or the processes.
+func (p *page) show(w http.ResponseWriter, r *http.Request) {
+	v := viewOf(r)
+	s := p.fresh(r.Context(), v)
+	if s == nil {
+		return // nobody waits for the answer any more
+	}
+	d := document{View: v, Title: v.title(), Parts: map[string]part{}, Now: p.clock(time.Now()), Free: p.AllowFree}
+	for _, part := range p.parts(s, v, false) {
+		d.Parts[part.ID] = part
+	}
+	switch r.URL.Query().Get("done") {
+	case "freed":
+		d.Done = "The lock was freed, and its waiters were notified. The former holder learns of it from its next renewal."
+	case "nothing":
+		d.Done = "Nobody held the lock any more. Nothing was changed."
+	}
+	status := http.StatusOK
+	if s.swept.IsZero() && s.err != "" {
+		status = http.StatusServiceUnavailable
+	}
+	p.render(w, status, v.Page, d)
+}
+
+// clock counts the milliseconds since the page was opened. Scripts compare times by it, so no wall clock matters, ours or theirs.
+func (p *page) clock(at time.Time) int64 { return at.Sub(p.opened).Milliseconds() }
+
+// fail shows a message instead of a page.
+func (p *page) fail(w http.ResponseWriter, status int, message string) {
+	p.render(w, status, "message", document{Title: http.StatusText(status), Message: message})
+}
+
+func (p *page) render(w http.ResponseWriter, status int, name string, d document) {
+	var page bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&page, name+".html", d); err != nil {
+		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // the viewer may have left
+}
+
+// fromRedis reads with package inspect.
+func fromRedis(client redis.UniversalClient) source {
+	return source{client: client, list: inspect.List, look: inspect.Look, processes: inspect.Processes, free: inspect.Free}
+}
