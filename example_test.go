@@ -147,6 +147,54 @@ func ExampleLock_TryDo() {
 	// b writes the report
 }
 
+// A job that takes a millisecond runs once, although each process starts it at a slightly different time.
+func ExampleWithAtLeast() {
+	rt, end := newExample()
+	defer end()
+	ctx := context.Background()
+	for process := range 3 { // their clocks differ a little
+		err := rt.Lock("nightly-report").TryDo(ctx, func(context.Context) error {
+			fmt.Println("process", process, "reports")
+			return nil
+		}, holdfast.WithAtLeast(time.Minute))
+		if errors.Is(err, holdfast.ErrNotAcquired) {
+			fmt.Println("process", process, "finds it done")
+		}
+	}
+	// Output:
+	// process 0 reports
+	// process 1 finds it done
+	// process 2 finds it done
+}
+
+// A job that hangs does not keep the lock for ever: its context ends, and others can have the lock.
+func ExampleWithAtMost() {
+	rt, end := newExample()
+	defer end()
+	err := rt.Lock("import").Do(context.Background(), func(ctx context.Context) error {
+		<-ctx.Done() // hangs
+		return ctx.Err()
+	}, holdfast.WithAtMost(50*time.Millisecond))
+	fmt.Println(errors.Is(err, holdfast.ErrLeaseLost))
+	// Output:
+	// true
+}
+
+// A short lease for one lock that others have to get soon after a crash; it is renewed more often.
+func ExampleWithRenewedLease() {
+	rt, end := newExample()
+	defer end()
+	lease, err := rt.Lock("gateway").Acquire(context.Background(), holdfast.WithRenewedLease(10*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(time.Until(lease.ExpiresAt()) < 10*time.Second)
+	fmt.Println(lease.Release(context.Background()))
+	// Output:
+	// true
+	// <nil>
+}
+
 // If the holder of a permit crashes, its permit is returned automatically.
 func ExampleRuntime_PermitSemaphore() {
 	rt, end := newExample()

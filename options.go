@@ -51,6 +51,11 @@ type Options struct {
 	// than 1024 events behind, further events are dropped and counted. Runtime.Close waits up to 5 s for a running call, so OnEvent
 	// should not call Close itself.
 	OnEvent func(Event)
+	// Migrating is for the time in which a fleet moves from redsync or redislock to Holdfast. A string under a lock's key, as they write
+	// it, then means that somebody else holds the lock: acquires wait for it, and look at it every 50 to 250 ms. Otherwise they fail
+	// with ErrForeignKey, as they still do when the key holds anything else. Their locks wait for those of Holdfast in any case.
+	// Default false. It needs the right to call TYPE.
+	Migrating bool
 	// Process says who this process is, for people who look at its locks: see package inspect. HostProcess makes one. At most 512
 	// bytes of UTF-8 without control characters. Default "": nothing is written. Otherwise the key "holdfast_process:{ID}" has it,
 	// with a TTL of Lease, at least 30 s. A small script renews the key every third of that, and Close deletes it. Locks do not

@@ -41,6 +41,7 @@ type Config struct {
 	PubSub     redisnode.PubSub
 	RenewBatch int
 	FairWait   time.Duration
+	Migrating  bool // a string is a busy lock
 	NameMapper func(string) string
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
@@ -149,7 +150,7 @@ func Start(c Config) (*Engine, error) {
 		e.masters, e.policy.Counts = redisnode.NewSingle(c.Client, replyWait(&e.policy)), true
 	}
 	e.site = scripts.Site{
-		Runtime: c.ID, Publish: e.masters.PublishCommand(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax,
+		Runtime: c.ID, Publish: e.masters.PublishCommand(), Lease: c.Policy.Lease, FairWait: c.FairWait, Tokens: c.Policy.HandoffMax, Migrating: c.Migrating,
 	}
 	e.policy.Runtime, e.policy.NewID = c.ID, e.newGrantID
 	e.policy.Serial = e.Number

@@ -29,6 +29,9 @@ func (s *Script) forMany(keys int) *Script {
 return for_each(%d, function(KEYS_before, ARGV_before)
 %send)
 `, s.Name, s.Name, includes.String(), keys, body.String()))
+	if s.Migrating != nil {
+		s.Migrating.forMany(keys)
+	}
 	return s
 }
 

@@ -16,8 +16,10 @@ var (
 	//go:embed fair_force_release.lua
 	fairForceReleaseLua string
 
-	fairAcquire      = load("fair_acquire", fairAcquireLua)
-	fairRelease      = load("fair_release", fairReleaseLua)
+	fairAcquire = load("fair_acquire", fairAcquireLua).toMigrateBy(
+		"local holder, foreign = holder_of(lock)", "local holder, foreign = '"+ofString+"', nil\nif not strange then holder, foreign = holder_of(lock) end")
+	fairRelease = load("fair_release", fairReleaseLua).toMigrateBy(
+		"redis.call('hexists'", "not strange and redis.call('hexists'", "redis.call('hdel'", "not strange and redis.call('hdel'")
 	fairInspect      = load("fair_inspect", fairInspectLua)
 	fairForceRelease = load("fair_force_release", fairForceReleaseLua)
 )
@@ -46,16 +48,16 @@ func acquireFair(s *Site, raw string, t Terms) Call {
 	case t.Standing:
 		place = "kept"
 	}
-	c := newCall(fairAcquire, 4, 8, 2)
+	c := newCall(s.of(fairAcquire), 4, 8, 2)
 	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw),
 		t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), place, s.FairWait.Milliseconds(), s.Runtime, s.Lease.Milliseconds())
 	return c
 }
 
 func releaseFair(s *Site, raw string, t Terms) Call {
-	c := newCall(fairRelease, 5, 6, -1)
+	c := newCall(s.of(fairRelease), 5, 7, -1)
 	c.Command = append(c.Command, raw, QueueKey(raw), timeoutKey(raw), waitingKey(raw), LockChannel(raw),
-		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds(), t.keep())
+		t.Grant, s.Publish, t.Heir, t.HeirLease.Milliseconds(), s.FairWait.Milliseconds(), t.keep(), Nobody(t.Grant))
 	return c
 }
 

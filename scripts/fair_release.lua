@@ -2,7 +2,7 @@
 -- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
 -- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
--- last field. If the lock is to stay taken for a while, the grant remains with that TTL, which those that are woken then learn.
+-- last field. If the lock is to stay taken for a while, nobody has it: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -15,10 +15,12 @@
 -- ARGV[4] heir_lease ms
 -- ARGV[5] wait       ms for which a place in the queue is kept
 -- ARGV[6] keep       ms for which the lock stays taken | 0
+-- ARGV[7] nobody     owner field of a lock that stays taken
 --
 -- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
 local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local grant, publish, heir, heir_lease, wait, keep = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local keep, nobody = ARGV[6], ARGV[7]
 -- @include lib/begin_lease.lua
 -- @include lib/owner.lua
 -- @include lib/fair_queue.lua
@@ -28,9 +30,12 @@ local function wake(head)
   return redis.call(publish, channel .. ':' .. head, '0')
 end
 
-local kept = keep ~= '0' and redis.call('hexists', lock, grant) == 1
-if kept then redis.call('pexpire', lock, keep) end
-local held = kept or redis.call('hdel', lock, grant) == 1
+local held = redis.call('hdel', lock, grant) == 1
+local kept = held and keep ~= '0'
+if kept then
+  redis.call('hset', lock, nobody, 1)
+  begin_lease(lock, keep)
+end
 local q, now = queue_of(queue, timeouts, waiting), server_now()
 local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait)
 local head = q and (held or left) and drop_stale(q, now)

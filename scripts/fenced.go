@@ -14,7 +14,7 @@ var (
 	//go:embed fenced_inspect.lua
 	fencedInspectLua string
 
-	fencedAcquire = load("fenced_acquire", fencedAcquireLua).forMany(2)
+	fencedAcquire = load("fenced_acquire", fencedAcquireLua).toMigrate().forMany(2)
 	fencedPass    = load("fenced_pass", fencedPassLua)
 	fencedInspect = load("fenced_inspect", fencedInspectLua)
 )
@@ -39,7 +39,7 @@ var FencedLock = &Kind{
 }
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
-	c := newCallIn(t.Room, fencedAcquire, 2, 6, 2)
+	c := newCallIn(t.Room, s.of(fencedAcquire), 2, 6, 2)
 	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
 	return c.withFloor()
 }

@@ -34,13 +34,13 @@ func text(t *testing.T, file string) string {
 	return string(b)
 }
 
-// written are the scripts that have a file. Those for many locks are made from them.
+// written are the scripts that have a file. Those for many locks, and for a migration, are made from them.
 func written() []*scripts.Script {
-	var many []*scripts.Script
+	var made []*scripts.Script
 	for _, s := range scripts.All() {
-		many = append(many, s.Many)
+		made = append(made, s.Many, s.Migrating)
 	}
-	return slices.DeleteFunc(slices.Clone(scripts.All()), func(s *scripts.Script) bool { return slices.Contains(many, s) })
+	return slices.DeleteFunc(slices.Clone(scripts.All()), func(s *scripts.Script) bool { return slices.Contains(made, s) })
 }
 
 func TestScripts_EveryFileIsLoaded(t *testing.T) {

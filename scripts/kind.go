@@ -107,7 +107,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 		k.Release(s, raw, terms(second)),
 	}
 	if k.Bounds() {
-		calls = append(calls, k.Release(s, raw, Terms{Grant: first, Keep: checkLease}))
+		calls = append(calls, k.Release(s, raw, Terms{Grant: first, Keep: checkLease}), k.Release(s, raw, terms(Nobody(first))), k.Acquire(s, raw, terms(first)))
 	}
 	if k.Pass != nil {
 		pass := Terms{From: first, Grant: second, Lease: checkLease, TurnEnds: k.PassEndsTurn}
@@ -127,6 +127,8 @@ type Site struct {
 	Lease    time.Duration // of the watchdog
 	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
 	Tokens   int           // number of fencing tokens that a turn may need
+
+	Migrating bool // an acquire takes a string for a busy lock
 }
 
 // Terms are the parameters of a call.

@@ -29,7 +29,7 @@ var (
 	//go:embed lock_force_release.lua
 	lockForceReleaseLua string
 
-	lockAcquire      = load("lock_acquire", lockAcquireLua).forMany(1)
+	lockAcquire      = load("lock_acquire", lockAcquireLua).toMigrate().forMany(1)
 	lockRelease      = load("lock_release", lockReleaseLua).forMany(2)
 	lockKeep         = load("lock_keep", lockKeepLua)
 	lockPass         = load("lock_pass", lockPassLua)
@@ -56,8 +56,8 @@ var Lock = &Kind{
 	ForceRelease: forceReleaseLock,
 }
 
-func acquireLock(_ *Site, raw string, t Terms) Call {
-	c := newCallIn(t.Room, lockAcquire, 1, 4, 2)
+func acquireLock(s *Site, raw string, t Terms) Call {
+	c := newCallIn(t.Room, s.of(lockAcquire), 1, 4, 2)
 	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
 	return c
 }
@@ -71,8 +71,8 @@ func flag(b bool) int {
 
 func releaseLock(s *Site, raw string, t Terms) Call {
 	if t.Keep > 0 {
-		c := newCall(lockKeep, 2, 3, -1)
-		c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish, t.keep())
+		c := newCall(lockKeep, 2, 4, -1)
+		c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish, t.keep(), Nobody(t.Grant))
 		return c
 	}
 	c := newCallIn(t.Room, lockRelease, 2, 2, -1)
@@ -88,6 +88,13 @@ func passLock(s *Site, raw string, t Terms) Call {
 
 // keep is the argument keep of a release. It is rounded up: the lock must not be free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
+
+// Nobody is the owner field of a lock that stays taken after the release of a grant. No grant has it, because the numbers of grants are
+// positive.
+func Nobody(grant string) string {
+	runtime, number, _ := strings.Cut(grant, ":")
+	return runtime + ":-" + number
+}
 
 // idlers is the argument idlers of a pass.
 func (t *Terms) idlers() int {
@@ -139,6 +146,7 @@ type Acquired struct {
 	TTL     time.Duration // of the lock; negative: the key has none
 	Holder  string        // one of the holders, if asked for
 	NotSet  bool          // nothing was set that could be held: see Kind.NotSet
+	Strange bool          // the key holds a string, the lock of another library
 
 	Tokens   Tokens
 	Queued   bool   // it is now in Redis' queue
@@ -202,6 +210,9 @@ func readBusy(list []any) (a Acquired, ok bool) {
 	ttl, ok := list[0].(int64)
 	holder, ok2 := list[1].(string)
 	a = Acquired{TTL: time.Duration(ttl) * time.Millisecond, Holder: holder}
+	if holder == ofString {
+		a.Holder, a.Strange = "", true
+	}
 	if len(list) == 4 {
 		state, ok3 := list[2].(int64)
 		next, ok4 := list[3].(string)

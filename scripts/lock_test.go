@@ -190,6 +190,53 @@ func TestLockRelease(t *testing.T) {
 	})
 }
 
+// A lock that is kept has a new TTL, its waiters are woken, and a repeat sets the TTL again. Nobody else gets it until then, and its
+// release is still possible.
+func TestRelease_KeepsTheLock(t *testing.T) {
+	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock, scripts.FairLock, scripts.WriteLock} {
+		t.Run(string(kind.Name), func(t *testing.T) {
+			on(t, func(b bed) {
+				grant, other := kind.GrantID(us+":1"), kind.GrantID(us+":2")
+				pubsub := b.Subscribe(b.Context(), kind.Channel(b.name, us+":1"))
+				if kind.Others != nil {
+					pubsub = b.Subscribe(b.Context(), kind.Others(b.name))
+				}
+				b.Cleanup(func() { _ = pubsub.Close() })
+				_, err := pubsub.Receive(b.Context())
+				require.NoError(b, err)
+				keep := func(grant string, d time.Duration) scripts.Released {
+					reply, err := b.run(kind.Release(site, b.name, scripts.Terms{Grant: grant, Keep: d}))
+					require.NoError(b, err)
+					released, err := scripts.ReadReleased(reply)
+					require.NoError(b, err)
+					return released
+				}
+				assert.False(b, keep(grant, time.Minute).Held, "a free lock is not taken")
+				assert.True(b, b.take(kind, scripts.Terms{Grant: grant, Lease: time.Minute}).Granted)
+				assert.False(b, keep(other, time.Minute).Held, "another grant")
+				assert.Equal(b, scripts.Released{Held: true, Receivers: 1}, keep(grant, 20*time.Second))
+				assert.False(b, keep(grant, time.Hour).Held, "a repeat changes nothing")
+				for _, late := range []string{grant, other} { // also a late copy of the acquire
+					assert.False(b, b.take(kind, scripts.Terms{Grant: late, Lease: time.Minute, Try: true}).Granted)
+				}
+				reply, err := b.run(kind.Renew(site, []string{b.name}, []string{grant}, time.Minute))
+				require.NoError(b, err)
+				gone, err := scripts.ReadRenewed(reply, []string{grant})
+				require.NoError(b, err)
+				assert.Len(b, gone, 1)
+				assert.InDelta(b, 20*time.Second, b.PTTL(b.Context(), b.name).Val(), float64(time.Second))
+				reply, err = b.run(kind.Inspect(b.name))
+				require.NoError(b, err)
+				state, err := scripts.ReadInspected(reply)
+				require.NoError(b, err)
+				assert.Equal(b, []protocol.Holder{{ID: scripts.Nobody(grant), Holds: 1}}, state.Holders)
+				assert.True(b, keep(scripts.Nobody(grant), 0).Held)
+				assert.Zero(b, b.Exists(b.Context(), b.name).Val())
+			})
+		})
+	}
+}
+
 func (b bed) release(grant string) []any {
 	b.Helper()
 	reply, err := b.run(scripts.Lock.Release(site, b.name, scripts.Terms{Grant: grant}))

@@ -98,7 +98,7 @@ func Harmless(command, key, channel string) []any {
 		return []any{command}
 	case "publish", "spublish":
 		return []any{command, channel, ""}
-	case "del", "exists", "get", "hgetall", "hkeys", "hlen", "hrandfield", "lpop", "pttl", "zcard":
+	case "del", "exists", "get", "hgetall", "hkeys", "hlen", "hrandfield", "lpop", "pttl", "type", "zcard":
 		return []any{command, key}
 	case "hdel", "hexists", "hget", "zrem", "zscore", "lpos":
 		return []any{command, key, "x"}

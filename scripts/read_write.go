@@ -25,10 +25,10 @@ var (
 	//go:embed read_write_force_release.lua
 	readWriteForceReleaseLua string
 
-	readAcquire           = load("read_acquire", readAcquireLua)
+	readAcquire           = load("read_acquire", readAcquireLua).toMigrate()
 	readRelease           = load("read_release", readReleaseLua)
 	readRenew             = load("read_renew", readRenewLua)
-	writeAcquire          = load("write_acquire", writeAcquireLua)
+	writeAcquire          = load("write_acquire", writeAcquireLua).toMigrate()
 	writeRelease          = load("write_release", writeReleaseLua)
 	writeRenew            = load("write_renew", writeRenewLua)
 	writePass             = load("write_pass", writePassLua)
@@ -69,8 +69,8 @@ var WriteLock = &Kind{
 	ForceRelease: forceReleaseWrite,
 }
 
-func acquireRead(_ *Site, raw string, t Terms) Call {
-	c := newCall(readAcquire, 2, 5, 2)
+func acquireRead(s *Site, raw string, t Terms) Call {
+	c := newCall(s.of(readAcquire), 2, 5, 2)
 	c.Command = append(c.Command, raw, readTimeoutKey(raw, t.Grant), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), t.Alone)
 	return c
 }
@@ -95,15 +95,15 @@ func renewReads(_ *Site, raws, grants []string, lease time.Duration) Call {
 
 func forceReleaseRead(s *Site, raw string) Call { return forceReleaseReadWrite(s, raw, "read", "0") }
 
-func acquireWrite(_ *Site, raw string, t Terms) Call {
-	c := newCall(writeAcquire, 1, 4, 2)
+func acquireWrite(s *Site, raw string, t Terms) Call {
+	c := newCall(s.of(writeAcquire), 1, 4, 2)
 	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
 	return c
 }
 
 func releaseWrite(s *Site, raw string, t Terms) Call {
-	c := newCall(writeRelease, 3, 3, -1)
-	c.Command = append(c.Command, raw, ReadWriteChannel(raw), ReadTimeouts(raw), t.Grant, s.Publish, t.keep())
+	c := newCall(writeRelease, 3, 4, -1)
+	c.Command = append(c.Command, raw, ReadWriteChannel(raw), ReadTimeouts(raw), t.Grant, s.Publish, t.keep(), Nobody(t.Grant))
 	return c
 }
 

@@ -19,8 +19,9 @@ type Script struct {
 	SHA    string // its digest, for EVALSHA
 	sha    any    // the same, boxed once
 
-	written string  // the source without its includes
-	Many    *Script // the multi-call: does the same for many locks at once; nil: none
+	written   string  // the source without its includes
+	Many      *Script // the multi-call: does the same for many locks at once; nil: none
+	Migrating *Script // the script for Options.Migrating; nil: none
 }
 
 //go:embed lib/*.lua

@@ -252,9 +252,15 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	if ttl >= 0 && ttl < wait {
 		wait = min(wait, ttl+s.policy.Jitter(min(ttl/4, expiryJitter)+time.Millisecond))
 	}
+	if m.acquired.Strange && !s.standby {
+		wait = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // its release sends no message
+	}
 	s.retryAt = now + wait
 	s.listen()
 }
+
+// The pause between two looks at a lock of another library.
+const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 
 // expiryJitter is over how long the processes spread that wait for the end of one lease.
 const expiryJitter = 20 * time.Millisecond

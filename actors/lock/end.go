@@ -26,6 +26,7 @@ type orphan struct {
 	failures       int           // of releases
 	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
 	least          time.Duration // until then the lock stays taken all the same
+	nobody         bool          // it stays taken for nobody, and waits for the end of that
 }
 
 // orphanFrom has a grant released in the background, first at this instant. length is the lease that Redis was asked for.
@@ -80,10 +81,10 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	g := &s.orphans[i]
 	g.inflight = false
 	switch {
-	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && s.lastRelease(g, m.sent):
+	case m.class == scripts.Rejected, now > g.until && (!g.lasting || s.stage >= wait.Closing), m.class == scripts.Done && m.sent >= g.duplicateUntil:
+		lasting := g.lasting
 		s.orphans = slices.Delete(s.orphans, i, i+1)
-	case m.class == scripts.Done && m.sent >= g.duplicateUntil:
-		g.next = g.least
+		s.freeLater(now, m, lasting)
 	case m.class == scripts.Done:
 		g.next = min(g.duplicateUntil, now+s.policy.OrphanPause(g.releases))
 		g.releases++
@@ -93,10 +94,14 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// lastRelease reports whether a release that was sent at this instant is the last that an orphan needs. No lease ends the at-least of a
-// writer whose owner still reads, so that one is released again after it.
-func (s *State) lastRelease(g *orphan, sent time.Duration) bool {
-	return sent >= g.duplicateUntil && (sent >= g.least || !g.lasting || s.stage >= wait.Closing)
+// freeLater has a lock that a release has kept released again when its at-least is over, if other grants of the owner keep the key: it
+// would not expire then.
+func (s *State) freeLater(now time.Duration, m *callDone, lasting bool) {
+	if lasting && m.call.keep > 0 && s.stage < wait.Closing {
+		end := now + m.call.keep
+		g := s.orphanFrom(end, scripts.Nobody(m.call.grant), 0, 0)
+		g.lasting, g.least, g.nobody = true, end, true
+	}
 }
 
 // onCancel ends the wait of a request that has not been answered yet. A call that is in flight for it continues. Its grant is given to
@@ -163,10 +168,8 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to >= wait.Closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
-	for i := range s.orphans {
-		if to >= wait.Closing && s.orphans[i].least > now { // its at-least is not waited for
-			s.orphans[i].next = now
-		}
+	if to >= wait.Closing { // the end of an at-least is not waited for
+		s.orphans = slices.DeleteFunc(s.orphans, func(g orphan) bool { return g.nobody })
 	}
 	if s.inflight == nil {
 		s.retryAt = now

@@ -312,6 +312,7 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && (m.held || s.unsure):
 		s.stayOut(now, m)
+		s.freeLater(now, m, s.grant.lasting)
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
 		s.goneFromRedis()
@@ -357,9 +358,6 @@ func (s *State) tellReleasers(err error) {
 // released answers the requests that wait for the release, and marks the lock as free in this process.
 func (s *State) released(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
-	if s.grant.lasting && err == nil && s.grant.Missing(now) > 0 {
-		s.orphanGrant(now)
-	}
 	s.endGrant(now, sent)
 	s.failures = wait.Failures{}
 	s.phase = free

@@ -1,16 +1,28 @@
--- lock_keep: end a hold whose lock is to stay taken for a while: its TTL becomes what is missing. The waiters are woken to learn the
--- new TTL, because no message is sent when a key expires. A retry sets the TTL again.
+-- lock_keep: end a hold whose lock is to stay taken for a while: another owner field that nobody has replaces that of the grant, with what
+-- is missing as its TTL. So a late renewal or acquire of the grant changes nothing. The waiters are woken to learn the new TTL, because
+-- no message is sent when a key expires. A retry changes nothing. HDEL comes first: a script that has written is not refused at
+-- maxmemory.
 --
 -- KEYS[1] lock    hash     {name}
 -- KEYS[2] channel channel  redisson_lock__channel:{name}
 -- ARGV[1] grant   owner field, runtimeUUID:number
 -- ARGV[2] publish PUBLISH or SPUBLISH
 -- ARGV[3] keep    ms
+-- ARGV[4] nobody  owner field, runtimeUUID:-number
 --
 -- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel = KEYS[1], KEYS[2]
-local grant, publish, keep = ARGV[1], ARGV[2], ARGV[3]
+local grant, publish, keep, nobody = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
 
-if redis.call('hexists', lock, grant) == 0 then return nil end
-redis.call('pexpire', lock, keep)
+if redis.call('hdel', lock, grant) == 0 then return nil end
+redis.call('hset', lock, nobody, 1)
+begin_lease(lock, keep)
 return redis.call(publish, channel, '0')

@@ -1,6 +1,6 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
 -- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
--- If the lock is to stay taken for a while, the grant remains with that TTL, or with that of its reader if it is longer.
+-- If the lock is to stay taken for a while, nobody has the write lock (see lock_keep), for as long as the owner's reader at least.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
@@ -8,10 +8,11 @@
 -- ARGV[1] grant    owner field, runtimeUUID:number:write
 -- ARGV[2] publish  PUBLISH or SPUBLISH
 -- ARGV[3] keep     ms for which the lock stays taken | 0
+-- ARGV[4] nobody   owner field of a lock that stays taken, runtimeUUID:-number:write
 --
 -- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
-local grant, publish, keep = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local grant, publish, keep, nobody = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
 -- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
@@ -37,12 +38,11 @@ end
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local left = longest(lock, timeouts, grant)
-if keep > 0 then
-  redis.call('pexpire', lock, math.max(keep, left))
-  return redis.call(publish, channel, '1')
-end
 redis.call('hdel', lock, grant)
-if left > 0 then
+if keep > 0 then
+  redis.call('hset', lock, nobody, 1)
+  redis.call('pexpire', lock, math.max(keep, left))
+elseif left > 0 then
   redis.call('hset', lock, 'mode', 'read')
   redis.call('pexpire', lock, left)
 else

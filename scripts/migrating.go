@@ -1,0 +1,41 @@
+package scripts
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire takes such a key for a lock that
+// somebody else holds. Scripts that do are made from those that refuse the key, because only they need the right to TYPE.
+
+// ofString is the holder in the reply of an acquire that found a string.
+const ofString = "string"
+
+// forString is the beginning of a script that finds out what the key holds.
+const forString = "local strange = redis.call('type', KEYS[1]).ok == 'string'\n"
+
+// toMigrate adds the script that takes a string for a busy lock. The reply is the same for all kinds without a queue.
+func (s *Script) toMigrate() *Script {
+	s.Migrating = load(s.Name+"_migrating", forString+
+		fmt.Sprintf("if strange then return {redis.call('pttl', KEYS[1]), '%s'} end\n", ofString)+s.written)
+	return s
+}
+
+// toMigrateBy is toMigrate for a script that has more to do. Each text of the script is replaced by the next one.
+func (s *Script) toMigrateBy(replacements ...string) *Script {
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(s.written, replacements[i]) {
+			panic("scripts: " + s.Name + " does not contain " + replacements[i])
+		}
+	}
+	s.Migrating = load(s.Name+"_migrating", forString+strings.NewReplacer(replacements...).Replace(s.written))
+	return s
+}
+
+// of is the script to call.
+func (s *Site) of(script *Script) *Script {
+	if s != nil && s.Migrating {
+		return script.Migrating
+	}
+	return script
+}

@@ -1,0 +1,185 @@
+local strange = redis.call('type', KEYS[1]).ok == 'string'
+-- fair_acquire: take the lock for a grant if it is free and no waiter is ahead of it, else join the queue. A retry is granted again
+-- and counts once, or finds its place kept. A lost place is replaced by one at the end.
+--
+-- KEYS[1] lock        hash  {name}
+-- KEYS[2] queue       list  redisson_lock_queue:{name}
+-- KEYS[3] timeouts    zset  redisson_lock_timeout:{name}
+-- KEYS[4] waiting     hash  holdfast_waiting:{name}, runtime -> until when it is known to live, ms of server time
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
+-- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
+-- ARGV[7] runtime     UUID of this runtime
+-- ARGV[8] stay        ms for which this runtime is known to live from now on
+--
+-- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
+-- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
+-- | error FOREIGN text
+local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
+local server_time
+local function in_time(not_after)
+  if not server_time then -- time stands still during a script, even one for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
+  end
+  return nil
+end
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
+-- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
+local function holder_of(lock)
+  local fields = redis.call('hlen', lock)
+  if fields == 0 then return nil end
+  if fields == 1 then
+    local hold = redis.call('hgetall', lock)
+    if is_owner(hold[1]) and string.find(hold[2], '^[1-9]%d*$') then return hold[1] end
+  end
+  local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
+  return nil, redis.error_reply('FOREIGN the key holds ' .. what)
+end
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
+-- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
+local function queue_of(list, timeouts, waiting)
+  local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
+  local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
+  if q.head and not is_owner(q.head) or last and not is_owner(last) then return nil, foreign end
+  for i = 1, #runtimes, 2 do
+    local till = tonumber(runtimes[i + 1])
+    if not till or not is_runtime(runtimes[i]) then return nil, foreign end
+    q.till[runtimes[i]] = till
+  end
+  return q
+end
+
+-- lives: a runtime without an entry is presumed to live, because Redisson's make none.
+local function lives(q, owner, now)
+  local till = q.till[string.match(owner, '^(.*):')]
+  return not till or till > now
+end
+
+-- tidy deletes the Holdfast part when there are no waiters.
+local function tidy(q)
+  if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
+end
+
+-- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
+-- seconds.
+local function drop_stale(q, now)
+  for _ = 1, 1000 do
+    if not q.head then return nil end
+    local score = redis.call('zscore', q.timeouts, q.head)
+    if lives(q, q.head, now) and not (score and tonumber(score) + 10000 <= now) then break end
+    redis.call('lpop', q.list)
+    redis.call('zrem', q.timeouts, q.head)
+    tidy(q)
+    q.head = redis.call('lindex', q.list, 0)
+  end
+  return q.head
+end
+
+-- move_up moves the scores of waiters forward when a waiter ahead of them has left, as Redisson does. A queue may be long, so it
+-- uses few commands. Each names its waiters in the order of their scores, so that they never change places.
+local function move_up(q, moves, wait)
+  local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+  for i = 1, #all, 2 do
+    if not moves or moves[all[i]] then
+      moved[#moved + 1] = string.format('%.0f', all[i + 1] - wait)
+      moved[#moved + 1] = all[i]
+    end
+    if #moved == 1000 or #moved > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(moved))
+      moved = {}
+    end
+  end
+end
+
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
+local function take(lock, q, grant, lease, wait)
+  if q.head == grant then redis.call('lpop', q.list) end
+  redis.call('zrem', q.timeouts, grant)
+  move_up(q, nil, wait)
+  redis.call('hset', lock, grant, 1)
+  begin_lease(lock, lease)
+  tidy(q)
+end
+
+-- leave removes a waiter from the queue; true if it was the head.
+local function leave(q, grant, wait)
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
+  if place then
+    local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
+    for _, owner in ipairs(behind) do moves[owner] = true end
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
+    if #behind > 0 then move_up(q, moves, wait) end
+    if place == 0 then q.head = behind[1] end
+  end
+  redis.call('zrem', q.timeouts, grant)
+  tidy(q)
+  return place == 0
+end
+
+local late = in_time(not_after)
+if late then return late end
+local holder, foreign = 'string', nil
+if not strange then holder, foreign = holder_of(lock) end
+if foreign then return foreign end
+local q, foreign = queue_of(queue, timeouts, waiting)
+if foreign then return foreign end
+local now = server_now()
+local head = drop_stale(q, now)
+local ttl = redis.call('pttl', lock)
+if ttl == -2 and (not head or head == grant) then
+  take(lock, q, grant, lease, wait)
+  return grant
+end
+if holder == grant then
+  if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
+  return grant
+end
+
+local state, score = 0, redis.call('zscore', timeouts, grant)
+if place ~= 'try' then
+  state = (place == 'kept' and not score) and 2 or 1
+  if not score then
+    local last = redis.call('lindex', queue, -1)
+    local ahead = last and redis.call('zscore', timeouts, last)
+    score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
+    redis.call('rpush', queue, grant)
+    head = head or grant
+  end
+  score = math.max(tonumber(score), now + stay + 10000)
+  redis.call('zadd', timeouts, string.format('%.0f', score), grant)
+  redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
+  local top = redis.call('zrange', timeouts, -1, -1, 'withscores')
+  redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
+end
+local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
+return {math.max(ttl, -1), want_holder == '1' and holder or '', state, (ours or head == grant) and head or ''}

@@ -1,0 +1,149 @@
+local strange = redis.call('type', KEYS[1]).ok == 'string'
+-- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
+-- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
+-- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
+-- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
+-- last field. If the lock is to stay taken for a while, nobody has it: see lock_keep.
+--
+-- KEYS[1] lock       hash     {name}
+-- KEYS[2] queue      list     redisson_lock_queue:{name}
+-- KEYS[3] timeouts   zset     redisson_lock_timeout:{name}
+-- KEYS[4] waiting    hash     holdfast_waiting:{name}
+-- KEYS[5] channel    channel  redisson_lock__channel:{name}, ":owner" follows
+-- ARGV[1] grant      owner field, runtimeUUID:number
+-- ARGV[2] publish    PUBLISH or SPUBLISH
+-- ARGV[3] heir       owner field of this runtime's first waiter, or ''
+-- ARGV[4] heir_lease ms
+-- ARGV[5] wait       ms for which a place in the queue is kept
+-- ARGV[6] keep       ms for which the lock stays taken | 0
+-- ARGV[7] nobody     owner field of a lock that stays taken
+--
+-- Returns the number of subscribers that were notified | {1 or 0: was it held, heir} (the heir has it) | nil (this grant does not hold it)
+local lock, queue, timeouts, waiting, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local grant, publish, heir, heir_lease, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local keep, nobody = ARGV[6], ARGV[7]
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- fair_queue: the waiters of a fair lock. Redisson's part is a list of owner fields and, for each, the time after which it may be
+-- removed. Holdfast adds a hash with the time until which each runtime with waiters is known to live. Times are server times in ms.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
+local function queue_of(list, timeouts, waiting)
+  local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
+  local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
+  if q.head and not is_owner(q.head) or last and not is_owner(last) then return nil, foreign end
+  for i = 1, #runtimes, 2 do
+    local till = tonumber(runtimes[i + 1])
+    if not till or not is_runtime(runtimes[i]) then return nil, foreign end
+    q.till[runtimes[i]] = till
+  end
+  return q
+end
+
+-- lives: a runtime without an entry is presumed to live, because Redisson's make none.
+local function lives(q, owner, now)
+  local till = q.till[string.match(owner, '^(.*):')]
+  return not till or till > now
+end
+
+-- tidy deletes the Holdfast part when there are no waiters.
+local function tidy(q)
+  if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
+end
+
+-- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
+-- seconds.
+local function drop_stale(q, now)
+  for _ = 1, 1000 do
+    if not q.head then return nil end
+    local score = redis.call('zscore', q.timeouts, q.head)
+    if lives(q, q.head, now) and not (score and tonumber(score) + 10000 <= now) then break end
+    redis.call('lpop', q.list)
+    redis.call('zrem', q.timeouts, q.head)
+    tidy(q)
+    q.head = redis.call('lindex', q.list, 0)
+  end
+  return q.head
+end
+
+-- move_up moves the scores of waiters forward when a waiter ahead of them has left, as Redisson does. A queue may be long, so it
+-- uses few commands. Each names its waiters in the order of their scores, so that they never change places.
+local function move_up(q, moves, wait)
+  local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
+  for i = 1, #all, 2 do
+    if not moves or moves[all[i]] then
+      moved[#moved + 1] = string.format('%.0f', all[i + 1] - wait)
+      moved[#moved + 1] = all[i]
+    end
+    if #moved == 1000 or #moved > 0 and i == #all - 1 then
+      redis.call('zadd', q.timeouts, unpack(moved))
+      moved = {}
+    end
+  end
+end
+
+-- take gives the lock to a grant that is the head, or has nobody ahead of it.
+local function take(lock, q, grant, lease, wait)
+  if q.head == grant then redis.call('lpop', q.list) end
+  redis.call('zrem', q.timeouts, grant)
+  move_up(q, nil, wait)
+  redis.call('hset', lock, grant, 1)
+  begin_lease(lock, lease)
+  tidy(q)
+end
+
+-- leave removes a waiter from the queue; true if it was the head.
+local function leave(q, grant, wait)
+  local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
+  if place then
+    local behind, moves = redis.call('lrange', q.list, place + 1, -1), {}
+    for _, owner in ipairs(behind) do moves[owner] = true end
+    redis.call('lrem', q.list, -1, grant) -- first, for maxmemory: it frees memory
+    if #behind > 0 then move_up(q, moves, wait) end
+    if place == 0 then q.head = behind[1] end
+  end
+  redis.call('zrem', q.timeouts, grant)
+  tidy(q)
+  return place == 0
+end
+
+local function wake(head)
+  if not head then return 0 end
+  return redis.call(publish, channel .. ':' .. head, '0')
+end
+
+local held = not strange and redis.call('hdel', lock, grant) == 1
+local kept = held and keep ~= '0'
+if kept then
+  redis.call('hset', lock, nobody, 1)
+  begin_lease(lock, keep)
+end
+local q, now = queue_of(queue, timeouts, waiting), server_now()
+local left = not held and q and redis.call('zscore', timeouts, grant) and leave(q, grant, wait)
+local head = q and (held or left) and drop_stale(q, now)
+if head and head == heir and not kept and (held or redis.call('exists', lock) == 0) then
+  take(lock, q, heir, heir_lease, wait)
+  return {held and 1 or 0, heir}
+end
+local told = wake(head)
+if held then return told + redis.call(publish, channel, '0') end
+if heir ~= '' and not strange and redis.call('hexists', lock, heir) == 1 then
+  if redis.call('pttl', lock) < tonumber(heir_lease) then redis.call('pexpire', lock, heir_lease) end
+  return {0, heir}
+end
+return nil

@@ -1,0 +1,67 @@
+local strange = redis.call('type', KEYS[1]).ok == 'string'
+if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
+-- lock_acquire: take the lock for a new grant if it is free. A retry of the same attempt is granted again, and counts once.
+--
+-- KEYS[1] lock        hash  {name}
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+--
+-- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+local lock = KEYS[1]
+local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
+local server_time
+local function in_time(not_after)
+  if not server_time then -- time stands still during a script, even one for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
+  end
+  return nil
+end
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- holder_of: the owner field of the holder of an exclusive lock, nil if it is free; or nil and the error FOREIGN. Redisson and
+-- Holdfast write one field for the holder, with its number of holds. Any other hash is not such a lock, and is not changed.
+local function holder_of(lock)
+  local fields = redis.call('hlen', lock)
+  if fields == 0 then return nil end
+  if fields == 1 then
+    local hold = redis.call('hgetall', lock)
+    if is_owner(hold[1]) and string.find(hold[2], '^[1-9]%d*$') then return hold[1] end
+  end
+  local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
+  return nil, redis.error_reply('FOREIGN the key holds ' .. what)
+end
+
+local late = in_time(not_after)
+if late then return late end
+local ttl = redis.call('pttl', lock) -- -2: there is no lock
+if ttl ~= -2 then
+  local holder, foreign = holder_of(lock)
+  if foreign then return foreign end
+  if holder ~= grant then
+    if want_holder == '1' then return {ttl, holder} end
+    return ttl
+  end
+end
+if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
+  redis.call('hset', lock, grant, 1)
+  begin_lease(lock, lease)
+end
+return grant

@@ -1,0 +1,84 @@
+local strange = redis.call('type', KEYS[1]).ok == 'string'
+if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
+-- read_acquire: acquire the read lock, unless a writer of another owner holds the lock. A retry of the same attempt is granted
+-- again, and counts once. TTLs are only raised, because other readers may hold for longer.
+--
+-- KEYS[1] lock        hash    {name}, with mode
+-- KEYS[2] timeout     string  {name}:grant:rwlock_timeout:1
+-- ARGV[1] grant       owner field, runtimeUUID:number
+-- ARGV[2] lease       ms
+-- ARGV[3] not_after   server time in ms, after which the attempt is refused
+-- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[5] writer      owner field of the grant with which the same owner holds the write lock, or ''
+--
+-- Returns grant (granted) | {ttl in ms or -1, holder or ''} (busy) | error LATE ms | error FOREIGN text
+local lock, timeout = KEYS[1], KEYS[2]
+local grant, lease, not_after, want_holder, writer = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
+local server_time
+local function in_time(not_after)
+  if not server_time then -- time stands still during a script, even one for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
+  end
+  return nil
+end
+-- begin_lease: set the TTL of a lock that this script has just taken. Redis does not roll a script back, so without the right to
+-- PEXPIRE a user would hold a lock that never expires. In that case the lock is released, and the error is that of the refusal.
+local function begin_lease(lock, lease)
+  if type(redis.pcall('pexpire', lock, lease)) == 'table' then
+    redis.call('del', lock)
+    redis.call('pexpire', lock, lease)
+  end
+end
+-- owner: how Redisson and Holdfast name a holder or waiter: the UUID of its runtime, and a number.
+local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
+local function is_owner(field) return string.find(field, owner) end
+local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
+-- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
+-- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
+-- readers.
+local function holder_among(fields)
+  local holder
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' then
+      holder = fields[i]
+      if not string.find(fields[i + 1], '^[1-9]%d*$') then return nil end
+      if not is_owner(holder) and not (string.sub(holder, -6) == ':write' and is_owner(string.sub(holder, 1, -7))) then return nil end
+    end
+  end
+  return holder
+end
+
+local function mode_of(lock)
+  local mode, some = redis.call('hget', lock, 'mode'), redis.call('hrandfield', lock, 4, 'withvalues')
+  if #some == 0 then return nil end
+  local holder = (mode == 'read' or mode == 'write') and holder_among(some)
+  if holder then return mode, holder end
+  return nil, nil, redis.error_reply('FOREIGN the key holds a hash that is no read/write lock')
+end
+
+local function busy(lock, holder, want_holder)
+  return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
+end
+
+local late = in_time(not_after)
+if late then return late end
+local mode, holder, foreign = mode_of(lock)
+if foreign then return foreign end
+local held = redis.call('hexists', lock, grant) == 1 -- true for a retry, even if the owner has released the write lock since
+if mode == 'write' and not held and redis.call('hexists', lock, writer) == 0 then return busy(lock, holder, want_holder) end
+if not mode then redis.call('hset', lock, 'mode', 'read') end
+redis.call('hset', lock, grant, 1)
+if not mode then
+  begin_lease(lock, lease)
+elseif redis.call('pttl', lock) < tonumber(lease) then
+  redis.call('pexpire', lock, lease)
+end
+if redis.call('pttl', timeout) < tonumber(lease) then redis.call('set', timeout, 1, 'px', lease) end
+return grant
