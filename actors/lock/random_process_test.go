@@ -134,6 +134,9 @@ func (p *proc) answer(r *wait.Request, err error) {
 	p.checkRefusal(r, err)
 	if r.Do == wait.Acquire && err == nil {
 		p.holds = append(p.holds, r.Hold)
+		if r.AtLeast > 0 {
+			p.w.leasts[r.Hold.ID()] = max(p.w.leasts[r.Hold.ID()], p.w.Now+r.AtLeast)
+		}
 	}
 	if then != nil {
 		p.w.After(p.w.UpTo(50*time.Microsecond), func() { then(err) })
@@ -149,7 +152,7 @@ func (p *proc) checkRefusal(r *wait.Request, err error) {
 		return
 	}
 	p.checker.eachMember(func(s *State) {
-		if s.hasOrphan(busy.Holder) {
+		if s.frees(p.w.Now, busy.Holder) && p.w.leasts[busy.Holder] < r.Came {
 			p.w.Failf("%s: a try is refused because of %s, which its process is releasing", p.Name, busy.Holder)
 		}
 	})
@@ -200,7 +203,7 @@ func (p *proc) due(g *lease.Grant) {
 	case !g.Watched || deadline <= now:
 		p.Post(0, lease.Due{Grant: g})
 	default:
-		renewal := &lockCall{do: callExtend, address: g.Address, grant: g.ID, lease: g.Lease}
+		renewal := &lockCall{do: callExtend, address: g.Address, grant: g.ID, lease: g.Renewal(now)}
 		renewal.Timing = rpc.Hasty(now, min(deadline-now, rpc.Window(g.Lease)))
 		p.call(renewal, func(done callDone) { p.renewed(g, done) })
 	}
@@ -220,9 +223,16 @@ func (p *proc) renewed(g *lease.Grant, done callDone) {
 		}
 	case !done.held:
 		p.Post(0, lease.Gone{Grant: g})
-	case g.Extend(now, lease.Deadline(done.sent, g.Lease)):
+	case g.Extend(now, lease.Deadline(done.sent, min(done.call.lease, g.Lease))):
 		g.Suspect.Store(false)
-		if g.Kept.Load() {
+		if g.Final() {
+			p.Post(0, lease.Due{Grant: g})
+		}
+		switch {
+		case !g.Kept.Load():
+		case g.Least() > done.sent+done.call.lease:
+			p.arm(g, now)
+		default:
 			p.arm(g, now+g.Lease/3)
 		}
 	}

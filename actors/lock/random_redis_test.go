@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -63,6 +64,13 @@ func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	}
 }
 
+// checkKept: a release keeps the lock taken for what is missing.
+func (w *world) checkKept(c *lockCall) {
+	if least := w.leasts[c.grant]; w.Now+c.keep < least {
+		w.Failf("%s is released, and kept for %v, but has to be kept until %v", c.grant, c.keep, least)
+	}
+}
+
 func (w *world) publish() (receivers int) {
 	receivers = w.listeners
 	for _, p := range w.procs {
@@ -99,7 +107,7 @@ func (k *plainKey) free(w *world) bool { return k.holder == "" || w.Now >= k.exp
 func (k *plainKey) has(w *world, id string) bool { return k.holder == id && !k.free(w) }
 
 func (k *plainKey) fields(w *world) []string {
-	if k.free(w) || k.holder == "peer" {
+	if k.free(w) || k.holder == "peer" || strings.Contains(k.holder, ":-") { // that is nobody
 		return nil
 	}
 	return []string{k.holder}
@@ -145,7 +153,10 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		}
 	case callRelease, callOrphan:
 		if done.held = mine; mine {
-			k.holder = ""
+			w.checkKept(c)
+			if k.holder = ""; c.keep > 0 {
+				k.holder, k.expires = scripts.Nobody(c.grant), w.Now+c.keep
+			}
 			done.receivers = w.publish()
 		}
 	}

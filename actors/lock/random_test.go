@@ -18,6 +18,7 @@ import (
 //   - whoever may believe to hold the lock does so in Redis, so no two processes do;
 //   - whatever has the lock in Redis is known to its process, so it will be released;
 //   - whoever released in Redis what it held is not told that it was lost;
+//   - whatever ends a grant keeps the lock taken until the at-least of its holders is over;
 //   - the stepChecker is content.
 //
 // And when the users have gone and the network is well: every request was answered, the key is free, and all actors retire or have
@@ -46,16 +47,17 @@ type world struct {
 
 	kinds     []*scripts.Kind // that users ask for
 	key       key
-	listeners int               // that are told of releases, and want nothing
-	removed   map[string]bool   // grants whose key somebody deleted: nobody can know
-	released  map[string]string // grants whose holder's release was executed; with the heir of a pass
+	listeners int                      // that are told of releases, and want nothing
+	removed   map[string]bool          // grants whose key somebody deleted: nobody can know
+	leasts    map[string]time.Duration // by grant: until when its holders have asked to keep others out
+	released  map[string]string        // grants whose holder's release was executed; with the heir of a pass
 	procs     []*proc
 	owners    uint64
 }
 
 func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w := &world{
-		World: machinetest.NewWorld(seed, seed), removed: map[string]bool{}, released: map[string]string{}, way: time.Millisecond, key: key, kinds: kinds,
+		World: machinetest.NewWorld(seed, seed), removed: map[string]bool{}, released: map[string]string{}, leasts: map[string]time.Duration{}, way: time.Millisecond, key: key, kinds: kinds,
 	}
 	w.Faults = []int{0, 5, 20, 50}[w.Random.IntN(4)]
 	w.Panics = []int{0, 0, 0, 0, 5}[w.Random.IntN(5)]

@@ -93,6 +93,12 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	if w.Chance(30) {
 		r.Lease = 50*time.Millisecond + w.UpTo(500*time.Millisecond)
 	}
+	if len(w.kinds) == 1 && r.Lease == 0 && w.Chance(15) { // the model of read/write locks keeps nothing
+		r.AtLeast = 50*time.Millisecond + w.UpTo(machinetest.Lease)
+		if w.Chance(30) {
+			r.AtMost = r.AtLeast + w.UpTo(machinetest.Lease)
+		}
+	}
 	u.send(r)
 	if w.Chance(30) {
 		u.p.Post(w.UpTo(50*time.Millisecond), wait.CancelRequest{Request: r, Cause: context.Canceled})

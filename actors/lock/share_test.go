@@ -73,7 +73,7 @@ type fight struct {
 func newFight(count, users int, section time.Duration, counts bool) *fight {
 	k := &plainKey{}
 	w := &world{
-		World: machinetest.NewWorld(uint64(count), uint64(section)), removed: map[string]bool{}, released: map[string]string{},
+		World: machinetest.NewWorld(uint64(count), uint64(section)), removed: map[string]bool{}, released: map[string]string{}, leasts: map[string]time.Duration{},
 		way: 200 * time.Microsecond, key: k, kinds: []*scripts.Kind{scripts.Lock},
 	}
 	w.Calm = true

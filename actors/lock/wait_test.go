@@ -37,7 +37,7 @@ type visits struct {
 func newVisits(seed uint64) *visits {
 	k := &plainKey{}
 	v := &visits{key: k, world: &world{
-		World: machinetest.NewWorld(seed, 1), removed: map[string]bool{}, released: map[string]string{}, way: 300 * time.Microsecond, key: k,
+		World: machinetest.NewWorld(seed, 1), removed: map[string]bool{}, released: map[string]string{}, leasts: map[string]time.Duration{}, way: 300 * time.Microsecond, key: k,
 	}}
 	v.Calm = true
 	v.kinds = []*scripts.Kind{[]*scripts.Kind{scripts.Lock, scripts.WriteLock}[v.Random.IntN(2)]}

@@ -26,6 +26,7 @@
 //	A6  nobody waits for what is free                                                 oracle.served, world.takeOnce
 //	A8  a fair lock is granted in the order of its queue; turns keep their bounds     world.inOrder, oracle.inTurn
 //	A9  a shutdown lets nobody new in, and ends no lease before its time is over      shutdown.go
+//	A10 nobody has a lock before the at-least of its last holder is over              oracle.leasts
 //
 // When the server has lost data, or its clock was set forward, two leases may be valid until the first is told, within a third of the
 // lease if all is well with its process: such overlaps are counted. A7 is that of internal/linearize.

@@ -27,6 +27,8 @@ var RuntimeMutants = []Mutant{
 			"head := s.queue.Front()\n\tswitch {\n\tcase BROKEN && head == nil && s.turn.served == 0:\n\t\ts.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})\n\t\ts.endGrant(now, now)\n\t\ts.phase = free\n\tcase head == nil:"}),
 	broken("stale serial accepted", "a release that names an earlier lease ends the present one", exclusive,
 		edit{"lock.State.holdOf", "h.Serial == r.Serial", "(BROKEN || OLD)"}),
+	needs("cut", broken("at-least that a lost lease forgets", "a lease that is lost frees the lock before its at-least is over", []kind{plainLock, fencedLock, fairLock},
+		edit{"lock.State.orphanGrant", "g.lasting, g.least = s.grant.lasting, s.grant.Least()", "OLD\nif BROKEN {\ng.least = 0\n}"})),
 	broken("renewals forgotten", "the watchdog does not ask for renewals", nil,
 		edit{"watchdog.Watchdog.renew", "raws := make([]string, len(r.timers))", "if BROKEN {\nreturn\n}\nOLD"}),
 	needs("delay", broken("validity from the reply", "a lease counts from when its grant has arrived, not from when it was asked for", nil,

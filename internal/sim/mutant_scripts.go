@@ -28,6 +28,8 @@ var ScriptMutants = []Mutant{
 		"if server_time > tonumber(not_after) then", "if false then")),
 	script("release without a message", "nobody is told that a lock is free", []kind{plainLock, fencedLock},
 		"== 0 then return nil end\nreturn redis.call(publish, channel, '0')", "== 0 then return nil end\nreturn 0"),
+	script("kept lock that is free", "a lock that is to stay taken is free when it is released", []kind{plainLock, fencedLock},
+		"begin_lease(lock, keep)\nreturn", "redis.call('del', lock)\nreturn"),
 	script("fair lock without its queue", "who asks at the right moment goes before all who wait", []kind{fairLock},
 		"if ttl == -2 and (not head or head == grant) then", "if ttl == -2 then"),
 	script("fair lock without a look at the holder", "the first in the queue takes the lock from its holder", []kind{fairLock},

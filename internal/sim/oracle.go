@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // oracle knows everything at every instant, and says what must never be. An instant of the bubble's time is an instant for everybody:
@@ -20,6 +21,7 @@ type oracle struct {
 
 	mu         sync.Mutex
 	holds      map[*place][]*hold
+	kept       map[*place][]kept
 	turns      map[string]*turn // by grant
 	waiting    []*wait
 	forgets    []forgetting
@@ -39,9 +41,13 @@ type hold struct {
 	owner  holdfast.Owner // zero: one of its own
 	reads  bool
 	fixed  bool
-	late   bool      // its holder may have come to know of it later than it was granted
-	called time.Time // when it was asked for
-	first  time.Time // when that was that the owner entered for the first time
+	own    bool          // its grant is for no other holder
+	ends   bool          // it ends by itself although it is renewed
+	least  time.Duration // how long nobody else may have the lock; 0: as soon as this one has ended
+	seen   time.Time     // when it was granted, as its holder saw it
+	late   bool          // its holder may have come to know of it later than it was granted
+	called time.Time     // when it was asked for
+	first  time.Time     // when that was that the owner entered for the first time
 
 	leaving bool // its holder is giving it back
 	ended   bool // its holder has given it back
@@ -77,7 +83,7 @@ type forgetting struct {
 }
 
 func newOracle(w *world) *oracle {
-	return &oracle{w: w, holds: map[*place][]*hold{}, turns: map[string]*turn{}}
+	return &oracle{w: w, holds: map[*place][]*hold{}, kept: map[*place][]kept{}, turns: map[string]*turn{}}
 }
 
 func (o *oracle) violation(format string, args ...any) {
@@ -148,12 +154,50 @@ func excludes(a, b *hold) bool {
 
 func same(a, b holdfast.Owner) bool { return a == b && a != (holdfast.Owner{}) }
 
+// kept says until when nobody else may have a lock, whatever becomes of its holder.
+type kept struct {
+	by    *hold
+	until time.Time
+}
+
+// isKept reports whether the server may have a grant because of that.
+func (o *oracle) isKept(at *place, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.kept[at], func(k kept) bool {
+		return (k.by.id() == id || scripts.Nobody(k.by.id()) == id) && time.Now().Before(k.by.seen.Add(k.by.least))
+	})
+}
+
+// keep notes that. It leaves a little for the rates of clocks, and for what happens between two instants.
+func (o *oracle) keep(h *hold, until time.Time) {
+	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least }
+	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
+}
+
+// leasts checks that nobody may still be kept out (A10).
+func (o *oracle) leasts(h *hold) {
+	for _, k := range o.kept[h.place] {
+		forgotten := slices.ContainsFunc(o.forgets, func(f forgetting) bool {
+			return (f.place == nil || f.place == h.place) && !f.end.Before(k.by.first)
+		})
+		if time.Now().Before(k.until) && k.by.id() != h.id() && !same(k.by.owner, h.owner) && !forgotten {
+			o.violation("A10: %s has %s, but %s has kept it for %v more (%s, %s)",
+				h.who, h.place.name, k.by.who, time.Until(k.until), k.by.id(), h.id())
+		}
+	}
+	if h.least > 0 {
+		o.keep(h, h.called.Add(h.least))
+	}
+}
+
 // granted is told of every lease at the instant at which it is returned.
 func (o *oracle) granted(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.grants++
 	o.w.counted[h.place.kind]++
+	h.seen = time.Now()
 	if h.place.kind != multiLock {
 		o.holder(h)
 		return
@@ -188,6 +232,7 @@ func (o *oracle) holder(h *hold) {
 	}
 	o.letIn(h)
 	o.inTurn(h)
+	o.leasts(h)
 	o.holds[h.place] = append(o.holds[h.place], h)
 	o.token(h)
 	o.looks(h)
@@ -216,7 +261,7 @@ func (o *oracle) inTurn(h *hold) {
 	}
 	bounds, passed := o.w.plan.bounds(), time.Since(t.began)
 	switch end := h.lease.ExpiresAt(); {
-	case h.place.kind == fairLock || h.place.kind == permits || h.fixed:
+	case h.place.kind == fairLock || h.place.kind == permits || h.fixed || h.own:
 		o.violation("A8: %s has %s of %s, as somebody else had", h.who, h.id(), h.place.name)
 	case t.count > bounds.Max:
 		o.violation("A8: %s is the %d. holder of %s in a turn of %d", h.who, t.count, h.place.name, bounds.Max)
@@ -274,7 +319,7 @@ func (o *oracle) looks(h *hold) bool {
 		return false
 	case !valid:
 		o.keeps(h)
-		if !h.over && !h.leaving && !h.fixed && !h.p.over() && !o.caused(h) {
+		if !h.over && !h.leaving && !h.fixed && !h.ends && !h.p.over() && !o.caused(h) {
 			o.violation("A3: %s has lost %s, and nothing was wrong", h.who, h.place.name)
 		}
 		h.over = true

@@ -76,6 +76,11 @@ func (p *place) lock(rt *holdfast.Runtime, reads bool) *holdfast.Lock {
 	return rt.Lock(p.name)
 }
 
+// bounds reports whether a lease may have an at-least and an at-most.
+func (p *place) bounds(reads bool) bool {
+	return p.leased() && p.kind != permits && p.kind != spinLock && !reads
+}
+
 // leased reports whether what is taken is a lease.
 func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
 

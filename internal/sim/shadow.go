@@ -78,7 +78,7 @@ func (s *shadow) line(command string, args []string) {
 
 // inOrder: who takes a fair lock was the first of the queue, or nobody was in it (A8).
 func (w *world) inOrder(p *place, id string) {
-	if s := &p.shadow; s.popped != id && len(s.queue) > 0 {
+	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") { // that is nobody
 		w.later = append(w.later, "A8: "+id+" has taken "+p.name+" before "+strings.Join(s.queue, ", "))
 	}
 	p.shadow.popped = ""

@@ -4,12 +4,15 @@ import "slices"
 
 // What nobody owns is counted (A3 for semaphores and latches).
 
-// gaveBack says that a lease is over.
-func (o *oracle) gaveBack(h *hold) {
+// gaveBack says that a lease is over. err is what its holder was told.
+func (o *oracle) gaveBack(h *hold, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, part := range append(slices.Clone(h.parts), h) {
 		part.ended = true
+		if err == nil && !part.late && part.least > 0 {
+			o.keep(part, part.seen.Add(part.least))
+		}
 	}
 }
 

@@ -100,6 +100,13 @@ func (u *user) useLease(p *place) {
 	if u.r.IntN(3) == 0 {
 		h.fixed = true
 		options = append(options, holdfast.WithLease(between(u.r, 50*time.Millisecond, 2*u.w.plan.lease)))
+	} else if p.bounds(h.reads) && u.r.IntN(4) == 0 {
+		h.own, h.least = true, between(u.r, 50*time.Millisecond, u.w.plan.lease*3/2)
+		options = append(options, holdfast.WithAtLeast(h.least))
+		if u.r.IntN(3) == 0 {
+			h.ends = true
+			options = append(options, holdfast.WithAtMost(between(u.r, h.least, 2*u.w.plan.lease)))
+		}
 	}
 	if p.kind != permits && u.r.IntN(3) == 0 {
 		h.owner = u.p.rt.NewOwner()
@@ -119,7 +126,7 @@ func (u *user) useLease(p *place) {
 
 // take asks for a lease in one of the ways there are.
 func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
-	what := fmt.Sprintf("take reads=%v fixed=%v", h.reads, h.fixed)
+	what := fmt.Sprintf("take reads=%v fixed=%v least=%v", h.reads, h.fixed, h.least)
 	ctx, cancel := u.waiting()
 	defer cancel()
 	handle := h.place.of(u.p.rt, h.reads)
@@ -128,11 +135,11 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	case way == 0:
 		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
-	case way == 1 && h.place.kind != permits && h.place.kind != multiLock:
+	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // a lease that a cancel gives back is kept, and nobody knows
 		h.late = true
 		got, err = u.async(ctx, h, options)
 		what += " async"
-	case way == 2 && h.place.kind != permits && h.place.kind != multiLock:
+	case way == 2 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // the messages have no such options
 		h.lease, err = u.ask(h)
 		what += " by message"
 	default:
@@ -185,7 +192,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 			}
 		}
 	}
-	if u.r.IntN(8) == 0 && h.fixed { // forgets to give it back in time
+	if u.r.IntN(8) == 0 && (h.fixed || h.ends) { // forgets to give it back in time
 		select {
 		case <-h.lease.Done():
 			u.p.awake(dice(u.r.Uint64()))
@@ -198,7 +205,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 
 // reenter takes the same again and gives it back at once.
 func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
-	again := hold{p: h.p, who: h.who, place: h.place, owner: h.owner, reads: h.reads, fixed: h.fixed, called: time.Now(), first: h.first}
+	again := hold{p: h.p, who: h.who, place: h.place, owner: h.owner, reads: h.reads, fixed: h.fixed, own: h.own, ends: h.ends, least: h.least, called: time.Now(), first: h.first}
 	ctx, cancel := u.waiting()
 	defer cancel()
 	lease, err := h.place.of(u.p.rt, h.reads).Acquire(context.WithValue(ctx, userKey{}, u), options...)
@@ -245,7 +252,7 @@ func (u *user) giveBack(h *hold) {
 	if h.lease.Valid() {
 		u.w.oracle.wrong("A3: %s's lease of %s is valid after its release", u.name, h.place.name)
 	}
-	u.w.oracle.gaveBack(h)
+	u.w.oracle.gaveBack(h, err)
 	u.told("given back", h.place, err)
 	if u.r.IntN(8) == 0 && !u.p.isDead() {
 		u.sleep(between(u.r, time.Microsecond, time.Millisecond))

@@ -92,7 +92,7 @@ func (o *oracle) orphans() {
 		}
 		for _, id := range at.fields() {
 			p := o.w.processOf(id)
-			if p == nil || p.over() || o.accounted(p, at, id) {
+			if p == nil || p.over() || o.accounted(p, at, id) || o.isKept(at, id) {
 				continue
 			}
 			it := orphan{at, id}

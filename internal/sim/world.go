@@ -285,7 +285,7 @@ func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration 
 	w.oracle.look(h)
 	w.oracle.leaves(h)
 	err = lease.Release(ctx)
-	w.oracle.gaveBack(h)
+	w.oracle.gaveBack(h, err)
 	w.history.add(p.name, "once more %s: %s", at.name, class(err))
 	if err != nil {
 		w.oracle.wrong("%s cannot give %s back: %v", p.name, at.name, err)
@@ -419,7 +419,7 @@ func (w *world) remnants() {
 			if at.kind == permits || at.kind == multiLock || !at.leased() {
 				continue
 			}
-			if id := at.holderOf(p.rt.ID()); id != "" {
+			if id := at.holderOf(p.rt.ID()); id != "" && !w.oracle.isKept(at, id) {
 				w.oracle.wrong("A5: %s is closed, and %s is held by %s", p.name, at.name, id)
 			}
 		}
