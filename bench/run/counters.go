@@ -3,10 +3,8 @@ package run
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -18,12 +16,10 @@ type counters struct {
 	scripts  float64       // EVALSHA, and EVAL of those that come with their text
 	commands float64       // those within scripts, too
 	in, out  float64       // bytes, as the server counts them
-	idle     time.Duration // of all cores
-	cores    int
+	others   time.Duration // of programs that are no part of the run
 	memory   float64       // of the server, now
 	peers    float64       // connections to the server but the harness's, now
 	clients  time.Duration // of the contender's processes
-	harness  time.Duration
 }
 
 // commandsOf reads INFO's line of a command: cmdstat_evalsha:calls=12,...
@@ -39,7 +35,6 @@ func (s *redisServer) read() (counters, int, error) {
 	if err != nil {
 		return counters{}, 0, fmt.Errorf("ask Redis for its counters: %w", err)
 	}
-	idle, cores := idleCPU()
 	seconds := number(info, "used_cpu_user") + number(info, "used_cpu_sys")
 	return counters{
 		at:       time.Now(),
@@ -48,8 +43,7 @@ func (s *redisServer) read() (counters, int, error) {
 		commands: number(info, "total_commands_processed"),
 		in:       number(info, "total_net_input_bytes"),
 		out:      number(info, "total_net_output_bytes"),
-		idle:     idle,
-		cores:    cores,
+		others:   otherCPU(int(number(info, "process_id"))),
 		memory:   number(info, "used_memory"),
 		peers:    number(info, "connected_clients") - 1,
 	}, len(info), nil
@@ -67,68 +61,18 @@ func (c counters) since(before counters, own int) counters {
 		commands: max(c.commands-before.commands-1, 0),
 		in:       max(c.in-before.in-float64(infoRequest), 0),
 		out:      max(c.out-before.out-float64(own), 0),
-		idle:     c.idle - before.idle,
-		cores:    c.cores,
+		others:   max(c.others-before.others, 0),
 		memory:   c.memory,
 		peers:    c.peers,
 		clients:  c.clients - before.clients,
-		harness:  c.harness - before.harness,
 	}
-}
-
-// tick is the unit of /proc: it has been 1/100 s on every Linux for decades.
-const tick = 10 * time.Millisecond
-
-// idleCPU is for how long all cores together have had nothing to do, on Linux, and how many cores those are. Linux measures idle time, but only
-// samples the rest, and misses much of the work that comes in short bursts.
-func idleCPU() (idle time.Duration, cores int) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 6 || !strings.HasPrefix(fields[0], "cpu") {
-			continue
-		}
-		if fields[0] != "cpu" {
-			cores++
-			continue
-		}
-		for _, value := range fields[4:6] { // idle, and waiting for a disk
-			n, _ := strconv.ParseInt(value, 10, 64)
-			idle += time.Duration(n) * tick
-		}
-	}
-	return idle, cores
 }
 
 // processCPU is what a process has used, on Linux.
 func processCPU(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick
+	p, _ := readProgram(pid)
+	return p.own
 }
 
-// others is how many cores other programs kept busy between two readings. All of it is read at the same two instants, so what the
-// contender does before or after its window is its own.
-func (c counters) others() float64 {
-	busy := c.took*time.Duration(c.cores) - c.idle
-	return max((busy-c.cpu-c.clients-c.harness).Seconds(), 0) / c.took.Seconds()
-}
-
-// harnessCPU is what this process has used.
-func harnessCPU() time.Duration {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
+// othersCores is how many cores other programs kept busy between two readings.
+func (c counters) othersCores() float64 { return c.others.Seconds() / c.took.Seconds() }

@@ -105,7 +105,7 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 	f["client_cpu_us_per_pair"] = cpu / 1e3 / max(pairs, 1)
 	setKnown(f, "allocs_per_pair", allocs, all)
 	c.serverFigures(f, server, all)
-	f["others_cpu_cores"] = server.others()
+	f["others_cpu_cores"] = server.othersCores()
 	waitFigures(f, waits)
 	secondFigures(f, samples)
 	shareFigures(f, "process", clients)

@@ -31,7 +31,6 @@ func (c *contender) read() (counters, int, error) {
 	if c.peer.Needs == needsEtcd && c.run.etcd != nil {
 		now.cpu = processCPU(c.run.etcd.pid)
 	}
-	now.harness = harnessCPU()
 	for _, p := range c.processes {
 		now.clients += processCPU(p.command.Process.Pid)
 	}
@@ -77,7 +76,7 @@ func (c *contender) measureHolding(window time.Duration) (repetition, error) {
 		"acquired_per_s":   n / (float64(s.AcquireNs) / 1e9),
 		"released_per_s":   n / (float64(s.DrainNs) / 1e9),
 		"lost":             float64(s.Lost),
-		"others_cpu_cores": server.others(),
+		"others_cpu_cores": server.othersCores(),
 	}
 	f["cpu_cores"] = f["client_cpu_cores"] + f["server_cpu_cores"]
 	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
@@ -127,7 +126,7 @@ func (c *contender) measurePending(window time.Duration) (repetition, error) {
 		"served_per_s":      float64(s.Served) / (float64(s.DrainNs) / 1e9),
 		"unserved":          n - float64(s.Served),
 		"errors":            float64(s.Errors),
-		"others_cpu_cores":  server.others(),
+		"others_cpu_cores":  server.othersCores(),
 	}
 	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
 	if c.onRedis() {
@@ -173,7 +172,7 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 	}
 	server := after.since(before, own)
 	f["client_cpu_us_per_pair"] = float64(server.clients) / 1e3 / max(f["rounds"], 1)
-	f["others_cpu_cores"] = server.others()
+	f["others_cpu_cores"] = server.othersCores()
 	c.serverFigures(f, server, max(f["rounds"], 1))
 	_, err = c.at(holder, load.Release)
 	waitFigures(f, waits)
