@@ -176,8 +176,8 @@ var (
 		Handoff:    holdfast.Handoff{Max: int(0), For: time.Duration(0)},
 		MaxWaiters: int(0), AckReplicas: int(0), AckTimeout: time.Duration(0), PubSub: holdfast.PubSubAuto,
 		NameMapper: (func(string) string)(nil), Logger: (*slog.Logger)(nil), OnEvent: (func(holdfast.Event))(nil),
-		Process: "",
-		System:  (*actor.ActorSystem)(nil),
+		Migrating: false, Process: "",
+		System: (*actor.ActorSystem)(nil),
 	}
 	_ = holdfast.State{
 		Held: false, Holders: []holdfast.Holder{{ID: "", Holds: int(0)}}, Local: []string(nil), TTL: time.Duration(0), Mode: "",

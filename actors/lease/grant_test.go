@@ -52,6 +52,32 @@ func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	assert.Zero(t, g.Until())
 }
 
+// A renewal sets the lease, but nothing past Most, and no less than what is missing until Least.
+func TestGrant_RenewalHasBounds(t *testing.T) {
+	t.Parallel()
+	g := newTestGrant(Deadline(0, time.Second))
+	assert.Equal(t, time.Second, g.Renewal(5*time.Second))
+	assert.False(t, g.Final())
+
+	g.Most = 10 * time.Second
+	assert.Equal(t, time.Second, g.Renewal(9*time.Second))
+	assert.False(t, g.Final())
+	assert.Equal(t, 400*time.Millisecond, g.Renewal(9600*time.Millisecond))
+	g.Move(Deadline(9500*time.Millisecond, time.Second/2))
+	assert.True(t, g.Final())
+	assert.True(t, g.Extend(9600*time.Millisecond, time.Minute))
+	assert.Equal(t, 10*time.Second, g.Until(), "not past it")
+	assert.Positive(t, g.Renewal(11*time.Second))
+
+	g.KeepUntil(20 * time.Second)
+	g.KeepUntil(15 * time.Second)
+	assert.Equal(t, 20*time.Second, g.Least())
+	assert.Equal(t, 12*time.Second, g.Missing(8*time.Second))
+	assert.Equal(t, 12*time.Second, g.Renewal(8*time.Second))
+	assert.Equal(t, 10001*time.Millisecond, g.Renewal(10*time.Second-1), "rounded up")
+	assert.Zero(t, g.Missing(21*time.Second))
+}
+
 func newTestGrant(deadline time.Duration) *Grant {
 	g := &Grant{ID: "g1", Lease: time.Second, Watched: true}
 	g.Begin(deadline)

@@ -62,6 +62,9 @@ func (p *player) printCall(c *lockCall) {
 	if c.lease != 0 {
 		text += fmt.Sprintf(" lease=%v", c.lease)
 	}
+	if c.keep != 0 {
+		text += fmt.Sprintf(" keep=%v", c.keep)
+	}
 	if c.holder {
 		text += " holder"
 	}

@@ -77,6 +77,11 @@ func (p *player) acquire(a machinetest.Arguments) any {
 	if lease := a.Values["lease"]; lease != "" {
 		r.Lease = p.Duration(lease)
 	}
+	for name, value := range map[string]*time.Duration{"renewed": &r.Renewed, "least": &r.AtLeast, "most": &r.AtMost} {
+		if d := a.Values[name]; d != "" {
+			*value = p.Duration(d)
+		}
+	}
 	if owner := a.Values["owner"]; owner != "" {
 		r.Owner = protocol.NewOwner(owner, 1)
 	}

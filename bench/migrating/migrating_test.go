@@ -184,7 +184,7 @@ func TestMigrating_ProcessesOfThreeLibrariesShareLocks(t *testing.T) {
 		assert.EqualValues(t, f.counts[name].Load(), n, key(name))
 	}
 	for library, n := range f.served {
-		t.Log(fmt.Sprintf("%s: %d locks, waited %v at most", library, n, f.waited[library]))
+		t.Logf("%s: %d locks, waited %v at most", library, n, f.waited[library])
 	}
 	assert.Len(t, f.served, 3)
 }
