@@ -7,7 +7,7 @@ SOAK_CLUSTER_FOR ?= 20m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak soak-cluster fuzz golden interop redis ci check
+.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak soak-cluster fuzz golden interop redis page ci check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ interop: ## the tests with the real Redisson, which need a JDK and Maven; writes
 
 redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
 	redis-server --port $(REDIS_PORT) --bind 127.0.0.1 --save '' --appendonly no
+
+page: ## the page in a real browser, which is installed if that needs no password; takes the pictures in doc/ anew
+	./.ci/page -install -pictures
 
 ci: ## what CI runs
 	./.ci/run

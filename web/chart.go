@@ -13,41 +13,58 @@ const (
 
 // chart draws how the lease of the first holder has fallen, and jumped when it was renewed.
 func (r *renderer) chart(l *lock) any {
-	var line strings.Builder
+	var line, area strings.Builder
 	var full time.Duration
 	for _, s := range l.samples {
 		full = max(full, s.full)
 	}
 	if full > 0 {
-		draw(&line, l.samples, full)
+		for _, stretch := range stretches(l.samples, full) {
+			draw(&line, stretch)
+			draw(&area, stretch)
+			fmt.Fprintf(&area, "L%.1f %d L%.1f %d Z", stretch[len(stretch)-1].x, chartHigh, stretch[0].x, chartHigh)
+		}
 	}
 	return struct {
-		Key, Line  string
-		Wide, High int
-		Full       string
-	}{"chart", line.String(), chartWide, chartHigh, span(full)}
+		Key, Line, Area string
+		Wide, High      int
+		Full            string
+	}{"chart", line.String(), area.String(), chartWide, chartHigh, span(full)}
 }
 
-// draw draws one line for each time in which the lock was held. The newest sample is at the right.
-func draw(line *strings.Builder, samples []sample, full time.Duration) {
+type point struct{ x, y float64 }
+
+// stretches are the points of one line for each time in which the lock was held. The newest sample is at the right.
+func stretches(samples []sample, full time.Duration) (lines [][]point) {
 	newest := samples[len(samples)-1].at
-	move := "M"
-	point := func(at time.Time, left time.Duration) {
+	var line []point
+	add := func(at time.Time, left time.Duration) {
 		x := chartWide - float64(newest.Sub(at))/float64(chartFor)*chartWide
-		y := chartHigh - float64(max(0, left))/float64(full)*chartHigh
-		fmt.Fprintf(line, "%s%.1f %.1f", move, x, y)
-		move = "L"
+		line = append(line, point{x, chartHigh - float64(max(0, left))/float64(full)*chartHigh})
+	}
+	end := func() {
+		if len(line) > 0 {
+			lines, line = append(lines, line), nil
+		}
 	}
 	for i, s := range samples {
-		switch {
-		case newest.Sub(s.at) > chartFor:
-			continue
-		case s.until.IsZero():
-			move = "M"
-			continue
-		case i > 0 && move == "L" && !samples[i-1].until.Equal(s.until): // it was renewed since the last look
-			point(s.at, samples[i-1].until.Sub(s.at))
+		if s.until.IsZero() {
+			end()
+		} else if newest.Sub(s.at) <= chartFor {
+			if len(line) > 0 && !samples[i-1].until.Equal(s.until) { // it was renewed since the last look
+				add(s.at, samples[i-1].until.Sub(s.at))
+			}
+			add(s.at, s.until.Sub(s.at))
 		}
-		point(s.at, s.until.Sub(s.at))
+	}
+	end()
+	return lines
+}
+
+func draw(path *strings.Builder, line []point) {
+	move := "M"
+	for _, p := range line {
+		fmt.Fprintf(path, "%s%.1f %.1f", move, p.x, p.y)
+		move = "L"
 	}
 }

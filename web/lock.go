@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"errors"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -161,13 +160,14 @@ func (l *lock) sampled() *lock {
 // contended reports whether the lock belongs among those that are waited for.
 func (l *lock) contended(now time.Time) bool { return now.Sub(l.contendedAt) < calmAfter }
 
-// byContention sorts the locks that many wait for to the top. A waiter more or less moves no lock: only about twice as many do.
+// byContention sorts the locks that most wait for to the top. It counts the most that have waited since the wait began, so that locks
+// change places seldom.
 func byContention(now time.Time) func(a, b *lock) int {
 	rank := func(l *lock) int {
 		if !l.contended(now) {
 			return 0
 		}
-		return 1 + bits.Len(uint(max(l.Waiting, 0)))
+		return 1 + l.waiting.most
 	}
 	return func(a, b *lock) int {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Name, b.Name))

@@ -155,7 +155,7 @@ func (l *looker) lookAround() {
 	round.do(&l.everything, func() error { return round.list(ctx, false) })
 	round.do(&l.contended, func() error { return round.list(ctx, true) })
 	round.do(nil, func() error { return round.look(ctx, views) })
-	if slices.ContainsFunc(views, func(v view) bool { return v.Page == "processes" }) {
+	if slices.ContainsFunc(views, round.namesProcesses) {
 		round.do(&l.named, func() error { return round.readProcesses(ctx) })
 	}
 	cancel()
@@ -251,6 +251,12 @@ func (r *round) look(ctx context.Context, views []view) error {
 		}
 	}
 	return nil
+}
+
+// namesProcesses reports whether a view shows processes that no holder tells of.
+func (r *round) namesProcesses(v view) bool {
+	lock := r.locks[v.Name]
+	return v.Page == "processes" || v.Page == "lock" && lock != nil && len(lock.Queue) > 0
 }
 
 func (r *round) readProcesses(ctx context.Context) (err error) {

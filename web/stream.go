@@ -46,14 +46,17 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	defer over.Stop()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	for s != nil {
-		if !p.send(w, changes(p.parts(s, v, true), sent)) {
+	for silent := false; s != nil; {
+		changed := changes(p.parts(s, v, true), sent)
+		if (len(changed) > 0 || silent) && !p.send(w, changed) {
 			return
 		}
+		silent = false
 		select {
 		case <-s.next:
 			s = p.latest()
 		case <-beat.C:
+			silent = true
 		case <-over.C:
 			return
 		case <-r.Context().Done():
@@ -63,7 +66,8 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // changes returns what has changed since a part was sent, and notes it as sent.
-func changes(parts []part, sent map[string]part) (changed []update) {
+func changes(parts []part, sent map[string]part) []update {
+	changed := []update{}
 	for _, p := range parts {
 		before, known := sent[p.ID]
 		u := update{ID: p.ID, Items: map[string]string{}}

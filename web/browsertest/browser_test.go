@@ -1,0 +1,110 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// browsers are programs that may be the browser, the lightest first.
+var browsers = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
+
+// patience is for a browser on a busy machine.
+const patience = time.Minute
+
+// tab is a tab of a browser of its own.
+type tab struct {
+	context.Context
+	t *testing.T
+
+	mu       sync.Mutex
+	problems []string // what the browser complained about
+}
+
+// open starts a browser, and skips the test where there is none.
+func open(t *testing.T, options ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("the page is not opened in a browser in the short form: .ci/page does it")
+	}
+	program := ""
+	for _, name := range browsers {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		t.Skip("no browser: none of " + strings.Join(browsers, ", ") + " is in PATH; .ci/page -install installs one")
+	}
+	options = append(append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience)), options...)
+	limited, cancel := context.WithTimeout(t.Context(), patience)
+	started, stop := chromedp.NewExecAllocator(limited, options...)
+	ctx, leave := chromedp.NewContext(started)
+	tb := &tab{Context: ctx, t: t}
+	t.Cleanup(func() { leave(); stop(); cancel() })
+	require.NoError(t, chromedp.Listen(ctx, tb.note))
+	tb.do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, log.Enable, cdp.Empty{})
+		return err
+	}))
+	return tb
+}
+
+// note notes what the browser complains about: violations of the policy, and errors of the script.
+func (b *tab) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError {
+			b.problems = append(b.problems, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		b.problems = append(b.problems, fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.Exception))
+	}
+}
+
+// complaints returns what the browser has complained about.
+func (b *tab) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.problems
+}
+
+// do does what a person does.
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	require.NoError(b.t, chromedp.Do(b, actions...))
+}
+
+// sees waits until a condition in JavaScript holds.
+func (b *tab) sees(condition string) {
+	b.t.Helper()
+	looks := time.NewTicker(20 * time.Millisecond)
+	defer looks.Stop()
+	for ; b.Err() == nil; <-looks.C {
+		if so, err := chromedp.Run(b, chromedp.Evaluate[bool]("Boolean("+condition+")")); err == nil && so { // an error: a page is just loading
+			return
+		}
+	}
+	require.Fail(b.t, "is not so", "%s", condition)
+}
+
+// text evaluates an expression that is a text.
+func (b *tab) text(expression string) string {
+	b.t.Helper()
+	text, err := chromedp.Run(b, chromedp.Evaluate[string]("String("+expression+")"))
+	require.NoError(b.t, err)
+	return text
+}
