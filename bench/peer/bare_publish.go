@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,22 +17,19 @@ var barePublishPeer = &Peer{
 	Modules: []string{"github.com/redis/go-redis/v9"},
 	Keys:    sameKey,
 	Open: func(_ context.Context, env Env) (Client, error) {
-		return &barePublishClient{redis.NewClient(&redis.Options{Addr: env.Redis}), env.Lease}, nil
+		return &barePublishClient{redis.NewClient(&redis.Options{Addr: env.Redis})}, nil
 	},
 }
 
 // passOn frees the lock if nobody is subscribed. Otherwise it tells the one that is, and the key stays.
 var passOn = redis.NewScript(`if redis.call('publish', KEYS[1], '') == 0 then redis.call('del', KEYS[1]) end return 0`)
 
-type barePublishClient struct {
-	redis *redis.Client
-	lease time.Duration
-}
+type barePublishClient struct{ redis *redis.Client }
 
 // Acquire gets the lock by a message. It excludes nobody as soon as two wait.
 func (c *barePublishClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	held := &barePublishHeld{redis: c.redis, name: name, left: make(chan struct{})}
-	if set, err := c.redis.SetNX(ctx, name, "", c.lease).Result(); set || err != nil {
+	if set, err := c.redis.SetNX(ctx, name, "", 0).Result(); set || err != nil {
 		close(held.left)
 		return held, err
 	}
@@ -42,7 +38,7 @@ func (c *barePublishClient) Acquire(ctx context.Context, _ Kind, name string) (H
 	if _, err := subscription.Receive(ctx); err != nil {
 		return held, err
 	}
-	if set, err := c.redis.SetNX(ctx, name, "", c.lease).Result(); set || err != nil { // released before the subscription
+	if set, err := c.redis.SetNX(ctx, name, "", 0).Result(); set || err != nil { // released before the subscription
 		return held, err
 	}
 	_, err := subscription.ReceiveMessage(ctx)
