@@ -187,6 +187,12 @@ var (
 
 	_ error = &holdfast.CheckError{Findings: []holdfast.Finding{{What: "", Why: "", Remedy: ""}}}
 
+	_ protocol.LossReason = holdfast.LossReason("")
+	_                     = []holdfast.LossReason{
+		holdfast.LossExpired, holdfast.LossAtMost, holdfast.LossDeleted, holdfast.LossForceReleased, holdfast.LossReleasedByID, holdfast.LossPanicked,
+	}
+	_ holdfast.LossReason = holdfast.LeaseLost{}.Reason
+
 	_ = []holdfast.Event{
 		holdfast.LeaseLost{}, holdfast.RenewFailed{}, holdfast.Reconnected{}, holdfast.QueueLost{}, holdfast.ActorPanicked{},
 		holdfast.RequestDropped{}, holdfast.SubscribeRefused{}, holdfast.CallbackPanicked{}, holdfast.EventsDropped{}, holdfast.Unconfirmed{},

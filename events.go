@@ -5,6 +5,19 @@ import "github.com/holdfast-go/holdfast/protocol"
 // Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch.
 type Event = protocol.Event
 
+// LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
+type LossReason = protocol.LossReason
+
+// The reasons.
+const (
+	LossExpired       = protocol.LossExpired       // not renewed before its local deadline, or the end of a fixed lease: "expired"
+	LossAtMost        = protocol.LossAtMost        // the end that WithAtMost set: "at most"
+	LossDeleted       = protocol.LossDeleted       // Redis no longer has it (deleted, evicted, flushed, a failover): "deleted"
+	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; others find it deleted: "force-released"
+	LossReleasedByID  = protocol.LossReleasedByID  // a permit, by ReleaseID in this runtime: "released by its ID"
+	LossPanicked      = protocol.LossPanicked      // the lock's state was no longer to be trusted: "an actor panicked"
+)
+
 // The types of events.
 type (
 	// LeaseLost: a lease ended without a release. The lease itself reported it to its holder first.

@@ -13,8 +13,21 @@ type Event interface{ Lock() string }
 type LeaseLost struct {
 	Name   string
 	ID     string // owner field in Redis
-	Reason string // "expired", "at most", "gone from Redis", "force-released"
+	Reason LossReason
 }
+
+// LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
+type LossReason string
+
+// The reasons.
+const (
+	LossExpired       LossReason = "expired"            // it was not renewed before its local deadline, or a fixed lease has passed its end
+	LossAtMost        LossReason = "at most"            // it has passed the end that WithAtMost set
+	LossDeleted       LossReason = "deleted"            // Redis no longer has it: deleted, evicted, flushed, or lost in a failover
+	LossForceReleased LossReason = "force-released"     // by ForceRelease in this runtime; elsewhere it is found to be deleted
+	LossReleasedByID  LossReason = "released by its ID" // a permit, by ReleaseID in this runtime
+	LossPanicked      LossReason = "an actor panicked"  // the lock's state was no longer to be trusted
+)
 
 // LeaseLeaked reports that a lease was dropped without a release: nothing refers to it, or to a channel or context that would
 // report its end. It has now been released, unless it is a fixed lease, which just expires.

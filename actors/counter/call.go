@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -25,7 +26,7 @@ func (m *countDone) news() any {
 	case !op.Ends, !known && m.class != scripts.Unknown, known && m.counted.Number == 0:
 		return nil
 	case known && op.Grants != nil:
-		return wait.Freed{Grants: op.Grants, Reason: wait.ReleasedByItsID}
+		return wait.Freed{Grants: op.Grants, Reason: protocol.LossReleasedByID}
 	}
 	return wait.LookAround{}
 }

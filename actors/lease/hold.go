@@ -64,11 +64,11 @@ func (h *Hold) Claim() bool {
 }
 
 // Lose ends the hold for the lock actor; false: its holder has claimed it, and the request of the release is on its way.
-func (h *Hold) Lose(err error, why string) bool {
+func (h *Hold) Lose(err error, why protocol.LossReason) bool {
 	if !h.state.CompareAndSwap(holdOpen, holdLost) {
 		return false
 	}
-	h.End(err, why)
+	h.End(err, string(why))
 	return true
 }
 

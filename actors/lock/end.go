@@ -128,7 +128,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 // orphaned: Redis may still have the grant.
 //
 // The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
-func (s *State) lose(now time.Duration, reason string, orphaned bool) {
+func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.endHolds(protocol.ErrLeaseLost, reason)
 	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
@@ -142,7 +142,7 @@ func (s *State) lose(now time.Duration, reason string, orphaned bool) {
 
 // endHolds ends all leases of the local holder. A goroutine that has claimed its lease to release it has won against the loss; its request
 // is on its way and is answered by onRelease. claimed counts such requests, because the actor must not stop before they arrive.
-func (s *State) endHolds(err error, reason string) {
+func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {
 		case h.Lose(err, reason):
@@ -211,7 +211,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 		s.orphanFrom(now, s.pending.id, max(now, s.pending.duplicateUntil), s.pending.ttl)
 	}
 	if s.grant != nil {
-		s.lose(now, "an actor panicked", true)
+		s.lose(now, protocol.LossPanicked, true)
 	}
 	s.pending, s.phase, s.inflight, s.retryAt = pendingGrant{}, free, nil, now+s.policy.Backoff(3)
 	s.alarmAt = s.retryAt // the next step does what this one could not

@@ -128,7 +128,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	e.call = nil
 	switch {
 	case m.class == scripts.Done && !m.held:
-		s.lose(now, lease.GoneReason, false)
+		s.lose(now, protocol.LossDeleted, false)
 	case m.class == scripts.Done && s.grant.Watched: // its deadline is the watchdog's
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Done:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -34,11 +35,11 @@ func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
 }
 
 // whyOver is the reason why the grant has passed its deadline.
-func (g *grant) whyOver() string {
+func (g *grant) whyOver() protocol.LossReason {
 	if g.Final() {
-		return "at most"
+		return protocol.LossAtMost
 	}
-	return "expired"
+	return protocol.LossExpired
 }
 
 // is reports whether this is the machine's side of a grant.

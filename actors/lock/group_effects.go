@@ -55,7 +55,7 @@ func (h *Group) take(now time.Duration, next again) {
 	case done.call.do == callForceRelease && done.class == scripts.Unknown:
 		h.wanted = h.fixed > 0
 	case len(done.freed) > 0:
-		h.onFreed(wait.Freed{Grants: done.freed, Reason: wait.ForceReleased})
+		h.onFreed(wait.Freed{Grants: done.freed, Reason: protocol.LossForceReleased})
 	case done.inherits:
 		h.inherit(done)
 	case done.acquired.Next != "":

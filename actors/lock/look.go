@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
-	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -88,7 +87,7 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	s.looking.call = nil
 	gone := m.class == scripts.Done && !m.held || m.class == scripts.Rejected && errors.Is(scripts.Explain(m.err), protocol.ErrForeignKey)
 	if gone && s.phase == held && s.grant == m.call.target {
-		s.lose(now, lease.GoneReason, false)
+		s.lose(now, protocol.LossDeleted, false)
 	}
 }
 

@@ -48,7 +48,7 @@ func (m *callDone) news() any {
 	case m.class == scripts.Unknown:
 		return wait.LookAround{}
 	case len(m.freed) > 0:
-		return wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}
+		return wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}
 	}
 	return nil
 }

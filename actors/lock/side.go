@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -35,7 +36,7 @@ func (s *State) sideCall(c *lockCall) {
 // A force-release with an unknown outcome is not repeated: the repeat could end the lease of the next holder. A call that reached the
 // server too late was not executed, so that one is repeated, once.
 func (s *State) onSideDone(now time.Duration, m *callDone) {
-	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: wait.ForceReleased}) // also if the request was cancelled
+	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}) // also if the request was cancelled
 	i := slices.Index(s.sides, m.call)
 	if i < 0 {
 		return // cancelled

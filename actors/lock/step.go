@@ -164,7 +164,7 @@ func (s *State) receive(now time.Duration, message any) {
 		s.guarded = s.guarded || s.grant.is(m.Grant)
 	case lease.Gone:
 		if s.grant.is(m.Grant) && s.phase == held {
-			s.lose(now, m.Why(), false)
+			s.lose(now, protocol.LossDeleted, false)
 		}
 	case wait.Freed:
 		s.onFreed(now, m)

@@ -242,7 +242,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.retryAt = s.startAt()
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.endPass(now, m.sent, lostBy(lease.GoneReason))
+		s.endPass(now, m.sent, lostBy(protocol.LossDeleted))
 		s.retryAt = now
 	case m.class == scripts.Rejected:
 		s.unsure = s.pending.duplicateUntil > 0
@@ -316,7 +316,7 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
 		s.goneFromRedis()
-		s.released(now, m.sent, lostBy(lease.GoneReason))
+		s.released(now, m.sent, lostBy(protocol.LossDeleted))
 	case m.class == scripts.Rejected:
 		s.onReleaseRejected(now, m)
 	default:
@@ -339,11 +339,13 @@ func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 }
 
 // lostBy is the error for a lease that was lost for this reason.
-func lostBy(reason string) error { return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason) }
+func lostBy(reason protocol.LossReason) error {
+	return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason)
+}
 
 // goneFromRedis handles a grant that Redis no longer has although it has not ended here.
 func (s *State) goneFromRedis() {
-	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: lease.GoneReason}})
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: protocol.LossDeleted}})
 }
 
 // tellReleasers answers the requests that wait for the release. It reuses their slice, because each turn ends with a release.
@@ -392,7 +394,7 @@ func (s *State) lateRelease() error {
 	if s.stage >= wait.Closing {
 		return nil
 	}
-	return lostBy("it ended before its release came")
+	return fmt.Errorf("%w: it ended before its release came", protocol.ErrLeaseLost)
 }
 
 // stayOut decides how long this process pauses after a confirmed release. The process that releases a lock would nearly always win it

@@ -1,6 +1,9 @@
 package wait
 
-import "github.com/holdfast-go/holdfast/actors/lease"
+import (
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/protocol"
+)
 
 // The messages to a machine, beside *Request, the results of its calls and the messages of the subscriber.
 type (
@@ -14,7 +17,7 @@ type (
 	// Freed says which grants this process has ended in Redis without asking their holders.
 	Freed struct {
 		Grants []string
-		Reason string
+		Reason protocol.LossReason
 	}
 	// TryRetire asks an actor to stop if it is idle.
 	TryRetire struct{}
@@ -31,12 +34,6 @@ type (
 // LookAround asks a machine to look whether Redis still has its grants: an operation may have ended some of them, and it is not known
 // which.
 type LookAround struct{}
-
-// Why this process has ended a grant in Redis.
-const (
-	ForceReleased   = "force-released"
-	ReleasedByItsID = "released by its ID"
-)
 
 // The subscriber's messages to the actor of a name.
 type (

@@ -96,15 +96,15 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 		lost := time.Now()
 		<-held.Done()
 		assert.LessOrEqual(t, time.Since(lost), 10*time.Second)
-		assert.Equal(t, "gone from Redis", (<-events).(holdfast.LeaseLost).Reason)
+		assert.Equal(t, holdfast.LossDeleted, (<-events).(holdfast.LeaseLost).Reason)
 
 		held = acquire()
 		server.Cut(rt)
 		<-held.Done()
-		for reason := ""; reason == ""; {
+		for reason := holdfast.LossReason(""); reason == ""; {
 			if lost, ok := (<-events).(holdfast.LeaseLost); ok {
 				reason = lost.Reason
-				assert.Equal(t, "expired", reason)
+				assert.Equal(t, holdfast.LossExpired, reason)
 			}
 		}
 		server.Heal(rt)

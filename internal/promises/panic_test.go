@@ -114,7 +114,7 @@ func TestRuntime_LockActorPanicsWhileItsLockIsHeld(t *testing.T) {
 		assert.Equal(t, uint64(2), renewed.ID)
 		require.ErrorIs(t, renewed.Err, holdfast.ErrLeaseLost)
 		locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&trap.events)) == 1 })
-		assert.Equal(t, "an actor panicked", locktest.Recorded[holdfast.LeaseLost](&trap.events)[0].Reason)
+		assert.Equal(t, holdfast.LossPanicked, locktest.Recorded[holdfast.LeaseLost](&trap.events)[0].Reason)
 
 		lease, err := waiting.Lease() // the old grant is released in the background, long before it would expire
 		require.NoError(t, err)

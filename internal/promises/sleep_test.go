@@ -121,7 +121,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
 	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&s.events)) == 1 })
-	assert.Equal(t, "expired", locktest.Recorded[holdfast.LeaseLost](&s.events)[0].Reason)
+	assert.Equal(t, holdfast.LossExpired, locktest.Recorded[holdfast.LeaseLost](&s.events)[0].Reason)
 	assert.Contains(t, p.Fields(t), next.ID(), "the next holder is left alone")
 	assert.True(t, next.Valid())
 	locktest.Release(t, next)
