@@ -1,0 +1,59 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+// allow reports whether one more call may be made. Each call takes a permit and does not release it: the permit comes back when its lease
+// ends. So the processes together make at most as many calls in each window as there are permits. The permit of a process that crashes
+// comes back ten seconds later than the others, those of one that closes its runtime at once.
+//
+// The end of each lease is logged, because nobody released it: give the runtime a Logger of its own.
+func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Duration) (bool, error) {
+	lease, err := calls.TryAcquire(ctx, holdfast.WithLease(window+window/50)) // its runtime gives it back a little before its end
+	if errors.Is(err, holdfast.ErrNotAcquired) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	go func() { <-lease.Done() }() // a lease that nobody refers to is reported as leaked
+	return true, nil
+}
+
+// Two processes may make three calls a minute together.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := holdfasttest.New(t)
+		a, b := redis.Runtime().PermitSemaphore("sms"), redis.Runtime().PermitSemaphore("sms")
+		_, err := a.TrySetPermits(t.Context(), 3)
+		require.NoError(t, err)
+		five := func() (told string) {
+			for _, calls := range []*holdfast.PermitSemaphore{a, b, a, b, a} {
+				ok, err := allow(t.Context(), calls, time.Minute)
+				require.NoError(t, err)
+				told += fmt.Sprint(ok, " ")
+			}
+			return told
+		}
+
+		assert.Equal(t, "true true true false false ", five())
+		<-time.After(59 * time.Second)
+		assert.Equal(t, "false false false false false ", five())
+		<-time.After(3 * time.Second)
+		assert.Equal(t, "true true true false false ", five())
+		<-time.After(2 * time.Minute) // a test must not leave leases behind
+	})
+}
