@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// astray are messages that a process is about to send and lose track of: soon after each its connection breaks, so that whoever sent it
-// tries again or gives up, and yet it arrives, late. Of an acquire that is a copy which overtakes, or is overtaken by, all that is done
-// about it meanwhile.
+// astray describes messages that a process is about to send and lose track of. The connection breaks soon after each of them is sent, so
+// the sender retries or gives up, and the message still arrives, late. A late acquire is a duplicate: it may arrive before or after
+// everything the runtime does about it meanwhile.
 type astray struct {
-	left   int           // so many more
-	late   time.Duration // by up to so much
-	newest time.Time     // when the last one was sent
+	left   int           // how many more messages go astray
+	late   time.Duration // the largest delay
+	newest time.Time     // when the last astray message was sent
 }
 
-// next is by how much the message at hand may be late; 0: it does not go astray. Two that are sent at one instant share their fate,
-// because nobody knows which of them is the first.
+// next returns the delay of the current message; 0 means that it does not go astray. Two messages that are sent at the same instant get
+// the same answer, because their order is not known.
 func (a *astray) next(now time.Time) time.Duration {
 	if now.Equal(a.newest) {
 		return a.late
@@ -28,7 +28,7 @@ func (a *astray) next(now time.Time) time.Duration {
 	return a.late
 }
 
-// strays makes a message that arrives then arrive later, if it goes astray, and breaks its connection.
+// strays returns when a message arrives that would have arrived at `at`. If it goes astray it arrives later, and its connection breaks.
 func (w *wire) strays(message []byte, at time.Time) time.Time {
 	d, up := w.drawn()
 	if !up || !bytes.Contains(message, []byte("\r\nevalsha\r\n")) {

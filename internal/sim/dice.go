@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// dice decide by a hash of what is asked for, so that who asks first makes no difference.
+// dice draw random values by hashing what they are asked for, so the order of the questions makes no difference.
 type dice uint64
 
 func mix(x uint64) uint64 { // SplitMix64
@@ -15,7 +15,7 @@ func mix(x uint64) uint64 { // SplitMix64
 	return x ^ x>>31
 }
 
-// of are the dice for something in particular.
+// of returns the dice for one particular thing.
 func (d dice) of(parts ...uint64) dice {
 	h := uint64(d)
 	for _, p := range parts {
@@ -24,15 +24,15 @@ func (d dice) of(parts ...uint64) dice {
 	return dice(h)
 }
 
-// below is a duration in [0, limit).
+// below returns a duration in [0, limit).
 func (d dice) below(limit time.Duration) time.Duration {
 	return time.Duration(mix(uint64(d)) % uint64(max(limit, 1)))
 }
 
-// stream is for somebody who draws one after the other, alone.
+// stream returns a random source for one user that draws its values in sequence.
 func (d dice) stream() *rand.Rand { return rand.New(rand.NewPCG(uint64(d), mix(uint64(d)))) }
 
-// between is a duration that no other is equal to, in all likelihood.
+// between returns a random duration in [least, most). Two draws are almost never equal.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(max(most-least, 1))))
 }

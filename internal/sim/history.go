@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// history is what happened. Who did several things at one instant is known to have done them in this order; of two who did something at
-// the same instant nobody knows who was first, so they are put in order by name.
+// history records what happened. Entries of one actor at one instant keep their order; the order of two actors at the same instant is
+// unknown, so their entries are sorted by name.
 type history struct {
 	start time.Time
 

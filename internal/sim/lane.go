@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// lane is one direction of a wire: parcels in order, each with the instant at which it arrives. It has one reader.
+// lane is one direction of a wire: parcels in order, each with its arrival time. It has one reader.
 type lane struct {
 	news chan struct{}
 
 	mu      sync.Mutex
 	parcels []parcel
-	number  uint64 // of parcels so far
-	sum     dice   // of what they were, and when
+	number  uint64 // parcels so far
+	sum     dice   // of the parcels and their times
 	newest  time.Time
-	err     error // after the last parcel
+	err     error // returned after the last parcel
 }
 
 type parcel struct {
@@ -25,11 +25,11 @@ type parcel struct {
 	what []byte
 }
 
-// mark is that of a pipeline: it is the last in a message, or alone. Marks count, and of two pipelines that two goroutines make up at
-// one instant nobody knows which is the first.
+// mark matches the mark of a pipeline, which is last in its message, or alone. Marks are numbered, and the order of two pipelines that two
+// goroutines build at one instant is unknown.
 var mark = regexp.MustCompile(`(^|ping\r\n)\$\d\r\n\d+\r\n$`)
 
-// content is a sum of a message.
+// content returns a checksum of a message.
 func content(what []byte) uint64 {
 	if at := mark.FindIndex(what); at != nil {
 		what = what[:at[0]]
@@ -120,7 +120,7 @@ func (l *lane) next(deadline time.Time) ([]byte, error) {
 	}
 }
 
-// wait returns when there may be something to do; false: at the deadline.
+// wait returns true when there may be something to do, and false at the deadline.
 func (l *lane) wait(due, deadline time.Time) bool {
 	until := due
 	if !deadline.IsZero() && (due.IsZero() || deadline.Before(due)) {

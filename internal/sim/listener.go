@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// listening says who subscribes to releases and never wants anything: a monitor, for one. Releases count it among the waiters.
+// listening names who subscribes to releases and never acquires: a monitor, for example. A release counts it among the waiters.
 type listening string
 
 const (
@@ -17,16 +17,16 @@ const (
 	everything listening = "PSUBSCRIBE *"
 )
 
-// newListening draws from dice of its own: in a world without a listener nothing is different.
+// newListening draws from dice of its own, so a world without a listener stays the same.
 func newListening(d dice) listening {
 	return []listening{nobody, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
 
-// aloneMax is for how long a lock may be left alone in a world with a mere listener, after the first second: 125 ms after a turn of
-// several processes, with some trips.
+// aloneMax bounds how long a free lock may stay free after the first second in a world with a mere listener: 125 ms after the turns of
+// several processes, plus some round trips.
 const aloneMax = 150 * time.Millisecond
 
-// listen has the mere listener subscribe; over ends that.
+// listen makes the mere listener subscribe; over ends the subscription.
 func (w *world) listen() (over func()) {
 	if w.plan.listening == nobody {
 		return func() {}

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// messenger is an actor of a user that asks for locks by messages.
+// messenger is a user's actor, which asks for locks by messages.
 type messenger struct {
 	u       *user
 	pid     *actor.PID
@@ -54,8 +54,8 @@ func (m *messenger) last() *told {
 	return m.held
 }
 
-// ask asks for a lock by a message, waits for the answer, and then for an instant of the user's own: messages are passed on by
-// goroutines of protoactor.
+// ask asks for a lock by a message, waits for the answer, and then until an instant of the user's own, because protoactor delivers
+// messages from goroutines of its own.
 func (u *user) ask(h *hold) (lease, error) {
 	if u.messenger == nil {
 		u.messenger = newMessenger(u)
@@ -85,10 +85,10 @@ func (u *user) ask(h *hold) (lease, error) {
 	case *protocol.Refused:
 		return nil, answer.Err
 	}
-	return nil, holdfast.ErrClosed // the runtime has gone, or its process has died
+	return nil, holdfast.ErrClosed // the runtime has closed, or its process is dead
 }
 
-// answer sends a message and waits for what comes back; nil: ctx has ended.
+// answer sends a message and waits for the reply; nil means that ctx has ended.
 func (m *messenger) answer(ctx context.Context, lock *actor.PID, message any) any {
 	m.u.p.system.Root.Send(m.pid, request{lock, message})
 	select {
@@ -99,7 +99,7 @@ func (m *messenger) answer(ctx context.Context, lock *actor.PID, message any) an
 	}
 }
 
-// told is a lease that an actor was told of.
+// told is a lease that was granted to an actor by a message.
 type told struct {
 	m       *messenger
 	lock    *actor.PID
@@ -120,7 +120,7 @@ func (t *told) end(err error) {
 }
 
 func (t *told) Valid() bool           { return t.granted.Valid() }
-func (t *told) ExpiresAt() time.Time  { return time.Time{} } // the actor knows only when the lease would end without a renewal
+func (t *told) ExpiresAt() time.Time  { return time.Time{} } // the actor knows only when the lease would end without renewal
 func (t *told) ID() string            { return t.granted.LeaseID }
 func (t *told) Token() int64          { return t.granted.Token }
 func (t *told) Done() <-chan struct{} { return t.done }
@@ -141,7 +141,7 @@ func (t *told) Extend(ctx context.Context, d time.Duration) error {
 	return holdfast.ErrClosed
 }
 
-// Release has no context of its own: a message cannot be taken back.
+// Release ignores its context: a message cannot be taken back.
 func (t *told) Release(context.Context) error {
 	m := t.m
 	m.asked++

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Mutant is a world in which something is broken on purpose. In the zero value nothing is.
+// Mutant is a world in which something is broken on purpose. The zero value breaks nothing.
 type Mutant struct {
 	Name   string
 	Breaks string // what it breaks, in words
-	kinds  []kind // of the worlds in which it can be noticed; nil: all
-	fault  string // without which it cannot; "": no particular one
+	kinds  []kind // kinds of the worlds that can notice it; nil: all
+	fault  string // the fault it needs to be noticed; "": none in particular
 
-	scripts []edit                            // of what the server gets instead of the scripts
-	runtime []edit                            // of the runtime's source, see Overlay
-	clock   func(time.Duration) time.Duration // what runtimes take for the time that has passed
+	scripts []edit                            // applied to the scripts before the server gets them
+	runtime []edit                            // applied to the runtime's source, see Overlay
+	clock   func(time.Duration) time.Duration // turns elapsed time into what the runtimes measure
 }
 
-// edit replaces a piece of a function of the runtime, package.Type.Method; of scripts, wherever it is.
+// edit replaces a piece of text: of the runtime in one function, named package.Type.Method; of the scripts wherever it occurs.
 type edit struct{ function, old, replacement string }
 
-// InSource reports whether a mutant is one of the runtime's source, which has to be built with it.
+// InSource reports whether the mutant changes the runtime's source, and so has to be built in.
 func (m *Mutant) InSource() bool { return m.runtime != nil }
 
-// Sound is the same with nothing broken: the worlds in which the mutant is looked for, and in which nothing may be noticed without it.
+// Sound returns the same worlds with nothing broken. In them nothing may be noticed.
 func (m *Mutant) Sound() Mutant { return Mutant{kinds: m.kinds, fault: m.fault} }
 
 func (m *Mutant) among() []kind {
@@ -35,10 +35,10 @@ func (m *Mutant) among() []kind {
 	return kinds
 }
 
-// Changes reports whether a script is another with a mutant.
+// Changes reports whether the mutant changes a script.
 func (m *Mutant) Changes(source string) bool { return m.breakScript(source) != source }
 
-// breakScript is a script as a mutant has it.
+// breakScript returns a script with the mutant's edits.
 func (m *Mutant) breakScript(source string) string {
 	for _, e := range m.scripts {
 		source = strings.ReplaceAll(source, e.old, e.replacement)
@@ -46,7 +46,7 @@ func (m *Mutant) breakScript(source string) string {
 	return source
 }
 
-// mutate changes a command that is about a script: what is loaded, and what is called by its sum.
+// mutate changes a command that names a script: its text when it is loaded, its SHA when it is called.
 func (w *world) mutate(command string, args []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RuntimeMutants are broken runtimes. In a replacement BROKEN is whether the mutant is on, and OLD is what was there.
+// RuntimeMutants are the broken runtimes. In a replacement, BROKEN reports whether the mutant is on, and OLD is the original text.
 var RuntimeMutants = []Mutant{
 	{
 		Name: "slow clock", Breaks: "a runtime's clock runs a tenth slower than the server's, so that its leases end later",

@@ -1,9 +1,9 @@
 package sim
 
-// exclusive are the kinds that have one holder and the scripts of a plain lock, as far as they are broken here.
+// exclusive lists the kinds with one holder that use the scripts of a plain lock, as far as the mutants change them.
 var exclusive = []kind{plainLock, fencedLock, spinLock}
 
-// ScriptMutants are broken scripts.
+// ScriptMutants are the broken scripts.
 var ScriptMutants = []Mutant{
 	script("release without a look at the owner", "who was late frees the next holder's lock", exclusive,
 		"if redis.call('hdel', lock, grant) == 0 then return nil end", "redis.call('del', lock)"),

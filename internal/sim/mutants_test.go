@@ -26,25 +26,25 @@ var (
 	sound  = flag.Bool("sim.sound", false, "with -sim.seed and -sim.mutant: the mutant's world, with nothing broken")
 )
 
-const worldsMax = 500 // that a mutant may survive
+const worldsMax = 500 // worlds that a mutant may survive
 
-// found is the world in which a mutant was noticed, and how.
+// found says in which world a mutant was noticed, and how.
 type found struct {
 	mutant *sim.Mutant
-	world  int // from 1; 0: in none
+	world  int // from 1; 0: not noticed
 	by     string
 }
 
-// Each broken script is noticed. See TestMutants_Runtime.
+// Every broken script is noticed. See TestMutants_Runtime.
 func TestMutants_Scripts(t *testing.T) {
 	skipRaced(t)
 	report(t, "scripts", lookFor(t, sim.ScriptMutants))
 }
 
-// Each broken runtime is noticed. What is broken is the runtime's source, of which this test builds a copy.
+// Every broken runtime is noticed. The mutants change the runtime's source, so the test builds a copy.
 //
-// A short run looks first into the world in which the table in SAFETY.md says that a mutant was noticed, and into all others only when
-// it is not there: worlds are the same in every run, but not after a change of the runtime. make mutants looks anew.
+// A short run first tries the world in which the table in SAFETY.md says that the mutant was noticed, and the others only if that fails:
+// worlds are the same in every run, but a change of the runtime changes them. make mutants searches anew.
 func TestMutants_Runtime(t *testing.T) {
 	if *broken {
 		for _, f := range lookFor(t, sim.RuntimeMutants) {
@@ -82,7 +82,7 @@ func TestMutants_Runtime(t *testing.T) {
 	report(t, "runtime", all)
 }
 
-// lookFor runs worlds with each mutant until it is noticed.
+// lookFor runs worlds with each mutant until one notices it.
 func lookFor(t *testing.T, mutants []sim.Mutant) (all []found) {
 	table := readTable(t)
 	for i := range mutants {
@@ -92,7 +92,7 @@ func lookFor(t *testing.T, mutants []sim.Mutant) (all []found) {
 		}
 		f := found{mutant: m}
 		for world := range worldsMax + 1 {
-			if world == 0 { // where the table says
+			if world == 0 { // the world from the table
 				if world = table[m.Name].world; *search || world == 0 {
 					continue
 				}
@@ -108,7 +108,7 @@ func lookFor(t *testing.T, mutants []sim.Mutant) (all []found) {
 	return all
 }
 
-// noticed says how a mutant is noticed in a world; "": it is not.
+// noticed says how a world notices a mutant; "" means that it does not.
 func noticed(t *testing.T, seed uint64, m sim.Mutant) (by string) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -130,7 +130,7 @@ func report(t *testing.T, part string, all []found) {
 	}
 }
 
-// In the worlds in which a mutant that needs a fault is looked for, nothing is noticed when nothing is broken.
+// Without a mutant, nothing is noticed in the worlds of the mutants that need a fault.
 func TestMutants_Sound(t *testing.T) {
 	skipRaced(t)
 	seen := map[string]bool{}
@@ -153,7 +153,7 @@ func TestMutants_Sound(t *testing.T) {
 	}
 }
 
-// The table in SAFETY.md names the mutants that there are, and what they break.
+// The table in SAFETY.md lists exactly the mutants, and what each breaks.
 func TestMutants_TableIsComplete(t *testing.T) {
 	table := readTable(t)
 	all := slices.Concat(sim.ScriptMutants, sim.RuntimeMutants)
@@ -188,7 +188,7 @@ func TestMutants_ChangeFunctions(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// skipRaced skips what is not about goroutines: TestSim runs the same worlds.
+// skipRaced skips, under the race detector, tests that are not about goroutines: TestSim runs the same worlds.
 func skipRaced(t *testing.T) {
 	if locktest.Raced() {
 		t.Skip("ten times as slow with the race detector, which sees nothing more here")
@@ -217,7 +217,7 @@ func readTable(t *testing.T) map[string]row {
 	return table
 }
 
-// cutTable is SAFETY.md before, in and after a part of the table.
+// cutTable splits SAFETY.md into the text before a table, the table and the text after it.
 func cutTable(t *testing.T, part string) (before, table, after string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "SAFETY.md"))

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// fault is one thing that the nemesis does. Each ends by itself, or is for good.
+// fault is one thing that the nemesis does. A fault ends by itself or is permanent.
 type fault struct {
 	name string
 	do   func(w *world, r *rand.Rand, p *process)
@@ -34,7 +34,7 @@ var faults = []fault{
 	{"delay", func(w *world, r *rand.Rand, p *process) {
 		direction, d := r.IntN(2), between(r, time.Millisecond, w.plan.lease)
 		if r.IntN(2) == 0 {
-			d += between(r, 0, 3*time.Second) // longer than anybody waits for an answer
+			d += between(r, 0, 3*time.Second) // longer than anybody waits for a reply
 		}
 		w.say("delay %s, direction %d, by %v", p.name, direction, d)
 		w.troubles(p, time.Now().Add(d+calm))
@@ -42,7 +42,7 @@ var faults = []fault{
 	}},
 	{"stuck", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 {
-			late := w.plan.lease / 3 // who waits for the answer to an acquire has given it up by then
+			late := w.plan.lease / 3 // by then, whoever waits for the reply to an acquire has given up
 			if r.IntN(2) == 0 {
 				late = 2 * w.plan.lease
 			}
@@ -59,7 +59,7 @@ var faults = []fault{
 			w.say("one connection of %s is stuck, direction %d, for %v", p.name, direction, d)
 			w.troubles(p, time.Now().Add(d+soon))
 			wire.hold(direction, time.Now().Add(d))
-			if r.IntN(2) == 0 { // what is on its way may arrive all the same, when others have taken over
+			if r.IntN(2) == 0 { // messages in flight may still arrive, after others have taken over
 				w.at(between(r, 0, min(d, w.plan.lease/3)), wire.cut)
 			}
 		}
@@ -82,14 +82,14 @@ var faults = []fault{
 	{"kill", func(w *world, r *rand.Rand, p *process) {
 		if how := either(r); r.IntN(3) == 0 && w.spare() {
 			w.say("kill %s", p.name)
-			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // others wait until its places in queues are dropped
+			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // others wait until the place's entries in queues are dropped
 			p.kill(how, r)
 		}
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
 			w.troubles(nil, time.Now().Add(soon))
-			own := p.dice.of('e').stream() // other worlds stay the same
+			own := p.dice.of('e').stream() // so that other worlds stay the same
 			if within := between(own, 0, 4*w.plan.lease); p.draining().IsZero() && own.IntN(2) == 0 {
 				w.say("shut down %s within %v", p.name, within)
 				w.disturbed["shutdown"]++
@@ -106,10 +106,10 @@ var faults = []fault{
 		w.flushScripts()
 	}},
 	{"flush data", func(w *world, r *rand.Rand, _ *process) {
-		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock: not together with setting it back
+		if r.IntN(3) == 0 && w.plan.seed%2 == 0 { // tokens follow the server's clock, so this is never combined with setting it back
 			w.say("flush data")
 			over := w.oracle.loses("everything", nil)
-			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // nobody is told
+			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // nobody is notified
 			w.forget()
 			w.server.FlushAll()
 			over(0)
@@ -126,7 +126,7 @@ var faults = []fault{
 		w.say("step the server's clock by %v", d)
 		over := w.plan.lease + calm // live waiters of a fair lock may be taken for dead ones
 		if d < 0 {
-			over += 2*w.plan.lease - d // what comes too late is in time again, when those who clean up have long done so
+			over += 2*w.plan.lease - d // a late call is in time again, after the clean-up has finished
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)
@@ -139,7 +139,7 @@ var faults = []fault{
 	}},
 }
 
-// errorTexts are what a server may say instead of doing something.
+// errorTexts are errors that a server may reply instead of executing a command.
 var errorTexts = []string{
 	"LOADING Redis is loading the dataset in memory",
 	"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -149,7 +149,7 @@ var errorTexts = []string{
 	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 }
 
-// isAnswer tells which commands an error is the answer to. Without memory a server still runs scripts that free some before they need any.
+// isAnswer reports whether an error fits a command. A server without memory still runs scripts that free memory before they need any.
 func (w *world) isAnswer(text, command string, args []string) bool {
 	switch command {
 	case "EVALSHA":
@@ -160,14 +160,14 @@ func (w *world) isAnswer(text, command string, args []string) bool {
 	return false
 }
 
-// isFrugal reports whether a script, which begins with its name, needs no memory.
+// isFrugal reports whether a script needs no memory. Its first line names it.
 func isFrugal(source string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(source, "-- "), ":")
 	i := strings.LastIndexByte(name, '_')
 	return slices.Contains([]string{"release", "renew", "undo", "forget", "inspect", "read"}, name[i+1:])
 }
 
-// at does something after a while.
+// at runs do after d.
 func (w *world) at(d time.Duration, do func()) {
 	time.AfterFunc(time.Until(w.unique(time.Now().Add(d))), do)
 }
@@ -179,7 +179,7 @@ func either(r *rand.Rand) func(*wire) {
 	return (*wire).sever
 }
 
-// nemesis does its work until the users have done theirs.
+// nemesis causes faults until the users are done.
 func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 	for len(w.plan.faults) > 0 {
 		pause := time.NewTimer(time.Until(w.unique(time.Now().Add(between(r, w.plan.every/2, w.plan.every*3/2)))))
@@ -193,7 +193,7 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 				fault := w.plan.faults[r.IntN(len(w.plan.faults))]
 				said := w.history.count("nemesis")
 				fault.do(w, r, p)
-				if w.history.count("nemesis") > said { // it has made up its mind
+				if w.history.count("nemesis") > said { // it has chosen its fault
 					w.disturbed[fault.name]++
 				}
 			}
@@ -209,7 +209,7 @@ func (w *world) heal() {
 	}
 }
 
-// hook sees every command before it is executed, those of scripts, too.
+// hook sees every command before the server executes it, including the commands of scripts.
 func (w *world) hook(c *server.Peer, command string, args ...string) bool {
 	w.mu.Lock()
 	text := w.text

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sim"
 )
 
-// once are worlds in which something was wrong once: with the runtime, or with what the simulation expected of it. They stay for as long as
-// seeds mean the same worlds, that is until the plan or the nemesis changes.
+// once lists worlds in which something was wrong once, with the runtime or with the simulation's expectations. An entry stays for as long
+// as its seed means the same world: until the plan or the nemesis changes.
 var once = []struct {
 	seed uint64
 	why  string

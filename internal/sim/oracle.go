@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// oracle knows everything at every instant, and says what must never be. An instant of the bubble's time is an instant for everybody:
-// two leases overlap if and only if both are valid when the later one is granted.
+// oracle knows the whole state at every instant, and reports what must never happen. All goroutines share the bubble's time, so two leases
+// overlap if and only if both are valid when the later one is granted.
 type oracle struct {
 	w *world
 
-	lost map[orphan]time.Time // since when; touched only by observe
+	lost map[orphan]time.Time // since when; used by observe alone
 
 	mu         sync.Mutex
 	holds      map[*place][]*hold
@@ -26,7 +26,7 @@ type oracle struct {
 	waiting    []*wait
 	forgets    []forgetting
 	violations []string
-	overlaps   int // that had an excuse
+	overlaps   int // overlaps that were excused
 	grants     int
 }
 
@@ -36,25 +36,25 @@ type hold struct {
 	who    string
 	place  *place
 	lease  lease
-	member int            // of a multi lock's lease, from 1; 0: it is none
-	parts  []*hold        // of a multi lock's lease
-	owner  holdfast.Owner // zero: one of its own
+	member int            // which member's lease of a multi lock, from 1; 0: not a member's
+	parts  []*hold        // the members' leases of a multi lock
+	owner  holdfast.Owner // zero: an owner of its own
 	reads  bool
 	fixed  bool
-	own    bool          // its grant is for no other holder
+	own    bool          // no other holder uses its grant
 	ends   bool          // it ends by itself although it is renewed
 	least  time.Duration // how long nobody else may have the lock; 0: as soon as this one has ended
 	seen   time.Time     // when it was granted, as its holder saw it
-	late   bool          // its holder may have come to know of it later than it was granted
-	called time.Time     // when it was asked for
-	first  time.Time     // when that was that the owner entered for the first time
+	late   bool          // the holder may have learned of the grant after it was made
+	called time.Time     // when it was requested
+	first  time.Time     // called, of the owner's first entry
 
-	leaving bool // its holder is giving it back
-	ended   bool // its holder has given it back
-	over    bool // it was seen not to be valid
+	leaving bool // its holder is releasing it
+	ended   bool // its holder has released it
+	over    bool // it was seen to be invalid
 }
 
-// lease is what a user holds: a *holdfast.Lease, or one that an actor was told of.
+// lease is what a user holds: a *holdfast.Lease, or a lease that was granted to an actor.
 type lease interface {
 	Valid() bool
 	ExpiresAt() time.Time
@@ -66,7 +66,7 @@ type lease interface {
 	Err() error
 }
 
-// id is the grant in Redis.
+// id returns the grant's id in Redis.
 func (h *hold) id() string {
 	if h.member == 0 {
 		return h.lease.ID()
@@ -75,7 +75,7 @@ func (h *hold) id() string {
 	return ids[len(ids)-h.member] // see place.of
 }
 
-// forgetting is the server's loss of what somebody relies on, at some instant from begin to end.
+// forgetting is a loss of data on the server at some instant between begin and end.
 type forgetting struct {
 	what       string
 	place      *place // nil: all
@@ -92,14 +92,14 @@ func (o *oracle) violation(format string, args ...any) {
 	o.violations = append(o.violations, text)
 }
 
-// wrong is for those who find out something themselves.
+// wrong reports a violation that was found elsewhere.
 func (o *oracle) wrong(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.violation(format, args...)
 }
 
-// loses says that the server forgets from now on; the returned func says that it has ended, or will have in a while.
+// loses notes that the server loses data from now on. The returned function notes when that has ended, or will end.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,8 +112,8 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	}
 }
 
-// excused reports whether a lease may be valid although the server does not know it: it has forgotten the lease, and the watchdog
-// cannot have found out, or there is none (A4). With all well it finds out when it renews next; else the lease ends by itself.
+// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and no renewal can
+// have noticed yet. In a healthy process the next renewal notices; without renewals the lease ends by itself.
 func (o *oracle) excused(h *hold) bool {
 	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -123,7 +123,7 @@ func (o *oracle) excused(h *hold) bool {
 		if h.fixed {
 			return !f.end.Before(h.first)
 		}
-		bound := lease // its grant may be older than the lease is
+		bound := lease // the grant may be older than the lease
 		if o.w.untroubled(h.p, f.begin.Add(-lease/3)) {
 			bound = o.w.toldWithin()
 		}
@@ -131,8 +131,7 @@ func (o *oracle) excused(h *hold) bool {
 	})
 }
 
-// caused reports whether a lease that the watchdog renews may have been lost: the server has forgotten it, or something else was wrong
-// while it could have been renewed.
+// caused reports whether there was a cause for losing a renewed lease: the server forgot it, or a fault prevented its renewal.
 func (o *oracle) caused(h *hold) bool {
 	since := time.Now().Add(-o.w.plan.lease)
 	return !o.w.untroubled(h.p, since) || slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -140,27 +139,27 @@ func (o *oracle) caused(h *hold) bool {
 	})
 }
 
-// forgot reports whether a place has lost anything ever.
+// forgot reports whether a place has ever lost anything.
 func (o *oracle) forgot(p *place) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool { return f.place == nil || f.place == p })
 }
 
-// excludes reports whether two leases of a place must not be valid at once.
+// excludes reports whether two leases of a place must never be valid at the same time.
 func excludes(a, b *hold) bool {
 	return a.place.kind != permits && !same(a.owner, b.owner) && (!a.reads || !b.reads)
 }
 
 func same(a, b holdfast.Owner) bool { return a == b && a != (holdfast.Owner{}) }
 
-// kept says until when nobody else may have a lock, whatever becomes of its holder.
+// kept says until when nobody else may acquire a lock, even after its holder has gone.
 type kept struct {
 	by    *hold
 	until time.Time
 }
 
-// isKept reports whether the server may have a grant because of that.
+// isKept reports whether an at-least explains why the server still has a grant.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,13 +168,13 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep notes that. It leaves a little for the rates of clocks, and for what happens between two instants.
+// keep notes an at-least. It subtracts a little for differences between clocks, and for what happens between two instants.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
-// leasts checks that nobody may still be kept out (A10).
+// leasts checks that no at-least of an earlier holder still keeps others out (A10).
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {
 		forgotten := slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -191,7 +190,7 @@ func (o *oracle) leasts(h *hold) {
 	}
 }
 
-// granted is told of every lease at the instant at which it is returned.
+// granted checks and notes every lease at the instant at which it is returned.
 func (o *oracle) granted(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +203,7 @@ func (o *oracle) granted(h *hold) {
 	}
 	for i, member := range h.place.members {
 		part := *h
-		part.place, part.member, part.late = member, i+1, true // who waits for the other has this one already
+		part.place, part.member, part.late = member, i+1, true // a waiter for the next member already has this one
 		h.parts = append(h.parts, &part)
 		o.holder(&part)
 	}
@@ -238,14 +237,14 @@ func (o *oracle) holder(h *hold) {
 	o.looks(h)
 }
 
-// turn is how a grant was used by one local holder after another.
+// turn says how local holders used one grant in succession.
 type turn struct {
-	began time.Time // when the first was seen
-	late  bool      // that may have been later
+	began time.Time // when its first holder was seen
+	late  bool      // it may have begun earlier than that
 	count int
 }
 
-// inTurn checks the bounds of passing a grant on inside a process (A8).
+// inTurn checks the bounds of hand-offs inside a process (A8).
 func (o *oracle) inTurn(h *hold) {
 	again := slices.ContainsFunc(o.holds[h.place], func(x *hold) bool { return x.id() == h.id() && same(x.owner, h.owner) })
 	if again || h.reads {
@@ -275,7 +274,7 @@ func (o *oracle) inTurn(h *hold) {
 
 func (o *oracle) anyExcused(p *place) bool { return slices.ContainsFunc(o.holds[p], o.excused) }
 
-// token checks a fencing token against those that were known when it was asked for (A1).
+// token checks a fencing token against the tokens that were known when it was requested (A1).
 func (o *oracle) token(h *hold) {
 	token := h.lease.Token()
 	if (token != 0) != (h.place.kind == fencedLock) {
@@ -298,7 +297,7 @@ func (o *oracle) token(h *hold) {
 	h.place.tokens = append(h.place.tokens, tokenGiven{token, h.owner, time.Now()})
 }
 
-// look is what a holder does now and then.
+// look is a holder's occasional check of its lease.
 func (o *oracle) look(h *hold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -311,8 +310,8 @@ func (o *oracle) look(h *hold) bool {
 	return valid
 }
 
-// looks: a holder uses the resource if its lease is valid (A2), a valid lease is one that the server knows (A4), and one that the
-// watchdog renews is not lost without a cause (A3). A lease that was seen to be over is never valid again.
+// looks checks a lease: a valid holder may use the resource (A2), the server knows a valid lease (A4), a renewed lease is not lost without
+// a cause (A3), and a lease that was seen to be invalid never becomes valid again.
 func (o *oracle) looks(h *hold) bool {
 	switch valid := h.lease.Valid(); {
 	case h.p.isDead():
@@ -341,7 +340,7 @@ func (o *oracle) looks(h *hold) bool {
 	return true
 }
 
-// leaves says that a holder begins to give back.
+// leaves notes that a holder begins to release.
 func (o *oracle) leaves(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/gosource"
 )
 
-// Overlay writes what a build with `go build -overlay` needs to have all runtime mutants in it, each behind a switch, and returns the
-// file to name there. So nothing of them is in the runtime that is shipped, and all of the runtime is in theirs.
+// Overlay writes the input of `go build -overlay` that adds all runtime mutants, each behind a switch, and returns the file to name there.
+// The shipped runtime contains no mutant, and the test runtime contains all of the shipped code.
 func Overlay(module, scratch string) (file string, err error) {
 	functions, err := findFunctions(module)
 	if err != nil {
@@ -49,7 +49,7 @@ func Overlay(module, scratch string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// findFunctions finds the functions of the packages in which mutants may be, wherever they are: paths by function, with its package and type.
+// findFunctions finds the functions of the packages that may have mutants: the paths by function name, with its package and type.
 func findFunctions(module string) (map[string][]string, error) {
 	functions := map[string][]string{}
 	look := func(path string) error {
@@ -78,7 +78,7 @@ func findFunctions(module string) (map[string][]string, error) {
 	})
 }
 
-// eachFunction calls f for each function of a file, by package.Type.Method or package.Function, with where it begins and ends in the source.
+// eachFunction calls f for each function of a file with its name (package.Type.Method or package.Function) and its range in the source.
 func eachFunction(path, source string, f func(name string, from, to int)) error {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
@@ -95,7 +95,7 @@ func eachFunction(path, source string, f func(name string, from, to int)) error 
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 
-// breakFunction is a file's source with an edit made in a function of it. "": as it is on disk.
+// breakFunction applies an edit to one function of a file and returns the source. An empty source means the file on disk.
 func breakFunction(source, path string, e edit) (string, error) {
 	if source == "" {
 		read, err := os.ReadFile(path)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// place is one name, and what can be taken there.
+// place is one name, and what can be acquired under it.
 type place struct {
 	w    *world
 	name string
@@ -24,10 +24,10 @@ type place struct {
 	// owned by the oracle
 	tokens   []tokenGiven
 	valid    map[*process]time.Time // when a process was last seen to hold it
-	register int64                  // the largest token that a resource has seen
-	taken    int                    // of a semaphore, by users who know it
-	vague    int                    // permits or counts of which nobody knows
-	counted  int                    // count-downs that have begun
+	register int64                  // the largest token that the resource has seen
+	taken    int                    // permits of a semaphore that their users know to have
+	vague    int                    // permits or counts whose outcome is unknown
+	counted  int                    // count-downs that were started
 }
 
 func newPlace(w *world, name string, k kind) *place {
@@ -42,13 +42,13 @@ type tokenGiven struct {
 
 const permitCount = 2
 
-// taker is what all that gives leases has in common.
+// taker is the common part of everything that grants leases.
 type taker interface {
 	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 	TryAcquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// of is a process's handle of the place; reads is for read/write locks.
+// of returns a process's handle of the place; reads selects the read lock of a read/write lock.
 func (p *place) of(rt *holdfast.Runtime, reads bool) taker {
 	if p.kind == permits {
 		return rt.PermitSemaphore(p.name)
@@ -81,7 +81,7 @@ func (p *place) bounds(reads bool) bool {
 	return p.leased() && p.kind != permits && p.kind != spinLock && !reads
 }
 
-// leased reports whether what is taken is a lease.
+// leased reports whether the place grants leases.
 func (p *place) leased() bool { return p.kind != semaphore && p.kind != latch }
 
 // known reports whether the server has a grant or a permit.
@@ -98,13 +98,13 @@ func (p *place) known(id string) bool {
 	return err == nil && int64(score) > p.w.serverNow().UnixMilli()
 }
 
-// fields are the grants of a lock.
+// fields returns the grants of a lock.
 func (p *place) fields() []string {
-	fields, _ := p.w.server.HKeys(p.name) // an error: there are none
+	fields, _ := p.w.server.HKeys(p.name) // an error means that there are none
 	return slices.DeleteFunc(fields, func(field string) bool { return field == "mode" })
 }
 
-// message is the kind of a lock for actors.
+// message returns the kind of the lock in actor messages.
 func (p *place) message(reads bool) protocol.Kind {
 	switch p.kind {
 	case fairLock:
@@ -122,7 +122,7 @@ func (p *place) message(reads bool) protocol.Kind {
 	return protocol.KindLock
 }
 
-// holderOf is a grant of a runtime that the server has.
+// holderOf returns a grant of a runtime that the server has.
 func (p *place) holderOf(runtime string) string {
 	for _, id := range p.fields() {
 		if strings.HasPrefix(id, runtime+":") {
@@ -132,7 +132,7 @@ func (p *place) holderOf(runtime string) string {
 	return ""
 }
 
-// prepare sets what has to be set before anybody can take anything; it may have been set before.
+// prepare sets what must be set before anything can be acquired. It may have been set before.
 func (p *place) prepare(ctx context.Context, rt *holdfast.Runtime) (err error) {
 	switch p.kind {
 	case permits:

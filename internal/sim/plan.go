@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// plan is what a seed says about a world before it begins.
+// plan is what the seed decides about a world before it starts.
 type plan struct {
 	seed      uint64
 	lease     time.Duration // of the watchdog
@@ -20,11 +20,11 @@ type plan struct {
 	steps     int // of each user
 	places    []kind
 	faults    []fault
-	every     time.Duration // a fault, on average
-	listening listening     // who listens without wanting anything
+	every     time.Duration // mean time between faults
+	listening listening     // who subscribes without ever acquiring
 }
 
-// kind is what can be taken.
+// kind is a kind of lock or counter.
 type kind string
 
 const (
@@ -41,7 +41,7 @@ const (
 
 var kinds = []kind{plainLock, fairLock, fencedLock, spinLock, readWrite, permits, semaphore, latch, multiLock}
 
-// newPlan draws a plan. Seeds that follow each other go through the kinds.
+// newPlan draws a plan. Consecutive seeds go through the kinds.
 func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 	kinds := m.among()
 	p := plan{
@@ -62,8 +62,8 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 		p.handoff = holdfast.Handoff{Max: 1 + r.IntN(5), For: p.lease / 4}
 	}
 	switch r.IntN(8) {
-	case 0: // nothing goes wrong
-	case 1, 2, 3: // one thing, now and then
+	case 0: // no fault
+	case 1, 2, 3: // one kind of fault
 		p.every = between(r, p.lease/2, 2*p.lease)
 		p.faults = append(p.faults, faults[r.IntN(len(faults))])
 	default:
@@ -74,7 +74,7 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 			}
 		}
 	}
-	if m.fault != "" { // often, and with more to disturb
+	if m.fault != "" { // that fault often, and more activity
 		p.every = between(r, p.lease/4, p.lease)
 		p.steps += 5
 		p.faults = slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.name != m.fault })
@@ -82,7 +82,7 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 	return p
 }
 
-// bounds are those of a turn.
+// bounds returns the bounds of a turn.
 func (p *plan) bounds() holdfast.Handoff {
 	if p.handoff == (holdfast.Handoff{}) {
 		return holdfast.Handoff{Max: 10_000, For: min(10*time.Millisecond, p.lease/3)} // the defaults

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors"
 )
 
-// process is a runtime with a client of its own and users, as a process of its own would have it.
+// process is a runtime with a client and users of its own, like a separate operating-system process.
 type process struct {
 	world  *world
 	name   string
@@ -33,20 +33,20 @@ type process struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	wires   []*wire                    // in the order in which they were made
-	away    time.Time                  // no connection can be made until then
-	held    [directionIn + 1]time.Time // messages do not arrive until then
-	paused  time.Time                  // nothing of the process runs until then
-	swallow int                        // so many replies are lost, and their connections
-	astray  astray                     // messages
+	wires   []*wire                    // in the order of their creation
+	away    time.Time                  // no connection can be made before
+	held    [directionIn + 1]time.Time // messages do not arrive before
+	paused  time.Time                  // nothing of the process runs before
+	swallow int                        // how many more replies are lost, with their connections
+	astray  astray                     // messages that go astray
 	losses  losses
 	dead    bool
-	drains  time.Time // when Shutdown was called; zero: it was not
+	drains  time.Time // when Shutdown was called; zero: not called
 	closed  bool
-	gone    bool            // closing has come to a good end
-	left    error           // why it has not: Redis was silent for too long; told again by every later Close
-	drawn   time.Time       // when draw was last asked
-	ties    map[dice]uint64 // what was asked at that instant, and how often
+	gone    bool            // Close has succeeded
+	left    error           // why Close failed: Redis was silent for too long; every later Close returns it again
+	drawn   time.Time       // when draw was last called
+	ties    map[dice]uint64 // what was drawn at that instant, and how often
 }
 
 func newProcess(w *world, name string, number uint64) (*process, error) {
@@ -55,11 +55,11 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	p.client = redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
 		Dialer:                   func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
-		DialerRetries:            1,  // it pauses in between with a mutex locked, which stops the bubble's time
-		MaxRetries:               -1, // so it does between handshakes; the runtime's own commands are never repeated by go-redis
+		DialerRetries:            1,  // go-redis pauses between dials with a mutex locked, which stops the bubble's time
+		MaxRetries:               -1, // likewise between handshakes; go-redis never repeats the runtime's own commands
 		PoolSize:                 20,
 		DisableIdentity:          true,
-		ConnMaxIdleTime:          -1, // it goes by a clock outside of the bubble
+		ConnMaxIdleTime:          -1, // go-redis measures idle time with a clock outside the bubble
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	quiet := slog.New(slog.DiscardHandler)
@@ -71,25 +71,25 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		Jitter:  func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
 		Salt:    func() uint64 { return uint64(number) },
 		Between: p.between,
-		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // of two names each has a shard of its own
+		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // two names get two different shards
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})
 	return p, err
 }
 
-// userKey finds in a context whose it is.
+// userKey is the context key of the user.
 type userKey struct{}
 
-// between gives what a user does next an instant of its own.
+// between waits until an instant at which only this user acts.
 func (p *process) between(ctx context.Context) {
 	if u, ok := ctx.Value(userKey{}).(*user); ok {
 		u.sleep(between(u.r, 0, 20*time.Microsecond))
 	}
 }
 
-// freshen has the runtime's client drop connections that broke while nobody used them. It finds out itself when they are sockets, which
-// it looks at before it uses one again; as they are here, each costs somebody an attempt.
+// freshen makes the runtime's client drop connections that broke while idle. For sockets go-redis checks that itself before reuse; for the
+// simulated connections it cannot, and each would cost somebody an attempt.
 func (p *process) freshen(ctx context.Context) {
 	for range 32 {
 		if lease, err := p.rt.Lock("fresh:" + p.name).TryAcquire(ctx); err == nil {
@@ -99,7 +99,7 @@ func (p *process) freshen(ctx context.Context) {
 	}
 }
 
-// end closes everything of the process. Nothing may be asked of it any more.
+// end closes everything of the process, which cannot be used afterwards.
 func (p *process) end(ctx context.Context) error {
 	p.cancel()
 	p.world.pause(time.Millisecond)
@@ -109,7 +109,7 @@ func (p *process) end(ctx context.Context) error {
 	return err
 }
 
-// uuid is one that nobody else in a world has.
+// uuid returns a UUID that is unique in a world.
 func uuid(d dice) string {
 	const digits = "0123456789abcdef"
 	b := []byte("00000000-0000-4000-8000-000000000000")
@@ -138,8 +138,8 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	return w, nil
 }
 
-// shape is a sum of what a message is about. Numbers and ids are left out: they are drawn by chance, or in either order by two requests
-// at one instant. So is the order, in which a map may have a part.
+// shape returns a checksum of a message without its numbers and ids, which are drawn at random or in the order of two simultaneous
+// requests. The checksum ignores the order of the parts, which may come from a map.
 func shape(message []byte) (sum uint64) {
 	for _, c := range message {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -149,7 +149,7 @@ func shape(message []byte) (sum uint64) {
 	return sum
 }
 
-// draw are dice for what happens now. What happens twice at one instant is told apart by a counter, and only that.
+// draw returns dice for the present. A counter alone distinguishes equal draws at one instant.
 func (p *process) draw(parts ...uint64) dice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,8 +182,7 @@ func (p *process) swallows() bool {
 	return now
 }
 
-// cutAll breaks the connections one after the other: who waits at the one shall not be told at the same instant as who waits at the
-// other.
+// cutAll breaks the connections one after the other, so the users of two connections do not get their errors at the same instant.
 func (p *process) cutAll(how func(*wire), r *rand.Rand) {
 	p.mu.Lock()
 	wires := slices.Clone(p.wires)
@@ -196,7 +195,7 @@ func (p *process) cutAll(how func(*wire), r *rand.Rand) {
 	}
 }
 
-// working is one of the connections that are in use; nil: there is none.
+// working returns one of the connections in use; nil if there is none.
 func (p *process) working(n uint64) *wire {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +212,7 @@ func (p *process) working(n uint64) *wire {
 	return up[n%uint64(len(up))]
 }
 
-// listening are the connections for messages.
+// listening returns the pub/sub connections.
 func (p *process) listening() (all []*wire) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,7 +230,7 @@ func (p *process) set(change func()) {
 	change()
 }
 
-// kill ends the process without a word.
+// kill ends the process without any notice.
 func (p *process) kill(how func(*wire), r *rand.Rand) {
 	p.set(func() { p.dead = true })
 	p.cutAll(how, r)
@@ -250,7 +249,7 @@ func (p *process) isGone() bool {
 	return p.gone
 }
 
-// over reports that its users have nothing to do any more.
+// over reports whether the users of the process have nothing left to do.
 func (p *process) over() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

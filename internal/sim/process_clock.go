@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// processClock is the time of a process: it goes on while the process is paused, but no timer fires. No two timers fire at once.
+// processClock is the time of a process. It continues while the process is paused, but no timer fires. No two timers fire at once.
 type processClock struct {
 	p     *process
 	start time.Time
 }
 
-// Now is the time since the process began.
+// Now returns the time since the process began.
 func (c *processClock) Now() time.Duration {
 	passed := time.Since(c.start)
 	if change := c.p.world.mutant.clock; change != nil {
@@ -23,7 +23,7 @@ func (c *processClock) Now() time.Duration {
 	return passed
 }
 
-// AfterFunc calls f when so much time has passed and the process is not paused.
+// AfterFunc calls f after d, or when a pause of the process ends if that is later.
 func (c *processClock) AfterFunc(d time.Duration, f func()) clock.Timer {
 	t := &processTimer{p: c.p, dice: c.p.draw('a', uint64(d))}
 	t.t = time.AfterFunc(t.late(d), func() {
@@ -39,32 +39,32 @@ type processTimer struct {
 	t    *time.Timer
 }
 
-// now are its dice at this instant.
+// now returns the timer's dice for this instant.
 func (t *processTimer) now() dice { return t.dice.of(uint64(time.Now().UnixNano())) }
 
-// late makes an instant of its own of when it fires.
+// late adds a small delay that makes the timer fire at an instant of its own.
 func (t *processTimer) late(d time.Duration) time.Duration {
 	at := time.Now().Add(max(d, 0) + t.now().below(time.Microsecond))
 	return time.Until(t.p.world.unique(at))
 }
 
-// Stop is that of time.Timer.
+// Stop behaves as time.Timer.Stop.
 func (t *processTimer) Stop() bool { return t.t.Stop() }
 
-// Reset is that of time.Timer.
+// Reset behaves as time.Timer.Reset.
 func (t *processTimer) Reset(d time.Duration) bool { return t.t.Reset(t.late(d)) }
 
-// bound is a context of a user that ends by the clock of its process.
+// bound is a user's context with a deadline on the clock of its process.
 type bound struct {
 	context.Context
 	end time.Time
 	due atomic.Bool
 }
 
-// Deadline is when it ends.
+// Deadline returns the end of the context.
 func (b *bound) Deadline() (time.Time, bool) { return b.end, true }
 
-// Err says that the deadline has passed, or what ended the context it was made of.
+// Err returns DeadlineExceeded after the deadline, and otherwise the error of the parent context.
 func (b *bound) Err() error {
 	if err := b.Context.Err(); err == nil || !b.due.Load() {
 		return err
@@ -72,7 +72,7 @@ func (b *bound) Err() error {
 	return context.DeadlineExceeded
 }
 
-// within is a context that ends after a while.
+// within returns a context with a timeout.
 func (p *process) within(d time.Duration) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancel(p.ctx)
 	b := &bound{Context: inner, end: time.Now().Add(d)}
@@ -83,7 +83,7 @@ func (p *process) within(d time.Duration) (context.Context, context.CancelFunc) 
 	return b, func() { timer.Stop(); cancel() }
 }
 
-// cancelled is one that is cancelled after a while.
+// cancelled returns a context that is cancelled after d.
 func (p *process) cancelled(d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	timer := p.clock.AfterFunc(d, cancel)

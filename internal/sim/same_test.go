@@ -22,9 +22,9 @@ var (
 	shaken = flag.Bool("sim.shaken", false, "TestSim_SameSeedSameHistory has two processors, so that goroutines that are ready at one instant run in any order")
 )
 
-// The same seed is the same history, to the last message and the nanosecond of each: in a process, and in another one.
+// A seed always gives the same history, to the last message and nanosecond, in this process and in another.
 //
-// Many more worlds, in the worst of circumstances: go test ./internal/sim -race -run SameSeed -sim.shaken -sim.count 500
+// Many more worlds, with the most faults: go test ./internal/sim -race -run SameSeed -sim.shaken -sim.count 500
 func TestSim_SameSeedSameHistory(t *testing.T) {
 	n := *count
 	if n == 0 {
@@ -48,7 +48,7 @@ func TestSim_SameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// hashesElsewhere has another process run the same worlds.
+// hashesElsewhere runs the same worlds in another process.
 func hashesElsewhere(t *testing.T, n int) map[uint64]string {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func hashesElsewhere(t *testing.T, n int) map[uint64]string {
 	return found
 }
 
-// difference is where two histories part.
+// difference shows where two histories begin to differ.
 func difference(one, other string) string {
 	a, b := strings.Split(one, "\n"), strings.Split(other, "\n")
 	for i := range min(len(a), len(b)) {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// shadow is what can be learned of a place from the commands that the server executes, at the instant of each.
+// shadow is what the executed commands reveal about a place, at the instant of each command.
 type shadow struct {
-	freed    time.Time // since when it is free by a release; zero: it is not, or nobody was told
-	reserved time.Time // until then somebody keeps a semaphore for himself
-	holder   string    // who took it last
+	freed    time.Time // since when a release has made it free; zero: it is not free, or nobody was notified
+	reserved time.Time // until then a waiter reserves the semaphore
+	holder   string    // who acquired it last
 	queue    []string  // of a fair lock
-	popped   string    // who was the head before
+	popped   string    // the previous head of the queue
 	left     int       // permits
 }
 
-// watch is told of a command before it is executed, of scripts, too. Scripts do not fail half-way here.
+// watch sees a command before it is executed, including the commands of scripts. A script never fails half-way here.
 func (w *world) watch(command string, args []string) {
 	if len(args) == 0 {
 		return
@@ -29,7 +29,7 @@ func (w *world) watch(command string, args []string) {
 	}
 }
 
-// forget is told that the server forgets everything.
+// forget notes that the server loses all data.
 func (w *world) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *world) watchPlace(p *place, command string, args []string) {
 		s.reserved = time.Now().Add(time.Duration(ms) * time.Millisecond)
 	case key != p.name:
 	case p.kind == semaphore || p.kind == permits:
-		s.count(command, args, map[bool]int{true: permitCount, false: 1}[p.kind == semaphore]) // somebody may want them all
+		s.count(command, args, map[bool]int{true: permitCount, false: 1}[p.kind == semaphore]) // one waiter may want them all
 	case command == "DEL", command == "HDEL" && args[1] == s.holder && p.kind != readWrite:
 		s.freed = time.Now()
 	case command == "HSET":
@@ -56,7 +56,7 @@ func (w *world) watchPlace(p *place, command string, args []string) {
 		if p.kind == fairLock {
 			w.inOrder(p, args[1])
 		}
-	case command == "HDEL", command == "PEXPIRE": // a key that expires is free, but nobody is told
+	case command == "HDEL", command == "PEXPIRE": // an expired key is free, but nobody is notified
 	}
 }
 
@@ -76,15 +76,15 @@ func (s *shadow) line(command string, args []string) {
 	}
 }
 
-// inOrder: who takes a fair lock was the first of the queue, or nobody was in it (A8).
+// inOrder checks that a fair lock went to the head of its queue, or that the queue was empty (A8).
 func (w *world) inOrder(p *place, id string) {
-	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") { // that is nobody
+	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") { // a lock that is kept has an id without a holder
 		w.later = append(w.later, "A8: "+id+" has taken "+p.name+" before "+strings.Join(s.queue, ", "))
 	}
 	p.shadow.popped = ""
 }
 
-// count follows the permits that are left; so many are enough for everybody.
+// count follows the permits that are left; enough is the number that satisfies every waiter.
 func (s *shadow) count(command string, args []string, enough int) {
 	number := 0
 	if len(args) > 1 {
@@ -104,7 +104,7 @@ func (s *shadow) count(command string, args []string, enough int) {
 	}
 }
 
-// tellLater reports what was found while the server was executing commands.
+// tellLater reports violations that were found while the server was executing commands.
 func (w *world) tellLater() {
 	w.mu.Lock()
 	later := w.later
@@ -115,7 +115,7 @@ func (w *world) tellLater() {
 	}
 }
 
-// free is since when a place can be had; zero: it cannot, or nobody was told so.
+// free returns since when a place is free; zero: it is not free, or nobody was notified.
 func (w *world) free(p *place) time.Time {
 	w.tellLater()
 	w.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// shutDown ends a process by Shutdown, which is given so much time for its holders.
+// shutDown ends a process by Shutdown, which gives its holders the time `within` to release.
 func (w *world) shutDown(p *process, within time.Duration) {
 	p.set(func() { p.drains = time.Now() })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -27,17 +27,17 @@ func (w *world) shutDown(p *process, within time.Duration) {
 	})
 }
 
-// draining is since when a process shuts down; zero: it does not.
+// draining returns since when a process has been shutting down; zero: it is not.
 func (p *process) draining() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.drains
 }
 
-// ending reports whether a process is over, or will be when its holders have released.
+// ending reports whether a process is over, or will be once its holders have released.
 func (p *process) ending() bool { return p.over() || !p.draining().IsZero() }
 
-// letIn checks that a process which shuts down lets nobody new in (A9).
+// letIn checks that a process which is shutting down grants no new lease (A9).
 func (o *oracle) letIn(h *hold) {
 	since := h.p.draining()
 	again := slices.ContainsFunc(o.holds[h.place], func(x *hold) bool { return x.p == h.p && same(x.owner, h.owner) })
@@ -52,7 +52,7 @@ func (o *oracle) letIn(h *hold) {
 	}
 }
 
-// keeps checks that a process which shuts down does not end what is held, as long as it has time (A9).
+// keeps checks that a process which is shutting down ends no lease before its time is over (A9).
 func (o *oracle) keeps(h *hold) {
 	if h.leaving || h.over || h.p.over() || h.p.draining().IsZero() {
 		return
@@ -68,7 +68,7 @@ func (p *process) pausedSince(instant time.Time) bool {
 	return p.paused.After(instant)
 }
 
-// tooLate asks a process for something that shuts down.
+// tooLate asks for a lock in a process that is shutting down.
 func (u *user) tooLate() {
 	at := u.w.places[u.r.IntN(len(u.w.places))]
 	if !at.leased() || u.p.over() {

@@ -22,13 +22,13 @@ var (
 	count = flag.Int("sim.count", 0, "how many seeds; 0: as many as fit the kind of run")
 )
 
-// TestMain: with one processor there are fewer orders for goroutines that are ready at the same instant.
+// TestMain uses one processor, which leaves fewer orders for goroutines that are ready at the same instant.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	locktest.Main(m)
 }
 
-// run runs the world of a seed in a bubble. A world in which nobody can ever go on ends the process with the seed.
+// run runs the world of a seed in a bubble. A world that is blocked for ever ends the test process and shows the seed.
 func run(t *testing.T, seed uint64, mutant sim.Mutant) (report sim.Report) {
 	t.Helper()
 	defer func() {
@@ -66,7 +66,7 @@ func TestSim(t *testing.T) {
 		all.worlds, all.grants, all.overlaps, all.longest, all.instants, all.bad, all.counted, all.disturbed)
 }
 
-// named is a mutant by its name; "": none.
+// named returns a mutant by its name; "" is none.
 func named(name string) sim.Mutant {
 	all := slices.Concat([]sim.Mutant{{}}, sim.ScriptMutants, sim.RuntimeMutants)
 	m := all[max(slices.IndexFunc(all, func(m sim.Mutant) bool { return m.Name == name }), 0)]

@@ -2,9 +2,9 @@ package sim
 
 import "slices"
 
-// What nobody owns is counted (A3 for semaphores and latches).
+// Permits and counts have no owner, so the oracle counts them (A3 for semaphores and latches).
 
-// gaveBack says that a lease is over. err is what its holder was told.
+// gaveBack notes the end of a lease. err is what its holder got from Release.
 func (o *oracle) gaveBack(h *hold, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -16,7 +16,7 @@ func (o *oracle) gaveBack(h *hold, err error) {
 	}
 }
 
-// took says that permits of a semaphore were acquired.
+// took notes that permits of a semaphore were acquired.
 func (o *oracle) took(p *place, number int) {
 	forgot := o.forgot(p)
 	o.mu.Lock()
@@ -28,28 +28,28 @@ func (o *oracle) took(p *place, number int) {
 	}
 }
 
-// gave says that some are being given back.
+// gave notes that permits are being released.
 func (o *oracle) gave(p *place, number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.taken -= number
 }
 
-// vague says that nobody knows of permits or counts.
+// vague notes permits or counts whose outcome is unknown.
 func (o *oracle) vague(p *place, number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.vague += number
 }
 
-// counts says that a latch is being counted down.
+// counts notes that a latch is being counted down.
 func (o *oracle) counts(p *place) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p.counted++
 }
 
-// waited says that somebody has seen the latch at zero.
+// waited checks that a latch was at zero when a waiter was released.
 func (o *oracle) waited(p *place, who string) {
 	forgot := o.forgot(p)
 	o.mu.Lock()

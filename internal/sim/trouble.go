@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// trouble is a time in which nothing can be expected of a process, or of all of them: a fault, and what it takes to get over it.
+// trouble is a time in which nothing is asserted about a process, or about all of them: a fault and the recovery from it.
 type trouble struct {
 	p     *process // nil: all
 	until time.Time
 }
 
 const (
-	// calm is how long after a fault everybody goes on as before, at most: the longest back-off, with its jitter, and some trips.
+	// calm is how long recovery after a fault takes at most: the longest back-off, with its jitter, and some round trips.
 	calm = 1300 * time.Millisecond
 	// soon is the same for a fault that costs an attempt or two.
 	soon = 100 * time.Millisecond
 )
 
-// troubles notes that a fault lasts until then; nil: of all processes.
+// troubles notes that a fault lasts until then; a nil process means all of them.
 func (w *world) troubles(p *process, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble = append(w.trouble, trouble{p, until})
 }
 
-// losses are those of answers, one so soon after the other that back-offs add up.
+// losses are lost replies that follow each other so closely that back-offs add up.
 type losses struct {
 	row  int
-	over time.Time // when the process has got over the last one
+	over time.Time // when the process has recovered from the last one
 }
 
-// loses notes that a process loses an answer now.
+// loses notes that a process loses a reply now.
 func (p *process) loses() {
 	now := time.Now()
 	var over time.Time
@@ -47,7 +47,7 @@ func (p *process) loses() {
 	p.world.troubles(p, over)
 }
 
-// untroubled reports whether all has been well with a process since an instant; nil: with all of them.
+// untroubled reports whether a process has been healthy since an instant; nil: whether all have.
 func (w *world) untroubled(p *process, since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *world) untroubled(p *process, since time.Time) bool {
 	})
 }
 
-// calmSince is the instant, or a later one if something was wrong until then.
+// calmSince returns the instant, or the end of the last trouble after it.
 func (w *world) calmSince(instant time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,8 @@ func (w *world) calmSince(instant time.Time) time.Time {
 	return instant
 }
 
-// reconnected is when a process has its connections again that cannot make any for so long. After twenty failures in a row go-redis makes
-// no more, and looks only once a second whether it can.
+// reconnected returns when a process that can make no connection for `away` is connected again. After twenty failures in a row go-redis
+// dials only once a second.
 func reconnected(away time.Duration) time.Time {
 	pause := min(time.Second, away+25*time.Millisecond)
 	if away > 200*time.Millisecond {

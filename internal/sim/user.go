@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// user is a goroutine of a process that takes things and gives them back. Whatever it does next, it does after a pause of its own.
+// user is a goroutine of a process that acquires and releases. It pauses before each step.
 type user struct {
 	w       *world
 	p       *process
@@ -40,7 +40,7 @@ func (u *user) run() {
 	}
 }
 
-// sleep is a pause of a user; it lasts while its process is paused.
+// sleep is a pause of a user; a pause of its process prolongs it.
 func (u *user) sleep(d time.Duration) {
 	u.w.pause(d)
 	u.p.awake(dice(u.r.Uint64()))
@@ -48,7 +48,7 @@ func (u *user) sleep(d time.Duration) {
 
 func (u *user) say(format string, args ...any) { u.w.history.add(u.name, format, args...) }
 
-// told notes what came of something. What came of it in a process that is dead nobody knows.
+// told notes the outcome of a step. In a dead process nobody sees the outcome.
 func (u *user) told(what string, p *place, err error) {
 	if u.p.isDead() {
 		return
@@ -59,7 +59,7 @@ func (u *user) told(what string, p *place, err error) {
 	}
 }
 
-// class is what an error is about, without what may be different in another run.
+// class returns what an error is about, without the parts that differ between runs.
 func class(err error) string {
 	switch {
 	case err == nil:
@@ -80,19 +80,19 @@ func class(err error) string {
 	return "failed"
 }
 
-// waiting is how long to wait for something: a context that ends by its deadline or is cancelled.
+// waiting returns the context of a wait: it has a deadline or is cancelled.
 func (u *user) waiting() (context.Context, context.CancelFunc) {
 	d := between(u.r, time.Millisecond, 4*u.w.plan.lease)
 	if u.r.IntN(3) > 0 {
 		return u.p.within(d)
 	}
 	if u.r.IntN(3) == 0 {
-		d = between(u.r, 0, 6*tripSpan) // about when the grant comes
+		d = between(u.r, 0, 6*tripSpan) // about when the grant arrives
 	}
 	return u.p.cancelled(d)
 }
 
-// useLease takes a lock or a permit, keeps it for a while, and gives it back.
+// useLease acquires a lock or a permit, keeps it for a while, and releases it.
 func (u *user) useLease(p *place) {
 	h := &hold{p: u.p, who: u.name, place: p, called: time.Now(), first: time.Now()}
 	h.reads = p.kind == readWrite && u.r.IntN(2) == 0
@@ -117,14 +117,14 @@ func (u *user) useLease(p *place) {
 		return
 	}
 	u.w.oracle.granted(h)
-	u.sleep(between(u.r, 0, 20*time.Microsecond)) // what follows from the grant happens first
+	u.sleep(between(u.r, 0, 20*time.Microsecond)) // so that the consequences of the grant happen first
 	u.keep(h, options)
 	if !u.p.isDead() {
 		u.giveBack(h)
 	}
 }
 
-// take asks for a lease in one of the ways there are.
+// take acquires a lease in one of the possible ways.
 func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	what := fmt.Sprintf("take reads=%v fixed=%v least=%v", h.reads, h.fixed, h.least)
 	ctx, cancel := u.waiting()
@@ -135,7 +135,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	case way == 0:
 		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
-	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // a lease that a cancel gives back is kept, and nobody knows
+	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // a lease whose acquire was cancelled may be kept unnoticed
 		h.late = true
 		got, err = u.async(ctx, h, options)
 		what += " async"
@@ -158,7 +158,7 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	return err
 }
 
-// async waits without a goroutine, and perhaps gives up in between.
+// async acquires without a waiting goroutine, and may give up meanwhile.
 func (u *user) async(ctx context.Context, h *hold, options []holdfast.AcquireOption) (*holdfast.Lease, error) {
 	defer u.w.oracle.waits(u.p, u.name, h.place, true)()
 	pending := h.place.lock(u.p.rt, h.reads).AcquireAsync(ctx, options...)
@@ -169,7 +169,7 @@ func (u *user) async(ctx context.Context, h *hold, options []holdfast.AcquireOpt
 	return pending.Lease()
 }
 
-// keep holds a lease for a while, and looks at it now and then.
+// keep holds a lease for a while, and checks it now and then.
 func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 	for range u.r.IntN(5) {
 		u.sleep(between(u.r, 10*time.Microsecond, u.w.plan.lease*2/3))
@@ -192,7 +192,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 			}
 		}
 	}
-	if u.r.IntN(8) == 0 && (h.fixed || h.ends) { // forgets to give it back in time
+	if u.r.IntN(8) == 0 && (h.fixed || h.ends) { // does not release in time
 		select {
 		case <-h.lease.Done():
 			u.p.awake(dice(u.r.Uint64()))
@@ -203,7 +203,7 @@ func (u *user) keep(h *hold, options []holdfast.AcquireOption) {
 	}
 }
 
-// reenter takes the same again and gives it back at once.
+// reenter acquires the lock again as the same owner and releases it at once.
 func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 	again := hold{p: h.p, who: h.who, place: h.place, owner: h.owner, reads: h.reads, fixed: h.fixed, own: h.own, ends: h.ends, least: h.least, called: time.Now(), first: h.first}
 	ctx, cancel := u.waiting()
@@ -225,7 +225,7 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 
 // force frees the lock whoever holds it.
 func (u *user) force(h *hold) {
-	const most = 2 * time.Second // it may still be on its way for so long
+	const most = 2 * time.Second // the call may be in flight for this long
 	over := u.w.oracle.loses("the holder of "+h.place.name, h.place)
 	ctx, cancel := u.p.within(between(u.r, time.Millisecond, u.w.plan.lease))
 	defer cancel()
@@ -239,7 +239,7 @@ func (u *user) force(h *hold) {
 }
 
 func (u *user) giveBack(h *hold) {
-	u.sleep(between(u.r, 0, 20*time.Microsecond)) // what follows from the deed before happens first
+	u.sleep(between(u.r, 0, 20*time.Microsecond)) // so that the consequences of the previous step happen first
 	u.w.oracle.look(h)
 	u.w.oracle.leaves(h)
 	ctx, cancel := context.WithCancel(u.p.ctx)
@@ -263,7 +263,7 @@ func (u *user) giveBack(h *hold) {
 	}
 }
 
-// useSemaphore takes one of the permits that nobody owns, and gives it back.
+// useSemaphore acquires permits of a semaphore, which have no owner, and releases them.
 func (u *user) useSemaphore(p *place) {
 	s := u.p.rt.Semaphore(p.name)
 	ctx, cancel := u.waiting()
@@ -297,7 +297,7 @@ func (u *user) useSemaphore(p *place) {
 	u.told("give", p, err)
 }
 
-// useLatch counts down once, and waits for the others afterwards.
+// useLatch counts down once, and afterwards waits for the others.
 func (u *user) useLatch(p *place) {
 	l := u.p.rt.CountDownLatch(p.name)
 	if !u.counted[p] && u.r.IntN(2) == 0 {

@@ -2,19 +2,19 @@ package sim
 
 import "time"
 
-// wait is somebody's waiting for a place.
+// wait is one user's wait for a place.
 type wait struct {
 	p     *process
 	who   string
 	place *place
 	since time.Time
-	vague bool // it may have been granted, and the user does not know yet
+	vague bool // it may have been granted without the user knowing yet
 }
 
-// patienceOf is how long anybody waits for what is free and was told to be (A6): a process that has just had its turn stays out for up to
-// 125 ms, and who spins pauses for up to 128 ms.
+// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6): a process that has just had its turn pauses
+// for up to 125 ms, and a spin lock's waiter for up to 128 ms.
 //
-// A mere listener does not make that longer: after the first second nobody leaves a free lock alone because of it.
+// A mere listener does not prolong that: after the first second no process leaves a free lock alone because of it.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	if o.w.plan.listening != nobody && time.Since(o.w.history.start) > time.Second {
@@ -26,7 +26,7 @@ func (o *oracle) patienceOf(k kind) time.Duration {
 	return patience
 }
 
-// waits is told when somebody begins to wait; the returned func when he has stopped.
+// waits notes that somebody begins to wait; the returned function ends the wait.
 func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func()) {
 	w := &wait{p, who, at, time.Now(), vague || at.kind == multiLock}
 	o.mu.Lock()
@@ -45,7 +45,7 @@ func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func
 	}
 }
 
-// served looks whether somebody waits although nothing is in his way (A6).
+// served checks that nobody waits without a reason (A6).
 func (o *oracle) served(w *wait) {
 	free := o.w.free(w.place)
 	if free.IsZero() || w.vague || w.p.ending() {
@@ -60,8 +60,8 @@ func (o *oracle) served(w *wait) {
 	}
 }
 
-// known is when a process knows that a place is free: who holds what the server has forgotten finds out when he renews next, or only at
-// the end of a lease that is not renewed, and others of his process wait for him.
+// known returns when a process knows that a place is free. A holder whose grant the server has forgotten notices at its next renewal, or at
+// the end of a lease that is not renewed, and its process' other users wait for it.
 func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,13 +76,13 @@ func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	return free
 }
 
-// orphan is a grant that the server has and nobody here.
+// orphan is a grant that the server has and no user holds.
 type orphan struct {
 	place *place
 	id    string
 }
 
-// orphans looks for grants that nobody holds or waits for, and that nobody gives back (A5).
+// orphans looks for grants that nobody holds, waits for or is releasing (A5).
 func (o *oracle) orphans() {
 	now := time.Now()
 	seen := map[orphan]time.Time{}
@@ -110,7 +110,7 @@ func (o *oracle) orphans() {
 	o.lost = seen
 }
 
-// accounted reports whether somebody holds a grant, or gives it back, or is about to be told that he has it.
+// accounted reports whether somebody holds a grant, is releasing it, or is about to be notified of it.
 func (o *oracle) accounted(p *process, at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,7 +127,7 @@ func (o *oracle) accounted(p *process, at *place, id string) bool {
 	return false
 }
 
-// observe looks at everything that is held and waited for, again and again.
+// observe checks all leases and waits again and again.
 func (w *world) observe(done <-chan struct{}) {
 	r := w.dice.of('o').stream()
 	for {

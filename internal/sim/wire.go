@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// wire is one connection of a process to the server. What is written waits in a queue for its time, in either direction, so neither
-// side ever waits for the other to read. Until the first command a message takes no time: go-redis makes connections with a mutex
-// locked, and somebody who waits for a mutex stops a bubble's time.
+// wire is one connection of a process to the server. In either direction, written bytes wait in a queue until their arrival time, so no
+// side waits for the other to read. Messages take no time before the first command: go-redis makes connections with a mutex locked, and a
+// goroutine that waits for a mutex stops the bubble's time.
 type wire struct {
 	p    *process
 	pipe net.Conn
@@ -21,10 +21,10 @@ type wire struct {
 
 	mu       sync.Mutex
 	up       bool                       // the handshake is over
-	dice     dice                       // since then
-	called   map[string]bool            // what the connection was used for
-	deaf     bool                       // what comes is lost
-	held     [directionIn + 1]time.Time // messages do not arrive until then
+	dice     dice                       // set when the handshake is over
+	called   map[string]bool            // the commands it was used for
+	deaf     bool                       // arriving bytes are lost
+	held     [directionIn + 1]time.Time // messages do not arrive before
 	deadline time.Time
 }
 
@@ -40,7 +40,7 @@ func newWire(p *process, pipe net.Conn) *wire {
 	return w
 }
 
-// deliver brings to the server what has been written; also after the client has hung up.
+// deliver passes written bytes to the server, even after the client has closed the connection.
 func (w *wire) deliver() {
 	defer w.pipe.Close()
 	for {
@@ -75,10 +75,10 @@ const (
 	directionIn
 )
 
-// reply brings to the client what the server has answered, or loses it, and the connection with it.
+// reply passes the server's reply to the client, or loses it and the connection with it.
 func (w *wire) reply(b []byte) {
 	switch {
-	case w.in.ended() || w.isDeaf(): // a connection that is broken loses no reply
+	case w.in.ended() || w.isDeaf(): // a broken connection loses no reply
 	case w.isFor("evalsha") && w.p.swallows():
 		w.p.loses()
 		w.cut()
@@ -91,7 +91,7 @@ func (w *wire) reply(b []byte) {
 	}
 }
 
-// show notes a message in the history, if that is wanted.
+// show notes a message in the history if the history includes messages.
 func (w *wire) show(direction string, b []byte, at time.Time) {
 	if d, up := w.drawn(); up && w.p.world.wires {
 		if at := mark.FindIndex(b); at != nil {
@@ -102,7 +102,7 @@ func (w *wire) show(direction string, b []byte, at time.Time) {
 	}
 }
 
-// arrival is when something that is sent now arrives; what is sent after it arrives after it.
+// arrival returns when a message that is sent now arrives. Messages never overtake each other.
 func (w *wire) arrival(l *lane, direction uint64) time.Time {
 	now := time.Now()
 	d, up := w.drawn()
@@ -111,7 +111,7 @@ func (w *wire) arrival(l *lane, direction uint64) time.Time {
 	}
 	own := tripMin + d.of(direction, l.count()).below(tripSpan)
 	last := l.last()
-	if now.Before(last) { // right behind the one before
+	if now.Before(last) { // directly after the previous message
 		return w.p.world.unique(last.Add(1 + own%(20*time.Microsecond)))
 	}
 	at := now.Add(own)
@@ -133,8 +133,8 @@ func (w *wire) heldUntil(direction uint64) time.Time {
 	return w.held[direction]
 }
 
-// drawn are the wire's own dice. Which of two wires that are dialled at one instant comes first nobody knows; but what is asked
-// first over each of them is different.
+// drawn returns the wire's own dice. The order of two wires that are dialled at one instant is unknown, but the first requests over them
+// differ.
 func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,20 +196,20 @@ func (w *wire) Read(into []byte) (int, error) {
 	return w.in.read(into, deadline)
 }
 
-// Close hangs up. What has been written still arrives.
+// Close hangs up. Written bytes still arrive.
 func (w *wire) Close() error {
 	w.in.end(net.ErrClosed)
 	w.out.end(net.ErrClosed)
 	return nil
 }
 
-// cut breaks the connection. What is on its way to the server still arrives, as far as it was sent; what is on its way back does not.
+// cut breaks the connection. Bytes on their way to the server still arrive; replies on their way back do not.
 func (w *wire) cut() {
 	w.in.drop(syscall.ECONNRESET)
 	w.out.end(syscall.ECONNRESET)
 }
 
-// sever breaks the connection and loses what is on its way in both directions.
+// sever breaks the connection and loses the bytes in flight in both directions.
 func (w *wire) sever() {
 	w.in.drop(syscall.ECONNRESET)
 	w.out.drop(syscall.ECONNRESET)

@@ -18,49 +18,49 @@ type world struct {
 	plan      plan
 	dice      dice
 	mutant    Mutant
-	wires     bool // the history shows what is sent
+	wires     bool // the history includes messages
 	server    *miniredis.Miniredis
 	history   *history
 	oracle    *oracle
 	processes []*process
 	places    []*place
 	closings  sync.WaitGroup
-	longest   time.Duration // wait for something free after everything was healed
+	longest   time.Duration // longest wait for a free lock after all faults were healed
 	counted   map[kind]int  // grants; guarded by the oracle's mutex
 
-	disturbed map[string]int // faults; touched only by the nemesis
+	disturbed map[string]int // faults; used by the nemesis alone
 
 	mu      sync.Mutex
 	offset  time.Duration // of the server's clock
 	stepped bool
-	refused time.Time // when the server refused something last
-	text    string    // of the error that the server answers with
+	refused time.Time // when the server last refused something
+	text    string    // the error that the server replies
 	textEnd time.Time
-	taken   map[int64]struct{} // instants at which something happens
+	taken   map[int64]struct{} // instants that are taken
 	trouble []trouble
 	silent  bool
-	later   []string          // violations that were found while the server was at work
-	kept    []*holdfast.Lease // also those of the dead
-	sources map[string]string // of mutated scripts: sha of the original -> of the mutant
+	later   []string          // violations that were found while the server was executing commands
+	kept    []*holdfast.Lease // includes leases of dead processes
+	sources map[string]string // of mutated scripts: from the SHA of the original to that of the mutant
 	frugal  map[string]bool   // scripts that need no memory, by sha
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Plan       string
 	Hash       uint64 // of the history
 	History    string
 	Violations []string
 	Grants     int
-	Overlaps   int           // that had to be expected, after the server had forgotten something
-	Longest    time.Duration // wait after everything was healed
+	Overlaps   int           // excused overlaps, after the server had lost data
+	Longest    time.Duration // longest wait after all faults were healed
 	Faults     int
-	Instants   int            // at which something happened
+	Instants   int            // instants at which something happened
 	Counted    map[string]int // grants, by kind
 	Disturbed  map[string]int // faults, by name
 }
 
-// Run runs the world of a seed; wires: with every message in its history. It has to be called in a bubble of testing/synctest.
+// Run runs the world of a seed. It must be called in a bubble of testing/synctest. With wires, the history includes every message.
 func Run(seed uint64, mutant Mutant, wires bool) Report {
 	w := newWorld(seed, mutant)
 	w.wires = wires
@@ -116,7 +116,7 @@ func (w *world) run() {
 	w.use()
 	close(done)
 	all.Wait()
-	w.pause(time.Millisecond) // what follows from the users' last deeds happens first
+	w.pause(time.Millisecond) // so that the consequences of the users' last steps happen first
 	w.heal()
 	w.settle(ctx)
 	w.pause(time.Second)
@@ -124,9 +124,9 @@ func (w *world) run() {
 	w.end(ctx)
 }
 
-// begin makes the processes, each at a time of its own.
+// begin starts the processes, each at a time of its own.
 func (w *world) begin(ctx context.Context) bool {
-	if pipe, err := w.server.Dial(); err == nil { // it has a server from now on
+	if pipe, err := w.server.Dial(); err == nil { // the pipe has a server from now on
 		_ = pipe.Close()
 	}
 	w.server.Server().SetPreHook(w.hook)
@@ -149,7 +149,7 @@ func (w *world) begin(ctx context.Context) bool {
 	return true
 }
 
-// use lets all users do their work.
+// use runs all users until they are done.
 func (w *world) use() {
 	var users sync.WaitGroup
 	for i, p := range w.processes {
@@ -165,7 +165,7 @@ func (w *world) use() {
 	close(over)
 }
 
-// longest is how long users may take for what they do.
+// longest bounds how long the users may take.
 const longest = 20 * time.Minute
 
 // sweep ends a world in which somebody waits for ever (A6).
@@ -182,17 +182,17 @@ func (w *world) sweep(over chan struct{}) {
 	}
 }
 
-// keep keeps a lease until the world ends. When the collector finds one that was dropped does not follow from the seed.
+// keep keeps a lease reachable until the world ends, because the seed does not determine when the garbage collector finds a dropped one.
 func (w *world) keep(lease *holdfast.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept = append(w.kept, lease)
 }
 
-// instantsMax is how many instants a world may need. The busiest need some thousands: a world that needs more goes round in a circle.
+// instantsMax bounds the instants of a world. The busiest worlds need some thousands; a world that needs more is in an endless loop.
 const instantsMax = 1_000_000
 
-// unique is an instant at which nothing else happens: this one, or the next that is free. The scheduler has nothing to choose then.
+// unique returns this instant, or the next at which nothing else happens, so the scheduler has no choice.
 func (w *world) unique(at time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +210,7 @@ func (w *world) unique(at time.Time) time.Time {
 // pause sleeps until an instant at which nobody else wakes.
 func (w *world) pause(d time.Duration) { time.Sleep(time.Until(w.unique(time.Now().Add(d)))) }
 
-// sum is over all that was sent over wires, and when.
+// sum returns a checksum of everything that was sent over wires, and when.
 func (w *world) sum() (sum uint64) {
 	for _, p := range w.processes {
 		p.mu.Lock()
@@ -222,19 +222,19 @@ func (w *world) sum() (sum uint64) {
 	return sum
 }
 
-// patience is how long anybody waits for what is free, or will be soon.
+// patience bounds every wait for what is free or will be soon.
 const patience = time.Minute
 
-// served is how long anybody waits when nothing is wrong any more, and every other process takes what it waits for once.
+// served bounds every wait when all faults are over and each other process acquires the same thing once.
 const served = 1500 * time.Millisecond
 
-// settle waits until nothing is held any more, and lets everybody take everything once: whatever has happened, nobody is shut out (A6).
+// settle waits until nothing is held, and lets every process acquire everything once: whatever happened, nobody is shut out (A6).
 func (w *world) settle(ctx context.Context) {
 	for range 8 {
 		time.Sleep(w.plan.lease / 2)
 		w.remnants()
 	}
-	time.Sleep(40 * time.Second) // permits of the dead, and repeats of what the runtimes could not do before
+	time.Sleep(40 * time.Second) // permits of the dead expire, and the runtimes finish their retries
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i, p := range w.processes {
@@ -293,7 +293,7 @@ func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration 
 	return waited
 }
 
-// tally checks what is left of a semaphore or a latch: every operation has counted once.
+// tally checks what is left of a semaphore or a latch: every operation has counted exactly once.
 func (w *world) tally(ctx context.Context, at *place) {
 	i := slices.IndexFunc(w.processes, func(p *process) bool { return !p.over() })
 	if i < 0 || w.oracle.forgot(at) {
@@ -320,7 +320,7 @@ func (w *world) tally(ctx context.Context, at *place) {
 	}
 }
 
-// end closes everything: then nothing is left but what is meant to stay (A5). The bubble itself looks for goroutines.
+// end closes everything and checks that only permanent keys are left (A5). The bubble itself checks for goroutines.
 func (w *world) end(ctx context.Context) {
 	for _, p := range w.processes {
 		ctx, cancel := context.WithTimeout(ctx, patience)
@@ -331,7 +331,7 @@ func (w *world) end(ctx context.Context) {
 		w.pause(time.Millisecond)
 	}
 	w.silence()
-	time.Sleep(time.Minute) // also the results of requests that were answered, for their repeats
+	time.Sleep(time.Minute) // the results that Redis keeps for repeated requests expire as well
 	w.setServerClock()
 	for _, key := range w.server.Keys() {
 		if !w.stays(key) {
@@ -346,10 +346,10 @@ func (w *world) end(ctx context.Context) {
 		p.system.Shutdown()
 	}
 	w.server.Close()
-	time.Sleep(time.Minute) // timers of go-redis and protoactor
+	time.Sleep(time.Minute) // for timers of go-redis and protoactor
 }
 
-// silence says that nobody has anything to ask the server any more (A5).
+// silence asserts that no runtime has anything left to ask the server (A5).
 func (w *world) silence() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -363,13 +363,13 @@ func (w *world) stays(key string) bool {
 	})
 }
 
-// toldWithin is when a holder learns that the server has forgotten him: when he renews next. A renewal that comes too late by the
-// server's clock is repeated.
+// toldWithin returns how long a holder takes to learn that the server has lost its grant: until its next renewal. A renewal that is late by
+// the server's clock is repeated.
 func (w *world) toldWithin() time.Duration {
 	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
 }
 
-// processOf is the one that a grant belongs to.
+// processOf returns the process that a grant belongs to.
 func (w *world) processOf(id string) *process {
 	i := slices.IndexFunc(w.processes, func(p *process) bool { return strings.HasPrefix(id, p.rt.ID()+":") })
 	if i < 0 {
@@ -378,7 +378,7 @@ func (w *world) processOf(id string) *process {
 	return w.processes[i]
 }
 
-// spare reports whether a process more may go: one of them stays.
+// spare reports whether one more process may end: at least one must stay.
 func (w *world) spare() bool {
 	living := 0
 	for _, p := range w.processes {
@@ -401,12 +401,12 @@ func (w *world) close(p *process) {
 	})
 }
 
-// remnants looks for what the server still has, or has again, of processes that were closed. A request that is executed only after its
-// time would be such a thing; but a server's clock that was set back makes it be in time, and what the server does not let anybody
-// release stays for its lease.
+// remnants looks for grants of closed processes that the server still has, or has again. A call that is executed after its time would leave
+// one. Excused are a server clock that was set back, which makes a late call be in time, and grants that the server refused to release:
+// these stay for their lease.
 func (w *world) remnants() {
 	w.mu.Lock()
-	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest that users ask for
+	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for
 	w.mu.Unlock()
 	if excused {
 		return
@@ -426,19 +426,18 @@ func (w *world) remnants() {
 	}
 }
 
-// serverNow is the server's time.
+// serverNow returns the server's time.
 func (w *world) serverNow() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.offset)
 }
 
-// setServerClock has to be called before the server is asked for anything, once its clock has been stepped: miniredis' own clock
-// then stands still.
+// setServerClock must be called before every request to the server once its clock has been stepped: miniredis' own clock stands still then.
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped
-	w.mu.Unlock() // the server's own lock is taken before this one, when a script runs
+	w.mu.Unlock() // a script's hook runs with the server's lock held, and takes w.mu afterwards
 	if stepped {
 		w.server.SetTime(time.Now().Add(offset).UTC())
 	}

@@ -1,11 +1,11 @@
-// Package mutation is the switch of the mutants that are built into a runtime on purpose; see sim.Overlay.
+// Package mutation switches the mutants that are built into a runtime on purpose; see sim.Overlay.
 package mutation
 
 import "sync/atomic"
 
 var on atomic.Pointer[string]
 
-// Switch turns a mutant on, and the one before off.
+// Switch turns one mutant on and all others off.
 func Switch(name string) { on.Store(&name) }
 
 // On reports whether a mutant is on.
