@@ -45,13 +45,13 @@ func (s *weather) flush() {
 
 // kill breaks connections, for commands and for messages; not so often that none lives long enough to be of use.
 func (s *weather) kill() {
-	s.every(func() time.Duration { return rand.N(200 * time.Millisecond) }, s.killSome)
+	s.every(s.pause, s.killSome)
 }
 
 // over has the replies behind a proxy be lost, too.
 func (s *weather) over(proxy *faultproxy.Proxy) {
 	s.proxies = append(s.proxies, proxy)
-	s.every(func() time.Duration { return rand.N(200 * time.Millisecond) }, func() {
+	s.every(s.pause, func() {
 		if rand.IntN(2) == 0 {
 			proxy.DropReplies(1)
 		} else {
@@ -60,6 +60,13 @@ func (s *weather) over(proxy *faultproxy.Proxy) {
 		s.wait(rand.N(50 * time.Millisecond))
 		proxy.Heal() // an order that stays would await whoever comes after a pause, each time
 	})
+}
+
+// pause is the time between two faults: longer on a busy machine, where a lock needs longer between them to get anywhere.
+func (s *weather) pause() time.Duration {
+	asked := time.Now()
+	_ = s.client.Ping(s.ctx).Err()
+	return rand.N(200*time.Millisecond) + 10*time.Since(asked)
 }
 
 // killSome ends one connection, or all of one sort.
