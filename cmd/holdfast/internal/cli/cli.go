@@ -9,7 +9,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 
@@ -165,16 +167,32 @@ func (a *app) failed(err error) int {
 }
 
 // printJSON writes one line of JSON. It reports an error of the output as an exit code.
-func (a *app) printJSON(v any) int {
+func printJSON(to io.Writer, a *app, v any) int {
 	line, err := text.JSON(v)
 	if err == nil {
-		_, err = a.stdout.Write(line)
+		_, err = to.Write(line)
 	}
 	if err != nil {
 		fmt.Fprintf(a.stderr, "holdfast: %v\n", err)
 		return exitNo
 	}
 	return exitOK
+}
+
+// withClient calls do with a client, and a context that ends when the user interrupts.
+func (a *app) withClient(command string, do func(ctx context.Context, client redis.UniversalClient) int) int {
+	client, code := a.client(command)
+	if client == nil {
+		return code
+	}
+	defer func() { _ = client.Close() }()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code = do(ctx, client)
+	if ctx.Err() != nil {
+		return 128 + int(syscall.SIGINT)
+	}
+	return code
 }
 
 // client opens a client of Redis; nil: the returned exit code is to be used.

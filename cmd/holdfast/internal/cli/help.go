@@ -12,7 +12,8 @@ import (
 // commands are all commands, in the order in which they are shown. Each call makes new ones, because they hold the values of flags.
 func commands() []*command {
 	return []*command{
-		execCommand(), helpCommand(),
+		execCommand(), leadCommand(), lsCommand(), showCommand(), freeCommand(), checkCommand(), aclCommand(),
+		completionCommand(), helpCommand(),
 	}
 }
 

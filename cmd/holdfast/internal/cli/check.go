@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+type checkJSON struct {
+	OK       bool          `json:"ok"`
+	Findings []findingJSON `json:"findings"`
+}
+
+type findingJSON struct {
+	What   string `json:"what"`
+	Why    string `json:"why"`
+	Remedy string `json:"remedy"`
+}
+
+func checkCommand() *command {
+	var only []holdfast.Kind
+	return &command{
+		name: "check", args: "[flags]",
+		does:     "check whether the server is fit for locks",
+		about:    `Checks what locks need of the server and of the user's rights: that it can be reached, its version and role, each command, key and channel, and settings that endanger locks. It uses throw-away names, which are gone afterwards. What is missing is listed, the most important first, with a remedy.`,
+		exits:    "  0   everything is well\n  1   something is missing\n  64  the command line is wrong",
+		examples: "  holdfast check\n  holdfast check --kinds lock,fenced   # for a user who has rights for no others",
+		flags:    func(f *flags) { f.kindList(&only) },
+		run: func(a *app, in input) int {
+			if len(in.args) > 0 {
+				return a.usage("check", errors.New("it takes no arguments"))
+			}
+			return a.withClient("check", func(ctx context.Context, client redis.UniversalClient) int { return a.check(ctx, client, only) })
+		},
+	}
+}
+
+func (a *app) check(ctx context.Context, client redis.UniversalClient, only []holdfast.Kind) int {
+	a.quiet = true // the findings say it
+	rt, err := a.newRuntime(client, holdfast.Options{})
+	if err != nil {
+		return a.failed(err)
+	}
+	defer closeRuntime(rt)
+	err = rt.CheckFor(ctx, only...)
+	report := checkJSON{OK: err == nil, Findings: []findingJSON{}}
+	failed, found := errors.AsType[*holdfast.CheckError](err)
+	if found {
+		for _, f := range failed.Findings {
+			report.Findings = append(report.Findings, findingJSON(f))
+		}
+	}
+	switch {
+	case err != nil && !found:
+		return a.failed(err)
+	case a.json:
+		if code := printJSON(a.stdout, a, report); code != exitOK {
+			return code
+		}
+	case err == nil:
+		fmt.Fprintln(a.stdout, "everything is well")
+	default:
+		fmt.Fprintln(a.stdout, text.Message(err.Error()))
+	}
+	if err != nil {
+		return exitNo
+	}
+	return exitOK
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+func freeCommand() *command {
+	yes := false
+	return &command{
+		name: "free", args: "[flags] NAME",
+		does: "free a lock by force",
+		about: `Frees the lock NAME whoever holds it, and wakes its waiters. Of a permit semaphore all permits that are held come back. The holder learns of it when it next renews its lease, and works on until then, together with the next holder: free a lock only if you know that its holder is gone.
+
+On a terminal holdfast shows the lock and asks first. Elsewhere --yes is needed.`,
+		exits:    "  0   freed\n  1   it was not held, or you said no\n  64  no terminal to ask on, and no --yes; or nothing can be held of such a kind\n  69  Redis cannot be reached, or refuses",
+		examples: "  holdfast free orders\n  holdfast free --yes orders",
+		flags:    func(f *flags) { f.flag(&yes, "y yes", "do not ask") },
+		run: func(a *app, in input) int {
+			_, _, terminal := sizeOf(a.stdin)
+			switch {
+			case len(in.args) != 1:
+				return a.usage("free", errors.New("write the name of one lock"))
+			case !yes && !terminal:
+				return a.usage("free", errors.New("without a terminal to ask on, --yes is needed"))
+			}
+			return a.withClient("free", func(ctx context.Context, client redis.UniversalClient) int {
+				return a.free(ctx, client, in.args[0], yes)
+			})
+		},
+	}
+}
+
+func (a *app) free(ctx context.Context, client redis.UniversalClient, name string, yes bool) int {
+	if !yes {
+		e, err := inspect.Look(ctx, client, name)
+		if err != nil {
+			return a.failed(err)
+		}
+		if len(e.Holders) > 0 {
+			describe(a.stderr, newPainter(a.stderr), e, nil)
+			if !a.agreed(ctx, "Free "+text.Show(name)+" by force? [y/N] ") {
+				a.say("left as it is")
+				return exitNo
+			}
+		}
+	}
+	freed, err := inspect.Free(ctx, client, name)
+	if err != nil {
+		return a.failed(err)
+	}
+	switch {
+	case a.json:
+		if code := printJSON(a.stdout, a, map[string]any{"name": name, "freed": freed}); code != exitOK {
+			return code
+		}
+	case freed:
+		fmt.Fprintf(a.stdout, "freed %s\n", text.Show(name))
+	default:
+		a.say("%s was not held", text.Show(name))
+	}
+	if !freed {
+		return exitNo
+	}
+	return exitOK
+}
+
+// agreed asks on the terminal.
+func (a *app) agreed(ctx context.Context, question string) bool {
+	fmt.Fprint(a.stderr, question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return false
+	case line := <-answer:
+		word := strings.ToLower(strings.TrimSpace(line))
+		return word == "y" || word == "yes"
+	}
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/supervise"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+// leadFlags are those of lead.
+type leadFlags struct {
+	lease, grace time.Duration
+	value        string
+	once, quiet  bool
+}
+
+func leadCommand() *command {
+	o := leadFlags{grace: -1}
+	return &command{
+		name: "lead", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
+		does: "run a command while leading an election",
+		about: `Campaigns in the election NAME and runs COMMAND while this process leads. One process leads at a time. When the leadership is lost, COMMAND is dead before anybody else can lead, as with "holdfast exec"; then holdfast campaigns again, and runs COMMAND again in the next term.
+
+When COMMAND ends with exit code 0, the leadership is given up, others lead first, and COMMAND runs again in the next term; with --once holdfast ends. When COMMAND ends with another exit code, or after a signal that asks it to end was passed on, holdfast gives the leadership up and ends with that code.
+
+COMMAND finds in its environment HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
+		exits: `  that of COMMAND, or 128 + the signal that ended it
+  69   Redis refuses, or the keys hold something else; an outage does not end lead
+  64   the command line is wrong
+  126  COMMAND cannot be run
+  127  COMMAND was not found`,
+		examples: `  # one scheduler, on however many machines
+  holdfast lead scheduler -- /usr/local/bin/scheduler
+
+  # tell others where the leader is
+  holdfast lead --value "http://$HOSTNAME:8080" api -- ./api
+  holdfast show api`,
+		flags: func(f *flags) {
+			f.duration(&o.lease, "lease", "how long after a crash another process can lead, 50ms to 24h; default 30s; it is renewed every third of it")
+			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease if that is less")
+			f.text(&o.value, "value", "TEXT", "what others learn of the leader; default: COMMAND@host:pid")
+			f.flag(&o.once, "once", "end when COMMAND has ended, also with exit code 0")
+			f.flag(&o.quiet, "q quiet", "print nothing about the election")
+		},
+		run: func(a *app, in input) int { return a.lead(o, in) },
+	}
+}
+
+// term is a term in progress, for the main goroutine.
+type term struct {
+	lease *holdfast.Lease
+	over  chan error // what the function given to Election.Run returns
+}
+
+func (a *app) lead(o leadFlags, in input) int {
+	a.quiet = o.quiet
+	h, err := newHolding(in, o.lease, o.grace, 0)
+	if err != nil {
+		return a.refuse("lead", err)
+	}
+	client, code := a.client("lead")
+	if client == nil {
+		return code
+	}
+	defer func() { _ = client.Close() }()
+	signals, stop := supervise.Signals()
+	defer stop()
+	rt, err := a.newRuntime(client, holdfast.Options{Lease: h.lease, Process: h.process()})
+	if err != nil {
+		return a.failed(err)
+	}
+	defer closeRuntime(rt)
+	election := rt.Election(h.name, holdfast.ElectionOptions{Value: o.value, Lease: h.lease})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	terms, ended := make(chan term), make(chan error, 1)
+	go func() {
+		ended <- election.Run(ctx, func(_ context.Context, t holdfast.Term) error {
+			running := term{t.Lease, make(chan error, 1)}
+			select {
+			case terms <- running:
+			case <-ctx.Done():
+				return holdfast.ErrResign
+			}
+			return <-running.over
+		})
+	}()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return a.failed(err)
+			}
+			return exitOK
+		case s := <-signals:
+			if supervise.Ends(s) {
+				cancel()
+				awaitEnd(ended)
+				signal, _ := s.(syscall.Signal)
+				return 128 + int(signal)
+			}
+		case t := <-terms:
+			code, again := a.serve(o, h, t, election, signals)
+			if !again {
+				t.over <- holdfast.ErrResign
+				awaitEnd(ended)
+				return code
+			}
+			t.over <- nil
+		}
+	}
+}
+
+// serve runs the command in one term. It must be called by the main goroutine.
+func (a *app) serve(o leadFlags, h *holding, t term, e *holdfast.Election, signals <-chan os.Signal) (code int, again bool) {
+	a.say("leading %s, token %d", text.Show(h.name), t.lease.Token())
+	result, err := h.under(a, t.lease, signals)
+	switch {
+	case err != nil:
+		return a.notRun(err), false
+	case result.Received != 0:
+		return result.Code, false
+	case result.Stopped || errors.Is(t.lease.Err(), holdfast.ErrLeaseLost):
+		a.say("no longer leading %s", text.Show(h.name))
+		return 0, true
+	case result.Code != 0 || o.once:
+		return result.Code, false
+	}
+	e.Resign()
+	return 0, true
+}
+
+// awaitEnd waits for the leadership to be given up, for as long as that may take if Redis is away.
+func awaitEnd(ended <-chan error) {
+	timer := time.NewTimer(endWait)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+}

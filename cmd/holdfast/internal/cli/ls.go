@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+func lsCommand() *command {
+	contended := false
+	return &command{
+		name: "ls", args: "[flags] [PATTERN]",
+		does: "list the locks that are in use",
+		about: `Lists the locks that are in use: their name, kind, holder, process, the time until Redis frees them unless they are renewed, and how many wait. PATTERN is matched as by the command KEYS of Redis: * ? [ab].
+
+On a terminal contended locks are first, and long values are shortened. Elsewhere the columns are separated by tabs, and lines appear as they are found. Names that are not printable are shown in quotes, escaped as in Go.
+
+All keys are scanned in small steps, which does not delay other clients but takes a while if there are millions. --contended asks for the channels that somebody listens to instead, which is quick however many keys there are; it does not find waiters of spin locks, which do not listen. Kinds are told by what the keys show: a spin lock looks like a lock.`,
+		exits: "  0   the list is complete\n  69  Redis cannot be reached, or refuses",
+		examples: `  holdfast ls
+  holdfast ls 'orders:*'
+  holdfast ls --contended
+  holdfast ls --json | jq -r 'select(.waiting > 0) | .name'`,
+		flags: func(f *flags) { f.flag(&contended, "c contended", "only locks that somebody waits for") },
+		run: func(a *app, in input) int {
+			o := inspect.ListOptions{Contended: contended, Batch: 500}
+			switch len(in.args) {
+			case 0:
+			case 1:
+				o.Pattern = in.args[0]
+			default:
+				return a.usage("ls", errors.New("only one pattern, in quotes, so that the shell leaves it alone"))
+			}
+			return a.withClient("ls", func(ctx context.Context, client redis.UniversalClient) int { return a.list(ctx, client, o) })
+		},
+	}
+}
+
+func (a *app) list(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions) int {
+	columns, _, terminal := sizeOf(a.stdout)
+	out := bufio.NewWriter(a.stdout)
+	defer func() { _ = out.Flush() }()
+	if terminal && !a.json {
+		return a.table(ctx, client, o, out, columns)
+	}
+	if !a.json {
+		fmt.Fprintln(out, strings.Join(titles[:], "\t"))
+	}
+	for e, err := range inspect.List(ctx, client, o) {
+		if err != nil {
+			_ = out.Flush()
+			return a.failed(err)
+		}
+		if a.json {
+			if code := printJSON(out, a, jsonOf(e)); code != exitOK {
+				return code
+			}
+			continue
+		}
+		row := cells(e, false)
+		if _, err := fmt.Fprintln(out, strings.Join(row[:], "\t")); err != nil {
+			return exitNo // nobody reads any more
+		}
+	}
+	return exitOK
+}
+
+// table is the list on a terminal.
+func (a *app) table(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions, out *bufio.Writer, columns int) int {
+	var entries []inspect.Entry
+	for e, err := range inspect.List(ctx, client, o) {
+		if err != nil {
+			return a.failed(err)
+		}
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, byContention)
+	rows := make([][columnCount]string, len(entries))
+	for i, e := range entries {
+		rows[i] = cells(e, true)
+	}
+	w, paint := widths(rows, columns), newPainter(a.stdout)
+	fmt.Fprintln(out, paint.paint(faint, line(titles, w)))
+	for i, row := range rows {
+		fmt.Fprintln(out, paint.paint(styleOf(entries[i]), line(row, w)))
+	}
+	if len(rows) == 0 {
+		_ = out.Flush()
+		a.say("no locks are in use")
+	}
+	return exitOK
+}
+
+// byContention sorts locks that others wait for first, then by name.
+func byContention(x, y inspect.Entry) int {
+	return cmp.Or(cmp.Compare(y.Waiting, x.Waiting), cmp.Compare(x.Name, y.Name))
+}
+
+func styleOf(e inspect.Entry) string {
+	if e.Waiting > 0 {
+		return warn
+	}
+	return plainStyle
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"os"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+const gap = 2 // between columns
+
+// widths are those of the columns of a table that fits into a terminal: columns that can be shortened give way, the widest first.
+func widths(rows [][columnCount]string, columns int) (w [columnCount]int) {
+	for _, row := range append(rows, titles) {
+		for i, cell := range row {
+			w[i] = max(w[i], text.Width(cell))
+		}
+	}
+	least := [columnCount]int{columnName: 12, columnKind: w[columnKind], columnHolder: 8, columnProcess: 8, columnTTL: w[columnTTL], columnWaiting: w[columnWaiting]}
+	for total(w) > columns {
+		widest := -1
+		for i := range w {
+			if w[i] > least[i] && (widest < 0 || w[i] > w[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		w[widest]--
+	}
+	return w
+}
+
+func total(w [columnCount]int) (sum int) {
+	for _, width := range w {
+		sum += width
+	}
+	return sum + gap*(columnCount-1)
+}
+
+// line is a row of a table. Numbers are at the right of their column.
+func line(row [columnCount]string, w [columnCount]int) string {
+	var b strings.Builder
+	for i, cell := range row {
+		if i > 0 {
+			b.WriteString(strings.Repeat(" ", gap))
+		}
+		cell = text.Cut(cell, w[i])
+		if i == columnTTL || i == columnWaiting {
+			b.WriteString(strings.Repeat(" ", w[i]-text.Width(cell)) + cell)
+		} else {
+			b.WriteString(text.Pad(cell, w[i]))
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// Styles of a terminal.
+const (
+	plainStyle = ""
+	faint      = "2"
+	bold       = "1"
+	warn       = "33"   // yellow
+	alarm      = "1;31" // bold red
+	inverse    = "7"
+)
+
+// painter adds styles, or does not.
+type painter bool
+
+func newPainter(f *os.File) painter {
+	_, _, terminal := sizeOf(f)
+	return painter(terminal && colours())
+}
+
+// colours follows https://no-color.org.
+func colours() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+
+func (p painter) paint(style, s string) string {
+	if !p || style == plainStyle {
+		return s
+	}
+	return "\x1b[" + style + "m" + s + "\x1b[0m"
+}
