@@ -26,7 +26,7 @@ func dependencies(t *testing.T, pkg string) []string {
 var mayImport = map[string][]string{
 	"protocol":     {},
 	"timerwheel":   {},
-	"cmd":          {"", "actors", "inspect", "protocol", "scripts", "timerwheel"},
+	"cmd":          {"", "actors", "inspect", "protocol", "scripts", "timerwheel", "web"},
 	"embedded":     {},
 	"holdfasttest": {"", "actors", "internal", "protocol", "scripts", "timerwheel"},
 	"inspect":      {"protocol", "scripts"},

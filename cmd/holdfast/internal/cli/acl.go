@@ -81,6 +81,9 @@ func newRights(prefix string) *rights {
 // add adds rules, in which NAME stands for a name and {NAME for a key that is derived of it.
 func (r *rights) add(rules string) {
 	for rule := range strings.FieldsSeq(rules) {
+		if r.prefix == "" && rule[0] == '~' {
+			rule = "~*" // Redis accepts no pattern beside it
+		}
 		rule = strings.Replace(rule, "{NAME", r.wrapped, 1)
 		if rule = strings.Replace(rule, "NAME", r.prefix, 1); !slices.Contains(r.rules, rule) {
 			r.rules = append(r.rules, rule)

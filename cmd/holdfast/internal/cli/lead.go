@@ -140,7 +140,7 @@ func awaitEnd(ended <-chan error) {
 	timer := time.NewTimer(endWait)
 	defer timer.Stop()
 	select {
-	case <-ended:
+	case <-ended: //nolint:errcheck // the exit code is known already
 	case <-timer.C:
 	}
 }

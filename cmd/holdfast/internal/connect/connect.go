@@ -58,8 +58,12 @@ func parse(text string) (*target, error) {
 	if scheme != "redis" && scheme != "rediss" {
 		return nil, errors.New("it must begin with redis://, rediss:// or unix://")
 	}
-	// Each part of a list may be a URL of its own, too: redis://a,redis://b.
-	rest = strings.ReplaceAll(rest, ","+scheme+"://", ",")
+	// Each part of a list may be a URL of its own, too: redis://a,redis://b. The user is that of the first.
+	parts := strings.Split(rest, ","+scheme+"://")
+	for i, part := range parts[1:] {
+		parts[i+1] = part[strings.LastIndex(part, "@")+1:]
+	}
+	rest = strings.Join(parts, ",")
 	end := strings.IndexAny(rest, "/?")
 	if at := strings.LastIndex(rest, "@"); at > end && end >= 0 && strings.ContainsAny(rest[:at], "/?") && !strings.Contains(rest[end:], "=") {
 		return nil, errors.New("characters such as / and ? in a password are written as %2F and %3F")
@@ -74,9 +78,6 @@ func parse(text string) (*target, error) {
 	}
 	hosts := strings.Split(authority, ",")
 	for i, host := range hosts {
-		if at := strings.LastIndex(host, "@"); at >= 0 {
-			host = host[at+1:]
-		}
 		if hosts[i] = strings.TrimSpace(host); hosts[i] == "" && len(hosts) > 1 {
 			return nil, errors.New("a host of the list is empty")
 		}

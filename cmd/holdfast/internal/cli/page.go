@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/web"
+)
+
+func pageCommand() *command {
+	o, listen := web.Options{}, "localhost:7654"
+	return &command{
+		name: "page", args: "[flags]",
+		does:     "serve a page in the browser that shows the locks",
+		about:    `Serves a page that shows the locks, who holds them and who waits, and is kept up to date. It has no login: whoever can reach the address can see it, and with --allow-free free locks. It is plain HTTP. To have it in a service of your own, behind its authentication, mount the handler of package web.`,
+		exits:    "  0   ended by SIGINT or SIGTERM\n  64  the command line is wrong\n  69  the address cannot be used",
+		examples: "  holdfast page\n  holdfast page --listen :8080 --pattern 'orders:*'",
+		flags: func(f *flags) {
+			f.text(&listen, "listen", "ADDR", "the address; default localhost:7654")
+			f.text(&o.Pattern, "pattern", "PATTERN", "which locks are listed, as in the command KEYS of Redis; default all")
+			f.flag(&o.AllowFree, "allow-free", "let viewers free locks by force, after a confirmation")
+		},
+		run: func(a *app, in input) int {
+			if len(in.args) > 0 {
+				return a.usage("page", errors.New("it takes no arguments"))
+			}
+			code := exitUsage
+			opened := a.withClient("page", func(ctx context.Context, client redis.UniversalClient) int {
+				code = a.page(ctx, client, o, listen)
+				return code
+			})
+			if opened == exitUsage {
+				return exitUsage
+			}
+			return code // the signal that ends it is how it is meant to end
+		},
+	}
+}
+
+func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Options, listen string) int {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return a.failed(err)
+	}
+	handler := web.Handler(client, o)
+	if addr, ok := listener.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
+		handler = onlyLocal(handler)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // streams end with it
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	a.say("serving http://%s", listener.Addr())
+	select {
+	case err := <-ended:
+		return a.failed(err)
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.Background(), endWait)
+	defer cancel()
+	if server.Shutdown(stop) != nil {
+		_ = server.Close()
+	}
+	return exitOK
+}
+
+// onlyLocal refuses requests for names of other hosts: a foreign site could have its name lead to this address, and read the page.
+func onlyLocal(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "this page is for localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

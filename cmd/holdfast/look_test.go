@@ -1,0 +1,241 @@
+//go:build unix
+
+package main_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// hostile are names and owners that others may have written.
+var hostile = []string{
+	"\x1b]0;title\x07\x1b[31mred", "two\nlines\tand\ttabs", "\u202eright-to-left", "\u05d0\u05d1\u05d2", "\xff\xfe invalid", "\u009bC1",
+	"<b>&amp;</b>", `"quoted"`, "\u0301combining", strings.Repeat("x", 512), " spaces ", "\u2028line", "\U000e0041tag",
+}
+
+// printable fails the test if a text has a character that a terminal may take for something else than text.
+func printable(t *testing.T, line string) {
+	t.Helper()
+	assert.True(t, utf8.ValidString(line))
+	for _, r := range line {
+		assert.True(t, unicode.IsPrint(r) || r == '\t' || r == '\u200e', "%q in %q", r, line)
+	}
+}
+
+func TestLs_ShowsHostileNamesAsData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for _, name := range hostile {
+		require.NoError(t, client.HSet(t.Context(), name, locktest.Stranger(1), 1).Err())
+	}
+	out, errs, code := ends(t, server.URL(), "ls")
+	require.Equal(t, 0, code, errs)
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	require.Len(t, lines, 1+len(hostile))
+	for _, line := range lines {
+		printable(t, line)
+		assert.Len(t, strings.Split(line, "\t"), 6, "%q", line)
+	}
+	out, _, code = ends(t, server.URL(), "ls", "--json")
+	require.Equal(t, 0, code)
+	var names []string
+	for line := range strings.Lines(out) {
+		printable(t, strings.TrimSuffix(line, "\n"))
+		var lock struct {
+			Name  string `json:"name"`
+			Bytes string `json:"name_base64"`
+			Kind  string `json:"kind"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &lock))
+		if lock.Bytes != "" {
+			name, err := base64.StdEncoding.DecodeString(lock.Bytes)
+			require.NoError(t, err)
+			lock.Name = string(name)
+		}
+		assert.Equal(t, "lock", lock.Kind)
+		names = append(names, lock.Name)
+	}
+	assert.ElementsMatch(t, hostile, names)
+	for _, name := range hostile {
+		out, _, code := ends(t, server.URL(), "show", "--for", "0s", "--", name)
+		assert.Equal(t, 0, code)
+		for line := range strings.Lines(out) {
+			printable(t, strings.TrimSuffix(line, "\n"))
+		}
+	}
+}
+
+func TestShow_Renewed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	name := redistest.Name(t)
+	file, command := script(t, forever)
+	holdfast(t, server.URL(), append([]string{"exec", name, "--lease", "1s", "--"}, command...)...)
+	pidIn(t, file)
+	out, _, code := ends(t, server.URL(), "show", name, "--json", "--for", "30s")
+	require.Equal(t, 0, code)
+	var lock struct {
+		Renewed bool
+		TTL     int64 `json:"ttl_ms"`
+		Holders []struct{ Process struct{ Name string } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &lock))
+	assert.True(t, lock.Renewed)
+	assert.Positive(t, lock.TTL)
+	require.Len(t, lock.Holders, 1)
+	assert.Contains(t, lock.Holders[0].Process.Name, "sh@")
+
+	other := redistest.Name(t)
+	require.NoError(t, server.Client(t).HSet(t.Context(), other, locktest.Stranger(1), 1).Err())
+	require.NoError(t, server.Client(t).PExpire(t.Context(), other, 1e12).Err())
+	out, _, code = ends(t, server.URL(), "show", other, "--for", "200ms")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, "renewed   not in")
+}
+
+func TestFree(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	_, _, code := ends(t, server.URL(), "free", "--yes", name)
+	assert.Equal(t, 1, code, "nobody holds it")
+	require.NoError(t, client.HSet(t.Context(), name, locktest.Stranger(1), 1).Err())
+	_, errs, code := ends(t, server.URL(), "free", name)
+	assert.Equal(t, 64, code)
+	assert.Contains(t, errs, "--yes")
+	assert.EqualValues(t, 1, client.Exists(t.Context(), name).Val())
+	out, _, code := ends(t, server.URL(), "free", name, "--yes", "--json")
+	assert.Equal(t, 0, code)
+	assert.JSONEq(t, `{"name":"`+name+`","freed":true}`, out)
+	assert.Zero(t, client.Exists(t.Context(), name).Val())
+}
+
+// A user with the rights that acl prints passes the check of the same kinds, and no others.
+func TestACL_IsEnoughForCheck(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	for _, kind := range []string{"lock", "fair", "fenced", "spin", "read", "write", "permit-semaphore", "semaphore", "latch"} {
+		out, _, code := ends(t, server.URL(), "acl", "--kinds", kind)
+		require.Equal(t, 0, code)
+		rule := strings.Fields(strings.Replace(out, ">PASSWORD", ">secret", 1))
+		args := []any{rule[0], rule[1], rule[2], "reset"}
+		for _, word := range rule[3:] {
+			args = append(args, word)
+		}
+		require.NoError(t, client.Do(t.Context(), args...).Err())
+		url := "redis://app:secret@" + server.Addr()
+		out, errs, code := ends(t, url, "check", "--kinds", kind)
+		assert.Equal(t, 0, code, "%s: %s%s", kind, out, errs)
+		if kind == "latch" {
+			out, _, code = ends(t, url, "check", "--json")
+			assert.Equal(t, 1, code)
+			assert.Contains(t, out, `"remedy":"ACL SETUSER app`)
+			assert.NotContains(t, out, "secret")
+		}
+	}
+}
+
+// The rules are those of SECURITY.md.
+func TestACL_IsThatOfSecurity(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../SECURITY.md")
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?s)ACL SETUSER (?:app|viewer) on >PASSWORD (.*?)```").FindAllStringSubmatch(string(document), -1)
+	require.Len(t, block, 2)
+	for i, args := range [][]string{{"acl", "--prefix", "app:"}, {"acl", "--look", "--prefix", "app:"}} {
+		out, _, code := ends(t, "", args...)
+		require.Equal(t, 0, code)
+		_, rules, _ := strings.Cut(out, ">PASSWORD ")
+		assert.ElementsMatch(t, strings.Fields(block[i][1]), strings.Fields(rules), "%q", args)
+	}
+}
+
+func TestLead_RunsAgainInEachTerm(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	leader := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stdout = write },
+		"lead", name, "--lease", "1s", "--grace", "200ms", "--", "sh", "-c", `echo $HOLDFAST_TOKEN; exec sleep 1000`)
+	require.NoError(t, write.Close())
+	tokens := bufio.NewReader(read)
+	first, err := tokens.ReadString('\n')
+	require.NoError(t, err)
+	require.NoError(t, client.Del(t.Context(), name).Err())
+	second, err := tokens.ReadString('\n')
+	require.NoError(t, err)
+	assert.Less(t, first, second)
+	require.NoError(t, leader.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, leader.code())
+	_, err = tokens.ReadString('\n')
+	assert.ErrorIs(t, err, io.EOF)
+	assert.Zero(t, client.Exists(t.Context(), name).Val())
+	_, errs, code := ends(t, server.URL(), "lead", name, "--", "sh", "-c", "exit 5")
+	assert.Equal(t, 5, code, errs)
+}
+
+func TestPage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	page := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stderr = write }, "page", "--listen", "localhost:0")
+	require.NoError(t, write.Close())
+	line, err := bufio.NewReader(read).ReadString('\n')
+	require.NoError(t, err)
+	url := regexp.MustCompile(`http://\S+`).FindString(line)
+	require.NotEmpty(t, url, line)
+	assert.Equal(t, http.StatusOK, statusOf(t, url, ""))
+	assert.Equal(t, http.StatusMisdirectedRequest, statusOf(t, url, "evil.example"), "a name that leads here")
+	require.NoError(t, page.cmd.Process.Signal(syscall.SIGINT))
+	assert.Equal(t, 0, page.code())
+}
+
+func statusOf(t *testing.T, url, host string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Host = host
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		out, _, code := ends(t, "", "completion", shell)
+		assert.Equal(t, 0, code)
+		assert.Contains(t, out, "at-least")
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue // its syntax is checked where it is installed
+		}
+		check := exec.Command(path, "-n")
+		check.Stdin = strings.NewReader(out)
+		output, err := check.CombinedOutput()
+		assert.NoError(t, err, "%s: %s", shell, output)
+	}
+}
