@@ -12,17 +12,17 @@ import (
 // Script is one call of a script, as the network of a model sees it.
 type Script struct {
 	Call    *rpc.Call
-	Way     time.Duration // the longest time to Redis, or back, when nothing happens to it
-	Rejects bool          // Redis may refuse it for good
+	Way     time.Duration // the longest time to Redis, or back, without a fault
+	Rejects bool          // Redis may refuse it permanently
 
-	// Execute does in the model what the script does, and returns what delivers its reply.
+	// Execute does in the model what the script does, and returns a function that delivers its reply.
 	Execute func() (reply func(sent time.Duration))
 	// Fail delivers an outcome without a reply.
 	Fail func(class scripts.Class, err error, sent time.Duration)
 }
 
-// Send sends a script, at once or when it has waited in line for a while because Redis does not answer. It is answered unless it was
-// withdrawn, as by the gateway.
+// Send sends a script, at once or after it has waited in a queue because Redis does not answer. Like the gateway, it answers every script
+// that was not withdrawn.
 func (w *World) Send(s Script) {
 	if w.Calm || !w.Chance(w.Faults/3) {
 		w.leave(s)
@@ -85,7 +85,7 @@ func (w *World) transmit(s Script) {
 	case 0: // the call is lost
 	case 1: // the reply is lost
 		w.At(sent+way(), func() { s.Execute() })
-	case 2: // the connection breaks; a copy may still run, even after its time
+	case 2: // the connection breaks; a copy may still be executed, even after its time
 		w.At(sent+way(), failure(scripts.Unknown))
 		w.At(sent+w.UpTo(2*(s.Call.Deadline-w.Now)+time.Millisecond), func() { s.Execute() })
 	case 3:

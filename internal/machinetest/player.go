@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Player is what the players of locks and of counters have in common: the clock, the policy, and how lines are read and written.
+// Player is the common part of the players of locks and of counters: the clock, the policy, reading and writing lines.
 type Player struct {
 	T     *testing.T
 	Title string
@@ -24,7 +24,7 @@ type Player struct {
 	Policy  wait.Policy
 	Kind    *scripts.Kind
 	Broken  bool   // the next grant or lease makes the step panic
-	Channel string // the last one that was watched
+	Channel string // the last channel that was subscribed to
 	Out     strings.Builder
 }
 
@@ -34,7 +34,7 @@ func (p *Player) Take() string {
 	return text
 }
 
-// SetPolicy takes lease, max, for, waiters, jitter as a fraction of what is allowed, and a kind instead of the plain lock.
+// SetPolicy reads the policy: lease, max, for, waiters, jitter as a fraction of its bound, and a kind other than the plain lock.
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.Kind = scripts.Lock
@@ -116,7 +116,7 @@ func (p *Player) Duration(s string) time.Duration {
 	return d
 }
 
-// Arguments are what follows a verb: words, and name=value.
+// Arguments are the words and name=value pairs after a verb.
 type Arguments struct {
 	Words  []string
 	Values map[string]string
@@ -131,7 +131,7 @@ func (a Arguments) Word(i int) string {
 
 func (a Arguments) Has(word string) bool { return slices.Contains(a.Words, word) }
 
-// Read reads a line "@instant verb arguments". "alarm" may leave out its instant, at which the alarm is due.
+// Read reads a line "@instant verb arguments". The verb alarm may omit the instant, which is then when the alarm is due.
 func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Arguments) {
 	p.Line = line
 	fields := words(line)
@@ -158,7 +158,7 @@ func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Argume
 	return verb, a
 }
 
-// Ready says that the channel is subscribed to, after a reconnection among others.
+// Ready builds the message that the channel is subscribed to, for the first time or after a reconnection.
 func (p *Player) Ready(a Arguments) wait.ChannelReady {
 	ready := wait.ChannelReady{Channel: p.Channel}
 	if n := a.Values["among"]; n != "" {
@@ -173,7 +173,7 @@ func (p *Player) Writef(format string, args ...any) {
 	fmt.Fprintln(&p.Out, text)
 }
 
-// LineOf is the line of an effect that locks and what is counted have in common.
+// LineOf returns the line of an effect that locks and counters have in common.
 func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 	switch do {
 	case wait.DoWatch:

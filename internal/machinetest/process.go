@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// Process is one process of a model: what surrounds its machine, as far as locks and counters have it in common.
+// Process is one process of a model: the surroundings of its machine that locks and counters have in common.
 type Process struct {
 	World *World
 	Name  string
@@ -18,8 +18,8 @@ type Process struct {
 	PausedTo   time.Duration // until then it handles nothing
 	Subscribed bool
 
-	alarms  int // changes with every alarm effect: an older timer means nothing
-	watches int // likewise
+	alarms  int // counts alarm effects, so that an older timer is ignored
+	watches int // counts subscriptions, so that the start of an older one is ignored
 }
 
 // Post sends a message to the process. While it is paused, it takes none.
@@ -27,7 +27,7 @@ func (p *Process) Post(delay time.Duration, message any) {
 	p.World.At(max(p.World.Now+delay, p.PausedTo), func() { p.Take(message) })
 }
 
-// Take handles a message, or puts it off.
+// Take handles a message, or postpones it while the process is paused.
 func (p *Process) Take(message any) {
 	if p.World.Now < p.PausedTo {
 		p.Post(0, message)
@@ -36,9 +36,9 @@ func (p *Process) Take(message any) {
 	p.Step(message)
 }
 
-// SetAlarm sets the timer; clock.Never: stops it.
+// SetAlarm sets the timer; clock.Never stops it.
 func (p *Process) SetAlarm(at time.Duration) {
-	if !p.World.Chance(5) { // otherwise the timer was just firing, and its message is on its way
+	if !p.World.Chance(5) { // otherwise the timer was just firing, and its message is in flight
 		p.alarms++
 	}
 	number := p.alarms
@@ -51,7 +51,7 @@ func (p *Process) SetAlarm(at time.Duration) {
 	}
 }
 
-// Watch subscribes, or ends that. Messages of an earlier subscription may still come.
+// Watch subscribes or unsubscribes. Messages of an earlier subscription may still arrive.
 func (p *Process) Watch(on bool) {
 	p.watches++
 	number := p.watches
@@ -65,7 +65,7 @@ func (p *Process) Watch(on bool) {
 	})
 }
 
-// Suffer has things happen to the process: its connection breaks, it pauses, its runtime is closed.
+// Suffer lets faults happen to the process: its connection breaks, it pauses, its runtime is closed.
 func (p *Process) Suffer() {
 	w := p.World
 	w.After(w.UpTo(Use), p.reconnect)
@@ -87,7 +87,7 @@ func (p *Process) Suffer() {
 	}
 }
 
-// reconnect breaks the connection for messages. What is published meanwhile is lost.
+// reconnect breaks the pub/sub connection. Messages that are published meanwhile are lost.
 func (p *Process) reconnect() {
 	w := p.World
 	if p.Subscribed {
@@ -109,8 +109,8 @@ func (p *Process) pause() {
 	p.World.Logf("%s pauses until %v", p.Name, p.PausedTo)
 }
 
-// Survive takes a step of a machine. If the step panics, it does what the shell does: the request at hand is refused, and the machine
-// starts over.
+// Survive runs a step of a machine. If the step panics, it does what the shell does: it refuses the current request, and the machine starts
+// over.
 func Survive(m wait.Machine, now time.Duration, message any) (effects []wait.Effect, panicked any) {
 	defer func() {
 		if panicked = recover(); panicked == nil {

@@ -17,7 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the step did into the tran
 type Transcript interface {
 	SetPolicy(options []string)
 	Play(line string)
-	Take() string // what has happened since it was called before
+	Take() string // the effects since the previous call
 }
 
 // PlayAll plays the files that match.
@@ -39,7 +39,7 @@ func PlayAll(t *testing.T, pattern string, start func(t *testing.T, title string
 	}
 }
 
-// compare shows the first difference; the whole files would hide it.
+// compare shows the first difference only; two whole files would hide it.
 func compare(t *testing.T, want, got string) {
 	t.Helper()
 	wanted, gotten := strings.Split(want, "\n"), strings.Split(got, "\n")
@@ -55,7 +55,7 @@ func compare(t *testing.T, want, got string) {
 	}
 }
 
-// replay is the transcript with its effects as they are now.
+// replay returns the transcript with its present effects.
 func replay(t *testing.T, text string, start func(t *testing.T, title string) Transcript) string {
 	var out strings.Builder
 	var p Transcript

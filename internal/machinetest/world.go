@@ -17,11 +17,11 @@ var (
 // The times of the model. The lease is short, so that a second is long.
 const (
 	Lease = 300 * time.Millisecond
-	Use   = time.Second      // users come for so long, and the network misbehaves
-	End   = 60 * time.Second // nothing may be going on any more
+	Use   = time.Second      // users are active, and the network misbehaves, for this long
+	End   = 60 * time.Second // by then everything must have come to an end
 )
 
-// World is what the models of locks and of counters have in common: what happens, in order of time, and dice.
+// World is what the models of locks and of counters have in common: events in order of time, and random draws.
 type World struct {
 	Random  *rand.Rand
 	Now     time.Duration
@@ -29,14 +29,14 @@ type World struct {
 	order   int
 	steps   int
 	Calm    bool // the users have gone, and the network is well
-	Faults  int  // percent of calls that something happens to
-	Panics  int  // percent of leases whose giving panics
-	Excused bool // Redis rejected a release, or an actor was told to give up: keys may stay until they expire
+	Faults  int  // percent of calls that a fault hits
+	Panics  int  // percent of leases whose grant panics
+	Excused bool // Redis rejected a release, or an actor gave up: keys may stay until they expire
 	Trace   func(string)
 	Err     error
 }
 
-// NewWorld is one in which nothing has happened; all follows from the seeds.
+// NewWorld returns a world without events. The seeds determine everything in it.
 func NewWorld(seed, other uint64) World {
 	return World{Random: rand.New(rand.NewPCG(seed, other))}
 }
@@ -63,7 +63,7 @@ func (h *eventHeap) Pop() any {
 
 func (w *World) Chance(percent int) bool { return w.Random.IntN(100) < percent }
 
-// UpTo is a random time below its argument.
+// UpTo returns a random time below d.
 func (w *World) UpTo(d time.Duration) time.Duration {
 	return time.Duration(w.Random.Int64N(max(int64(d), 1)))
 }
@@ -87,7 +87,7 @@ func (w *World) Failf(format string, args ...any) {
 	}
 }
 
-// Next lets the next thing happen; false when nothing is left to, or something is wrong.
+// Next runs the next event. It returns false when none is left, or something is wrong.
 func (w *World) Next() bool {
 	if len(w.events) == 0 || w.Err != nil {
 		return false
