@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-const maxForm = 16 << 10
+const maxForm = 64 << 10
 
 // confirmation asks whether a lock shall be freed.
 type confirmation struct {

@@ -28,6 +28,7 @@ type lock struct {
 	past        []spell // that have ended, the newest last
 	samples     []sample
 	text        string // what a search finds, in lower case
+	err         string // why it cannot be looked at
 }
 
 // holding is one holder as it was seen in one look after the other.

@@ -154,7 +154,9 @@ func (l *looker) lookAround() {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	round.do(&l.everything, func() error { return round.list(ctx, false) })
 	round.do(&l.contended, func() error { return round.list(ctx, true) })
-	round.do(nil, func() error { return round.look(ctx, views) })
+	if round.err == nil {
+		round.look(ctx, views)
+	}
 	if slices.ContainsFunc(views, round.namesProcesses) {
 		round.do(&l.named, func() error { return round.readProcesses(ctx) })
 	}
@@ -191,14 +193,12 @@ func newRound(l *looker, before *snapshot) *round {
 
 // do does a part of the look, if it is due and no other part has failed.
 func (r *round) do(pace *pace, part func() error) {
-	if r.err != nil || pace != nil && time.Now().Before(pace.next) {
+	if r.err != nil || time.Now().Before(pace.next) {
 		return
 	}
 	began := time.Now()
 	r.err = part()
-	if pace != nil {
-		pace.next = time.Now().Add(rest * time.Since(began))
-	}
+	pace.next = time.Now().Add(rest * time.Since(began))
 }
 
 // list reads all locks, or those that are contended.
@@ -219,7 +219,8 @@ func (r *round) list(ctx context.Context, contended bool) error {
 		case !lock.at.Before(began):
 		case contended && lock.Waiting > 0: // it was contended
 			r.locks[name] = lock.calmed(time.Now())
-		case !contended && lock.Kind != "":
+		case contended || lock.Kind == "":
+		case len(lock.Holders) > 0 || lock.Waiting == 0: // the key of a fair lock that is free is not there, but its queue is
 			r.note(inspect.Entry{Name: name})
 		}
 	}
@@ -230,7 +231,7 @@ func (r *round) list(ctx context.Context, contended bool) error {
 }
 
 // look looks at the locks whose pages are open.
-func (r *round) look(ctx context.Context, views []view) error {
+func (r *round) look(ctx context.Context, views []view) {
 	looks := 0
 	for _, v := range views {
 		if lock := r.locks[v.Name]; v.Page != "lock" || lock != nil && lock.at.After(r.began) {
@@ -240,17 +241,16 @@ func (r *round) look(ctx context.Context, views []view) error {
 			break
 		}
 		entry, err := r.source.look(ctx, r.client, v.Name)
-		if err != nil && !isForeign(err) {
-			return err
-		}
 		r.note(entry)
+		if err != nil { // it is that of one viewer's name
+			r.locks[v.Name].err = err.Error()
+		}
 	}
 	for _, v := range views {
 		if lock := r.locks[v.Name]; v.Page == "lock" && lock != nil {
 			r.locks[v.Name] = lock.sampled()
 		}
 	}
-	return nil
 }
 
 // namesProcesses reports whether a view shows processes that no holder tells of.

@@ -246,10 +246,10 @@ func (r *renderer) lock() {
 	r.put("facts", "facts", "facts", struct {
 		Key     string
 		Known   bool
-		Free    bool
+		Error   string
 		Numbers string
 		*lock
-	}{"facts", !l.at.IsZero(), l.Kind != "" && len(l.Holders) == 0, numbers(l.Entry), l})
+	}{"facts", !l.at.IsZero() && l.err == "", l.err, numbers(l.Entry), l})
 	r.open("holders")
 	for _, h := range l.holders[:min(len(l.holders), rowsPerPage)] {
 		r.put("", url.QueryEscape(h.ID), "holder", holder{

@@ -38,6 +38,10 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := viewOf(r)
+	if !v.valid() {
+		http.Error(w, "no such view", http.StatusBadRequest)
+		return
+	}
 	defer p.watch(v)()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // of proxies

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
 )
 
 const rowsPerPage = 100
@@ -44,6 +46,9 @@ func viewOf(r *http.Request) view {
 	}
 	return v
 }
+
+// valid reports whether there may be such a lock.
+func (v view) valid() bool { return v.Page != "lock" || v.Name != "" && len(v.Name) <= protocol.MaxName }
 
 // subject is the view without what only matters for how it is shown.
 func (v view) subject() view { return view{Page: v.Page, Name: v.Name} }

@@ -143,6 +143,10 @@ type document struct {
 // show shows the list, a lock, or the processes.
 func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	v := viewOf(r)
+	if !v.valid() {
+		p.fail(w, http.StatusBadRequest, "A lock has a name of 1 to 512 bytes.")
+		return
+	}
 	s := p.fresh(r.Context(), v)
 	if s == nil {
 		return // nobody waits for the answer any more

@@ -1,0 +1,85 @@
+package web
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// fake is a Redis that a test makes up.
+type fake struct {
+	mu      sync.Mutex
+	entries map[string]inspect.Entry
+	err     error
+	looks   int // at what is contended: one in each round
+	sweeps  int
+}
+
+func (f *fake) set(entries ...inspect.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries = map[string]inspect.Entry{}
+	for _, e := range entries {
+		f.entries[e.Name] = e
+	}
+}
+
+func (f *fake) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *fake) counts() (looks, sweeps int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.looks, f.sweeps
+}
+
+func (f *fake) list(_ context.Context, _ redis.UniversalClient, o inspect.ListOptions) iter.Seq2[inspect.Entry, error] {
+	return func(yield func(inspect.Entry, error) bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if o.Contended {
+			f.looks++
+		} else {
+			f.sweeps++
+		}
+		if f.err != nil {
+			yield(inspect.Entry{}, f.err)
+			return
+		}
+		for _, e := range f.entries {
+			if (!o.Contended || e.Waiting > 0) && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (f *fake) look(_ context.Context, _ redis.UniversalClient, name string) (inspect.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e, ok := f.entries[name]; ok {
+		return e, f.err
+	}
+	return inspect.Entry{Name: name}, f.err
+}
+
+func (f *fake) source() source {
+	return source{
+		list: f.list, look: f.look,
+		processes: func(context.Context, redis.UniversalClient) ([]inspect.Process, error) { return nil, nil },
+		free:      func(context.Context, redis.UniversalClient, string) (bool, error) { return true, nil },
+	}
+}
+
+// held is a lock that one holds and some wait for.
+func held(name string, waiting int) inspect.Entry {
+	return inspect.Entry{Kind: protocol.KindLock, Name: name, Key: name, Mode: "exclusive", Waiting: waiting, TTL: lease30, Holders: []inspect.Holder{{ID: owner, Holds: 1, TTL: lease30}}}
+}

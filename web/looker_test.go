@@ -1,0 +1,139 @@
+package web
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const lease30 = 30 * time.Second
+
+func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		f.set(held("orders", 2))
+		l := newLooker(f.source(), "")
+		time.Sleep(time.Minute)
+		looks, _ := f.counts()
+		require.Zero(t, looks, "nobody watches")
+
+		var leave []func()
+		for range 50 {
+			leave = append(leave, l.watch(view{Page: "list"}))
+			assert.NotNil(t, l.fresh(t.Context(), view{Page: "list"}).locks["orders"])
+		}
+		time.Sleep(time.Minute)
+		looks, sweeps := f.counts()
+		assert.InDelta(t, 61, looks, 1)
+		assert.LessOrEqual(t, sweeps, looks)
+
+		for _, done := range leave {
+			done()
+		}
+		time.Sleep(time.Minute)
+		again, _ := f.counts()
+		assert.LessOrEqual(t, again, looks+1, "one was under way, or due")
+		synctest.Wait()
+	})
+}
+
+// Reloading a page, and leaving and coming back, makes no more looks.
+func TestLooker_ReloadsAreNoLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		l := newLooker(f.source(), "")
+		began := time.Now()
+		for time.Since(began) < 10*time.Second {
+			l.fresh(t.Context(), view{Page: "list"})
+			l.fresh(t.Context(), view{Page: "lock", Name: time.Now().String()})
+			time.Sleep(10 * time.Millisecond)
+		}
+		looks, _ := f.counts()
+		assert.LessOrEqual(t, looks, 12)
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestLooker_History(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		l := newLooker(f.source(), "")
+		v := view{Page: "lock", Name: "orders"}
+		done := l.watch(v)
+		next := func(entries ...inspect.Entry) *lock {
+			f.set(entries...)
+			time.Sleep(2 * time.Second)
+			return l.latest().locks["orders"]
+		}
+		next()
+		seen := next(held("orders", 3))
+		require.Len(t, seen.holders, 1)
+		assert.True(t, seen.holders[0].begun)
+		renewals := seen.holders[0].renewals
+		seen = next(held("orders", 1))
+		assert.Greater(t, seen.holders[0].renewals, renewals, "its lease does not fall")
+		assert.Equal(t, 3, seen.waiting.most)
+		seen = next()
+		assert.Empty(t, seen.holders)
+		require.Len(t, seen.past, 2)
+		assert.Equal(t, owner, seen.past[0].id)
+		assert.Equal(t, 3, seen.past[1].most)
+		assert.NotEmpty(t, seen.samples)
+		done()
+		time.Sleep(time.Minute)
+		assert.Empty(t, l.fresh(t.Context(), v).locks["orders"].past, "nobody has watched")
+		time.Sleep(time.Minute)
+	})
+}
+
+// While Redis does not answer, what was known stays, with the error.
+func TestLooker_RedisIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		f.set(held("orders", 0))
+		l := newLooker(f.source(), "")
+		done := l.watch(view{Page: "list"})
+		time.Sleep(3 * time.Second)
+		f.fail(errors.New("no route"))
+		time.Sleep(time.Minute)
+		began := time.Now()
+		s := l.fresh(t.Context(), view{Page: "list"})
+		assert.Zero(t, time.Since(began), "nobody waits for what is known to be away")
+		assert.Equal(t, "no route", s.err)
+		assert.Len(t, s.sorted, 1)
+		assert.InDelta(t, 60, time.Since(s.failed).Seconds(), 2)
+		f.fail(nil)
+		time.Sleep(2 * time.Second)
+		s = l.latest()
+		assert.Empty(t, s.err)
+		assert.Zero(t, s.failed)
+		done()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A lease that falls is not taken for one that is renewed.
+func TestLock_Follow(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	fall := func(ttl time.Duration) inspect.Entry {
+		e := held("orders", 0)
+		e.Holders[0].TTL = ttl
+		return e
+	}
+	l := follow(nil, fall(29*time.Second), now, false)
+	until := l.holders[0].until
+	assert.Equal(t, lease30, l.holders[0].full)
+	l = follow(l, fall(27900*time.Millisecond), now.Add(time.Second), false)
+	assert.Equal(t, until, l.holders[0].until)
+	assert.Zero(t, l.holders[0].renewals)
+	l = follow(l, fall(lease30), now.Add(2*time.Second), false)
+	assert.Equal(t, 1, l.holders[0].renewals)
+	assert.Equal(t, now.Add(32*time.Second), l.holders[0].until)
+}
