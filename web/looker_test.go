@@ -19,7 +19,7 @@ func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
 		f := &fake{}
 		f.set(held("orders", 2))
 		l := newLooker(f.source(), "")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		looks, _ := f.counts()
 		require.Zero(t, looks, "nobody watches")
 
@@ -28,7 +28,7 @@ func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
 			leave = append(leave, l.watch(view{Page: "list"}))
 			assert.NotNil(t, l.fresh(t.Context(), view{Page: "list"}).locks["orders"])
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		looks, sweeps := f.counts()
 		assert.InDelta(t, 61, looks, 1)
 		assert.LessOrEqual(t, sweeps, looks)
@@ -36,7 +36,7 @@ func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
 		for _, done := range leave {
 			done()
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		again, _ := f.counts()
 		assert.LessOrEqual(t, again, looks+1, "one was under way, or due")
 		synctest.Wait()
@@ -52,11 +52,11 @@ func TestLooker_ReloadsAreNoLooks(t *testing.T) {
 		for time.Since(began) < 10*time.Second {
 			l.fresh(t.Context(), view{Page: "list"})
 			l.fresh(t.Context(), view{Page: "lock", Name: time.Now().String()})
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		looks, _ := f.counts()
 		assert.LessOrEqual(t, looks, 12)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 	})
 }
 
@@ -68,7 +68,7 @@ func TestLooker_History(t *testing.T) {
 		done := l.watch(v)
 		next := func(entries ...inspect.Entry) *lock {
 			f.set(entries...)
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 			return l.latest().locks["orders"]
 		}
 		next()
@@ -86,9 +86,9 @@ func TestLooker_History(t *testing.T) {
 		assert.Equal(t, 3, seen.past[1].most)
 		assert.NotEmpty(t, seen.samples)
 		done()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		assert.Empty(t, l.fresh(t.Context(), v).locks["orders"].past, "nobody has watched")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 	})
 }
 
@@ -99,9 +99,9 @@ func TestLooker_RedisIsAway(t *testing.T) {
 		f.set(held("orders", 0))
 		l := newLooker(f.source(), "")
 		done := l.watch(view{Page: "list"})
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		f.fail(errors.New("no route"))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		began := time.Now()
 		s := l.fresh(t.Context(), view{Page: "list"})
 		assert.Zero(t, time.Since(began), "nobody waits for what is known to be away")
@@ -109,12 +109,12 @@ func TestLooker_RedisIsAway(t *testing.T) {
 		assert.Len(t, s.sorted, 1)
 		assert.InDelta(t, 60, time.Since(s.failed).Seconds(), 2)
 		f.fail(nil)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		s = l.latest()
 		assert.Empty(t, s.err)
 		assert.Zero(t, s.failed)
 		done()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 	})
 }
 
@@ -137,3 +137,6 @@ func TestLock_Follow(t *testing.T) {
 	assert.Equal(t, 1, l.holders[0].renewals)
 	assert.Equal(t, now.Add(32*time.Second), l.holders[0].until)
 }
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

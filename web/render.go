@@ -326,7 +326,7 @@ func (r *renderer) processList() {
 		}
 	}
 	r.open("processes")
-	for _, p := range r.snapshot.processes[:min(len(r.snapshot.processes), 1000)] {
+	for _, p := range r.processes[:min(len(r.processes), 1000)] {
 		r.put("", url.QueryEscape(p.Runtime), "process", struct {
 			Key string
 			*who
@@ -339,7 +339,7 @@ func (r *renderer) processList() {
 			view{Page: "list", Query: p.Runtime}.Address(),
 		})
 	}
-	if len(r.snapshot.processes) == 0 {
+	if len(r.processes) == 0 {
 		r.put("", "none", "noprocess", nil)
 	}
 }

@@ -48,7 +48,9 @@ func viewOf(r *http.Request) view {
 }
 
 // valid reports whether there may be such a lock.
-func (v view) valid() bool { return v.Page != "lock" || v.Name != "" && len(v.Name) <= protocol.MaxName }
+func (v view) valid() bool {
+	return v.Page != "lock" || v.Name != "" && len(v.Name) <= protocol.MaxName
+}
 
 // subject is the view without what only matters for how it is shown.
 func (v view) subject() view { return view{Page: v.Page, Name: v.Name} }
