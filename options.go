@@ -45,7 +45,8 @@ type Options struct {
 	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic, because
 	// actors block on it. Default: the key is the name.
 	NameMapper func(name string) string
-	// Logger receives the same events as OnEvent. Default slog.Default().
+	// Logger receives the same events as OnEvent: a constant message for each type of event, and its fields as attributes. Default
+	// slog.Default().
 	Logger *slog.Logger
 	// OnEvent is called with every event, one at a time, outside the actors; it may block or panic without harm. Once it is more
 	// than 1024 events behind, further events are dropped and counted. Runtime.Close waits up to 5 s for a running call, so OnEvent

@@ -2,15 +2,17 @@ package protocol
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 )
 
 // Event reports something that is not the result of any call. Events are small values. Lock returns the name of the lock concerned,
-// or "" when the event is not about one lock.
+// or "" when the event is not about one lock. Each event implements slog.LogValuer: its attributes are those of the log record.
 type Event interface{ Lock() string }
 
 // LeaseLost reports that a lease ended without a release. The Lease itself reported it to its holder first.
 type LeaseLost struct {
+	Kind   Kind
 	Name   string
 	ID     string // owner field in Redis
 	Reason LossReason
@@ -40,6 +42,7 @@ type LeaseLeaked struct {
 
 // RenewFailed reports that renewing a lease failed. It is retried until the lease's deadline.
 type RenewFailed struct {
+	Kind Kind
 	Name string
 	ID   string
 	Left time.Duration // time until the lease is lost
@@ -183,3 +186,58 @@ func (e CallbackPanicked) String() string {
 func (e EventsDropped) String() string {
 	return fmt.Sprintf("Options.OnEvent is too slow: %d events dropped", e.Count)
 }
+
+// LogValue is kind, name, id and reason.
+func (e LeaseLost) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.String("reason", string(e.Reason)))
+}
+
+// LogValue is kind, name, id and since.
+func (e LeaseLeaked) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.Time("since", e.Since))
+}
+
+// LogValue is kind, name, id, left and error.
+func (e RenewFailed) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.Duration("left", e.Left),
+		slog.Any("error", e.Err))
+}
+
+// LogValue is name, do and error.
+func (e Unconfirmed) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", e.Name), slog.String("do", e.Do), slog.Any("error", e.Err))
+}
+
+// LogValue is channels.
+func (e Reconnected) LogValue() slog.Value { return slog.GroupValue(slog.Int("channels", e.Channels)) }
+
+// LogValue is name, channel and error.
+func (e SubscribeRefused) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", e.Name), slog.String("channel", e.Channel), slog.Any("error", e.Err))
+}
+
+// LogValue is name and id.
+func (e QueueLost) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", e.Name), slog.String("id", e.ID))
+}
+
+// LogValue is name and value. The stack is left to Options.OnEvent: it is long.
+func (e ActorPanicked) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", e.Name), slog.Any("value", e.Value))
+}
+
+// LogValue is name and reason.
+func (e RequestDropped) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("name", e.Name), slog.String("reason", e.Reason))
+}
+
+// LogValue is requester and waiting.
+func (e RequesterBlocked) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("requester", e.Requester), slog.Int("waiting", e.Waiting))
+}
+
+// LogValue is value.
+func (e CallbackPanicked) LogValue() slog.Value { return slog.GroupValue(slog.Any("value", e.Value)) }
+
+// LogValue is count.
+func (e EventsDropped) LogValue() slog.Value { return slog.GroupValue(slog.Int("count", e.Count)) }

@@ -90,6 +90,7 @@ func TestEvents_AllHaveAText(t *testing.T) {
 	}
 	assert.Greater(t, len(methods["Lock"]), 9)
 	assert.ElementsMatch(t, methods["Lock"], methods["String"])
+	assert.ElementsMatch(t, methods["Lock"], methods["LogValue"])
 }
 
 func TestCheckError(t *testing.T) {

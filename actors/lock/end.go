@@ -131,7 +131,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	s.endHolds(protocol.ErrLeaseLost, reason)
-	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
 	if orphaned {
 		s.orphanGrant(now)
 	}

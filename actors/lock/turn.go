@@ -345,7 +345,9 @@ func lostBy(reason protocol.LossReason) error {
 
 // goneFromRedis handles a grant that Redis no longer has although it has not ended here.
 func (s *State) goneFromRedis() {
-	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Name: s.address.Name, ID: s.grant.ID, Reason: protocol.LossDeleted}})
+	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{
+		Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: protocol.LossDeleted,
+	}})
 }
 
 // tellReleasers answers the requests that wait for the release. It reuses their slice, because each turn ends with a release.

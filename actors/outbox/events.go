@@ -115,14 +115,39 @@ func (e *Events) hand(event protocol.Event) {
 
 func (e *Events) log(event protocol.Event) {
 	defer func() { _ = recover() }() // a panic of the logger cannot be reported anywhere
-	level := slog.LevelWarn
+	level, message := record(event)
+	e.logger.LogAttrs(context.Background(), level, message, event.(slog.LogValuer).LogValue().Group()...)
+}
+
+// record is the level and the message of an event's log record. The message is constant, so that records can be counted by it.
+func record(event protocol.Event) (slog.Level, string) {
 	switch event.(type) {
-	case protocol.ActorPanicked, protocol.CallbackPanicked, protocol.LeaseLeaked:
-		level = slog.LevelError
+	case protocol.LeaseLost:
+		return slog.LevelWarn, "lease lost"
+	case protocol.LeaseLeaked:
+		return slog.LevelError, "lease leaked"
+	case protocol.RenewFailed:
+		return slog.LevelWarn, "renewal failed"
+	case protocol.Unconfirmed:
+		return slog.LevelWarn, "outcome unconfirmed"
 	case protocol.Reconnected:
-		level = slog.LevelInfo
+		return slog.LevelInfo, "reconnected"
+	case protocol.SubscribeRefused:
+		return slog.LevelWarn, "subscription refused"
+	case protocol.QueueLost:
+		return slog.LevelWarn, "place in queue lost"
+	case protocol.ActorPanicked:
+		return slog.LevelError, "actor panicked"
+	case protocol.RequestDropped:
+		return slog.LevelWarn, "request dropped"
+	case protocol.RequesterBlocked:
+		return slog.LevelWarn, "requester blocked"
+	case protocol.CallbackPanicked:
+		return slog.LevelError, "callback panicked"
+	case protocol.EventsDropped:
+		return slog.LevelWarn, "events dropped"
 	}
-	e.logger.Log(context.Background(), level, fmt.Sprint("holdfast: ", event), "lock", event.Lock())
+	panic(fmt.Sprintf("no log record for %T", event))
 }
 
 // Finish waits until every event is delivered. It gives up if a single call takes longer than grace.

@@ -349,7 +349,7 @@ func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
 			continue
 		}
 		if !g.Suspect.Swap(true) {
-			w.Events.Emit(protocol.RenewFailed{Name: g.Address.Name, ID: g.ID, Left: left, Err: err})
+			w.Events.Emit(protocol.RenewFailed{Kind: g.Address.Kind.Name, Name: g.Address.Name, ID: g.ID, Left: left, Err: err})
 		}
 		c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
 		if left > 0 {
