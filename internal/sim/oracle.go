@@ -174,6 +174,14 @@ func (o *oracle) keep(h *hold, until time.Time) {
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
+// mayKeep says that a re-entry may have moved the end of an at-least, although it was not granted.
+func (o *oracle) mayKeep(h *hold) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h.seen = time.Now()
+	o.keep(h, time.Time{})
+}
+
 // leasts checks that no at-least of an earlier holder still keeps others out (A10).
 func (o *oracle) leasts(h *hold) {
 	for _, k := range o.kept[h.place] {

@@ -211,6 +211,10 @@ func (u *user) reenter(h *hold, options []holdfast.AcquireOption) {
 	lease, err := h.place.of(u.p.rt, h.reads).Acquire(context.WithValue(ctx, userKey{}, u), options...)
 	u.w.keep(lease)
 	u.told("re-enter", h.place, err)
+	if err != nil && again.least > 0 {
+		again.lease = h.lease
+		u.w.oracle.mayKeep(&again)
+	}
 	if err != nil || u.p.isDead() {
 		return
 	}
