@@ -33,11 +33,13 @@ type stage struct {
 	name   string
 	run    *invocation
 	group  int
+	stalls *locktest.Stalls // of the machine: a command cannot be killed while nothing runs
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, server: redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always"), name: redistest.Name(t)}
+	s := &stage{t: t, stalls: locktest.NewStalls(), server: redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always"), name: redistest.Name(t)}
+	t.Cleanup(s.stalls.End)
 	s.proxy = faultproxy.New(t, s.server.Addr())
 	options := s.server.Options()
 	options.MaxRetries, options.DialTimeout, options.ReadTimeout = -1, 500*time.Millisecond, 500*time.Millisecond
@@ -70,8 +72,10 @@ func (s *stage) outage(begin, end func()) {
 
 func (s *stage) observe(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && !s.dead(); {
-		if s.gone() {
-			assert.Empty(s.t, alive(s.t, s.group), "the key is gone, the command is not")
+		if s.gone() && !s.dead() {
+			start := time.Now()
+			locktest.Await(s.t, "the command to be dead", s.dead)
+			assert.Less(s.t, time.Since(start), s.stalls.Worst(), "the key is gone, the command is not")
 		}
 		pause(time.Millisecond)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // else the commands would ignore it too if this process was started by nohup
 	folder, err := os.MkdirTemp("", "holdfast-command-")
 	if err != nil {
 		panic(err)

@@ -37,8 +37,8 @@ type locker struct {
 	lock *holdfast.Lock
 	name string
 
-	mu    sync.Mutex
-	lease *holdfast.Lease // nil: not held
+	mu     sync.Mutex
+	leases []*holdfast.Lease // oldest first; all but the last were lost, and their Unlock has not come yet
 }
 
 // Lock waits for the lock.
@@ -49,20 +49,30 @@ func (l *locker) Lock(ctx context.Context, _ *sql.DB) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease = lease
+	l.leases = append(l.leases, lease)
 	return nil
 }
 
 // Unlock releases the lock.
 func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error {
-	l.mu.Lock()
-	lease := l.lease
-	l.lease = nil
-	l.mu.Unlock()
+	lease := l.oldest()
 	if lease == nil {
 		return fmt.Errorf("unlock %q: %w", l.name, errNotLocked)
 	}
 	return lease.Release(ctx)
+}
+
+// oldest takes the oldest lease out. If one user of this locker has lost the lock and another one has it, the loser's Unlock must not end
+// the other's lease.
+func (l *locker) oldest() *holdfast.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.leases) == 0 {
+		return nil
+	}
+	lease := l.leases[0]
+	l.leases = l.leases[1:]
+	return lease
 }
 
 var errNotLocked = errors.New("it is not locked")

@@ -80,3 +80,20 @@ func TestLocker_SaysWhatIsWrong(t *testing.T) {
 	bad := holdgoose.NewLocker(redis.Runtime(), "")
 	assert.ErrorIs(t, bad.Lock(t.Context(), nil), holdfast.ErrInvalid)
 }
+
+// Of two users of one locker the first has lost the lock and the second got it. The first one's Unlock leaves it to the second.
+func TestLocker_LosersUnlockEndsNobodysLock(t *testing.T) {
+	t.Parallel()
+	redis := holdfasttest.New(t)
+	l, other := holdgoose.NewLocker(redis.Runtime(holdfast.Options{Lease: time.Second}), "m"), redis.Runtime().Lock("m")
+	require.NoError(t, l.Lock(t.Context(), nil))
+	redis.Lose("m")
+	require.NoError(t, l.Lock(t.Context(), nil), "once the loss is noticed")
+	assert.ErrorIs(t, l.Unlock(t.Context(), nil), holdfast.ErrLeaseLost)
+	_, err := other.TryAcquire(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NoError(t, l.Unlock(t.Context(), nil))
+	lease, err := other.TryAcquire(t.Context())
+	require.NoError(t, err)
+	assert.NoError(t, lease.Release(t.Context()))
+}
