@@ -159,9 +159,20 @@ func TestPage_ForeignSite(t *testing.T) {
 func TestPage_WithoutJavaScript(t *testing.T) {
 	b, w := open(t), newWorld(t, web.Options{AllowFree: true})
 	require.NoError(t, w.client.HSet(t.Context(), "orders", owner, 1).Err())
-	b.do(chromedp.Func(withoutScripts), chromedp.Navigate(w.address), chromedp.WaitVisible(chromedp.CSS("#search button")))
-	b.do(chromedp.SendKeys(chromedp.CSS("input[name=q]"), "orde"), chromedp.Click(chromedp.CSS("#search button")), chromedp.WaitVisible(chromedp.CSS("#rows a")), chromedp.Click(chromedp.CSS("#rows a")))
-	b.do(chromedp.WaitVisible(chromedp.CSS("#holders li")), chromedp.Click(chromedp.CSS(".danger")), chromedp.WaitVisible(chromedp.CSS("button.danger")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS(".done")))
+	loaded := func(what string) {
+		b.sees("document.readyState === 'complete' && document.querySelector('" + what + "')")
+	}
+	b.do(chromedp.Func(withoutScripts), chromedp.Navigate(w.address))
+	loaded("#search button")
+	b.do(chromedp.SendKeys(chromedp.CSS("input[name=q]"), "orde"), chromedp.Click(chromedp.CSS("#search button")))
+	b.sees("location.search.includes('q=orde')")
+	loaded("#rows a")
+	b.do(chromedp.Click(chromedp.CSS("#rows a")))
+	loaded("#holders li")
+	b.do(chromedp.Click(chromedp.CSS(".danger")))
+	loaded("button.danger")
+	b.do(chromedp.Click(chromedp.CSS("button.danger")))
+	loaded(".done")
 	entry, err := inspect.Look(t.Context(), w.client, "orders")
 	require.NoError(t, err)
 	assert.Empty(t, entry.Holders)
