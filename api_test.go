@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"context"
 	"iter"
+	"net/http"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/web"
 )
 
 // The public API is a contract: every symbol is assigned to a variable of its exact type, so that a change does not compile.
@@ -148,6 +150,10 @@ var (
 	}
 	_ = inspect.Process{Runtime: "", Name: "", Version: "", Since: time.Time{}}
 	_ = inspect.ListOptions{Pattern: "", Contended: false, Batch: int(0)}
+
+	_ func(redis.UniversalClient, web.Options) http.Handler = web.Handler
+
+	_ = web.Options{AllowFree: false}
 
 	_ protocol.Kind = holdfast.Kind("")
 	_               = []holdfast.Kind{

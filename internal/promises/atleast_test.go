@@ -144,7 +144,8 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 		next, err := kind.Lock(one, "orders").Acquire(t.Context(), holdfast.WithAtLeast(time.Minute))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
-		assert.Less(t, time.Since(began), time.Minute+time.Second+promptly, "the release has waited until Redis was back")
+		// The release has waited until a probe found Redis again, which took a second, and a dial of go-redis, which took half of one at most.
+		assert.Less(t, time.Since(began), time.Minute+1500*time.Millisecond+promptly)
 
 		require.NoError(t, next.Release(t.Context()))
 		freed, err := kind.Lock(other, "orders").ForceRelease(t.Context())
