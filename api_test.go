@@ -151,6 +151,35 @@ var (
 	_ = inspect.Process{Runtime: "", Name: "", Version: "", Since: time.Time{}}
 	_ = inspect.ListOptions{Pattern: "", Contended: false, Batch: int(0)}
 
+	_ func(*holdfast.Runtime) holdfast.Stats               = (*holdfast.Runtime).Stats
+	_ func(*holdfast.Runtime) iter.Seq[holdfast.HeldLease] = (*holdfast.Runtime).Held
+
+	_ = holdfast.Options{SlowWait: time.Duration(0), Trace: (*holdfast.Trace)(nil)}
+	_ = holdfast.Trace{
+		Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) { return nil },
+		Waiting:   func(context.Context, holdfast.Waiting) {}, Released: func(holdfast.Released) {}, Lost: func(holdfast.Lost) {},
+		Renewed: func(holdfast.Renewed) {}, Exchanged: func(holdfast.Exchanged) {},
+	}
+	_ = holdfast.Acquiring{Kind: holdfast.KindLock, Name: "", Try: false}
+	_ = holdfast.Acquired{
+		Kind: holdfast.KindLock, Name: "", ID: "", Waited: time.Duration(0), Local: false, Attempts: int(0), Token: int64(0), Err: error(nil),
+	}
+	_ = holdfast.Waiting{Kind: holdfast.KindLock, Name: "", Waited: time.Duration(0), Holder: "", Local: false, Ahead: int(0)}
+	_ = holdfast.Released{Kind: holdfast.KindLock, Name: "", ID: "", Held: time.Duration(0), Err: error(nil)}
+	_ = holdfast.Lost{
+		Kind: holdfast.KindLock, Name: "", ID: "", Held: time.Duration(0), Reason: holdfast.LossReason(holdfast.LossClosed), Fixed: false,
+	}
+	_ = holdfast.Renewed{Leases: int(0), Gone: int(0), Margin: time.Duration(0), Took: time.Duration(0), Err: error(nil)}
+	_ = holdfast.Exchanged{Scripts: int(0), Locks: int(0), Took: time.Duration(0), Err: error(nil)}
+	_ = holdfast.HeldLease{
+		Kind: holdfast.KindLock, Name: "", ID: "", Owner: "", Since: time.Time{}, ExpiresAt: time.Time{}, Waiting: int(0),
+	}
+	_ = holdfast.Stats{
+		Held: int(0), Waiting: int(0), Lingering: int(0), Actors: int(0),
+		Acquired: uint64(0), HandedOn: uint64(0), Refused: uint64(0), Released: uint64(0), Lost: uint64(0), Renewals: uint64(0),
+		RenewFailures: uint64(0), Exchanges: uint64(0), Scripts: uint64(0), Reconnects: uint64(0),
+	}
+
 	_ func(redis.UniversalClient, web.Options) http.Handler = web.Handler
 
 	_ = web.Options{AllowFree: false}

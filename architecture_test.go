@@ -77,22 +77,23 @@ func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 
 // mayUse says for each package of the engine which of the others it may import. What a package may not import it need not be read with.
 var mayUse = map[string][]string{
-	"actors":           {"actors/api", "actors/clock", "actors/counter", "actors/gateway", "actors/lease", "actors/lock", "actors/mailbox", "actors/outbox", "actors/preflight", "actors/pubsub", "actors/redisnode", "actors/rpc", "actors/turns", "actors/wait", "actors/watchdog"},
-	"actors/api":       {"actors/clock", "actors/lease", "actors/outbox", "actors/rpc", "actors/turns", "actors/wait"},
+	"actors":           {"actors/api", "actors/clock", "actors/counter", "actors/gateway", "actors/lease", "actors/lock", "actors/mailbox", "actors/outbox", "actors/preflight", "actors/pubsub", "actors/redisnode", "actors/rpc", "actors/trace", "actors/turns", "actors/wait", "actors/watchdog"},
+	"actors/api":       {"actors/clock", "actors/lease", "actors/outbox", "actors/rpc", "actors/trace", "actors/turns", "actors/wait"},
 	"actors/clock":     {},
-	"actors/counter":   {"actors/clock", "actors/lease", "actors/rpc", "actors/turns", "actors/wait"},
-	"actors/gateway":   {"actors/clock", "actors/outbox", "actors/redisnode", "actors/rpc"},
+	"actors/counter":   {"actors/clock", "actors/lease", "actors/rpc", "actors/trace", "actors/turns", "actors/wait"},
+	"actors/gateway":   {"actors/clock", "actors/lease", "actors/outbox", "actors/redisnode", "actors/rpc", "actors/trace"},
 	"actors/lease":     {},
-	"actors/lock":      {"actors/clock", "actors/lease", "actors/rpc", "actors/turns", "actors/wait"},
+	"actors/lock":      {"actors/clock", "actors/lease", "actors/rpc", "actors/trace", "actors/turns", "actors/wait"},
 	"actors/mailbox":   {},
 	"actors/outbox":    {"actors/clock"},
 	"actors/preflight": {"actors/clock", "actors/redisnode", "actors/rpc"},
-	"actors/pubsub":    {"actors/clock", "actors/outbox", "actors/lease", "actors/redisnode", "actors/rpc", "actors/turns", "actors/wait"},
+	"actors/pubsub":    {"actors/clock", "actors/outbox", "actors/lease", "actors/redisnode", "actors/rpc", "actors/trace", "actors/turns", "actors/wait"},
 	"actors/redisnode": {"actors/clock", "actors/rpc"},
 	"actors/rpc":       {"actors/clock"},
 	"actors/turns":     {"actors/clock"},
-	"actors/wait":      {"actors/clock", "actors/lease", "actors/rpc", "actors/turns"},
-	"actors/watchdog":  {"actors/clock", "actors/gateway", "actors/lease", "actors/outbox", "actors/redisnode", "actors/rpc"},
+	"actors/trace":     {"actors/clock", "actors/lease"},
+	"actors/wait":      {"actors/clock", "actors/lease", "actors/rpc", "actors/trace", "actors/turns"},
+	"actors/watchdog":  {"actors/clock", "actors/gateway", "actors/lease", "actors/outbox", "actors/redisnode", "actors/rpc", "actors/trace"},
 }
 
 func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {

@@ -16,12 +16,15 @@ const (
 	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; others find it deleted: "force-released"
 	LossReleasedByID  = protocol.LossReleasedByID  // a permit, by ReleaseID in this runtime: "released by its ID"
 	LossPanicked      = protocol.LossPanicked      // the lock's state was no longer to be trusted: "an actor panicked"
+	LossClosed        = protocol.LossClosed        // by Close, which no event reports, only Trace.Lost: "closed"
 )
 
 // The types of events.
 type (
 	// LeaseLost: a lease ended without a release. The lease itself reported it to its holder first.
 	LeaseLost = protocol.LeaseLost
+	// Waiting: an acquire has waited longer than Options.SlowWait.
+	Waiting = protocol.Waiting
 	// LeaseLeaked: a lease was dropped without a release. It has now been released, unless it is a fixed lease, which just expires.
 	LeaseLeaked = protocol.LeaseLeaked
 	// RenewFailed: a renewal failed; it is retried until the lease's deadline.
@@ -41,7 +44,7 @@ type (
 	RequestDropped = protocol.RequestDropped
 	// RequesterBlocked: delivering an answer to an actor has been blocked for a second.
 	RequesterBlocked = protocol.RequesterBlocked
-	// CallbackPanicked: Options.OnEvent panicked. Only logged.
+	// CallbackPanicked: Options.OnEvent panicked, which is only logged, or a function of Options.Trace.
 	CallbackPanicked = protocol.CallbackPanicked
 	// EventsDropped: Options.OnEvent was too slow, so events were dropped.
 	EventsDropped = protocol.EventsDropped

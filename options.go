@@ -52,6 +52,10 @@ type Options struct {
 	// than 1024 events behind, further events are dropped and counted. Runtime.Close waits up to 5 s for a running call, so OnEvent
 	// should not call Close itself.
 	OnEvent func(Event)
+	// SlowWait is how long an acquire may wait before it is reported, once, by a Waiting event and by Trace.Waiting. Default 0: never.
+	SlowWait time.Duration
+	// Trace is told of acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes one for OpenTelemetry.
+	Trace *Trace
 	// Migrating is for the time in which a fleet moves from redsync or redislock to Holdfast. A string under a lock's key, as they write
 	// it, then means that somebody else holds the lock: acquires wait for it, and look at it every 50 to 250 ms. Otherwise they fail
 	// with ErrForeignKey, as they still do when the key holds anything else. Their locks wait for those of Holdfast in any case.
@@ -125,6 +129,9 @@ func (o Options) complete(client redis.UniversalClient) (Options, error) {
 		bad("AckTimeout is %v, must be between 0 and Lease/3 = %v", o.AckTimeout, o.Lease/3)
 	} else if waits {
 		errs = append(errs, redisnode.CheckAckTimeout(client, o.AckTimeout))
+	}
+	if o.SlowWait < 0 {
+		bad("SlowWait is %v, must not be negative", o.SlowWait)
 	}
 	switch o.PubSub {
 	case PubSubAuto, PubSubPlain:

@@ -89,8 +89,8 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	engine, err := actors.Start(actors.Config{
 		Client: client, ID: s.ID, System: o.System, PubSub: redisnode.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, Migrating: o.Migrating, NameMapper: o.NameMapper,
 		Policy: wait.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
-			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout},
-		Logger: o.Logger, OnEvent: o.OnEvent, Process: o.Process, Version: version(), FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter, Salt: s.Salt, Shard: s.Shard, Between: s.Between,
+			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout, SlowWait: o.SlowWait},
+		Logger: o.Logger, OnEvent: o.OnEvent, Trace: o.Trace, Process: o.Process, Version: version(), FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter, Salt: s.Salt, Shard: s.Shard, Between: s.Between,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: new: %w", err)

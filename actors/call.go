@@ -37,17 +37,23 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 
 // acquire makes the request of an acquire, or returns why it must not be sent.
 func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
-	if e.closing.Load() {
-		return nil, fmt.Errorf("holdfast: acquire %q: %w", a.Name, protocol.ErrClosed)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("holdfast: acquire %q: %w: %w", a.Name, protocol.ErrNotAcquired, err)
-	}
 	r := e.requests.take(wait.Acquire, a)
 	r.Owner, r.Terms, r.Try, r.Hold, r.Backoff = s.Owner, s.Terms, s.Try, hold, s.Backoff
 	_, r.Bounded = ctx.Deadline()
 	r.Bounded = r.Bounded || s.Wait > 0
-	return r, nil
+	e.asks(ctx, r)
+	if e.closing.Load() {
+		r.Err = r.Because(protocol.ErrClosed)
+	} else if err := ctx.Err(); err != nil {
+		r.Err = r.Because(fmt.Errorf("%w: %w", protocol.ErrNotAcquired, err))
+	}
+	if r.Err == nil {
+		return r, nil
+	}
+	e.ends(r)
+	err := r.Err
+	e.requests.put(r)
+	return nil, err
 }
 
 // send sends a request to the actor of its lock. Timers and context hooks that cancel the request must be set afterwards: a cancel that
@@ -94,6 +100,7 @@ func answered(ctx context.Context, r *wait.Request) bool {
 
 // answer delivers the answer to a request. From then on the request belongs to its requester, and the actor of the lock must not touch it.
 func (e *Engine) answer(r *wait.Request) {
+	e.ends(r)
 	switch {
 	case r.Requester != nil:
 		e.api.Answer(r)

@@ -19,7 +19,10 @@ import (
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(wait.Count, a)
 	r.Count, r.Number, r.Try = op, number, try
-	if err := e.mayCount(ctx, r); err != nil {
+	e.asks(ctx, r)
+	if r.Err = e.mayCount(ctx, r); r.Err != nil {
+		err := r.Err
+		e.ends(r)
 		e.requests.put(r)
 		return 0, err
 	}

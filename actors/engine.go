@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/pubsub"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/actors/watchdog"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -45,6 +46,7 @@ type Config struct {
 	NameMapper func(string) string
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
+	Trace      *trace.Trace
 	Process    string // announced in Redis, with the version; "": nothing is
 	Version    string
 
@@ -78,6 +80,7 @@ type Engine struct {
 	site       scripts.Site
 	serverTime wait.ServerTime // the method timeAt, as a value that is made once
 	events     *outbox.Events
+	recorder   *trace.Recorder
 	outbox     *outbox.Outbox
 	api        api.API
 	workers    *mailbox.Workers
@@ -137,6 +140,7 @@ func Start(c Config) (*Engine, error) {
 	if e.clock == nil {
 		e.clock = clock.NewSystem()
 	}
+	e.recorder = trace.New(e.clock, c.Trace, e.events.Emit)
 	if e.salt == nil {
 		e.salt = salt
 	}
@@ -175,7 +179,7 @@ func Start(c Config) (*Engine, error) {
 		System: e.system, Events: e.events, Outbox: e.outbox, Runtime: e.id, Address: e.addressApart, Time: e.Time, Now: e.clock.Now,
 	}}
 	e.sender = gateway.NewSender(gateway.Config{
-		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
+		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
 		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause,
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
 	})
@@ -254,7 +258,7 @@ func (g *guardian) spawn(c actor.Context) error {
 
 func (e *Engine) watchdogConfig() watchdog.Config {
 	return watchdog.Config{
-		Clock: e.clock, Root: e.root, Events: e.events, Site: &e.site, Gateway: e.renewals,
+		Clock: e.clock, Root: e.root, Events: e.events, Recorder: e.recorder, Site: &e.site, Gateway: e.renewals,
 		Lease: e.policy.Lease, Batch: e.renewBatch, Jitter: e.policy.Jitter, Nudged: e.noticeLeaks,
 	}
 }
@@ -280,7 +284,7 @@ func (e *Engine) openLanes() {
 
 func (e *Engine) pubSub() pubsub.Config {
 	c := pubsub.Config{
-		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.Backoff,
+		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.Backoff,
 	}
 	if e.policy.Counts {
 		c.Own = func() (string, error) { // a name as a lock has it: a user of Redis may have no right to other channels

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/api"
@@ -52,6 +54,7 @@ func (f *front) onMessage(c actor.Context, message any) {
 	case q.Do == wait.Cancel:
 		f.engine.registry.tell(q.Address, cancelByID{requester: q.Requester, id: q.ID})
 	default:
+		f.engine.asks(context.Background(), q.Request)
 		f.setTimer(c, q)
 		f.engine.registry.request(q.Request)
 	}

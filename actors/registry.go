@@ -158,6 +158,25 @@ func (s *shard) find(key memberKey) *actor.PID {
 	return m.pid
 }
 
+// busy finds the actors that are not idle, each for a message that is sent next.
+func (s *shard) busy() (pids []*actor.PID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.members {
+		if !m.idle {
+			m.coming++
+			pids = append(pids, m.pid)
+		}
+	}
+	return pids
+}
+
+func (s *shard) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.members)
+}
+
 // spawn starts an actor. Its mailbox runs actor.Started here, under the shard's mutex.
 func (s *shard) spawn(a *lease.Address) *member {
 	r := s.registry

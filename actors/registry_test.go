@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/protocol"
@@ -27,7 +28,7 @@ import (
 func newTestRegistry(t *testing.T) (*registry, *member, *[]any) {
 	system := actor.NewActorSystem()
 	t.Cleanup(system.Shutdown)
-	e := &Engine{root: system.Root, clock: clock.NewSystem(), shard: func(string) uint64 { return 0 }}
+	e := &Engine{root: system.Root, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
 	e.registry = newRegistry(e)
 	got := &[]any{}
 	inline := actor.WithDispatcher(actor.NewSynchronizedDispatcher(300))

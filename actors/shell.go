@@ -92,6 +92,8 @@ func (a *shell) handle(c actor.Context, message any) {
 		a.countRequesters(c)
 	case *rpc.Result:
 		a.onResult(c, m)
+	case heldQuery:
+		m.answer <- a.held()
 	case *wait.Request:
 		a.onRequest(c, m)
 	case wait.Close:
@@ -164,6 +166,12 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			a.engine.answer(e.Request)
 		case wait.DoForget:
 			e.Request.StopTimer()
+			e.Request.Err = protocol.ErrNotAcquired
+			a.engine.ends(e.Request)
+		case wait.DoLost:
+			a.engine.recorder.Lost(e.Hold)
+		case wait.DoReleased:
+			a.engine.recorder.Released(e.Hold, nil)
 		case wait.DoTellLost:
 			lock := e.Hold.Address()
 			a.tell(e.Hold.Requester, &protocol.Lost{
@@ -185,6 +193,9 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			a.tell(e.Actor, &actor.Unwatch{Watcher: c.Self()}, true)
 		case wait.DoEmit:
 			a.engine.events.Emit(e.Event)
+		case wait.DoReport:
+			a.engine.recorder.Waiting(e.Request.Span, e.Waiting)
+			a.engine.events.Emit(e.Waiting)
 		case wait.DoStop:
 			a.done = true
 		}

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,9 @@ func TestRights_AreThoseDocumented(t *testing.T) {
 	rules := documentedRights(t)
 	client := viewer(t, rules)
 	assert.ElementsMatch(t, want, names(list(t, client, inspect.ListOptions{})), "without keys that it may not read")
-	assert.Equal(t, []string{"app:fair"}, names(list(t, client, inspect.ListOptions{Contended: true})))
+	locktest.Await(t, "the waiter, which is in Redis' queue, has subscribed, too", func() bool {
+		return slices.Equal([]string{"app:fair"}, names(list(t, client, inspect.ListOptions{Contended: true})))
+	})
 	assert.Equal(t, "orders", processOf(t, &locktest.Place{Redis: client}, rt).Name)
 	_, err = inspect.Look(t.Context(), client, "another")
 	assert.ErrorContains(t, err, "NOPERM")

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,7 +30,18 @@ const (
 	LossForceReleased LossReason = "force-released"     // by ForceRelease in this runtime; elsewhere it is found to be deleted
 	LossReleasedByID  LossReason = "released by its ID" // a permit, by ReleaseID in this runtime
 	LossPanicked      LossReason = "an actor panicked"  // the lock's state was no longer to be trusted
+	LossClosed        LossReason = "closed"             // Close has ended it; there is no LeaseLost event for that
 )
+
+// Waiting reports, once, that an acquire has waited longer than Options.SlowWait.
+type Waiting struct {
+	Kind   Kind
+	Name   string
+	Waited time.Duration
+	Holder string // owner field in Redis, as far as it is known
+	Local  bool   // the holder belongs to this runtime
+	Ahead  int    // acquires of this runtime that the lock grants first
+}
 
 // LeaseLeaked reports that a lease was dropped without a release: nothing refers to it, or to a channel or context that would
 // report its end. It has now been released, unless it is a fixed lease, which just expires.
@@ -97,7 +109,7 @@ type RequesterBlocked struct {
 	Waiting   int    // messages waiting for delivery
 }
 
-// CallbackPanicked reports that Options.OnEvent panicked.
+// CallbackPanicked reports that Options.OnEvent, or a function of Options.Trace, panicked.
 type CallbackPanicked struct{ Value any }
 
 // EventsDropped reports that Options.OnEvent was too slow, and that Count events were not delivered.
@@ -105,6 +117,9 @@ type EventsDropped struct{ Count int }
 
 // Lock returns the name of the lock concerned.
 func (e LeaseLost) Lock() string { return e.Name }
+
+// Lock returns the name of the lock concerned.
+func (e Waiting) Lock() string { return e.Name }
 
 // Lock returns the name of the lock concerned.
 func (e LeaseLeaked) Lock() string { return e.Name }
@@ -141,6 +156,11 @@ func (e EventsDropped) Lock() string { return "" }
 
 func (e LeaseLost) String() string {
 	return fmt.Sprintf("lock %q: lease %s lost: %s", e.Name, e.ID, e.Reason)
+}
+
+func (e Waiting) String() string {
+	return fmt.Sprintf("%s %q: an acquire has waited for %v; holder %s, %d acquires of this process are ahead",
+		e.Kind, e.Name, e.Waited.Round(time.Millisecond), cmp.Or(e.Holder, "unknown"), e.Ahead)
 }
 
 func (e LeaseLeaked) String() string {
@@ -180,7 +200,7 @@ func (e RequesterBlocked) String() string {
 }
 
 func (e CallbackPanicked) String() string {
-	return fmt.Sprintf("Options.OnEvent panicked: %v", e.Value)
+	return fmt.Sprintf("Options.OnEvent or Options.Trace panicked: %v", e.Value)
 }
 
 func (e EventsDropped) String() string {
@@ -190,6 +210,12 @@ func (e EventsDropped) String() string {
 // LogValue is kind, name, id and reason.
 func (e LeaseLost) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.String("reason", string(e.Reason)))
+}
+
+// LogValue is kind, name, waited, holder, local and ahead.
+func (e Waiting) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.Duration("waited", e.Waited),
+		slog.String("holder", e.Holder), slog.Bool("local", e.Local), slog.Int("ahead", e.Ahead))
 }
 
 // LogValue is kind, name, id and since.

@@ -72,7 +72,11 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 func (s *State) Start(lease.Ref)                           {}
 func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
 func (s *State) Requesters() []lease.Ref                   { return nil }
-func (s *State) Leased() bool                              { return false }
+
+// Held reports no lease: a counter has none.
+func (s *State) Held() ([]*lease.Hold, int) { return nil, s.queue.Len }
+
+func (s *State) Leased() bool { return false }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
@@ -171,6 +175,7 @@ func (s *State) advance(now time.Duration) {
 			s.send(now, e.op, e.terms, &e.copies, e)
 		}
 	}
+	s.reportSlow(now)
 	s.advanceWatch(now)
 	s.advanceEnd(now)
 }
@@ -214,6 +219,7 @@ func (s *State) setAlarm() {
 	if s.queue.Len > 0 && s.attempt.call == nil {
 		at = s.retryAt
 	}
+	at = min(at, s.queue.SlowAt(s.policy.SlowWait))
 	for _, e := range s.tasks {
 		if e.call == nil {
 			at = min(at, e.retryAt)

@@ -99,6 +99,11 @@ func (s *State) ask(now time.Duration) {
 		}
 	}
 	s.wokenFor = clock.Never
+	for _, r := range a.served {
+		if r != nil {
+			r.Attempts++
+		}
+	}
 	terms := scripts.CountTerms{Numbers: a.number}
 	terms.Reserve, terms.Rest = s.reservation(now)
 	s.send(now, a.op, terms, &a.copies, nil)
@@ -113,6 +118,15 @@ func (s *State) invite() {
 			number = -number
 		}
 		a.served, a.number = append(a.served, r), append(a.number, number)
+	}
+}
+
+// reportSlow reports the waiters that have waited for long.
+func (s *State) reportSlow(now time.Duration) {
+	for r := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r = s.queue.NextSlow(now, s.policy.SlowWait) {
+		s.emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: protocol.Waiting{
+			Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Ahead: s.queue.Ahead(r),
+		}})
 	}
 }
 

@@ -68,6 +68,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 		_ = pipe.Process(ctx, p.Command)
 	}
 	unacked, err := s.finish(b, pipe, parcels)
+	s.Recorder.Exchanged(len(open), b.sent, err, func() int { return b.locks(open) })
 	if b.lost = err != nil; b.lost {
 		s.Nodes.Suspect() // another node may be the master now
 	} else if clock.Cmd != nil {
@@ -86,6 +87,14 @@ func (s *Sender) exchange(b *batch, open []int) {
 	if demoted(parcels) {
 		s.Nodes.Suspect()
 	}
+}
+
+// locks is how many names the open calls are about.
+func (b *batch) locks(open []int) (n int) {
+	for _, i := range open {
+		n += max(b.calls[i].Locks, 1)
+	}
+	return n
 }
 
 // demoted reports whether the server is no longer a master. A replica does not redirect a client that may read from replicas: it runs the

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -38,7 +39,7 @@ type lateGateway struct {
 func newLateGateway(t *testing.T, calls int) *lateGateway {
 	g := &lateGateway{clock: &stillClock{now: time.Minute}, pause: func(int) time.Duration { return time.Millisecond }}
 	sender := NewSender(Config{
-		Ctx: t.Context(), Clock: g.clock, Lease: 30 * time.Second, Pause: func(failures int) time.Duration { return g.pause(failures) },
+		Ctx: t.Context(), Clock: g.clock, Recorder: trace.New(g.clock, nil, nil), Lease: 30 * time.Second, Pause: func(failures int) time.Duration { return g.pause(failures) },
 	})
 	g.gateway = newGateway(sender, newSilentNode(t), Options{RenewalsFirst: true})
 	g.free = 1

@@ -10,16 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/trace"
 )
 
 // Config is shared by all gateways of a runtime.
 type Config struct {
-	Ctx    context.Context // the context of all calls to Redis
-	Clock  clock.Clock
-	Root   *actor.RootContext
-	Events *outbox.Events
-	Nodes  redisnode.Nodes
-	Errors *redisnode.Errors
+	Ctx      context.Context // the context of all calls to Redis
+	Clock    clock.Clock
+	Root     *actor.RootContext
+	Events   *outbox.Events
+	Recorder *trace.Recorder
+	Nodes    redisnode.Nodes
+	Errors   *redisnode.Errors
 
 	Lease       time.Duration
 	AckReplicas int           // how many replicas must acknowledge a grant

@@ -57,6 +57,13 @@ func (e *Ending) Reason() error {
 	return fmt.Errorf("%w: %s", e.err, e.why)
 }
 
+// Why is the detail alone; "": there is none.
+func (e *Ending) Why() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why
+}
+
 // Context makes a context for the user. It ends at the end of the lease, with Err as its cause, or with parent.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}

@@ -89,6 +89,7 @@ func (s *State) sendAcquire(now time.Duration) {
 	c.grant, c.lease, c.standing = s.pending.id, s.pending.ttl, s.pending.standing
 	head := s.queue.Front()
 	if head != nil {
+		head.Attempts++
 		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see Group.tellHolder
 	}
 	c.Timing = s.failures.Acquiring(s.policy, now, s.pending.lease, head)
@@ -441,6 +442,23 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
 	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // by a lock of another kind
 	return e
+}
+
+// reportSlow reports the waiters that have waited for long.
+func (s *State) reportSlow(now time.Duration) {
+	for r := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r = s.queue.NextSlow(now, s.policy.SlowWait) {
+		s.emit(s.slow(now, r, s.queue.Ahead(r)))
+	}
+}
+
+// slow reports one waiter, with what is known of the lock's holder.
+func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect {
+	w := protocol.Waiting{Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Holder: s.busy.holder, Ahead: ahead}
+	if g := s.holder(); g != nil {
+		w.Holder = g.ID
+	}
+	w.Local = strings.HasPrefix(w.Holder, s.policy.Runtime+":")
+	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
 }
 
 // waitError is the answer to a waiter whose wait has ended: it names the lock's holder, or the reason why Redis did not. A failure comes

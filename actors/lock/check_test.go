@@ -24,6 +24,7 @@ type stepChecker struct {
 	came    map[*wait.Request]time.Duration
 	flying  map[*lockCall]bool    // sent, not answered
 	kept    map[*lease.Grant]bool // the watchdog looks after them
+	ended   map[*lease.Hold]bool  // leases whose end was reported
 	guarded map[string]bool       // actors that are watched
 	watched map[string]bool       // channels
 	alarmAt time.Duration
@@ -34,7 +35,7 @@ type stepChecker struct {
 
 func newStepChecker(s wait.Machine) *stepChecker {
 	return &stepChecker{
-		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{},
+		state: s, open: map[*wait.Request]bool{}, came: map[*wait.Request]time.Duration{}, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, ended: map[*lease.Hold]bool{}, guarded: map[string]bool{},
 		watched: map[string]bool{}, alarmAt: clock.Never,
 	}
 }
@@ -110,7 +111,14 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 			return err
 		}
 	case wait.DoAnswer:
+		if r := e.Request; r.Do == wait.Release && r.Hold != nil && !lost(r.Hold) { // the release of a lost one is not its end
+			if err := c.end(r.Hold); err != nil {
+				return err
+			}
+		}
 		return c.answer(now, e.Request, panicked)
+	case wait.DoLost, wait.DoReleased:
+		return c.end(e.Hold)
 	case wait.DoForget:
 		if c.open[e.Request] {
 			return fmt.Errorf("a request is forgotten whose requester may be alive: %v", e.Request.Do)
@@ -140,6 +148,15 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 			return fmt.Errorf("stop while not idle")
 		}
 	}
+	return nil
+}
+
+// end checks that the end of a lease is reported once.
+func (c *stepChecker) end(h *lease.Hold) error {
+	if c.ended[h] {
+		return fmt.Errorf("the end of lease %d is reported twice", h.Serial)
+	}
+	c.ended[h] = true
 	return nil
 }
 

@@ -96,6 +96,7 @@ func (s *State) onRequesterGone(m wait.RequesterGone) {
 			continue
 		}
 		s.unhold(h)
+		s.emit(wait.Effect{Do: wait.DoReleased, Hold: h})
 		if m.Replaced {
 			s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: fmt.Errorf("%w: %w", protocol.ErrLeaseLost, errReplaced)})
 		}

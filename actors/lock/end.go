@@ -146,6 +146,7 @@ func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {
 		case h.Lose(err, reason):
+			s.emit(wait.Effect{Do: wait.DoLost, Hold: h})
 			if h.Requester != nil {
 				s.emit(wait.Effect{Do: wait.DoTellLost, Hold: h, Err: h.Reason()})
 				s.unbind(h.Requester)

@@ -99,6 +99,7 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.advanceLook(now)
 	h.admitWaiters(now)
 	h.promote(now)
+	h.reportSlow(now)
 	h.advanceEnd()
 	h.setAlarm()
 	return h.takeEffects()
@@ -288,6 +289,15 @@ func (h *Group) each(f func(s *State)) {
 	}
 }
 
+// reportSlow reports the waiters that are no part of a member and have waited for long.
+func (h *Group) reportSlow(now time.Duration) {
+	limit := h.policy.SlowWait
+	for r := h.queue.NextSlow(now, limit); r != nil; r = h.queue.NextSlow(now, limit) {
+		h.effects = append(h.effects, h.known().slow(now, r, h.queue.Ahead(r)+h.crowd-h.queue.Len))
+	}
+	h.alarmAt = min(h.alarmAt, h.queue.SlowAt(limit))
+}
+
 // advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do.
 func (h *Group) advanceEnd() {
 	if (h.retiring || h.stage >= wait.Closing) && h.Idle() {
@@ -343,6 +353,12 @@ func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 		}
 	}
 	return nil
+}
+
+// Held are the local leases, and the number of waiters.
+func (h *Group) Held() (holds []*lease.Hold, waiting int) {
+	h.each(func(s *State) { holds = append(holds, s.holds...) })
+	return holds, h.crowd
 }
 
 // Leased reports whether there is a local lease.

@@ -262,6 +262,7 @@ func (s *State) advance(now time.Duration) {
 		s.turns.Waited()
 		s.listen() // counts the turns of other processes
 	}
+	s.reportSlow(now)
 	s.advanceWatch(now)
 	s.advanceEnd()
 }
@@ -307,7 +308,7 @@ func (s *State) setAlarm() {
 	if e := s.extension; e != nil && len(e.waiting) > 0 && e.call == nil {
 		at = min(at, e.retryAt)
 	}
-	at = min(at, s.lookAt())
+	at = min(at, s.lookAt(), s.queue.SlowAt(s.policy.SlowWait))
 	for _, g := range s.orphans {
 		if !g.inflight {
 			at = min(at, g.next)
@@ -378,6 +379,9 @@ func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	}
 	return s.holds[i]
 }
+
+// Held are the local leases, and the number of waiters.
+func (s *State) Held() ([]*lease.Hold, int) { return slices.Clone(s.holds), s.queue.Len }
 
 // Leased reports whether there is a local lease.
 func (s *State) Leased() bool {

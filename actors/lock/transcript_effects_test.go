@@ -26,6 +26,12 @@ func (p *player) print(e *wait.Effect) {
 		p.printAnswer(e.Request)
 	case wait.DoForget:
 		p.Writef("forget %s", p.names[e.Request])
+	case wait.DoLost:
+		p.Writef("lost serial=%d", e.Hold.Serial)
+	case wait.DoReleased:
+		p.Writef("released serial=%d", e.Hold.Serial)
+	case wait.DoReport:
+		p.Writef("report %s: %v", p.names[e.Request], e.Waiting)
 	case wait.DoTellLost:
 		p.Writef("tell %s lost serial=%d %q", e.Hold.Requester.GetId(), e.Hold.Serial, e.Err)
 	case wait.DoKeep:

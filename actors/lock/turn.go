@@ -149,6 +149,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	case h == nil:
 		s.fail(r, protocol.ErrNotHeld)
 	default:
+		r.Hold = h
 		s.unhold(h)
 		if len(s.holds) == 0 {
 			s.next(now)
@@ -187,6 +188,9 @@ func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.ttl
 	c.ends, c.idlers = s.turn.ending, s.idlers()
+	if head := s.queue.Front(); head != nil {
+		head.Attempts++
+	}
 	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // leaves time for a second attempt
 }
 

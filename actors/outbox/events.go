@@ -124,6 +124,8 @@ func record(event protocol.Event) (slog.Level, string) {
 	switch event.(type) {
 	case protocol.LeaseLost:
 		return slog.LevelWarn, "lease lost"
+	case protocol.Waiting:
+		return slog.LevelWarn, "waiting for long"
 	case protocol.LeaseLeaked:
 		return slog.LevelError, "lease leaked"
 	case protocol.RenewFailed:

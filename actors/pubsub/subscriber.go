@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -19,14 +20,15 @@ import (
 
 // Config is what the subscriber needs of its runtime.
 type Config struct {
-	Ctx     context.Context // ends when the engine needs no more messages
-	Clock   clock.Clock
-	Root    *actor.RootContext
-	Events  *outbox.Events
-	Nodes   redisnode.Nodes
-	Publish *redisnode.PublishMode
-	Errors  *redisnode.Errors
-	Backoff func(failures int) time.Duration // before the next connection, or the next attempt to subscribe to a channel
+	Ctx      context.Context // ends when the engine needs no more messages
+	Clock    clock.Clock
+	Root     *actor.RootContext
+	Events   *outbox.Events
+	Recorder *trace.Recorder
+	Nodes    redisnode.Nodes
+	Publish  *redisnode.PublishMode
+	Errors   *redisnode.Errors
+	Backoff  func(failures int) time.Duration // before the next connection, or the next attempt to subscribe to a channel
 	// Own is the channel by which a connection checks that it leads to the server that executes the scripts. nil: releases do not count
 	// receivers, so the server does not matter.
 	Own func() (channel string, err error)
@@ -257,6 +259,7 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 		}
 	}
 	if again > 0 {
+		s.Recorder.Reconnected()
 		s.Events.Emit(protocol.Reconnected{Channels: again})
 	}
 }

@@ -11,8 +11,9 @@ import (
 type Call struct {
 	scripts.Call
 	Timing
-	From any // the PID of the actor that gets a *Result
-	Tag  any // by which the sender recognizes it
+	From  any // the PID of the actor that gets a *Result
+	Tag   any // by which the sender recognizes it
+	Locks int // how many names it is about; 0: one
 
 	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender to withdraw it
 	claimed  atomic.Bool

@@ -21,6 +21,7 @@ type Effect struct {
 	At      time.Duration
 	Err     error
 	Event   protocol.Event
+	Waiting protocol.Waiting
 }
 
 // EffectKind says what to do.
@@ -31,6 +32,8 @@ const (
 	DoCall     EffectKind = iota // send Call to Redis
 	DoAnswer                     // answer Request
 	DoForget                     // drop Request: there is nobody to answer
+	DoLost                       // Hold has ended without its holder
+	DoReleased                   // Hold has ended because its holder has
 	DoTellLost                   // tell the requester of Hold that its lease was lost
 	DoKeep                       // give Grant to the watchdog
 	DoDrop                       // take Grant back from the watchdog
@@ -40,6 +43,7 @@ const (
 	DoGuard                      // watch Actor, to learn of its end
 	DoUnguard                    // and no more
 	DoEmit                       // report Event
+	DoReport                     // report that Request waits for long, as Waiting says
 	DoRequeue                    // for a group: Request needs another member
 	DoStop                       // nothing is left: stop this actor unless a message is on its way to it
 )

@@ -19,4 +19,7 @@ type Machine interface {
 	WaitingOf(requester lease.Ref, id uint64) *Request
 	Requesters() []lease.Ref // the actors that wait or hold; some more than once
 	Leased() bool            // there is a local lease
+
+	// Held are the local leases, and the number of waiters.
+	Held() (holds []*lease.Hold, waiting int)
 }

@@ -13,7 +13,8 @@ type Policy struct {
 	HandoffMax int           // holders per turn
 	HandoffFor time.Duration // length of a turn
 	MaxWaiters int
-	Runtime    string // the UUID with which the ids of our grants begin
+	SlowWait   time.Duration // a waiter that waits longer is reported; 0: none is
+	Runtime    string        // the UUID with which the ids of our grants begin
 
 	Counts bool // there is a single server, so a release is told the number of all subscribers
 

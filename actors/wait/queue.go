@@ -1,10 +1,16 @@
 package wait
 
-import "github.com/holdfast-go/holdfast/protocol"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/protocol"
+)
 
 // Queue is a FIFO of waiting acquires that any of them can leave in constant time.
 type Queue struct {
 	head, tail *Request
+	fresh      *Request // no request before it is to be reported for waiting long; nil: none is
 	Len        int
 	Owners     map[protocol.Owner]int // how many wait under each explicit owner
 	Crowd      *int                   // how many wait in this queue and in others that count together; nil: it counts alone
@@ -22,6 +28,9 @@ func (q *Queue) Push(r *Request) {
 		q.tail.Next = r
 	}
 	q.tail = r
+	if q.fresh == nil {
+		q.fresh = r
+	}
 	q.count(1)
 	if !r.Owner.IsZero() {
 		if q.Owners == nil {
@@ -43,6 +52,9 @@ func (q *Queue) Remove(r *Request) bool {
 	if r.Queue != q {
 		return false
 	}
+	if q.fresh == r {
+		q.fresh = r.Next
+	}
 	if r.prev == nil {
 		q.head = r.Next
 	} else {
@@ -61,4 +73,33 @@ func (q *Queue) Remove(r *Request) bool {
 		}
 	}
 	return true
+}
+
+// NextSlow returns a request that has waited for longer than limit and was not returned before; nil: there is none. limit 0: there is none.
+func (q *Queue) NextSlow(now, limit time.Duration) *Request {
+	if q.SlowAt(limit) > now {
+		return nil
+	}
+	r := q.fresh
+	r.Slow, q.fresh = true, r.Next
+	return r
+}
+
+// SlowAt is when NextSlow has something to return; clock.Never: not before another request comes.
+func (q *Queue) SlowAt(limit time.Duration) time.Duration {
+	for q.fresh != nil && q.fresh.Slow { // in another queue, before it came here
+		q.fresh = q.fresh.Next
+	}
+	if limit == 0 || q.fresh == nil {
+		return clock.Never
+	}
+	return q.fresh.Came + limit
+}
+
+// Ahead is how many requests are in the queue before r.
+func (q *Queue) Ahead(r *Request) (n int) {
+	for r = r.prev; r != nil; r = r.prev {
+		n++
+	}
+	return n
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -42,6 +43,9 @@ type Request struct {
 	Held  bool          // of a force-release: the lock was held
 	Until time.Duration // of an extend: the new deadline
 
+	Span     *trace.Span // nil: nobody is told of this acquire
+	Attempts int         // calls to Redis for this acquire
+
 	Routed bool // the registry has counted it, and takes it off when it has been handled
 
 	// owned by the lock actor, in a group
@@ -51,6 +55,7 @@ type Request struct {
 	Queue      *Queue
 	Next, prev *Request
 	Came       time.Duration // when it came: failures of earlier attempts do not count for it
+	Slow       bool          // it was reported for waiting long
 	Timer      clock.Timer   // ends the wait of an actor's bounded acquire
 }
 

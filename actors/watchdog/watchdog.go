@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
@@ -22,11 +23,12 @@ import (
 
 // Config is what the watchdog needs of its runtime.
 type Config struct {
-	Clock   clock.Clock
-	Root    *actor.RootContext
-	Events  *outbox.Events
-	Site    *scripts.Site
-	Gateway gateway.Gateway // sends the renewals
+	Clock    clock.Clock
+	Root     *actor.RootContext
+	Events   *outbox.Events
+	Recorder *trace.Recorder
+	Site     *scripts.Site
+	Gateway  gateway.Gateway // sends the renewals
 
 	Lease  time.Duration                          // what most renewals set
 	Batch  int                                    // the most locks that one script renews
@@ -288,7 +290,7 @@ func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 	w.inFlight++
 	r.recoveries = w.recoveries
 	w.Gateway.Submit(&rpc.Call{
-		Call: r.kind.Renew(w.Site, raws, r.grants, r.lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r,
+		Call: r.kind.Renew(w.Site, raws, r.grants, r.lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r, Locks: len(r.timers),
 	})
 }
 
@@ -305,7 +307,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		w.renewAll(c, r.timers, 1)
 		return
 	case err != nil:
-		w.onFailed(c, r, scripts.Explain(err))
+		w.onFailed(c, r, m.Sent, scripts.Explain(err))
 		return
 	}
 	for _, i := range gone {
@@ -314,6 +316,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
 	}
 	now := w.Clock.Now()
+	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - m.Sent})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
 	var short []*timerwheel.Timer[*lease.Grant] // what a re-entry has asked for since the renewal was sent is missing
@@ -339,8 +342,9 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 }
 
 // onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
-func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
+func (w *Watchdog) onFailed(c actor.Context, r *renewal, sent time.Duration, err error) {
 	now := w.Clock.Now()
+	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - sent, Err: err})
 	var kept []*timerwheel.Timer[*lease.Grant]
 	for _, t := range r.timers {
 		g := t.Value

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/scripts"
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
@@ -58,7 +59,7 @@ func newWatchdog(t *testing.T) (*Watchdog, *sent) {
 	events := outbox.NewEvents(slog.New(slog.DiscardHandler), nil)
 	s := &sent{}
 	w, err := New(Config{
-		Clock: stillClock{}, Events: events, Site: &scripts.Site{}, Gateway: gateways{s},
+		Clock: stillClock{}, Events: events, Recorder: trace.New(stillClock{}, nil, events.Emit), Site: &scripts.Site{}, Gateway: gateways{s},
 		Lease: 24 * time.Hour, Batch: 100, Jitter: func(time.Duration) time.Duration { return 0 }, Nudged: func() {},
 	})
 	require.NoError(t, err)
@@ -86,7 +87,7 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&failed.Timer, &ended.Timer}, w.Batch)
 	require.Len(t, s.renewals, 1)
 	w.onAnswered()
-	w.onFailed(s, s.renewalAt(0), assert.AnError)
+	w.onFailed(s, s.renewalAt(0), 0, assert.AnError)
 	w.Drop(ended)
 
 	w.onRecovered(s, gateway.Recovered{From: gateways{s}})

@@ -1,0 +1,49 @@
+package actors
+
+import (
+	"iter"
+
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/trace"
+)
+
+// heldQuery asks the actor of a name for its leases.
+type heldQuery struct{ answer chan Held }
+
+// Held are the leases of one name.
+type Held struct {
+	Holds   []*lease.Hold
+	Waiting int // acquires
+}
+
+func (a *shell) held() Held {
+	holds, waiting := a.machine.Held()
+	return Held{holds, waiting}
+}
+
+// Held asks the actors that are not idle, shard by shard. An actor with a message on its way does not stop, so each one answers.
+func (e *Engine) Held() iter.Seq[Held] {
+	return func(yield func(Held) bool) {
+		for i := range e.registry.shards {
+			pids := e.registry.shards[i].busy()
+			answers := make(chan Held, len(pids))
+			for _, pid := range pids {
+				e.root.Send(pid, routed{heldQuery{answers}})
+			}
+			for range pids {
+				if !yield(<-answers) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Stats reads the counters, and counts the actors.
+func (e *Engine) Stats() trace.Stats {
+	s := e.recorder.Stats()
+	for i := range e.registry.shards {
+		s.Actors += e.registry.shards[i].count()
+	}
+	return s
+}

@@ -1,0 +1,155 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Recorder counts for Stats, and calls the user's Trace.
+type Recorder struct {
+	clock clock.Clock
+	trace Trace // its nil functions are not called
+	emit  func(protocol.Event)
+
+	asked, acquired, permits, handedOn, refused, released, lost atomic.Uint64
+	renewals, renewFailures, exchanges, scripts, reconnects     atomic.Uint64
+}
+
+// New makes a Recorder. trace may be nil. emit reports a panic of one of its functions.
+func New(of clock.Clock, trace *Trace, emit func(protocol.Event)) *Recorder {
+	r := &Recorder{clock: of, emit: emit}
+	if trace != nil {
+		r.trace = *trace
+	}
+	return r
+}
+
+// Span is an acquire that Trace is told of.
+type Span struct {
+	ctx   context.Context
+	done  func(Acquired)
+	began time.Duration
+}
+
+// Asked notes an acquire before it is sent. Each has one Outcome. The span is nil if nobody is told of it.
+func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
+	t.asked.Add(1)
+	if t.trace.Acquiring == nil && t.trace.Waiting == nil {
+		return nil
+	}
+	s := &Span{ctx: ctx, began: t.clock.Now()}
+	if f := t.trace.Acquiring; f != nil {
+		t.safely(func() { s.done = f(ctx, a) })
+	}
+	return s
+}
+
+// Outcome notes the outcome of an acquire, just before its caller learns of it. The recorder fills in Waited. leased: it got a lease.
+func (t *Recorder) Outcome(s *Span, a Acquired, leased bool) {
+	if a.Err != nil {
+		t.refused.Add(1)
+	} else {
+		t.acquired.Add(1)
+		if a.Local {
+			t.handedOn.Add(1)
+		}
+		if !leased {
+			t.permits.Add(1)
+		}
+	}
+	if s != nil && s.done != nil {
+		a.Waited = t.clock.Now() - s.began
+		t.safely(func() { s.done(a) })
+	}
+}
+
+// Waiting tells of an acquire that waits for long.
+func (t *Recorder) Waiting(s *Span, w protocol.Waiting) {
+	if s != nil && t.trace.Waiting != nil {
+		t.safely(func() { t.trace.Waiting(s.ctx, w) })
+	}
+}
+
+// Released notes that a hold has ended by its holder.
+func (t *Recorder) Released(h *lease.Hold, err error) {
+	t.released.Add(1)
+	if f := t.trace.Released; f != nil {
+		a := h.Address()
+		t.safely(func() {
+			f(Released{Kind: a.Kind.Name, Name: a.Name, ID: h.ID(), Held: t.clock.Now() - h.Since, Err: err})
+		})
+	}
+}
+
+// Lost notes that a hold has ended without its holder.
+func (t *Recorder) Lost(h *lease.Hold) {
+	t.lost.Add(1)
+	f := t.trace.Lost
+	if f == nil {
+		return
+	}
+	reason := protocol.LossReason(h.Why())
+	if errors.Is(h.Err(), protocol.ErrClosed) {
+		reason = protocol.LossClosed
+	}
+	a := h.Address()
+	t.safely(func() {
+		f(Lost{Kind: a.Kind.Name, Name: a.Name, ID: h.ID(), Held: t.clock.Now() - h.Since, Reason: reason, Fixed: h.Fixed()})
+	})
+}
+
+// Renewed notes the outcome of one renewal script.
+func (t *Recorder) Renewed(r Renewed) {
+	if r.Err == nil {
+		t.renewals.Add(uint64(r.Leases - r.Gone)) //nolint:gosec // at most as many are gone as were asked for
+	} else {
+		t.renewFailures.Add(uint64(r.Leases)) //nolint:gosec // a length
+	}
+	if f := t.trace.Renewed; f != nil {
+		t.safely(func() { f(r) })
+	}
+}
+
+// Exchanged notes the end of one pipeline. began is when it was sent. locks counts its names; it is called only if somebody asks.
+func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks func() int) {
+	t.exchanges.Add(1)
+	t.scripts.Add(uint64(calls)) //nolint:gosec // a length
+	if f := t.trace.Exchanged; f != nil {
+		x := Exchanged{Scripts: calls, Locks: locks(), Took: t.clock.Now() - began, Err: err}
+		t.safely(func() { f(x) })
+	}
+}
+
+// Reconnected notes that a connection for subscriptions works again.
+func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
+
+// Stats reads the counters. Those of ends are read before those of beginnings, so that no difference is negative.
+func (t *Recorder) Stats() Stats {
+	s := Stats{
+		Lost: t.lost.Load(), Released: t.released.Load(), Refused: t.refused.Load(), HandedOn: t.handedOn.Load(),
+		Renewals: t.renewals.Load(), RenewFailures: t.renewFailures.Load(),
+		Exchanges: t.exchanges.Load(), Scripts: t.scripts.Load(), Reconnects: t.reconnects.Load(),
+	}
+	permits := t.permits.Load()
+	s.Acquired = t.acquired.Load()
+	asked := t.asked.Load()
+	s.Held = int(s.Acquired - permits - s.Released - s.Lost) //nolint:gosec // few enough
+	s.Waiting = int(asked - s.Acquired - s.Refused)          //nolint:gosec // few enough
+	return s
+}
+
+// safely calls a function of the user, and reports a panic of it.
+func (t *Recorder) safely(f func()) {
+	defer func() {
+		if value := recover(); value != nil {
+			t.emit(protocol.CallbackPanicked{Value: value})
+		}
+	}()
+	f()
+}

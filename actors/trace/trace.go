@@ -1,0 +1,107 @@
+// Package trace tells the user what happens in a runtime: it calls the functions of a Trace, and counts for Stats.
+//
+// The engine, the watchdog and the gateways call a Recorder. It calls only the user's functions.
+package trace
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/protocol"
+)
+
+// Trace has functions that are called when something happens in a runtime. Those that are nil are not called. A nil Trace costs one
+// comparison.
+//
+// They run inside the runtime, on the goroutines of actors, except Acquiring. They must be fast: while one runs, its lock waits. They must
+// not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event. Fields may be added.
+type Trace struct {
+	// Acquiring is called on the caller's goroutine before an acquire begins, with the caller's context; for an acquire by message with an
+	// empty one. What it returns is called once with the outcome, before the caller learns of it. It may return nil.
+	//
+	// Each member of a multi lock is an acquire of its own. The acquires of permits of a Semaphore are told, too. An acquire with a bad
+	// name or options is not told: it never begins.
+	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
+	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context of its Acquiring.
+	Waiting func(ctx context.Context, w protocol.Waiting)
+	// Released is called when a holder has released its lease, with the error that Release returns. A holder releases also by its actor's
+	// end, or by dropping its lease.
+	Released func(r Released)
+	// Lost is called when a lease has ended without its holder's release. Each lease ends in exactly one of Released and Lost.
+	Lost func(l Lost)
+	// Renewed is called after each script that renews leases, and after each that failed.
+	Renewed func(r Renewed)
+	// Exchanged is called after each pipeline with Redis, except subscriptions.
+	Exchanged func(x Exchanged)
+}
+
+// Acquiring says that an acquire begins.
+type Acquiring struct {
+	Kind protocol.Kind
+	Name string
+	Try  bool
+}
+
+// Acquired is the outcome of an acquire.
+type Acquired struct {
+	Kind     protocol.Kind
+	Name, ID string        // ID is that of the lease; "": there is none
+	Waited   time.Duration // from the call to the outcome
+	Local    bool          // granted without a call to Redis: handed on inside the process, or re-entered
+	Attempts int           // calls to Redis for it
+	Token    int64
+	Err      error // nil: acquired
+}
+
+// Released is the end of a lease by its holder.
+type Released struct {
+	Kind     protocol.Kind
+	Name, ID string
+	Held     time.Duration // from the grant to the answer of the release
+	Err      error         // what Release returns
+}
+
+// Lost is the end of a lease without its holder.
+type Lost struct {
+	Kind     protocol.Kind
+	Name, ID string
+	Held     time.Duration
+	Reason   protocol.LossReason
+	Fixed    bool // acquired WithLease
+}
+
+// Renewed is one script that renewed leases, or failed to.
+type Renewed struct {
+	Leases int           // asked for
+	Gone   int           // of these, that Redis does not have any more
+	Margin time.Duration // the least time that one of them had left when the answer came; negative: its lease was over
+	Took   time.Duration
+	Err    error // why none was renewed; the renewal is repeated
+}
+
+// Exchanged is one pipeline of scripts.
+type Exchanged struct {
+	Scripts int // in it
+	Locks   int // names that they are about: a renewal is about many
+	Took    time.Duration
+	Err     error // the connection broke; otherwise each script has its own reply
+}
+
+// Stats counts what has happened in a runtime since New, and what there is now.
+type Stats struct {
+	Held      int // leases
+	Waiting   int // acquires without an outcome
+	Lingering int // always 0
+	Actors    int // of names
+
+	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
+	HandedOn      uint64 // of these, without a call to Redis: inside the process, or re-entered
+	Refused       uint64 // acquires that ended with an error
+	Released      uint64 // leases that ended by their holders, whatever the outcome
+	Lost          uint64 // leases that ended otherwise
+	Renewals      uint64 // of leases, that succeeded
+	RenewFailures uint64 // of leases, without an answer; they are repeated
+	Exchanges     uint64 // pipelines with Redis, except subscriptions
+	Scripts       uint64 // in these
+	Reconnects    uint64 // of the connections for subscriptions
+}
