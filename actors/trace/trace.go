@@ -25,7 +25,7 @@ type Trace struct {
 	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context of its Acquiring.
 	Waiting func(ctx context.Context, w protocol.Waiting)
 	// Released is called when a holder has released its lease, with the error that Release returns. A holder releases also by its actor's
-	// end, or by dropping its lease.
+	// end, or by dropping its lease. When a lock is handed on in the process, the next holder's Acquired may come first.
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. Each lease ends in exactly one of Released and Lost.
 	Lost func(l Lost)

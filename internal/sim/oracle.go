@@ -159,18 +159,19 @@ type kept struct {
 	until time.Time
 }
 
-// isKept reports whether an at-least explains why the server still has a grant.
+// isKept reports whether an at-least explains why the server still has a grant. What is missing of it counts from when the server executes
+// the release, which may be as late as a call may be.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.kept[at], func(k kept) bool {
-		return (k.by.id() == id || scripts.Nobody(k.by.id()) == id) && time.Now().Before(k.by.seen.Add(k.by.least))
+		return (k.by.id() == id || scripts.Nobody(k.by.id()) == id) && time.Now().Before(k.by.seen.Add(k.by.least+o.w.plan.lease/3))
 	})
 }
 
 // keep notes an at-least. It subtracts a little for differences between clocks, and for what happens between two instants.
 func (o *oracle) keep(h *hold, until time.Time) {
-	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least }
+	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
@@ -200,6 +201,9 @@ func (o *oracle) leasts(h *hold) {
 
 // granted checks and notes every lease at the instant at which it is returned.
 func (o *oracle) granted(h *hold) {
+	if h.place.kind != multiLock && h.lease.Valid() {
+		h.p.ledger.knows(h.place.name, h.id())
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.grants++
@@ -212,6 +216,7 @@ func (o *oracle) granted(h *hold) {
 	for i, member := range h.place.members {
 		part := *h
 		part.place, part.member, part.late = member, i+1, true // a waiter for the next member already has this one
+		part.own = part.own && part.ends                       // the at-least of a multi lock begins when it has all members
 		h.parts = append(h.parts, &part)
 		o.holder(&part)
 	}

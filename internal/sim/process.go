@@ -40,6 +40,7 @@ type process struct {
 	swallow int                        // how many more replies are lost, with their connections
 	astray  astray                     // messages that go astray
 	losses  losses
+	ledger  ledger
 	dead    bool
 	drains  time.Time // when Shutdown was called; zero: not called
 	closed  bool
@@ -52,6 +53,7 @@ type process struct {
 func newProcess(w *world, name string, number uint64) (*process, error) {
 	p := &process{world: w, name: name, dice: w.dice.of('p', number)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.ledger = ledger{o: w.oracle, granted: map[string]int{}}
 	p.client = redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
 		Dialer:                   func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
@@ -74,7 +76,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // two names get two different shards
 	})
 	var err error
-	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system})
+	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system, Trace: p.ledger.trace()})
 	return p, err
 }
 
@@ -105,6 +107,7 @@ func (p *process) end(ctx context.Context) error {
 	p.world.pause(time.Millisecond)
 	err := p.rt.Close(ctx)
 	p.world.pause(time.Millisecond)
+	p.ledger.close(p.name, p.rt.Stats())
 	_ = p.client.Close()
 	return err
 }

@@ -1,0 +1,306 @@
+package promises
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+// told notes what a Trace is told, one line each.
+type told struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *told) add(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, fmt.Sprintf(format, args...))
+}
+
+// take returns the lines since the last call.
+func (n *told) take() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	lines := n.lines
+	n.lines = nil
+	return lines
+}
+
+type requestKey struct{}
+
+func (n *told) trace() *holdfast.Trace {
+	return &holdfast.Trace{
+		Acquiring: func(ctx context.Context, a holdfast.Acquiring) func(holdfast.Acquired) {
+			n.add("acquiring %s %s try=%t ctx=%v", a.Kind, a.Name, a.Try, ctx.Value(requestKey{}))
+			return func(a holdfast.Acquired) {
+				n.add("acquired %s id=%t waited=%v local=%t attempts=%d token=%t err=%v",
+					a.Name, a.ID != "", a.Waited, a.Local, a.Attempts, a.Token > 0, class(a.Err))
+			}
+		},
+		Waiting: func(ctx context.Context, w holdfast.Waiting) {
+			n.add("waiting %s %v holder=%t local=%t ahead=%d ctx=%v", w.Name, w.Waited, w.Holder != "", w.Local, w.Ahead, ctx.Value(requestKey{}))
+		},
+		Released: func(r holdfast.Released) { n.add("released %s held=%v err=%v", r.Name, r.Held, class(r.Err)) },
+		Lost: func(l holdfast.Lost) {
+			n.add("lost %s held=%v reason=%s fixed=%t", l.Name, l.Held.Round(time.Second), l.Reason, l.Fixed)
+		},
+	}
+}
+
+// class is the sentinel that an error matches.
+func class(err error) string {
+	for _, known := range []error{holdfast.ErrLeaseLost, holdfast.ErrClosed, holdfast.ErrNotAcquired} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return fmt.Sprint(err)
+}
+
+// traced runs a test in a bubble with a runtime that is traced. At the end nothing is held and nobody waits, by its Stats.
+func traced(t *testing.T, test func(t *testing.T, server *holdfasttest.Server, rt *holdfast.Runtime, n *told)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, n := holdfasttest.New(t), &told{}
+		rt := server.Runtime(holdfast.Options{Trace: n.trace(), SlowWait: time.Second})
+		test(t, server, rt, n)
+		require.NoError(t, rt.Close(t.Context()))
+		s := rt.Stats()
+		assert.Zero(t, s.Held)
+		assert.Zero(t, s.Waiting)
+		assert.Zero(t, s.Actors)
+	})
+}
+
+func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
+	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
+		ctx := context.WithValue(t.Context(), requestKey{}, 7)
+		lease, err := rt.FencedLock("orders").Acquire(ctx)
+		require.NoError(t, err)
+		_, err = rt.FencedLock("orders").TryAcquire(ctx)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, lease.Release(ctx))
+		require.ErrorIs(t, lease.Release(ctx), holdfast.ErrNotHeld)
+		assert.Equal(t, []string{
+			"acquiring fenced lock orders try=false ctx=7", "acquired orders id=true waited=0s local=false attempts=1 token=true err=<nil>",
+			"acquiring fenced lock orders try=true ctx=7", "acquired orders id=false waited=0s local=false attempts=0 token=false err=not acquired",
+			"released orders held=2s err=<nil>",
+		}, n.take())
+		s := rt.Stats()
+		assert.Equal(t, []uint64{1, 0, 1, 1, 0}, []uint64{s.Acquired, s.HandedOn, s.Refused, s.Released, s.Lost})
+		assert.GreaterOrEqual(t, s.Exchanges, uint64(2))
+		assert.GreaterOrEqual(t, s.Scripts, s.Exchanges)
+	})
+}
+
+// A waiter learns of its slow wait once, with its context; what it gets from a holder of its own process is local.
+func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
+	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		n.take()
+		first := rt.Lock("orders").AcquireAsync(context.WithValue(t.Context(), requestKey{}, "first"))
+		second := rt.Lock("orders").AcquireAsync(context.WithValue(t.Context(), requestKey{}, "second"), holdfast.WithWait(3*time.Second))
+		synctest.Wait()
+		assert.Equal(t, 2, rt.Stats().Waiting)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{
+			"acquiring lock orders try=false ctx=first", "acquiring lock orders try=false ctx=second",
+			"waiting orders 1s holder=true local=true ahead=0 ctx=first", "waiting orders 1s holder=true local=true ahead=1 ctx=second",
+			"acquired orders id=false waited=3s local=false attempts=0 token=false err=not acquired",
+		}, n.take())
+		require.NoError(t, lease.Release(t.Context()))
+		next, err := first.Lease()
+		require.NoError(t, err)
+		_, err = second.Lease()
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.Len(t, n.take(), 2)
+		third := rt.Lock("orders").AcquireAsync(t.Context())
+		require.NoError(t, next.Release(t.Context()))
+		next, err = third.Lease()
+		require.NoError(t, err)
+		assert.Equal(t, []string{
+			"acquiring lock orders try=false ctx=<nil>",
+			"acquired orders id=true waited=0s local=true attempts=0 token=false err=<nil>", "released orders held=0s err=<nil>",
+		}, n.take())
+		require.NoError(t, next.Release(t.Context()))
+		assert.Equal(t, uint64(1), rt.Stats().HandedOn)
+	})
+}
+
+// Each lease ends in exactly one of Released and Lost, whatever ends it.
+func TestTrace_TellsHowALeaseEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []holdfast.AcquireOption
+		end     func(t *testing.T, server *holdfasttest.Server, rt *holdfast.Runtime, lease *holdfast.Lease)
+		want    string
+	}{
+		"expired": {nil, func(t *testing.T, server *holdfasttest.Server, rt *holdfast.Runtime, lease *holdfast.Lease) {
+			server.Cut(rt)
+			<-lease.Done()
+		}, "lost orders held=30s reason=expired fixed=false"},
+		"fixed": {[]holdfast.AcquireOption{holdfast.WithLease(5 * time.Second)}, func(_ *testing.T, _ *holdfasttest.Server, _ *holdfast.Runtime, lease *holdfast.Lease) {
+			<-lease.Done()
+		}, "lost orders held=5s reason=expired fixed=true"},
+		"at most": {[]holdfast.AcquireOption{holdfast.WithAtMost(40 * time.Second)}, func(_ *testing.T, _ *holdfasttest.Server, _ *holdfast.Runtime, lease *holdfast.Lease) {
+			<-lease.Done()
+		}, "lost orders held=40s reason=at most fixed=false"},
+		"deleted": {nil, func(_ *testing.T, server *holdfasttest.Server, _ *holdfast.Runtime, lease *holdfast.Lease) {
+			server.Lose("orders")
+			<-lease.Done()
+		}, "lost orders held=10s reason=deleted fixed=false"},
+		"forced": {nil, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, lease *holdfast.Lease) {
+			_, err := rt.Lock("orders").ForceRelease(t.Context())
+			require.NoError(t, err)
+			<-lease.Done()
+		}, "lost orders held=0s reason=force-released fixed=false"},
+		"closed": {nil, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, lease *holdfast.Lease) {
+			require.NoError(t, rt.Close(t.Context()))
+			require.NoError(t, lease.Release(t.Context()))
+		}, "lost orders held=0s reason=closed fixed=false"},
+		"released too late": {nil, func(t *testing.T, server *holdfasttest.Server, _ *holdfast.Runtime, lease *holdfast.Lease) {
+			server.Lose("orders")
+			require.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
+		}, "released orders held=0s err=lease lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			traced(t, func(t *testing.T, server *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
+				lease, err := rt.Lock("orders").Acquire(t.Context(), c.options...)
+				require.NoError(t, err)
+				n.take()
+				c.end(t, server, rt, lease)
+				synctest.Wait()
+				assert.Equal(t, []string{c.want}, n.take())
+				s := rt.Stats()
+				assert.Equal(t, uint64(1), s.Released+s.Lost)
+				assert.Zero(t, s.Held)
+				_ = lease.Release(t.Context())
+				assert.Empty(t, n.take(), "it has ended already")
+				server.Heal(rt)
+			})
+		})
+	}
+}
+
+// An acquire that cannot begin has an outcome, too. Permits are acquires without a lease.
+func TestTrace_TellsOfWhatIsRefusedAndOfPermits(t *testing.T) {
+	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := rt.Lock("orders").Acquire(ended)
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		_, err = rt.Lock("").Acquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		permits := rt.Semaphore("permits")
+		_, err = permits.TrySetPermits(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, permits.Acquire(t.Context(), 1))
+		require.ErrorIs(t, permits.TryAcquire(t.Context(), 1), holdfast.ErrNotAcquired)
+		assert.Equal(t, []string{
+			"acquiring lock orders try=false ctx=<nil>", "acquired orders id=false waited=0s local=false attempts=0 token=false err=not acquired",
+			"acquiring semaphore permits try=false ctx=<nil>", "acquired permits id=false waited=0s local=false attempts=1 token=false err=<nil>",
+			"acquiring semaphore permits try=true ctx=<nil>", "acquired permits id=false waited=0s local=false attempts=1 token=false err=not acquired",
+		}, n.take())
+		assert.Zero(t, rt.Stats().Held)
+		require.NoError(t, permits.Release(t.Context(), 1))
+	})
+}
+
+// A panic of the user's function harms nobody, and is reported.
+func TestTrace_SurvivesPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, n := holdfasttest.New(t), &told{}
+		rt := server.Runtime(holdfast.Options{OnEvent: func(e holdfast.Event) { n.add("%v", e) }, Trace: &holdfast.Trace{
+			Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) {
+				return func(holdfast.Acquired) { panic("acquired") }
+			},
+			Released: func(holdfast.Released) { panic("released") },
+		}})
+		lease, err := rt.Lock("orders").Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, []string{"Options.OnEvent or Options.Trace panicked: acquired", "Options.OnEvent or Options.Trace panicked: released"}, n.take())
+	})
+}
+
+func TestTrace_TellsOfRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, n := holdfasttest.New(t), &told{}
+		rt := server.Runtime(holdfast.Options{Trace: &holdfast.Trace{Renewed: func(r holdfast.Renewed) {
+			n.add("leases=%d gone=%d margin=%v err=%t", r.Leases, r.Gone, r.Margin.Round(time.Second), r.Err != nil)
+		}}})
+		for i := range 3 {
+			_, err := rt.Lock(fmt.Sprint("orders", i)).Acquire(t.Context())
+			require.NoError(t, err)
+		}
+		server.Lose("orders0")
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{"leases=3 gone=1 margin=20s err=false"}, n.take())
+		server.Cut(rt)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		lines := n.take()
+		require.NotEmpty(t, lines)
+		assert.Equal(t, "leases=2 gone=0 margin=20s err=true", lines[0])
+		assert.GreaterOrEqual(t, rt.Stats().RenewFailures, uint64(2))
+		assert.Equal(t, uint64(2), rt.Stats().Renewals)
+		server.Heal(rt)
+		require.NoError(t, rt.Close(t.Context()))
+	})
+}
+
+func TestHeld_IsWhatIsHeld(t *testing.T) {
+	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, _ *told) {
+		assert.Empty(t, slices.Collect(rt.Held()))
+		owner := rt.NewOwner()
+		began := time.Now()
+		order, err := rt.Lock("orders").Acquire(t.Context(), holdfast.WithOwner(owner))
+		require.NoError(t, err)
+		for range 2 {
+			_, err := rt.RWLock("stock").Read().Acquire(t.Context())
+			require.NoError(t, err)
+		}
+		_, err = rt.FairLock("jobs").Acquire(t.Context(), holdfast.WithLease(time.Minute))
+		require.NoError(t, err)
+		waiting := rt.Lock("orders").AcquireAsync(t.Context())
+		synctest.Wait()
+		held := slices.SortedFunc(rt.Held(), func(a, b holdfast.HeldLease) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
+		require.Len(t, held, 4)
+		assert.Equal(t, 4, rt.Stats().Held)
+		for i, want := range []holdfast.HeldLease{
+			{Kind: holdfast.KindFair, Name: "jobs"}, {Kind: holdfast.KindLock, Name: "orders", Owner: owner.String(), Waiting: 1},
+			{Kind: holdfast.KindRead, Name: "stock"}, {Kind: holdfast.KindRead, Name: "stock"},
+		} {
+			got := held[i]
+			assert.NotEmpty(t, got.ID)
+			assert.True(t, got.Since.Equal(began), "%v", got.Since)
+			assert.WithinRange(t, got.ExpiresAt, began.Add(29*time.Second), began.Add(time.Minute))
+			got.ID, got.Since, got.ExpiresAt = "", time.Time{}, time.Time{}
+			assert.Equal(t, want, got)
+		}
+		for range rt.Held() {
+			break // a reader may stop
+		}
+		waiting.Cancel()
+		require.NoError(t, order.Release(t.Context()))
+		assert.Len(t, slices.Collect(rt.Held()), 3)
+	})
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// ledger checks what a process's Trace tells, and its Stats, against each other and against what users got: each acquire has one outcome,
+// each lease one end.
+type ledger struct {
+	o *oracle
+
+	mu       sync.Mutex
+	begun    int
+	outcomes int
+	granted  map[string]int // leases by id that have no end yet; holders of one turn share an id
+	total    int            // leases
+	permits  int
+	refused  int
+	local    int
+	released int
+	lost     int
+}
+
+func (l *ledger) trace() *holdfast.Trace {
+	return &holdfast.Trace{
+		Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.begun++
+			told := false
+			return func(a holdfast.Acquired) {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if told {
+					l.o.wrong("Trace: the outcome of an acquire of %s is told twice", a.Name)
+				}
+				told = true
+				l.outcome(a)
+			}
+		},
+		Released: func(r holdfast.Released) { l.end(&l.released, r.Name, r.ID) },
+		Lost:     func(x holdfast.Lost) { l.end(&l.lost, x.Name, x.ID) },
+	}
+}
+
+func (l *ledger) outcome(a holdfast.Acquired) {
+	l.outcomes++
+	if a.Local {
+		l.local++
+	}
+	switch {
+	case a.Err != nil:
+		l.refused++
+	case a.ID == "":
+		l.permits++
+	default:
+		l.total++
+		l.granted[a.ID]++
+	}
+}
+
+// end notes the end of a lease.
+func (l *ledger) end(count *int, name, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*count++
+	if l.granted[id]--; l.granted[id] < 0 {
+		l.o.wrong("Trace: more leases of %s end than were granted (%s)", name, id)
+	}
+	if l.granted[id] == 0 {
+		delete(l.granted, id)
+	}
+}
+
+// knows checks that a lease was told of before its holder got it.
+func (l *ledger) knows(place, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.granted[id] == 0 {
+		l.o.wrong("Trace: %s was granted, but no Acquired has told of it (%s)", place, id)
+	}
+}
+
+// close checks that everything has ended, and that the Stats say the same. The runtime has been closed.
+func (l *ledger) close(name string, s holdfast.Stats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.outcomes != l.begun:
+		l.o.wrong("Trace: of %d acquires of %s, %d have an outcome", l.begun, name, l.outcomes)
+	case len(l.granted) > 0:
+		l.o.wrong("Trace: leases of %s have no end: %v", name, l.granted)
+	case s.Held != 0 || s.Waiting != 0:
+		l.o.wrong("Stats: %s is closed, but %d leases are held and %d acquires wait", name, s.Held, s.Waiting)
+	}
+	for what, pair := range map[string][2]int{
+		"Acquired": {int(s.Acquired), l.total + l.permits}, "Refused": {int(s.Refused), l.refused}, "HandedOn": {int(s.HandedOn), l.local},
+		"Released": {int(s.Released), l.released}, "Lost": {int(s.Lost), l.lost},
+	} {
+		if pair[0] != pair[1] {
+			l.o.wrong("Stats: %s of %s is %d, Trace has told of %d", what, name, pair[0], pair[1])
+		}
+	}
+}
