@@ -119,11 +119,17 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 // finish sends a pipeline of calls, with a WAIT for replicas at its end if they must acknowledge. err is the reason why the outcome of the
 // calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) (unacked, err error) {
-	wait := s.waitForReplicas(b, pipe)
+	var wait redisnode.Command
+	if b.acked {
+		wait = s.waitForReplicas(b, pipe)
+	}
 	if err = s.exec(b.ctx, pipe); err != nil {
 		invalidateReplies(err, parcels)
 	}
-	return s.unacked(wait), err
+	if b.acked {
+		unacked = s.unacked(wait)
+	}
+	return unacked, err
 }
 
 // mark is the last command of a pipeline, a PING whose reply repeats its argument. If the reply does not, the connection was out of step or
@@ -228,7 +234,9 @@ func (s *Sender) postExcept(b *batch, open []int) []int {
 // post answers one call, unless the gateway has given it up.
 func (s *Sender) post(b *batch, i int, r rpc.Result) {
 	b.reached = b.reached || scripts.Reached(r.Err)
-	r.Err = b.node.Errors.ExplainWithHint(r.Err)
+	if r.Err != nil {
+		r.Err = b.node.Errors.ExplainWithHint(r.Err)
+	}
 	b.node.Errors.Remember(r.Err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true

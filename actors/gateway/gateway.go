@@ -173,7 +173,9 @@ func (g *gateway) startWorker() {
 
 // advance fills batches while workers are free. It returns what is to be sent when the mutex is free.
 func (g *gateway) advance() []message {
-	g.returnStrays(g.sender.Clock.Now())
+	if g.home != nil {
+		g.returnStrays(g.sender.Clock.Now())
+	}
 	for g.free > 0 && g.waiting.len() > 0 {
 		now := g.sender.Clock.Now()
 		calls := g.waiting.pop(g.room(now), now, g.outage.heard)

@@ -94,7 +94,7 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 // answer, it also starts a discovery every lookWait. It needs no idle worker, because all workers may hang.
 func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
-	if g.home == nil || g.waiting.len() == 0 || now < g.doubtedAt() {
+	if g.waiting.len() == 0 || now < g.doubtedAt() {
 		return
 	}
 	if now >= o.lookAt {

@@ -10,21 +10,15 @@ import (
 )
 
 // waitForReplicas appends a WAIT to the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
-// because WAIT covers the writes of its own connection. nil: no WAIT is needed.
-func (s *Sender) waitForReplicas(b *batch, pipe redis.Pipeliner) *redisnode.Command {
-	if !b.acked {
-		return nil
-	}
+// because WAIT covers the writes of its own connection.
+func (s *Sender) waitForReplicas(b *batch, pipe redis.Pipeliner) redisnode.Command {
 	wait := redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
 	_ = pipe.Process(b.ctx, wait)
-	return &wait
+	return wait
 }
 
 // unacked is the reason why a WAIT does not show that enough replicas have what was written; nil: it does.
-func (s *Sender) unacked(wait *redisnode.Command) error {
-	if wait == nil {
-		return nil
-	}
+func (s *Sender) unacked(wait redisnode.Command) error {
 	n, err := wait.Int()
 	switch {
 	case err != nil:

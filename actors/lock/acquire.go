@@ -408,7 +408,6 @@ func (s *State) wake(now, at time.Duration) {
 // subscribe and try again.
 func (s *State) advanceWatch(now time.Duration) {
 	switch {
-	case s.watch == wait.Unwatched:
 	case s.queue.Len > 0:
 		s.watchAt = now
 	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:

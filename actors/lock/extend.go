@@ -59,9 +59,6 @@ func endOf(h *lease.Hold) error {
 // advanceExtension serves the first request, or all requests if the grant has ended.
 func (s *State) advanceExtension(now time.Duration) {
 	e := s.extension
-	if e == nil {
-		return
-	}
 	if s.phase != held {
 		s.endExtension(now)
 		return

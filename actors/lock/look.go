@@ -61,7 +61,7 @@ func (s *State) advanceLook(now time.Duration) {
 
 // lookAt is when advanceLook will ask next; clock.Never: not by itself.
 func (s *State) lookAt() time.Duration {
-	if s.looking == nil || s.looking.at == 0 || !s.forgettable() {
+	if s.looking.at == 0 || !s.forgettable() {
 		return clock.Never
 	}
 	return s.looking.at

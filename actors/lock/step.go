@@ -236,9 +236,15 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
 	}
-	s.advanceGuard(now)
-	s.advanceExtension(now)
-	s.advanceLook(now)
+	if s.guarded {
+		s.advanceGuard(now)
+	}
+	if s.extension != nil {
+		s.advanceExtension(now)
+	}
+	if s.looking != nil || s.phase == held && !s.grant.Watched {
+		s.advanceLook(now)
+	}
 	if s.due(now, releasing) {
 		s.releaseAgain(now)
 	}
@@ -253,7 +259,9 @@ func (s *State) advance(now time.Duration) {
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
-	s.releaseOrphans(now) // before an attempt: an orphan that is still in Redis would refuse it
+	if len(s.orphans) > 0 {
+		s.releaseOrphans(now) // before an attempt: an orphan that is still in Redis would refuse it
+	}
 	switch {
 	case s.phase != free || s.queue.Len == 0:
 	case s.due(now, free):
@@ -262,9 +270,15 @@ func (s *State) advance(now time.Duration) {
 		s.turns.Waited()
 		s.listen() // counts the turns of other processes
 	}
-	s.reportSlow(now)
-	s.advanceWatch(now)
-	s.advanceEnd()
+	if s.policy.SlowWait > 0 {
+		s.reportSlow(now)
+	}
+	if s.watch != wait.Unwatched {
+		s.advanceWatch(now)
+	}
+	if s.retiring || s.stage >= wait.Closing {
+		s.advanceEnd()
+	}
 }
 
 // due reports whether it is time for the next call of a phase. If that call ends the phase, a later case of advance handles the next one.
@@ -274,14 +288,14 @@ func (s *State) due(now time.Duration, p phase) bool {
 
 // advanceGuard stops watching the clock when the grant has been renewed, unless its deadline is the last one.
 func (s *State) advanceGuard(now time.Duration) {
-	if s.guarded && s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
+	if s.phase == held && s.grant.Watched && !s.grant.Final() && !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/2 {
 		s.guarded = false
 	}
 }
 
 // advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do.
 func (s *State) advanceEnd() {
-	if (s.retiring || s.stage >= wait.Closing) && s.Idle() {
+	if s.Idle() {
 		s.emit(wait.Effect{Do: wait.DoStop})
 	}
 	s.retiring = false
@@ -308,7 +322,12 @@ func (s *State) setAlarm() {
 	if e := s.extension; e != nil && len(e.waiting) > 0 && e.call == nil {
 		at = min(at, e.retryAt)
 	}
-	at = min(at, s.lookAt(), s.queue.SlowAt(s.policy.SlowWait))
+	if s.looking != nil {
+		at = min(at, s.lookAt())
+	}
+	if s.policy.SlowWait > 0 {
+		at = min(at, s.queue.SlowAt(s.policy.SlowWait))
+	}
 	for _, g := range s.orphans {
 		if !g.inflight {
 			at = min(at, g.next)
