@@ -1,0 +1,43 @@
+package otelholdfast
+
+import (
+	"regexp"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// id is a part of a name that looks like an id: it begins and ends at a delimiter, and is a number, a UUID, or at least eight hexadecimal
+// digits, one of them decimal.
+var id = regexp.MustCompile(`(^|[^0-9A-Za-z])([0-9]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]*[0-9][0-9a-fA-F]*)($|[^0-9A-Za-z])`)
+
+// shortest is how long a hexadecimal text is that counts as an id.
+const shortest = 8
+
+// CollapseIDs is a function for WithGroup: the name with "*" in place of numbers, UUIDs and long hexadecimal ids, so that "order:4711" and
+// "order:4712" are one group, "order:*".
+func CollapseIDs(_ holdfast.Kind, name string) string {
+	var out []byte
+	for name != "" {
+		at := id.FindStringSubmatchIndex(name)
+		if at == nil {
+			break
+		}
+		from, to := at[4], at[5]
+		if text := name[from:to]; isNumber(text) || len(text) >= shortest {
+			out = append(append(out, name[:from]...), '*')
+		} else {
+			out = append(out, name[:to]...)
+		}
+		name = name[to:]
+	}
+	return string(append(out, name...))
+}
+
+func isNumber(text string) bool {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}

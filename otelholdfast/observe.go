@@ -1,0 +1,52 @@
+package otelholdfast
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Observe makes metrics of the runtime's Stats, which are read at each collection. Unregister the registration when the runtime is closed.
+// With several runtimes in one process give each a meter provider with a resource of its own.
+func Observe(rt *holdfast.Runtime, options ...Option) (metric.Registration, error) {
+	m := configOf(options).meters.Meter(scope)
+	var err error
+	var all []metric.Observable
+	var read []func(o metric.Observer, s holdfast.Stats)
+	note := func(failed error) {
+		if err == nil {
+			err = failed
+		}
+	}
+	gauge := func(name, unit, what string, of func(holdfast.Stats) int) {
+		g, failed := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
+		note(failed)
+		all = append(all, g)
+		read = append(read, func(o metric.Observer, s holdfast.Stats) { o.ObserveInt64(g, int64(of(s))) })
+	}
+	counter := func(name, unit, what string, of func(holdfast.Stats) uint64) {
+		c, failed := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		note(failed)
+		all = append(all, c)
+		read = append(read, func(o metric.Observer, s holdfast.Stats) { o.ObserveInt64(c, int64(of(s))) }) //nolint:gosec // counts that high are not reached
+	}
+	gauge("holdfast.leases", "{lease}", "Leases held now.", func(s holdfast.Stats) int { return s.Held })
+	gauge("holdfast.waiters", "{acquire}", "Acquires that wait now.", func(s holdfast.Stats) int { return s.Waiting })
+	gauge("holdfast.actors", "{actor}", "Names that have an actor now.", func(s holdfast.Stats) int { return s.Actors })
+	counter("holdfast.renewals", "{lease}", "Leases that were renewed.", func(s holdfast.Stats) uint64 { return s.Renewals })
+	counter("holdfast.renew.failures", "{lease}", "Renewals that got no answer, and are repeated.", func(s holdfast.Stats) uint64 { return s.RenewFailures })
+	counter("holdfast.scripts", "{script}", "Scripts sent to Redis.", func(s holdfast.Stats) uint64 { return s.Scripts })
+	counter("holdfast.reconnects", "{connection}", "Connections for wake-ups that were made again.", func(s holdfast.Stats) uint64 { return s.Reconnects })
+	if err != nil {
+		return nil, err
+	}
+	return m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := rt.Stats()
+		for _, f := range read {
+			f(o, s)
+		}
+		return nil
+	}, all...)
+}

@@ -1,0 +1,42 @@
+package otelholdfast
+
+import (
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Option changes what Trace and Observe do.
+type Option func(*config)
+
+type config struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	group   func(kind holdfast.Kind, name string) string
+}
+
+// WithMeterProvider sets where the metrics go. Default otel.GetMeterProvider.
+func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) { c.meters = p } }
+
+// WithTracerProvider sets where the spans go. Default otel.GetTracerProvider.
+func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
+
+// WithGroup adds the attribute "group" to the metrics of Trace, with what the function makes of a lock's name; "" adds none. Without it, no
+// metric says which lock it is about: the SDK keeps at most 2000 sets of attributes for an instrument, so names of their own for many
+// locks would destroy it. Let the function return few different texts: see CollapseIDs.
+func WithGroup(group func(kind holdfast.Kind, name string) string) Option {
+	return func(c *config) { c.group = group }
+}
+
+func configOf(options []Option) config {
+	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	for _, o := range options {
+		o(&c)
+	}
+	return c
+}
+
+// scope is the name of the instrumentation.
+const scope = "github.com/holdfast-go/holdfast/otelholdfast"
