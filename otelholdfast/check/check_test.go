@@ -44,6 +44,7 @@ func scraped(t *testing.T) map[string]map[string]bool {
 	require.NoError(t, err)
 	server.Lose("orders")
 	<-lease.Done()
+	require.NoError(t, rt.Close(t.Context())) // everything has been told then
 
 	page := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	defer page.Close()
