@@ -91,7 +91,7 @@ func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
 		require.NoError(t, err)
 		_, err = rt.FencedLock("orders").TryAcquire(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		require.NoError(t, lease.Release(ctx))
 		require.ErrorIs(t, lease.Release(ctx), holdfast.ErrNotHeld)
 		assert.Equal(t, []string{
@@ -116,7 +116,7 @@ func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
 		second := rt.Lock("orders").AcquireAsync(context.WithValue(t.Context(), requestKey{}, "second"), holdfast.WithWait(3*time.Second))
 		synctest.Wait()
 		assert.Equal(t, 2, rt.Stats().Waiting)
-		time.Sleep(4 * time.Second)
+		<-time.After(4 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []string{
 			"acquiring lock orders try=false ctx=first", "acquiring lock orders try=false ctx=second",
@@ -251,11 +251,11 @@ func TestTrace_TellsOfRenewals(t *testing.T) {
 			require.NoError(t, err)
 		}
 		server.Lose("orders0")
-		time.Sleep(11 * time.Second)
+		<-time.After(11 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []string{"leases=3 gone=1 margin=20s err=false"}, n.take())
 		server.Cut(rt)
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		synctest.Wait()
 		lines := n.take()
 		require.NotEmpty(t, lines)
