@@ -31,7 +31,7 @@ All keys are scanned in small steps, which does not delay other clients but take
   holdfast ls --json | jq -r 'select(.waiting > 0) | .name'`,
 		flags: func(f *flags) { f.flag(&contended, "c contended", "only locks that somebody waits for") },
 		run: func(a *app, in input) int {
-			o := inspect.ListOptions{Contended: contended, Batch: 500}
+			o := inspect.ListOptions{Contended: contended}
 			switch len(in.args) {
 			case 0:
 			case 1:
