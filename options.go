@@ -62,7 +62,7 @@ type Options struct {
 	// Default false. It needs the right to call TYPE.
 	Migrating bool
 	// Process says who this process is, for people who look at its locks: see package inspect. HostProcess makes one. At most 512
-	// bytes of UTF-8 without control characters. Default "": nothing is written. Otherwise the key "holdfast_process:{ID}" has it,
+	// bytes of UTF-8 without control characters. Default "": nothing is written. Otherwise the key "holdfast_process:{all}:ID" has it,
 	// with a TTL of Lease, at least 30 s. A small script renews the key every third of that, and Close deletes it. Locks do not
 	// depend on it.
 	Process string

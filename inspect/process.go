@@ -14,7 +14,7 @@ import (
 )
 
 // Processes returns the processes that have announced themselves with holdfast.Options.Process, sorted by name. A process that has died
-// is among them for as long as its locks may be, at least half a minute. All keys of the server are scanned for them.
+// is among them for as long as its locks may be, at least half a minute.
 func Processes(ctx context.Context, client redis.UniversalClient) ([]Process, error) {
 	l := newLooker(client)
 	if err := l.allProcesses(ctx); err != nil {
@@ -33,28 +33,11 @@ func Processes(ctx context.Context, client redis.UniversalClient) ([]Process, er
 }
 
 func (l *looker) allProcesses(ctx context.Context) error {
-	masters, err := mastersOf(ctx, l.client)
-	if err != nil {
+	all, err := l.client.ZRange(ctx, scripts.ProcessesKey, 0, -1).Result()
+	if err = tolerable(err); err != nil {
 		return err
 	}
-	for _, master := range masters {
-		for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-			var keys []string
-			if keys, cursor, err = master.Scan(ctx, cursor, scripts.AllProcesses, maxBatch).Result(); err != nil {
-				return err
-			}
-			var runtimes []string
-			for _, key := range keys {
-				if runtime, ok := scripts.RuntimeOf(key); ok {
-					runtimes = append(runtimes, runtime)
-				}
-			}
-			if err := l.readProcesses(ctx, runtimes); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return l.readProcesses(ctx, slices.DeleteFunc(all, func(text string) bool { return !scripts.IsRuntime(text) }))
 }
 
 // nameProcesses fills in the processes of the holders.
@@ -83,8 +66,8 @@ func (l *looker) nameProcesses(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// readProcesses reads the announcements of runtimes. On a cluster they are on any server, and one that is down must not hide the locks
-// of the others.
+// readProcesses reads the announcements of runtimes. On a cluster they are on one server, which must not hide the locks of the others when it
+// is down.
 func (l *looker) readProcesses(ctx context.Context, runtimes []string) error {
 	for some := range slices.Chunk(runtimes, page) {
 		values := make([]*redis.StringCmd, len(some))

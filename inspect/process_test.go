@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -60,8 +61,9 @@ func TestProcesses_AnnounceThemselves(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, rt.Close(ended))
-		assert.Zero(t, p.Redis.Exists(t.Context(), "holdfast_process:{"+rt.ID()+"}").Val())
-		assert.Zero(t, p.Redis.Exists(t.Context(), "holdfast_process:{"+silent.ID()+"}").Val())
+		assert.Zero(t, p.Redis.Exists(t.Context(), "holdfast_process:{all}:"+rt.ID()).Val())
+		assert.Zero(t, p.Redis.Exists(t.Context(), "holdfast_process:{all}:"+silent.ID()).Val())
+		assert.NotContains(t, p.Redis.ZRange(t.Context(), "holdfast_process:{all}", 0, -1).Val(), rt.ID())
 	})
 }
 
@@ -71,7 +73,7 @@ func TestProcesses_AreRenewed(t *testing.T) {
 		server := locktest.NewBubble(t)
 		var link locktest.Pipes
 		rt := server.Runtime(t, &link, holdfast.Options{Process: "orders"})
-		key := "holdfast_process:{" + rt.ID() + "}"
+		key := "holdfast_process:{all}:" + rt.ID()
 		synctest.Wait()
 		announced, err := server.Get(key)
 		require.NoError(t, err)
@@ -94,13 +96,40 @@ func TestProcesses_AreRenewed(t *testing.T) {
 	})
 }
 
+// The list of processes forgets those that died, and is gone with the last one.
+func TestProcesses_DeadOnesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const all = "holdfast_process:{all}"
+		server := locktest.NewBubble(t)
+		var dies, lives locktest.Pipes
+		dead := server.Runtime(t, &dies, holdfast.Options{Process: "dies", Lease: time.Hour})
+		alive := server.Runtime(t, &lives, holdfast.Options{Process: "lives"})
+		synctest.Wait()
+		members, err := server.ZMembers(all)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, []string{dead.ID(), alive.ID()}, members)
+		assert.Equal(t, time.Hour, server.TTL(all))
+		dies.Cut()
+		<-time.After(time.Hour + 20*time.Second)
+		members, err = server.ZMembers(all)
+		require.NoError(t, err)
+		assert.Equal(t, []string{alive.ID()}, members)
+		lives.Cut()
+		<-time.After(time.Minute)
+		assert.False(t, server.Exists(all))
+		dies.Heal()
+		lives.Heal()
+	})
+}
+
 func TestProcesses_LiveAsLongAsTheirLocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := locktest.NewBubble(t)
 		rt := server.Runtime(t, &locktest.Pipes{}, holdfast.Options{Process: "orders", Lease: time.Hour})
 		synctest.Wait()
-		assert.Equal(t, time.Hour, server.TTL("holdfast_process:{"+rt.ID()+"}"))
+		assert.Equal(t, time.Hour, server.TTL("holdfast_process:{all}:"+rt.ID()))
 	})
 }
 
@@ -109,8 +138,10 @@ func TestProcesses_HostileValues(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
 	runtime := strings.TrimSuffix(locktest.Stranger(1), ":1")
-	key := "holdfast_process:{" + runtime + "}"
+	key := "holdfast_process:{all}:" + runtime
 	require.NoError(t, p.Redis.HSet(t.Context(), p.Name, locktest.Stranger(1), 1).Err())
+	all := []redis.Z{{Score: 9e15, Member: runtime}, {Member: ""}, {Member: "no runtime"}, {Member: runtime + "}"}, {Member: strings.Repeat("x", 1<<20)}}
+	require.NoError(t, p.Redis.ZAdd(t.Context(), "holdfast_process:{all}", all...).Err())
 	for value, ok := range map[string]bool{
 		"1700000000000 v1.2.3 <script>alert(1)</script>":     true,
 		"1700000000000 v1.2.3 " + strings.Repeat("n", 512):   true,
@@ -143,10 +174,14 @@ func TestProcesses_HostileValues(t *testing.T) {
 	}
 	require.NoError(t, p.Redis.Del(t.Context(), key).Err())
 	require.NoError(t, p.Redis.HSet(t.Context(), key, "a", "b").Err())
-	for _, other := range []string{"holdfast_process:{}", "holdfast_process:{no runtime}", "holdfast_process:{" + runtime + "}}"} {
-		require.NoError(t, p.Redis.Set(t.Context(), other, "1700000000000 v1.2.3 x", 0).Err())
+	for _, other := range []string{"", "no runtime", runtime + "}"} {
+		require.NoError(t, p.Redis.Set(t.Context(), "holdfast_process:{all}:"+other, "1700000000000 v1.2.3 x", 0).Err())
 	}
 	found, err := inspect.Processes(t.Context(), p.Redis)
+	require.NoError(t, err)
+	assert.Empty(t, found)
+	require.NoError(t, p.Redis.Set(t.Context(), "holdfast_process:{all}", "no set", 0).Err())
+	found, err = inspect.Processes(t.Context(), p.Redis)
 	require.NoError(t, err)
 	assert.Empty(t, found)
 }

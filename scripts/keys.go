@@ -66,13 +66,11 @@ func AttemptKey(raw, request string) string {
 // WantKey names the runtime that has reserved a semaphore for a waiter for several permits.
 func WantKey(raw string) string { return prefixed("holdfast_want", raw) }
 
+// ProcessesKey has the runtimes whose processes are announced. It is in the same part of a cluster as every ProcessKey.
+const ProcessesKey = "holdfast_process:{all}"
+
 // ProcessKey has the announcement of the process with this runtime.
-func ProcessKey(runtime string) string { return processPrefix + runtime + "}" }
-
-const processPrefix = "holdfast_process:{"
-
-// AllProcesses is the pattern of every ProcessKey.
-const AllProcesses = processPrefix + "*}"
+func ProcessKey(runtime string) string { return ProcessesKey + ":" + runtime }
 
 // prefixed is Redisson's "prefix name": the lock's name becomes the hash tag unless it contains one.
 func prefixed(prefix, raw string) string {

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/protocol"
@@ -40,15 +39,15 @@ var Announcing = &Kind{Name: "announcement of the process", Counting: &Counting{
 // AnnounceProcess returns a call that announces the process of a runtime that has been running for so long. The version is that of
 // Holdfast.
 func AnnounceProcess(runtime, name, version string, age, keep time.Duration) Call {
-	c := newCall(processAnnounce, 1, 4, 1)
-	c.Command = append(c.Command, ProcessKey(runtime), age.Milliseconds(), nil, keep.Milliseconds(), version+" "+name)
+	c := newCall(processAnnounce, 2, 5, 1)
+	c.Command = append(c.Command, ProcessKey(runtime), ProcessesKey, age.Milliseconds(), nil, keep.Milliseconds(), runtime, version+" "+name)
 	return c
 }
 
 // ForgetProcess returns a call that deletes the announcement.
 func ForgetProcess(runtime string) Call {
-	c := newCall(processForget, 1, 0, -1)
-	c.Command = append(c.Command, ProcessKey(runtime))
+	c := newCall(processForget, 2, 1, -1)
+	c.Command = append(c.Command, ProcessKey(runtime), ProcessesKey, runtime)
 	return c
 }
 
@@ -65,10 +64,8 @@ func ReadAnnouncement(value string) (a Announcement, ok bool) {
 	return a, true
 }
 
-// RuntimeOf undoes ProcessKey.
-func RuntimeOf(key string) (runtime string, ok bool) {
-	runtime, opened := strings.CutPrefix(key, processPrefix)
-	runtime, closed := strings.CutSuffix(runtime, "}")
-	_, writer, owner := IsOwner(runtime + ":0")
-	return runtime, opened && closed && owner && !writer
+// IsRuntime reports whether a text may be the UUID of a runtime.
+func IsRuntime(text string) bool {
+	_, writer, owner := IsOwner(text + ":0")
+	return owner && !writer
 }

@@ -1,15 +1,17 @@
 -- process_announce: write who a process is, for people, or extend what was written before. A delayed duplicate is refused, because it
 -- could come after process_forget.
 --
--- KEYS[1] process   string   holdfast_process:{runtime}, "since version name"
+-- KEYS[1] process   string      holdfast_process:{all}:runtime, "since version name"
+-- KEYS[2] processes sorted set  of the runtimes that are announced, by when their announcements expire, server time in ms
 -- ARGV[1] age       ms since the start of the runtime
 -- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] keep      ms for which the announcement is kept
--- ARGV[4] who       version and name
+-- ARGV[4] runtime
+-- ARGV[5] who       version and name
 --
 -- Returns 1 | error LATE ms
-local process = KEYS[1]
-local age, not_after, keep, who = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local process, processes = KEYS[1], KEYS[2]
+local age, not_after, keep, runtime, who = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
 -- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
@@ -28,4 +30,9 @@ local late = in_time(not_after)
 if late then return late end
 local since = string.match(redis.call('get', process) or '', '^(%d+) ')
 redis.call('set', process, (since or string.format('%.0f', server_time - age)) .. ' ' .. who, 'px', keep)
+redis.call('zremrangebyscore', processes, '-inf', string.format('%.0f', server_time))
+redis.call('zadd', processes, string.format('%.0f', server_time + keep), runtime)
+if redis.call('pttl', processes) < keep then
+  redis.call('pexpire', processes, keep)
+end
 return 1

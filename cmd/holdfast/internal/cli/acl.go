@@ -46,7 +46,7 @@ func aclCommand() *command {
 				r = rightsOf(only, prefix)
 			}
 			if process && !look {
-				r.add("~holdfast_process:{* +evalsha +script|load +get +set +del +time")
+				r.add("~holdfast_process:{all}* +evalsha +script|load +get +set +del +time +zadd +zrem +zremrangebyscore +pttl +pexpire")
 			}
 			if cluster {
 				r.add("+cluster|slots +asking")
@@ -133,7 +133,7 @@ func rightsOf(only []holdfast.Kind, prefix string) *rights {
 // lookRights are those that SECURITY.md recommends to look.
 func lookRights(prefix string) *rights {
 	r := newRights(prefix)
-	r.add("~NAME* ~{NAME* ~redisson_lock_queue:{NAME* ~redisson_lock_token:{NAME* ~holdfast_process:{* " +
+	r.add("~NAME* ~{NAME* ~redisson_lock_queue:{NAME* ~redisson_lock_token:{NAME* ~holdfast_process:{all}* " +
 		"+hello +ping +time +type +scan +pttl +getrange +hrandfield +hscan +lrange +zrange +pubsub")
 	return r
 }
