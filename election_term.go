@@ -36,6 +36,7 @@ func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term
 	t.election.setTerm(t)
 	announced := make(chan struct{})
 	beside.Go(func() { t.announce(announced) })
+	beside.Go(t.trace)
 	select { // so that lead most often is the leader for everybody else, too
 	case <-announced:
 	case <-time.After(min(retryAfter, t.election.options.Lease/4)):
@@ -47,6 +48,15 @@ func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term
 	if err := lead(t.ctx, Term{Token: t.lease.Token(), Lease: t.lease}); t.ctx.Err() == nil || errors.Is(err, ErrResign) {
 		t.err = err
 	}
+}
+
+// trace tells of the beginning and the end of the term.
+func (t *term) trace() {
+	change := LeaderChange{Name: t.election.lock.Name(), Leading: true, Token: t.lease.Token()}
+	t.election.rt.engine.TellLeader(change)
+	<-t.ctx.Done()
+	change.Leading = false
+	t.election.rt.engine.TellLeader(change)
 }
 
 func (t *term) end() {

@@ -27,6 +27,8 @@ type (
 	Renewed = trace.Renewed
 	// Exchanged: one pipeline of scripts.
 	Exchanged = trace.Exchanged
+	// LeaderChange: this process begins to lead, or no longer leads.
+	LeaderChange = trace.LeaderChange
 )
 
 // Stats counts what has happened in a runtime since New, and what there is now.

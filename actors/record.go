@@ -19,6 +19,9 @@ func acquires(r *wait.Request) bool {
 	return r.Do == wait.Acquire || r.Do == wait.Count && r.Count.Way == scripts.Take
 }
 
+// TellLeader tells the user's Trace of a term.
+func (e *Engine) TellLeader(c trace.LeaderChange) { e.recorder.Leader(c) }
+
 // ends notes the answer to a request, just before its requester learns of it.
 func (e *Engine) ends(r *wait.Request) {
 	switch {

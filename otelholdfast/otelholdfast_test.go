@@ -208,3 +208,18 @@ func TestCollapseIDs(t *testing.T) {
 		assert.Equal(t, want, otelholdfast.CollapseIDs(holdfast.KindLock, name), name)
 	}
 }
+
+// The gauge of an election is 1 while this process leads.
+func TestTrace_Leader(t *testing.T) {
+	observed(t, nil, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, got telemetry) {
+		leading := func() int64 {
+			return count(t, got.metrics(t)["holdfast.leader"], attribute.String("name", "reports"))
+		}
+		require.NoError(t, rt.Election("reports", holdfast.ElectionOptions{}).Run(t.Context(), func(context.Context, holdfast.Term) error {
+			synctest.Wait()
+			assert.EqualValues(t, 1, leading())
+			return holdfast.ErrResign
+		}))
+		assert.Zero(t, leading())
+	})
+}

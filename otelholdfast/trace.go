@@ -23,6 +23,7 @@ func Trace(options ...Option) *holdfast.Trace {
 	r := newRecorder(configOf(options))
 	return &holdfast.Trace{
 		Acquiring: r.acquiring, Waiting: waiting, Released: r.released, Lost: r.lost, Renewed: r.renewed, Exchanged: r.exchanged,
+		Leader: r.leader,
 	}
 }
 
@@ -35,6 +36,7 @@ type recorder struct {
 	margin    metric.Float64Histogram
 	exchange  metric.Float64Histogram
 	handovers metric.Int64Counter
+	leading   metric.Int64UpDownCounter
 }
 
 // buckets reach from a hand-over inside the process to a wait of minutes, in seconds.
@@ -53,6 +55,8 @@ func newRecorder(c config) *recorder {
 		report(err)
 		return n
 	}
+	leading, err := m.Int64UpDownCounter("holdfast.leader", metric.WithDescription("1 while this process leads the election, else 0."))
+	report(err)
 	return &recorder{
 		tracer: c.tracers.Tracer(scope), group: c.group,
 		acquire:   seconds("holdfast.acquire.duration", "From the call of an acquire to its outcome."),
@@ -61,6 +65,7 @@ func newRecorder(c config) *recorder {
 		margin:    seconds("holdfast.renew.margin", "The least time that a lease had left when the answer to its renewal came."),
 		exchange:  seconds("holdfast.exchange.duration", "Duration of a pipeline of scripts with Redis."),
 		handovers: counter("holdfast.handovers", "{acquire}", "Acquires that succeeded; local: without a call to Redis."),
+		leading:   leading,
 	}
 }
 
@@ -153,6 +158,15 @@ func (r *recorder) renewed(x holdfast.Renewed) {
 
 func (r *recorder) exchanged(x holdfast.Exchanged) {
 	r.exchange.Record(context.Background(), x.Took.Seconds(), metric.WithAttributes(attribute.String("outcome", answered(x.Err))))
+}
+
+// leader uses the election's name as an attribute: a program has few elections, and without names their values would add up.
+func (r *recorder) leader(c holdfast.LeaderChange) {
+	change := int64(-1)
+	if c.Leading {
+		change = 1
+	}
+	r.leading.Add(context.Background(), change, metric.WithAttributes(attribute.String("name", c.Name)))
 }
 
 func answered(err error) string {

@@ -126,6 +126,13 @@ func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks fu
 	}
 }
 
+// Leader tells of a term of this process.
+func (t *Recorder) Leader(c LeaderChange) {
+	if f := t.trace.Leader; f != nil {
+		t.safely(func() { f(c) })
+	}
+}
+
 // Reconnected notes that a connection for subscriptions works again.
 func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
 

@@ -33,6 +33,8 @@ type Trace struct {
 	Renewed func(r Renewed)
 	// Exchanged is called after each pipeline with Redis, except subscriptions.
 	Exchanged func(x Exchanged)
+	// Leader is called when this process begins to lead an election, and when it no longer leads, on the election's goroutines.
+	Leader func(c LeaderChange)
 }
 
 // Acquiring says that an acquire begins.
@@ -85,6 +87,13 @@ type Exchanged struct {
 	Locks   int // names that they are about: a renewal is about many
 	Took    time.Duration
 	Err     error // the connection broke; otherwise each script has its own reply
+}
+
+// LeaderChange is the beginning or the end of a term of this process.
+type LeaderChange struct {
+	Name    string // of the election
+	Leading bool   // the term begins; false: it has ended
+	Token   int64  // of the term
 }
 
 // Stats counts what has happened in a runtime since New, and what there is now.

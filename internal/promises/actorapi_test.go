@@ -154,6 +154,8 @@ func TestActorAPI_TerminatedRequesterLeavesNothing(t *testing.T) {
 		})
 		holder.Stop()
 		locktest.Await(t, "the dead holder's lock to come free", func() bool { return !p.Exists(t) })
+		stats := rt.Stats()
+		assert.Equal(t, [3]uint64{1, 1, 0}, [3]uint64{stats.Acquired, stats.Released, stats.Lost})
 	})
 }
 

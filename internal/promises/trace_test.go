@@ -304,3 +304,44 @@ func TestHeld_IsWhatIsHeld(t *testing.T) {
 		assert.Len(t, slices.Collect(rt.Held()), 3)
 	})
 }
+
+// Each term has one beginning and one end, whatever ends it.
+func TestTrace_TellsOfTerms(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context, e *holdfast.Election, server *holdfasttest.Server) error{
+		"returned": func(context.Context, *holdfast.Election, *holdfasttest.Server) error { return errors.New("done") },
+		"resigned": func(ctx context.Context, e *holdfast.Election, _ *holdfasttest.Server) error {
+			e.Resign()
+			<-ctx.Done()
+			return holdfast.ErrResign
+		},
+		"lost": func(ctx context.Context, _ *holdfast.Election, server *holdfasttest.Server) error {
+			server.Lose("reports")
+			<-ctx.Done()
+			return holdfast.ErrResign
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server, n := holdfasttest.New(t), &told{}
+				rt := server.Runtime(holdfast.Options{Trace: &holdfast.Trace{Leader: func(c holdfast.LeaderChange) {
+					n.add("%s leading=%t token=%d", c.Name, c.Leading, c.Token)
+				}}})
+				e := rt.Election("reports", holdfast.ElectionOptions{})
+				_ = e.Run(t.Context(), func(ctx context.Context, term holdfast.Term) error {
+					synctest.Wait()
+					assert.Equal(t, []string{fmt.Sprintf("reports leading=true token=%d", term.Token)}, n.take())
+					err := end(ctx, e, server)
+					if ctx.Err() != nil {
+						synctest.Wait()
+						assert.Equal(t, []string{fmt.Sprintf("reports leading=false token=%d", term.Token)}, n.take(), "when it has ended, not when lead returns")
+						n.add("reports leading=false token=%d", term.Token)
+					}
+					return err
+				})
+				assert.Len(t, n.take(), 1)
+				require.NoError(t, rt.Close(t.Context()))
+			})
+		})
+	}
+}

@@ -84,6 +84,59 @@ func (l *ledger) knows(place, id string) {
 	}
 }
 
+// holding is what a process holds of one lease id.
+type holding struct{ name, id string }
+
+// compareHeld checks Held and the Stats of a runtime at this instant: each valid lease that nobody is releasing is held, and nothing is
+// held that was not granted or has ended.
+func (o *oracle) compareHeld(p *process) {
+	held := map[holding]int{}
+	for h := range p.rt.Held() {
+		held[holding{h.Name, h.ID}]++
+	}
+	if p.over() {
+		return // Close ends leases before it tells of them, and then nothing is held
+	}
+	for h, wanted := range o.holding(p) {
+		if held[h] < wanted {
+			o.wrong("Held: %d leases of %s are valid in %s, %d are held (%s)", wanted, h.name, p.name, held[h], h.id)
+		}
+	}
+	p.ledger.compare(p, held)
+}
+
+// holding counts the valid leases that users of a process have and do not release.
+func (o *oracle) holding(p *process) map[holding]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	users := map[holding]int{}
+	for place, holds := range o.holds {
+		for _, h := range holds {
+			if h.p == p && !h.leaving && !h.ended && h.lease.Valid() {
+				users[holding{place.name, h.id()}]++
+			}
+		}
+	}
+	return users
+}
+
+func (l *ledger) compare(p *process, held map[holding]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	open := 0
+	for _, n := range l.granted {
+		open += n
+	}
+	for h, n := range held {
+		if l.granted[h.id] < n {
+			l.o.wrong("Held: %d leases of %s are held in %s, Trace has told of %d (%s)", n, h.name, p.name, l.granted[h.id], h.id)
+		}
+	}
+	if s := p.rt.Stats(); s.Held != open || s.Waiting != l.begun-l.outcomes {
+		l.o.wrong("Stats: %d leases held and %d acquires waiting in %s, Trace has told of %d and %d", s.Held, s.Waiting, p.name, open, l.begun-l.outcomes)
+	}
+}
+
 // close checks that everything has ended, and that the Stats say the same. The runtime has been closed.
 func (l *ledger) close(name string, s holdfast.Stats) {
 	l.mu.Lock()

@@ -157,4 +157,7 @@ func (o *oracle) observe() {
 		o.served(w)
 	}
 	o.orphans()
+	for _, p := range o.w.processes {
+		o.compareHeld(p)
+	}
 }

@@ -3,6 +3,7 @@
 package check_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -28,7 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
-// scraped is what a service exposes after it has held, handed on and lost a lock: the names of its series, with their labels.
+// scraped is what a service exposes after it has held and lost a lock, and led: the names of its series, with their labels.
 func scraped(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -44,6 +45,8 @@ func scraped(t *testing.T) map[string]map[string]bool {
 	require.NoError(t, err)
 	server.Lose("orders")
 	<-lease.Done()
+	election := rt.Election("reports", holdfast.ElectionOptions{})
+	require.NoError(t, election.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
 	require.NoError(t, rt.Close(t.Context())) // everything has been told then
 
 	page := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
