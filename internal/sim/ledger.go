@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -11,6 +12,7 @@ import (
 // each lease one end.
 type ledger struct {
 	o *oracle
+	p *process
 
 	mu       sync.Mutex
 	begun    int
@@ -22,27 +24,81 @@ type ledger struct {
 	local    int
 	released int
 	lost     int
+
+	slow      time.Duration    // Options.SlowWait
+	asked     map[question]int // acquires that may still be told of
+	slowWaits int
+	renewals  int
+	unrenewed int
+	exchanges int
+	scripts   int
+}
+
+// question tells acquires apart, except those of a multi lock that tries again.
+type question struct {
+	ctx  context.Context
+	name string
 }
 
 func (l *ledger) trace() *holdfast.Trace {
 	return &holdfast.Trace{
-		Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) {
+		Acquiring: l.acquiring,
+		Waiting:   l.waiting,
+		Released:  func(r holdfast.Released) { l.end(&l.released, r.Name, r.ID) },
+		Lost:      func(x holdfast.Lost) { l.end(&l.lost, x.Name, x.ID) },
+		Renewed: func(r holdfast.Renewed) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.begun++
-			told := false
-			return func(a holdfast.Acquired) {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				if told {
-					l.o.wrong("Trace: the outcome of an acquire of %s is told twice", a.Name)
-				}
-				told = true
-				l.outcome(a)
+			if r.Err != nil {
+				l.unrenewed += r.Leases
+			} else {
+				l.renewals += r.Leases - r.Gone
 			}
 		},
-		Released: func(r holdfast.Released) { l.end(&l.released, r.Name, r.ID) },
-		Lost:     func(x holdfast.Lost) { l.end(&l.lost, x.Name, x.ID) },
+		Exchanged: func(x holdfast.Exchanged) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.exchanges++
+			l.scripts += x.Scripts
+		},
+	}
+}
+
+func (l *ledger) acquiring(ctx context.Context, a holdfast.Acquiring) func(holdfast.Acquired) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun++
+	q := question{ctx, a.Name}
+	l.asked[q]++
+	began, unsaid, told := time.Now(), l.asked[q], false
+	return func(a holdfast.Acquired) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if told {
+			l.o.wrong("Trace: the outcome of an acquire of %s is told twice", a.Name)
+		}
+		told = true
+		l.outcome(a)
+		if ctx != context.Background() && a.Waited > l.slow+slack && l.asked[q] == unsaid && l.o.w.untroubled(l.p, began) {
+			l.o.wrong("Trace: %s was waited for for %v, and nobody was told", a.Name, a.Waited)
+		}
+	}
+}
+
+// slack is how much later than due a wait may be told of.
+const slack = 200 * time.Millisecond
+
+// waiting checks that an acquire is told of at most once, and not too soon.
+func (l *ledger) waiting(ctx context.Context, w holdfast.Waiting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slowWaits++
+	q := question{ctx, w.Name}
+	if l.asked[q]--; l.asked[q] < 0 {
+		l.o.wrong("Trace: the wait for %s is told of twice, or was never asked for", w.Name)
+	}
+	if w.Waited < l.slow {
+		l.o.wrong("Trace: a wait for %s is told of after %v, not %v", w.Name, w.Waited, l.slow)
 	}
 }
 
@@ -152,6 +208,8 @@ func (l *ledger) close(name string, s holdfast.Stats) {
 	for what, pair := range map[string][2]int{
 		"Acquired": {int(s.Acquired), l.total + l.permits}, "Refused": {int(s.Refused), l.refused}, "HandedOn": {int(s.HandedOn), l.local},
 		"Released": {int(s.Released), l.released}, "Lost": {int(s.Lost), l.lost},
+		"Renewals": {int(s.Renewals), l.renewals}, "RenewFailures": {int(s.RenewFailures), l.unrenewed},
+		"Exchanges": {int(s.Exchanges), l.exchanges}, "Scripts": {int(s.Scripts), l.scripts},
 	} {
 		if pair[0] != pair[1] {
 			l.o.wrong("Stats: %s of %s is %d, Trace has told of %d", what, name, pair[0], pair[1])

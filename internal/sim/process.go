@@ -53,7 +53,7 @@ type process struct {
 func newProcess(w *world, name string, number uint64) (*process, error) {
 	p := &process{world: w, name: name, dice: w.dice.of('p', number)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.ledger = ledger{o: w.oracle, granted: map[string]int{}}
+	p.ledger = ledger{o: w.oracle, p: p, granted: map[string]int{}, asked: map[question]int{}, slow: w.plan.lease / 2}
 	p.client = redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
 		Dialer:                   func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
@@ -76,7 +76,8 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // two names get two different shards
 	})
 	var err error
-	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system, Trace: p.ledger.trace()})
+	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system,
+		Trace: p.ledger.trace(), SlowWait: p.ledger.slow})
 	return p, err
 }
 
