@@ -116,6 +116,16 @@ func pidIn(t *testing.T, file string) (pid int) {
 	return pid
 }
 
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func create(t *testing.T, file string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+}
+
 // groupOf is the process group of a command.
 func groupOf(t *testing.T, pid int) int {
 	t.Helper()

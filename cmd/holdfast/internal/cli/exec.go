@@ -40,7 +40,7 @@ func execCommand() *command {
 
 The lease of the lock is renewed all the time. If that fails, COMMAND is dead before anybody else can have the lock: its process group gets SIGTERM when the lease will end in --grace, and SIGKILL before the lease ends. After a loss that cannot be foreseen (the lock was freed by force, its key was deleted) SIGTERM follows within a third of the lease, and SIGKILL after --grace. A second process, the guardian, does the same if holdfast itself is stopped or killed.
 
-COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group; before the lock is held, they end the waiting. Ctrl-Z stops both; if they are not continued in time, COMMAND is killed. Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL; only then is the lock released. Processes that leave the group (setsid, daemons) are not reached. As process 1 of a container holdfast also collects orphans.
+COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group; before the lock is held, they end the waiting. Ctrl-Z stops both; if they are not continued in time, COMMAND is killed. Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL; only then is the lock released. On Linux this is also true of processes that have left the group, but not the session (timeout, jobs of a shell). Daemons, which have a session of their own, are not reached. As process 1 of a container holdfast also collects orphans.
 
 COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of --kind fenced, otherwise 0.`,
 		exits: `  that of COMMAND, or 128 + the signal that ended it
@@ -279,6 +279,8 @@ func awaitLease(
 ) (lease *holdfast.Lease, ended syscall.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	orphans, stop := supervise.Orphans()
+	defer stop()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -288,6 +290,8 @@ func awaitLease(
 		select {
 		case <-over:
 			return lease, ended, err
+		case <-orphans:
+			supervise.Collect()
 		case s := <-signals:
 			if supervise.Ends(s) {
 				ended, _ = s.(syscall.Signal)

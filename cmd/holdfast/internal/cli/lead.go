@@ -90,8 +90,12 @@ func (a *app) lead(o leadFlags, in input) int {
 			return <-running.over
 		})
 	}()
+	orphans, stopOrphans := supervise.Orphans()
+	defer stopOrphans()
 	for {
 		select {
+		case <-orphans:
+			supervise.Collect()
 		case err := <-ended:
 			if err != nil {
 				return a.failed(err)

@@ -12,27 +12,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/kin"
 )
 
-// variable tells a process that it is a guardian.
+// variable tells a process that it is a guardian. Its value is the mark of the run.
 const variable = "HOLDFAST_GUARDIAN"
-
-// lookEvery limits how long after a suspension of the machine the deadline is noticed. Timers stand still meanwhile.
-const lookEvery = 100 * time.Millisecond
 
 // The orders that a guardian gets: each is one byte and a number of eight bytes.
 const (
-	orderDeadline = 'd' // kill the group at this instant
+	orderDeadline = 'd' // kill the processes of the run at this instant
+	orderCommand  = 'c' // the process ID of the command
 	orderAside    = 'a' // leave the group for the group with this ID
+	orderSize     = 9
 )
 
-type order struct {
-	what  byte
-	value int64
-}
+// sendWait is how long an order may take. A pipe is full only if the guardian has been stopped for very long.
+const sendWait = 5 * time.Millisecond
 
 // Guard is the guardian as its parent sees it. Its methods are not safe for concurrent use.
 type Guard struct {
@@ -41,7 +40,7 @@ type Guard struct {
 }
 
 // Start starts a guardian and returns when it is ready. The caller waits for the process PID.
-func Start() (*Guard, error) {
+func Start(mark kin.Mark) (*Guard, error) {
 	orders, ours, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func Start() (*Guard, error) {
 		return nil, err
 	}
 	defer func() { _ = ready.Close() }()
-	pid, err := spawn(orders, theirs)
+	pid, err := spawn(mark, orders, theirs)
 	_ = theirs.Close()
 	if err == nil {
 		if _, err = io.ReadFull(ready, make([]byte, 1)); err != nil {
@@ -67,7 +66,7 @@ func Start() (*Guard, error) {
 	return &Guard{PID: pid, orders: ours}, nil
 }
 
-func spawn(orders, ready *os.File) (pid int, err error) {
+func spawn(mark kin.Mark, orders, ready *os.File) (pid int, err error) {
 	program, err := itself()
 	if err != nil {
 		return 0, err
@@ -78,9 +77,19 @@ func spawn(orders, ready *os.File) (pid int, err error) {
 	}
 	defer func() { _ = null.Close() }()
 	return syscall.ForkExec(program, []string{"holdfast-guardian"}, &syscall.ProcAttr{
-		Dir: "/", Env: append(os.Environ(), variable+"=1"), Files: []uintptr{orders.Fd(), ready.Fd(), null.Fd()},
+		Dir: "/", Env: environment(mark), Files: []uintptr{orders.Fd(), ready.Fd(), null.Fd()},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
+}
+
+// environment is that of the guardian. It may itself be the guardian of a run inside another.
+func environment(mark kin.Mark) (env []string) {
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, variable+"=") {
+			env = append(env, v)
+		}
+	}
+	return append(env, variable+"="+string(mark))
 }
 
 // itself is the path of this program. On Linux it also works after the file has been replaced.
@@ -92,8 +101,11 @@ func itself() (string, error) {
 	return os.Executable()
 }
 
-// Deadline has the group killed at an instant of Now, unless a later call moves it.
-func (g *Guard) Deadline(at time.Duration) { g.send(orderDeadline, int64(at)) }
+// Deadline has the run killed at an instant of Now, unless a later call moves it. It reports whether the guardian was told.
+func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, int64(at)) }
+
+// Command tells the guardian the process ID of the command, which may leave the group.
+func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
 // StepAside has the guardian leave the group, which it still guards, so that the group is gone when all others have left it.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
@@ -102,61 +114,15 @@ func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 func (g *Guard) End() {
 	_ = syscall.Kill(-g.PID, syscall.SIGKILL)
 	_ = syscall.Kill(g.PID, syscall.SIGKILL) // it may have stepped aside
-	_ = g.orders.Close()
+	g.Forget()
 }
 
-// send ignores errors: a guardian that has been killed cannot be told anything.
-func (g *Guard) send(what byte, value int64) {
-	_, _ = g.orders.Write(binary.NativeEndian.AppendUint64([]byte{what}, uint64(value)))
-}
+// Forget releases what the caller has of a guardian that has ended.
+func (g *Guard) Forget() { _ = g.orders.Close() }
 
-// IsGuardian reports whether this process was started as one.
-func IsGuardian() bool { return os.Getenv(variable) != "" && os.Args[0] == "holdfast-guardian" }
-
-// Main is what a guardian does.
-func Main() {
-	signal.Ignore() // all: the group gets signals that are meant for the command
-	received := make(chan order)
-	go receive(os.Stdin, received)
-	_, _ = os.Stdout.Write([]byte{0})
-	_ = os.Stdout.Close()
-	watch(received)
-	_ = syscall.Kill(-os.Getpid(), syscall.SIGKILL) // and this process, too, unless it has stepped aside
-}
-
-// receive closes the channel when the parent has ended.
-func receive(from io.Reader, to chan<- order) {
-	defer close(to)
-	var b [9]byte
-	for {
-		if _, err := io.ReadFull(from, b[:]); err != nil {
-			return
-		}
-		to <- order{b[0], int64(binary.NativeEndian.Uint64(b[1:]))}
-	}
-}
-
-// watch returns when the group must be killed: at the deadline, or when the parent has ended.
-func watch(received <-chan order) {
-	deadline := time.Duration(1<<63 - 1)
-	timer := time.NewTimer(lookEvery)
-	for {
-		left := deadline - Now()
-		if left <= 0 {
-			return
-		}
-		timer.Reset(min(left, lookEvery))
-		select {
-		case <-timer.C:
-		case o, ok := <-received:
-			switch {
-			case !ok:
-				return
-			case o.what == orderAside:
-				_ = syscall.Setpgid(0, int(o.value))
-			case o.what == orderDeadline:
-				deadline = time.Duration(o.value)
-			}
-		}
-	}
+// send waits for nobody: the guardian may have been killed or stopped. An order is written as a whole or not at all.
+func (g *Guard) send(what byte, value int64) bool {
+	_ = g.orders.SetWriteDeadline(time.Now().Add(sendWait))
+	_, err := g.orders.Write(binary.NativeEndian.AppendUint64([]byte{what}, uint64(value)))
+	return err == nil
 }

@@ -51,6 +51,12 @@ func Signals() (received <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
+// Orphans tells nothing.
+func Orphans() (ended <-chan os.Signal, stop func()) { return nil, func() {} }
+
+// Collect does nothing.
+func Collect() {}
+
 // Ends tells whether a signal asks a process to end.
 func Ends(os.Signal) bool { return true }
 

@@ -7,19 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/kin"
 )
 
 const (
 	lookMost   = 100 * time.Millisecond // between looks at the clock: timers stand still while the machine is suspended
 	marginMost = 250 * time.Millisecond // that the command is killed before the local deadline
 	lookSoon   = 5 * time.Millisecond   // between looks for the end of a process group
-	pauseWait  = 50 * time.Millisecond  // until a signal that stops this process has done so
 	killWait   = 10 * time.Second       // for a process that has been killed, but has not ended: the kernel may be busy with it
 )
 
@@ -50,63 +49,6 @@ type Result struct {
 	Received syscall.Signal // the last signal passed on that asks a process to end; 0: none
 }
 
-// Signals returns the signals that a command gets through this process. Signals that this process was started to ignore are not among
-// them; the command ignores them, too.
-func Signals() (received <-chan os.Signal, stop func()) {
-	c := make(chan os.Signal, 32)
-	for _, s := range append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...) {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
-	// Without this, a write to a closed standard error would end this process.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	return c, func() { signal.Stop(c); signal.Stop(broken) }
-}
-
-var endings = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
-
-// Ends tells whether a signal asks a process to end.
-func Ends(s os.Signal) bool {
-	for _, ending := range endings {
-		if s == ending {
-			return true
-		}
-	}
-	return false
-}
-
-// NotStarted is the error of a command that could not be started.
-type NotStarted struct {
-	Code int // as shells have it: 127: there is no such program; 126: it cannot be run
-	Err  error
-}
-
-func (e *NotStarted) Error() string { return e.Err.Error() }
-
-func (e *NotStarted) Unwrap() error { return e.Err }
-
-// Find returns the path of a program as a shell would find it.
-func Find(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrDot) {
-		err = nil
-	}
-	if err != nil {
-		code := 127
-		if errors.Is(err, os.ErrPermission) {
-			code = 126
-		}
-		var failed *exec.Error
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return "", &NotStarted{code, fmt.Errorf("%q: %w", name, err)}
-	}
-	return path, nil
-}
-
 // Run starts the command, in a process group of its own, and returns when no process of the group is left.
 //
 // SIGTERM goes to the group when the lease is lost, or will end in Grace. SIGKILL follows after Grace, and in any case before the local
@@ -120,11 +62,17 @@ func (c *Command) Run(lease Lease) (Result, error) {
 	jobs := make(chan os.Signal, 8)
 	signal.Notify(jobs, syscall.SIGTSTP, syscall.SIGCONT)
 	defer signal.Stop(jobs)
-	g, err := guard.Start()
+	tty := terminal()
+	tty.nameGroup()
+	mark := kin.NewMark()
+	g, err := guard.Start(mark)
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot start the guardian of the command: %w", err)
 	}
-	r := &run{Command: c, lease: lease, guard: g, children: children, jobs: jobs, guarded: true, tty: terminal()}
+	r := &run{
+		Command: c, lease: lease, guard: g, kin: kin.Run{Mark: mark, Group: g.PID},
+		children: children, jobs: jobs, guarded: true, tty: tty,
+	}
 	defer r.end()
 	r.look()
 	if lease.Err() != nil || r.deadline <= guard.Now() {
@@ -146,6 +94,7 @@ type run struct {
 	*Command
 	lease    Lease
 	guard    *guard.Guard
+	kin      kin.Run
 	children <-chan os.Signal
 	jobs     chan os.Signal // SIGTSTP and SIGCONT
 	tty      tty
@@ -167,17 +116,22 @@ func (r *run) start() (err error) {
 		sys.Foreground, sys.Ctty = true, r.tty.fd
 	}
 	dieWithParent(sys)
-	r.pid, err = syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{Env: r.Env, Files: []uintptr{0, 1, 2}, Sys: sys})
+	env := r.kin.Mark.Environment(r.Env)
+	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: sys})
 	if err != nil {
 		r.tty.take() // the child may have had it already
+		return err
 	}
-	return err
+	r.pid, r.kin.Command = pid, pid
+	r.guard.Command(pid)
+	return nil
 }
 
 // end ends the guardian, and what may be left of the group.
 func (r *run) end() {
 	r.tty.take()
 	if !r.guarded {
+		r.guard.Forget()
 		return
 	}
 	r.guard.End()
@@ -208,7 +162,7 @@ func (r *run) supervise() {
 			if Ends(s) {
 				r.result.Received = s.(syscall.Signal)
 			}
-			r.signal(s.(syscall.Signal))
+			r.pass(s.(syscall.Signal))
 		case s := <-r.jobs:
 			if s == syscall.SIGCONT {
 				r.resume()
@@ -246,8 +200,9 @@ func (r *run) look() {
 	}
 	r.deadline = now + time.Until(expires) - r.margin()
 	if moved := r.deadline - r.told; moved > time.Millisecond || moved < -time.Millisecond {
-		r.told = r.deadline
-		r.guard.Deadline(r.deadline + r.margin()/2)
+		if r.guard.Deadline(r.deadline + r.margin()/2) {
+			r.told = r.deadline
+		}
 	}
 }
 
@@ -292,6 +247,8 @@ func (r *run) ask(reason string) {
 	r.Tell("stopping the command: " + reason)
 	r.signal(syscall.SIGTERM)
 	r.signal(syscall.SIGCONT)
+	r.signalStrays(syscall.SIGTERM, false)
+	r.signalStrays(syscall.SIGCONT, false)
 }
 
 // leftBehind gives processes that the command has left in its group Grace to end, and then asks them to.
@@ -311,6 +268,7 @@ func (r *run) kill(now time.Duration) {
 		r.killed = now
 	}
 	r.signal(syscall.SIGKILL)
+	r.signalStrays(syscall.SIGKILL, true)
 }
 
 // over reports whether no process is left, or those that are left cannot be killed.
@@ -328,69 +286,8 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether the group has no process.
-func (r *run) gone() bool { return errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) }
-
-// signal reaches the whole group, and the command even if it has left the group.
-func (r *run) signal(s syscall.Signal) {
-	_ = syscall.Kill(-r.guard.PID, s)
-	if !r.ended && r.pid != 0 {
-		if group, err := syscall.Getpgid(r.pid); err == nil && group != r.guard.PID {
-			_ = syscall.Kill(r.pid, s)
-		}
-	}
-}
-
-// pause stops the process group of this process, as a shell expects when the command has stopped. The lease is then not renewed: if this
-// process does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
-func (r *run) pause() {
-	r.tty.take()
-	signal.Reset(syscall.SIGTSTP)
-	_ = syscall.Kill(0, syscall.SIGTSTP)
-	time.Sleep(pauseWait) // the signal may reach another thread first
-	signal.Notify(r.jobs, syscall.SIGTSTP)
-	r.resume()
-}
-
-func (r *run) resume() {
-	r.look()
-	if guard.Now() >= r.deadline {
-		return // the command is dead, or about to be
-	}
-	r.tty.give(r.guard.PID)
-	r.signal(syscall.SIGCONT)
-}
-
-// reap collects all children that have changed their state: the command, the guardian, and orphans that this process has adopted.
-func (r *run) reap() {
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil || pid <= 0:
-			return
-		case pid == r.guard.PID:
-			r.guarded = false
-		case pid == r.pid:
-			r.changed(status)
-		}
-	}
-}
-
-func (r *run) changed(status syscall.WaitStatus) {
-	switch {
-	case status.Stopped():
-		if r.tty.given {
-			r.pause()
-		}
-	case status.Signaled():
-		// This process may have been stopped until the guardian has killed the command, and then notice that first.
-		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
-			r.stop("the lease was about to end; the guardian has killed it")
-		}
-		r.ended, r.result.Code = true, 128+int(status.Signal())
-	case status.Exited():
-		r.ended, r.result.Code = true, status.ExitStatus()
-	}
+// gone reports whether the command has left no process. Strays are looked for twice: a process may start another one that the first look
+// has passed already, and end before the look gets to it.
+func (r *run) gone() bool {
+	return errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) && len(r.kin.Strays(true)) == 0 && len(r.kin.Strays(true)) == 0
 }

@@ -3,7 +3,6 @@
 package supervise
 
 import (
-	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +30,19 @@ func (t *tty) ours() bool {
 	return t.given
 }
 
+// nameGroup makes this process leave a process group that has no ID here, because its leader is outside of the container. The guardian could
+// not step aside into such a group, and the foreground could not be given back to it.
+func (t *tty) nameGroup() {
+	if syscall.Getpgrp() != 0 {
+		return
+	}
+	foreground := t.ours()
+	t.given = false
+	if err := syscall.Setpgid(0, 0); err == nil && foreground {
+		t.set(syscall.Getpgrp())
+	}
+}
+
 // give puts the group of the command into the foreground, if this process is there.
 func (t *tty) give(group int) {
 	if t.ours() {
@@ -46,9 +58,6 @@ func (t *tty) take() {
 	}
 }
 
-// set ignores SIGTTOU meanwhile, by which the kernel would stop a process that is not in the foreground.
 func (t *tty) set(group int) {
-	signal.Ignore(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
-	signal.Reset(syscall.SIGTTOU)
+	unstopped(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) })
 }

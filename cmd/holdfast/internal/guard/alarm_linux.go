@@ -1,0 +1,31 @@
+package guard
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// alarm wakes the guardian at a deadline, also if it has passed while the machine was suspended: then as soon as the machine is resumed.
+// Other timers stand still in between.
+type alarm struct{ timer int }
+
+func newAlarm() alarm {
+	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		timer = -1 // poll passes over it
+	}
+	return alarm{timer}
+}
+
+// wait returns at the deadline, or earlier if there is something to read.
+func (a alarm) wait(from int, deadline time.Duration) {
+	timeout := lookAgain(deadline)
+	if a.timer >= 0 {
+		at := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(deadline))}
+		if unix.TimerfdSettime(a.timer, unix.TFD_TIMER_ABSTIME, at, nil) == nil {
+			timeout = -1
+		}
+	}
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}, {Fd: int32(a.timer), Events: unix.POLLIN}}, timeout)
+}

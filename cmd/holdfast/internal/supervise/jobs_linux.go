@@ -1,0 +1,37 @@
+package supervise
+
+import (
+	"os/signal"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// suspend stops the process group of this process as SIGTSTP does, and returns when it continues. It must be called by the main thread.
+//
+// A process that has caught SIGTSTP does not stop by it, not even after signal.Reset: the handler of Go stays and does nothing. So the
+// default is set by a system call. Then the signal is sent to this thread, which stops before the call returns: a signal to the process
+// could reach another thread, later. The kernel does not stop a group that nobody could continue.
+func suspend() {
+	signal.Ignore(syscall.SIGTSTP)
+	_ = syscall.Kill(0, syscall.SIGTSTP) // the others
+	var standard [16]uint64              // zero is the default in the kernel's struct sigaction, whatever its layout
+	const maskSize = 8
+	_, _, failed := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(&standard)), 0, maskSize, 0, 0)
+	if failed == 0 {
+		_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), syscall.SIGTSTP)
+	}
+}
+
+// unstopped calls f while SIGTTOU, by which the kernel stops a process that is not in the foreground, cannot reach this thread.
+func unstopped(f func()) {
+	var blocked, before unix.Sigset_t
+	const bits = 8 * unsafe.Sizeof(blocked.Val[0])
+	n := uintptr(syscall.SIGTTOU - 1)
+	blocked.Val[n/bits] |= 1 << (n % bits)
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &blocked, &before) == nil {
+		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
+	}
+	f()
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package supervise
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
+)
+
+// reap collects all children that have changed their state: the command, the guardian, and orphans that this process has adopted.
+func (r *run) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || pid <= 0:
+			return
+		case pid == r.guard.PID:
+			r.guarded = status.Stopped()
+		case pid == r.pid:
+			r.changed(status)
+		}
+	}
+}
+
+func (r *run) changed(status syscall.WaitStatus) {
+	switch {
+	case status.Stopped():
+		if r.tty.given {
+			r.pause()
+		}
+	case status.Signaled():
+		// This process may have been stopped until the guardian has killed the command, and then notice that first.
+		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
+			r.stop("the lease was about to end; the guardian has killed it")
+		}
+		r.ended, r.result.Code = true, 128+int(status.Signal())
+	case status.Exited():
+		r.ended, r.result.Code = true, status.ExitStatus()
+	}
+}
+
+// Orphans tells that processes may have ended that this process has adopted, as process 1 of a container does, or after Run.
+func Orphans() (ended <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGCHLD)
+	return c, func() { signal.Stop(c) }
+}
+
+// Collect collects adopted processes that have ended. It must not be called during Run.
+func Collect() {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if !errors.Is(err, syscall.EINTR) && (err != nil || pid <= 0) {
+			return
+		}
+	}
+}
