@@ -47,6 +47,14 @@ func (a *Authority) Client() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
+// Files are the certificate of the authority, and a client's certificate and key, in PEM form.
+func (a *Authority) Files() (ca, cert, key string) {
+	a.tb.Helper()
+	a.Client()
+	file := func(name string) string { return filepath.Join(a.dir, name) }
+	return file("authority.crt"), file("client.crt"), file("client.key")
+}
+
 // sign makes a certificate that is good for so long (negative: no more), and files for redis-server.
 func (a *Authority) sign(name string, template *x509.Certificate, good time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.tb.Helper()

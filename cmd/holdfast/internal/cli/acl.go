@@ -14,53 +14,86 @@ type aclJSON struct {
 	Rules []string `json:"rules"`
 }
 
+// aclFlags are those of acl.
+type aclFlags struct {
+	only                                      []holdfast.Kind
+	prefix, user                              string
+	process, election, look, freeing, cluster bool
+}
+
 func aclCommand() *command {
-	var only []holdfast.Kind
-	prefix, user := "", "app"
-	cluster, look, process := false, false, false
+	o := aclFlags{user: "app"}
 	return &command{
 		name: "acl", args: "[flags]",
 		does:  "print the rights that a user of Redis needs",
-		about: `Prints the ACL rule for a user of Redis who locks names that begin with --prefix, with locks of --kinds. It does not connect to Redis. Replace PASSWORD. "holdfast check --kinds ..." checks the rights of a user who exists.`,
-		examples: `  holdfast acl --kinds lock,fenced --prefix orders:
-  holdfast acl --look --user viewer        # to use ls, show and top only`,
+		about: `Prints the ACL rule for a user of Redis who locks names that begin with --prefix, with locks of --kinds. It does not connect to Redis. Replace PASSWORD. "holdfast check --prefix ... --kinds ..." checks the rights of a user who exists.`,
+		examples: `  holdfast acl --kinds lock,fenced --prefix orders: --process   # for exec
+  holdfast acl --election --prefix orders: --process            # for lead
+  holdfast acl --look --user viewer                             # for ls, show, top and page
+  holdfast acl --free --user operator                           # for these and free`,
 		flags: func(f *flags) {
-			f.kindList(&only)
-			f.text(&prefix, "prefix", "TEXT", "the beginning of all names; default: any names")
-			f.text(&user, "user", "NAME", "the name of the user; default app")
-			f.flag(&process, "process", "also announce who a process is, as holdfast exec and Options.Process do")
-			f.flag(&cluster, "cluster", "for a cluster; run the command on every node")
-			f.flag(&look, "look", "the rights to look, for ls, show and top, instead of those to lock")
+			f.kindList(&o.only)
+			f.text(&o.prefix, "prefix", "TEXT", "the beginning of all names; default: any names")
+			f.text(&o.user, "user", "NAME", "the name of the user; default app")
+			f.flag(&o.process, "process", "also announce who a process is, as holdfast exec, holdfast lead and Options.Process do")
+			f.flag(&o.election, "election", "elections, as of holdfast lead; without --kinds no other locks")
+			f.flag(&o.cluster, "cluster", "for a cluster; run the command on every node")
+			f.flag(&o.look, "look", "the rights to look, for ls, show, top and page, instead of those to lock")
+			f.flag(&o.freeing, "free", "the rights to look, and to free locks of --kinds by force")
 		},
 		run: func(a *app, in input) int {
-			switch {
-			case len(in.args) > 0:
-				return a.usage("acl", errors.New("it takes no arguments"))
-			case strings.ContainsAny(prefix+user, " \t\r\n\"'") || user == "":
-				return a.usage("acl", errors.New("ACL rules cannot contain spaces and quotes"))
-			case look && len(only) > 0:
-				return a.usage("acl", errors.New("--look is for all kinds: leave out --kinds"))
+			if err := o.check(in); err != nil {
+				return a.usage("acl", err)
 			}
-			r := lookRights(prefix)
-			if !look {
-				r = rightsOf(only, prefix)
-			}
-			if process && !look {
-				r.add("~holdfast_process:{all}* +evalsha +script|load +get +set +del +time +zadd +zrem +zremrangebyscore +pttl +pexpire")
-			}
-			if cluster {
-				r.add("+cluster|slots +asking")
-				if !look {
-					r.add("+pubsub|shardnumsub +ssubscribe +sunsubscribe +spublish")
-				}
-			}
+			rules := o.rules()
 			if a.json {
-				return printJSON(a.stdout, a, aclJSON{user, r.rules})
+				return printJSON(a.stdout, a, aclJSON{o.user, rules})
 			}
-			fmt.Fprintf(a.stdout, "ACL SETUSER %s on >PASSWORD resetkeys resetchannels -@all %s\n", user, strings.Join(r.rules, " "))
+			fmt.Fprintf(a.stdout, "ACL SETUSER %s on >PASSWORD resetkeys resetchannels -@all %s\n", o.user, strings.Join(rules, " "))
 			return exitOK
 		},
 	}
+}
+
+func (o *aclFlags) check(in input) error {
+	switch {
+	case len(in.args) > 0:
+		return errors.New("it takes no arguments")
+	case strings.ContainsAny(o.prefix+o.user, " \t\r\n\"'") || o.user == "":
+		return errors.New("ACL rules cannot contain spaces and quotes")
+	case o.look && (len(o.only) > 0 || o.process || o.election):
+		return errors.New("--look is for all kinds, and changes nothing: leave out --kinds, --process and --election")
+	case o.look && o.freeing:
+		return errors.New("--free has the rights to look: leave out --look")
+	}
+	return nil
+}
+
+func (o *aclFlags) rules() []string {
+	r := newRights(o.prefix)
+	if !o.look {
+		kinds := o.only
+		if o.election {
+			kinds = append(slices.Clip(kinds), holdfast.KindFenced)
+		}
+		r.lock(kinds)
+	}
+	if o.look || o.freeing {
+		r.look()
+	}
+	if o.election {
+		r.add("~holdfast_leader:{NAME* &holdfast_leader:{NAME* +hget")
+	}
+	if o.process {
+		r.add("~holdfast_process:{all}* +evalsha +script|load +get +set +del +time +zadd +zrem +zremrangebyscore +pttl +pexpire")
+	}
+	if o.cluster {
+		r.add("+cluster|slots +asking")
+		if !o.look {
+			r.add("+pubsub|shardnumsub +ssubscribe +sunsubscribe +spublish")
+		}
+	}
+	return r.rules
 }
 
 // rights are rules of an ACL, each once.
@@ -114,9 +147,8 @@ var rightsByKind = map[holdfast.Kind]string{
 		"~holdfast_attempt:{NAME* +decrby +del +get +publish +set",
 }
 
-// rightsOf are those of some kinds; of all if there are none.
-func rightsOf(only []holdfast.Kind, prefix string) *rights {
-	r := newRights(prefix)
+// lock adds those of some kinds; of all if there are none.
+func (r *rights) lock(only []holdfast.Kind) {
 	r.add("+hello +ping +time +evalsha +script|load")
 	for _, k := range kinds {
 		if len(only) > 0 && !slices.Contains(only, k.kind) {
@@ -127,13 +159,10 @@ func rightsOf(only []holdfast.Kind, prefix string) *rights {
 		}
 		r.add(rightsByKind[k.kind])
 	}
-	return r
 }
 
-// lookRights are those that SECURITY.md recommends to look.
-func lookRights(prefix string) *rights {
-	r := newRights(prefix)
+// look adds those that SECURITY.md recommends to look.
+func (r *rights) look() {
 	r.add("~NAME* ~{NAME* ~redisson_lock_queue:{NAME* ~redisson_lock_token:{NAME* ~holdfast_process:{all}* " +
 		"+hello +ping +time +type +scan +pttl +getrange +hrandfield +hscan +lrange +zrange +pubsub")
-	return r
 }

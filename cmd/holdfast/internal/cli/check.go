@@ -24,25 +24,35 @@ type findingJSON struct {
 
 func checkCommand() *command {
 	var only []holdfast.Kind
+	prefix := ""
 	return &command{
 		name: "check", args: "[flags]",
 		does:     "check whether the server is fit for locks",
 		about:    `Checks what locks need of the server and of the user's rights: that it can be reached, its version and role, each command, key and channel, and settings that endanger locks. It uses throw-away names, which are gone afterwards. What is missing is listed, the most important first, with a remedy.`,
 		exits:    "  0   everything is well\n  1   something is missing\n  64  the command line is wrong",
-		examples: "  holdfast check\n  holdfast check --kinds lock,fenced   # for a user who has rights for no others",
-		flags:    func(f *flags) { f.kindList(&only) },
+		examples: "  holdfast check\n  holdfast check --kinds lock,fenced --prefix orders:   # for a user who has rights for no others",
+		flags: func(f *flags) {
+			f.kindList(&only)
+			f.text(&prefix, "prefix", "TEXT", "the beginning of all names, as with acl; default: any names")
+		},
 		run: func(a *app, in input) int {
 			if len(in.args) > 0 {
 				return a.usage("check", errors.New("it takes no arguments"))
 			}
-			return a.withClient("check", func(ctx context.Context, client redis.UniversalClient) int { return a.check(ctx, client, only) })
+			return a.withClient("check", func(ctx context.Context, client redis.UniversalClient) int {
+				return a.check(ctx, client, prefix, only)
+			})
 		},
 	}
 }
 
-func (a *app) check(ctx context.Context, client redis.UniversalClient, only []holdfast.Kind) int {
+func (a *app) check(ctx context.Context, client redis.UniversalClient, prefix string, only []holdfast.Kind) int {
 	a.quiet = true // the findings say it
-	rt, err := a.newRuntime(client, holdfast.Options{})
+	var o holdfast.Options
+	if prefix != "" {
+		o.NameMapper = func(name string) string { return prefix + name }
+	}
+	rt, err := a.newRuntime(client, o)
 	if err != nil {
 		return a.failed(err)
 	}
