@@ -27,7 +27,6 @@ type ledger struct {
 
 	slow      time.Duration    // Options.SlowWait
 	asked     map[question]int // acquires that may still be told of
-	slowWaits int
 	renewals  int
 	unrenewed int
 	exchanges int
@@ -92,7 +91,6 @@ const slack = 200 * time.Millisecond
 func (l *ledger) waiting(ctx context.Context, w holdfast.Waiting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.slowWaits++
 	q := question{ctx, w.Name}
 	if l.asked[q]--; l.asked[q] < 0 {
 		l.o.wrong("Trace: the wait for %s is told of twice, or was never asked for", w.Name)

@@ -179,20 +179,45 @@ func printJSON(to io.Writer, a *app, v any) int {
 	return exitOK
 }
 
-// withClient calls do with a client, and a context that ends when the user interrupts.
+// withClient calls do with a client, and a context that ends when a signal asks for the end.
 func (a *app) withClient(command string, do func(ctx context.Context, client redis.UniversalClient) int) int {
 	client, code := a.client(command)
 	if client == nil {
 		return code
 	}
 	defer func() { _ = client.Close() }()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup wants it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case s := <-signals:
+			stop(ended{s})
+		case <-ctx.Done():
+		}
+	}()
 	code = do(ctx, client)
-	if ctx.Err() != nil {
-		return 128 + int(syscall.SIGINT)
+	if by, ok := context.Cause(ctx).(ended); ok {
+		return by.code()
 	}
 	return code
+}
+
+// ended says which signal ended a command.
+type ended struct{ signal os.Signal }
+
+func (e ended) Error() string { return e.signal.String() }
+
+func (e ended) code() int {
+	if number, ok := e.signal.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+	return exitNo
 }
 
 // client opens a client of Redis; nil: the returned exit code is to be used.

@@ -12,7 +12,7 @@ import (
 // commands are all commands, in the order in which they are shown. Each call makes new ones, because they hold the values of flags.
 func commands() []*command {
 	return []*command{
-		execCommand(), leadCommand(), lsCommand(), showCommand(), freeCommand(), checkCommand(), aclCommand(), pageCommand(),
+		execCommand(), leadCommand(), lsCommand(), topCommand(), showCommand(), freeCommand(), checkCommand(), aclCommand(), pageCommand(),
 		completionCommand(), helpCommand(),
 	}
 }

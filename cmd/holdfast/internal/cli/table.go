@@ -9,7 +9,8 @@ import (
 
 const gap = 2 // between columns
 
-// widths are those of the columns of a table that fits into a terminal: columns that can be shortened give way, the widest first.
+// widths are those of the columns of a table that fits into a terminal: columns that can be shortened give way, the widest first. If that is
+// not enough, columns are left out, which have no width then.
 func widths(rows [][columnCount]string, columns int) (w [columnCount]int) {
 	for _, row := range append(rows, titles) {
 		for i, cell := range row {
@@ -24,25 +25,44 @@ func widths(rows [][columnCount]string, columns int) (w [columnCount]int) {
 				widest = i
 			}
 		}
-		if widest < 0 {
+		if widest < 0 && !leaveOut(&w) {
+			w[columnName] = max(1, columns)
 			break
 		}
-		w[widest]--
+		if widest >= 0 {
+			w[widest]--
+		}
 	}
 	return w
 }
 
+// leaveOut leaves the least important column out, if there is one besides the name.
+func leaveOut(w *[columnCount]int) bool {
+	for _, column := range []int{columnHolder, columnProcess, columnKind, columnTTL, columnWaiting} {
+		if w[column] > 0 {
+			w[column] = 0
+			return true
+		}
+	}
+	return false
+}
+
 func total(w [columnCount]int) (sum int) {
 	for _, width := range w {
-		sum += width
+		if width > 0 {
+			sum += width + gap
+		}
 	}
-	return sum + gap*(columnCount-1)
+	return sum - gap
 }
 
 // line is a row of a table. Numbers are at the right of their column.
 func line(row [columnCount]string, w [columnCount]int) string {
 	var b strings.Builder
 	for i, cell := range row {
+		if w[i] == 0 {
+			continue
+		}
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", gap))
 		}

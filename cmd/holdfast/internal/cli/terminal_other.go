@@ -2,7 +2,16 @@
 
 package cli
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 // sizeOf knows no terminals on this system.
 func sizeOf(*os.File) (columns, rows int, ok bool) { return 0, 0, false }
+
+func readKeys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }
+
+func terminalSignals() (resized, suspended chan os.Signal) { return nil, nil }
+
+func suspend() {}

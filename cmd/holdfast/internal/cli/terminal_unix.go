@@ -4,6 +4,8 @@ package cli
 
 import (
 	"os"
+	"os/signal"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,3 +21,29 @@ func sizeOf(f *os.File) (columns, rows int, ok bool) {
 	}
 	return int(size.Col), int(size.Row), true
 }
+
+// readKeys makes a terminal pass on each key at once, and not show it. Ctrl-C and Ctrl-Z remain signals.
+func readKeys(f *os.File) (restore func(), err error) {
+	before, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
+	if err != nil {
+		return nil, err
+	}
+	now := *before
+	now.Lflag &^= unix.ICANON | unix.ECHO
+	now.Cc[unix.VMIN], now.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(int(f.Fd()), setTermios, &now); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), setTermios, before) }, nil
+}
+
+// terminalSignals are told when the size of the terminal has changed, and when the user wants to suspend the program.
+func terminalSignals() (resized, suspended chan os.Signal) {
+	resized, suspended = make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	signal.Notify(suspended, syscall.SIGTSTP)
+	return resized, suspended
+}
+
+// suspend stops this process, and returns when it is continued.
+func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }

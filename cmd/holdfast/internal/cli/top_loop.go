@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // the other screen, no cursor, no new line at the right edge
+	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+)
+
+// top shows the locks until the user quits, or ctx ends. It leaves the terminal as it was.
+func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOptions) int {
+	restore, err := readKeys(a.stdin)
+	if err != nil {
+		a.say("the terminal: %v", err)
+		return exitSystem
+	}
+	fmt.Fprint(a.stdout, enterScreen)
+	leave := func() { fmt.Fprint(a.stdout, leaveScreen); restore() }
+	defer func() { leave() }()
+
+	view := newTopView(o, connectedTo(client))
+	keys := keysOf(a.stdin)
+	resized, suspended := terminalSignals()
+	looks, freed := make(chan look, 1), make(chan string, 1)
+	looking, due := false, time.After(0)
+	passing := time.NewTicker(time.Second) // the screen says how long ago something was
+	defer passing.Stop()
+	for {
+		a.draw(view)
+		select {
+		case <-ctx.Done():
+			return exitOK
+		case k, open := <-keys:
+			if !open {
+				return exitOK // the terminal is gone
+			}
+			switch view.press(k) {
+			case topQuit:
+				return exitOK
+			case topLook:
+				due = time.After(0)
+			case topFree:
+				go func(name string) { freed <- freeByForce(ctx, client, name) }(view.selected)
+			}
+		case view.note = <-freed:
+			due = time.After(0)
+		case l := <-looks:
+			view.see(l)
+			looking, due = false, time.After(o.pause(l))
+			if view.wants() != l.name {
+				due = time.After(0)
+			}
+		case <-due:
+			if !looking && !view.paused {
+				looking = true
+				go func(name string) { looks <- o.lookAt(ctx, client, name) }(view.wants())
+			}
+		case <-passing.C:
+		case <-resized:
+		case <-suspended:
+			leave()
+			suspend()
+			if restore, err = readKeys(a.stdin); err != nil {
+				restore = func() {}
+				return exitSystem
+			}
+			fmt.Fprint(a.stdout, enterScreen)
+		}
+	}
+}
+
+// draw writes the whole screen. Its lines are as wide as they are; the terminal cuts them.
+func (a *app) draw(view *topView) {
+	columns, rows, _ := sizeOf(a.stdout)
+	out := bufio.NewWriter(a.stdout)
+	defer func() { _ = out.Flush() }()
+	fmt.Fprint(out, "\x1b[H")
+	for i, line := range view.screen(columns, rows, newPainter(a.stdout)) {
+		if i > 0 {
+			fmt.Fprint(out, "\r\n")
+		}
+		fmt.Fprint(out, "\x1b[K"+line) // cleared before, because after a full line it would clear the last character
+	}
+	fmt.Fprint(out, "\x1b[J")
+}
+
+func freeByForce(ctx context.Context, client redis.UniversalClient, name string) string {
+	switch freed, err := inspect.Free(ctx, client, name); {
+	case err != nil:
+		return text.Message(err.Error())
+	case !freed:
+		return text.Show(name) + " was not held"
+	}
+	return "freed " + text.Show(name)
+}
+
+// connectedTo names the server of a client.
+func connectedTo(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().Addr
+	case *redis.ClusterClient:
+		return fmt.Sprintf("cluster at %s", c.Options().Addrs[0])
+	}
+	return ""
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+)
+
+// screen is what the terminal shows, line by line.
+func (v *topView) screen(columns, rows int, p painter) []string {
+	body := max(1, rows-3)
+	var lines []string
+	switch {
+	case v.help:
+		lines = topHelp(p)
+	case v.open:
+		lines = v.lockLines(p)
+	default:
+		lines = v.listLines(columns, body, p)
+	}
+	lines = lines[:min(len(lines), body)]
+	for len(lines) < body {
+		lines = append(lines, "")
+	}
+	all := append([]string{v.head(columns, p)}, lines...)
+	return append(all, v.state(columns, p), v.foot(columns, p))[:min(rows, body+3)]
+}
+
+// head says which server this is, and how many locks there are.
+func (v *topView) head(columns int, p painter) string {
+	const name = "holdfast top"
+	left, right := "  "+text.Show(v.server), "looking …"
+	if v.last.at.IsZero() {
+		if v.err != "" {
+			right = "no answer"
+		}
+	} else {
+		waiting, contended := 0, 0
+		for _, e := range v.last.locks {
+			if waiting += e.Waiting; e.Waiting > 0 {
+				contended++
+			}
+		}
+		more := ""
+		if v.last.more {
+			more = "more than "
+		}
+		left += fmt.Sprintf("  %s%d locks, %d contended, %d waiting", more, len(v.last.locks), contended, waiting)
+		right = v.last.at.Format("15:04:05")
+	}
+	if v.paused {
+		right = "paused, " + right
+	}
+	left = text.Cut(left, max(0, columns-len(name)-len(right)-2))
+	space := max(0, columns-len(name)-text.Width(left)-text.Width(right))
+	return p.paint(bold, name) + left + strings.Repeat(" ", space) + right
+}
+
+// noMark is in front of all locks but the selected one, which is seen without colours, too.
+const noMark = "  "
+
+// listLines is the table of locks.
+func (v *topView) listLines(columns, body int, p painter) []string {
+	rows := v.rows()
+	v.page = max(1, body-1)
+	if len(rows) == 0 {
+		return v.emptyLines(p)
+	}
+	at := v.at(rows)
+	if at < 0 { // the one that is now in its place
+		at = min(v.row, len(rows)-1)
+		v.selected = rows[at].Name
+	}
+	v.row = at
+	v.first = min(max(v.first, at-v.page+1, 0), at, max(0, len(rows)-v.page))
+	shown := rows[v.first:min(len(rows), v.first+v.page)]
+	table := make([][columnCount]string, len(shown))
+	for i, e := range shown {
+		table[i] = cells(e, true)
+	}
+	w := widths(table, columns-len(noMark))
+	w[columnName] += max(0, columns-len(noMark)-total(w))
+	lines := []string{p.paint(faint, noMark+line(titles, w))}
+	for i, e := range shown {
+		style, row := styleOf(e), noMark+line(table[i], w)
+		if e.Name == v.selected {
+			style, row = inverse, text.Pad("> "+line(table[i], w), columns)
+		}
+		lines = append(lines, p.paint(style, row))
+	}
+	return lines
+}
+
+func (v *topView) emptyLines(p painter) []string {
+	switch {
+	case v.last.at.IsZero():
+		return nil
+	case v.filter != "":
+		return []string{"", p.paint(faint, "no lock matches "+text.Show(v.filter)+"; Esc shows all")}
+	case v.contended:
+		return []string{"", p.paint(faint, "nobody waits for a lock")}
+	}
+	return []string{"", p.paint(faint, "no locks are in use")}
+}
+
+// lockLines is everything about one lock.
+func (v *topView) lockLines(p painter) []string {
+	var b bytes.Buffer
+	describe(&b, p, v.one, nil)
+	if len(v.one.Holders) > 0 && v.one.TTL >= 0 {
+		seen := fmt.Sprintf("not in the %.0fs in which it was watched", time.Since(v.since).Seconds())
+		if !v.renewed.IsZero() {
+			seen = fmt.Sprintf("yes, %.0fs ago", time.Since(v.renewed).Seconds())
+		}
+		fmt.Fprintf(&b, "%s %s\n", p.paint(faint, text.Pad("renewed", 9)), seen)
+	}
+	return append([]string{""}, strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")...)
+}
+
+// state is what has just happened, or what is asked.
+func (v *topView) state(columns int, p painter) string {
+	switch {
+	case v.asking:
+		return p.paint(alarm, text.Cut("Free "+text.Show(v.selected)+" by force? Its holder works on until it notices. [y/N]", columns))
+	case v.typing:
+		return text.Cut("/"+v.filter+"▏", columns)
+	case v.err != "":
+		since := time.Since(v.failing).Round(time.Second)
+		return p.paint(alarm, text.Cut(fmt.Sprintf("no answer for %s: %s", since, strings.ReplaceAll(v.err, "\n", " ")), columns))
+	case v.note != "":
+		return p.paint(bold, text.Cut(v.note, columns))
+	case v.filter != "" && !v.open:
+		return text.Cut(fmt.Sprintf("filter %s: %d locks", text.Show(v.filter), len(v.rows())), columns)
+	}
+	return ""
+}
+
+// foot names the keys.
+func (v *topView) foot(columns int, p painter) string {
+	keys := []string{"q quit", "↑↓ select", "Enter show", "/ filter", "s sort: " + topOrders[v.order].name, "p pause", "f free", "? help"}
+	switch {
+	case v.help:
+		keys = []string{"any key: back"}
+	case v.open:
+		keys = []string{"q quit", "Esc back", "p pause", "f free", "? help"}
+	case v.typing:
+		keys = []string{"Enter keep", "Esc all locks"}
+	}
+	if v.paused {
+		for i := range keys {
+			keys[i] = strings.Replace(keys[i], "p pause", "p go on", 1)
+		}
+	}
+	return p.paint(faint, text.Cut(strings.Join(keys, "   "), columns))
+}
+
+func topHelp(p painter) []string {
+	lines := []string{""}
+	for _, k := range [][2]string{
+		{"↑ ↓ j k", "select a lock; also page up, page down, home, end"},
+		{"Enter", "show the selected lock alone; Esc goes back"},
+		{"/", "show only locks whose name, kind, holder or process contains a text; Esc shows all"},
+		{"s", "sort by waiters, time to live, name"},
+		{"f", "free the selected lock by force, after asking"},
+		{"p", "pause, or go on"},
+		{"q", "quit"},
+	} {
+		lines = append(lines, p.paint(bold, text.Pad(k[0], 9))+k[1])
+	}
+	return append(lines, "",
+		"TTL is the time until Redis frees a lock unless its holder renews it. Yellow locks are waited for.")
+}

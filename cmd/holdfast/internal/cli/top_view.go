@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+// topView is what top shows, and where the user is in it. It does no I/O.
+type topView struct {
+	topOptions
+	server string
+
+	last     look   // the last look at all locks that succeeded
+	err      string // why the last look failed
+	failing  time.Time
+	paused   bool
+	help     bool
+	order    int // of topOrders
+	filter   string
+	typing   bool // the filter
+	asking   bool // whether to free the selected lock
+	note     string
+	selected string // name of a lock
+	row      int    // where it was
+	first    int    // row at the top of the list
+	page     int    // rows of the list
+
+	open    bool // the selected lock is shown alone
+	one     inspect.Entry
+	oneAt   time.Time // when it was that
+	since   time.Time // when that was opened
+	renewed time.Time // when it was last seen to be renewed
+}
+
+func newTopView(o topOptions, server string) *topView {
+	return &topView{topOptions: o, server: server, page: 1}
+}
+
+// topAction is what a key asks for.
+type topAction int
+
+const (
+	topNothing topAction = iota
+	topQuit
+	topLook // now
+	topFree // the selected lock
+)
+
+// topOrders are the orders of the list.
+var topOrders = []struct {
+	name    string
+	compare func(x, y inspect.Entry) int
+}{
+	{"waiting", byContention},
+	{"TTL", func(x, y inspect.Entry) int {
+		return cmp.Or(cmp.Compare(ttlOf(x), ttlOf(y)), cmp.Compare(x.Name, y.Name))
+	}},
+	{"name", func(x, y inspect.Entry) int { return cmp.Compare(x.Name, y.Name) }},
+}
+
+// wants is what the next look is for: the name of a lock, or "": all.
+func (v *topView) wants() string {
+	if v.open {
+		return v.selected
+	}
+	return ""
+}
+
+// see takes a look in.
+func (v *topView) see(l look) {
+	if l.err != nil {
+		v.err = text.Message(strings.TrimPrefix(l.err.Error(), "holdfast: "))
+		if v.failing.IsZero() {
+			v.failing = time.Now()
+		}
+		return
+	}
+	v.err, v.failing = "", time.Time{}
+	switch {
+	case l.name == "":
+		v.last = l
+	case v.open && l.name == v.selected:
+		if renewedBetween(v.one, l.locks[0], l.at.Sub(v.oneAt)) {
+			v.renewed = l.at
+		}
+		v.one, v.oneAt = l.locks[0], l.at
+	}
+}
+
+// renewedBetween reports whether a holder's time to live fell by less than the time between two looks, which only a renewal does. The
+// looks take a moment themselves.
+func renewedBetween(before, now inspect.Entry, passed time.Duration) bool {
+	const moment = 250 * time.Millisecond
+	ttls := map[string]time.Duration{}
+	for _, h := range before.Holders {
+		ttls[h.ID] = h.TTL
+	}
+	return slices.ContainsFunc(now.Holders, func(h inspect.Holder) bool {
+		ttl, same := ttls[h.ID]
+		return same && ttl >= 0 && h.TTL > ttl-passed+moment
+	})
+}
+
+// rows are the locks that the filter lets through, in order.
+func (v *topView) rows() []inspect.Entry {
+	var rows []inspect.Entry
+	wanted := strings.ToLower(v.filter)
+	for _, e := range v.last.locks {
+		if wanted == "" || strings.Contains(strings.ToLower(strings.Join(v.searched(e), "\n")), wanted) {
+			rows = append(rows, e)
+		}
+	}
+	slices.SortStableFunc(rows, topOrders[v.order].compare)
+	return rows
+}
+
+// searched are the texts of a lock that the filter looks at.
+func (v *topView) searched(e inspect.Entry) []string {
+	texts := []string{e.Name, string(e.Kind)}
+	for _, h := range e.Holders {
+		texts = append(texts, h.ID, h.Process.Name)
+	}
+	return texts
+}
+
+// at is the row of the selected lock; -1: it is not there.
+func (v *topView) at(rows []inspect.Entry) int {
+	return slices.IndexFunc(rows, func(e inspect.Entry) bool { return e.Name == v.selected })
+}
+
+// move selects another row.
+func (v *topView) move(by int) {
+	rows := v.rows()
+	if len(rows) == 0 {
+		return
+	}
+	v.selected = rows[min(max(v.at(rows)+by, 0), len(rows)-1)].Name
+}

@@ -1,0 +1,96 @@
+//go:build unix
+
+package terminaltest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestFree_AsksOnATerminal(t *testing.T) {
+	t.Parallel()
+	server := contended(t)
+	for _, answer := range []struct {
+		keys, says string
+		code       int
+	}{{"n\r", "left as it is", 1}, {"\r", "left as it is", 1}, {"yes\r", "freed stock", 0}} {
+		x := open(t, 80, 24)
+		x.run(server.URL(), binary, "free", "stock")
+		x.shows("held by   shop@web-1:4711", "Free stock by force? [y/N]")
+		x.types(answer.keys)
+		x.shows(answer.says)
+		assert.Equal(t, answer.code, x.code())
+	}
+}
+
+func TestLs_FitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	server := contended(t)
+	for _, columns := range []int{100, 40, 20} {
+		x := open(t, columns, 24)
+		x.run(server.URL(), binary, "ls")
+		assert.Equal(t, 0, x.code())
+		x.shows("orders", "stock", "billing")
+		locktest.Await(t, "one line each", func() bool { return lines(x) == 4 })
+	}
+}
+
+// lines counts those that are not empty.
+func lines(x *terminal) (n int) {
+	for _, line := range splitLines(x.String()) {
+		if line != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Ctrl-C reaches the command that runs under the lock; its end decides.
+func TestExec_CtrlCReachesTheCommand(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 80, 24)
+	name, file := redistest.Name(t), filepath.Join(t.TempDir(), "trapped")
+	x.run(server.URL(), binary, "exec", name, "--", "sh", "-c", `trap 'touch "$0"; exit 7' INT; echo runs; while :; do sleep 0.05; done`, file)
+	x.shows("runs")
+	x.types(ctrlC)
+	assert.Equal(t, 7, x.code())
+	_, err := os.Stat(file)
+	assert.NoError(t, err)
+	assert.Zero(t, server.Client(t).Exists(t.Context(), name).Val())
+}
+
+// The command reads from the terminal, although it is in a process group of its own.
+func TestExec_CommandReadsFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 80, 24)
+	x.run(server.URL(), binary, "exec", redistest.Name(t), "--", "sh", "-c", `echo name?; read name; echo "hello $name"`)
+	x.shows("name?")
+	x.types("Ada\r")
+	x.shows("hello Ada")
+	assert.Equal(t, 0, x.code())
+}
+
+// Ctrl-Z stops the command and holdfast; fg continues both, under the same lock.
+func TestExec_Suspends(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Shared(t), open(t, 100, 24)
+	name := redistest.Name(t)
+	x.run(server.URL(), "env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i")
+	x.shows("ready>")
+	x.types(binary + " exec " + name + ` -- sh -c 'echo ru""ns; read word; echo "go""t $word"'` + "\r")
+	x.shows("runs")
+	x.types(ctrlZ)
+	x.shows("Stopped", "ready>")
+	x.types("fg\r")
+	x.types("on\r")
+	x.shows("got on")
+	x.types("exit\r")
+	assert.Equal(t, 0, x.code())
+	assert.Zero(t, server.Client(t).Exists(t.Context(), name).Val())
+}

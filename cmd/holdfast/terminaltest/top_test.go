@@ -1,0 +1,259 @@
+//go:build unix
+
+package terminaltest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+const (
+	up, down, enter, escape = "\x1b[A", "\x1b[B", "\r", "\x1b"
+	ctrlC, ctrlZ            = "\x03", "\x1a"
+)
+
+// service is a process of a service, which locks.
+func service(t *testing.T, client redis.UniversalClient, name string) *holdfast.Runtime {
+	t.Helper()
+	rt, err := holdfast.New(client, holdfast.Options{Process: name, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close(context.Background())) })
+	return rt
+}
+
+// acquirer is any kind of lock.
+type acquirer interface {
+	Acquire(ctx context.Context, o ...holdfast.AcquireOption) (*holdfast.Lease, error)
+	AcquireAsync(ctx context.Context, o ...holdfast.AcquireOption) *holdfast.Pending
+}
+
+func hold(t *testing.T, l acquirer) *holdfast.Lease {
+	t.Helper()
+	lease, err := l.Acquire(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it is kept until then, so that it is not dropped
+	return lease
+}
+
+// contended is a server where orders is held, and waited for, and two other locks are held.
+func contended(t *testing.T) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t)
+	shop, jobs := service(t, server.Client(t), "shop@web-1:4711"), service(t, server.Client(t), "jobs@worker-7:99")
+	hold(t, shop.Lock("orders"))
+	hold(t, shop.FairLock("stock"))
+	hold(t, jobs.FencedLock("billing"))
+	waiting := jobs.Lock("orders").AcquireAsync(t.Context())
+	t.Cleanup(func() { waiting.Cancel() })
+	locktest.Await(t, "the waiter", func() bool {
+		e, err := inspect.Look(t.Context(), server.Client(t), "orders")
+		return assert.NoError(t, err) && e.Waiting == 1
+	})
+	return server
+}
+
+// row is the line of the screen with this text.
+func (x *terminal) row(text string) string {
+	for line := range strings.Lines(x.String()) {
+		if strings.Contains(line, text) {
+			return strings.TrimRight(line, " \n")
+		}
+	}
+	return ""
+}
+
+func TestTop_Keys(t *testing.T) {
+	t.Parallel()
+	server, x := contended(t), open(t, 100, 20)
+	before := x.settings()
+	x.run(server.URL(), binary, "top")
+	x.shows("holdfast top", "3 locks, 1 contended, 1 waiting", "shop@web-1:4711", "jobs@worker-7:99", "> orders")
+	assert.True(t, x.IsAltScreen())
+	assert.Regexp(t, `^> orders +lock +\S+ +shop@web-1:4711 +\d+s +1$`, x.row("> orders"))
+
+	x.types(down)
+	x.shows("> billing")
+	x.types("j")
+	x.shows("> stock")
+	x.types(up + up + up)
+	x.shows("> orders")
+	x.types("G")
+	x.shows("> stock")
+
+	x.types("ss")
+	x.shows("s sort: name")
+	lines := x.String()
+	assert.Less(t, strings.Index(lines, "  billing"), strings.Index(lines, "  orders"))
+
+	x.types("/ORD")
+	x.hides("billing")
+	x.shows("/ORD▏", "> orders")
+	x.types(enter)
+	x.shows("filter ORD: 1 locks")
+	x.types(enter)
+	x.shows("held by   shop@web-1:4711", "waiting   1")
+	x.types(escape)
+	x.shows("> orders")
+	x.types(escape)
+	x.shows("billing")
+
+	x.types("?")
+	x.shows("select a lock")
+	x.types(" ")
+	x.hides("select a lock")
+	x.types("p")
+	x.shows("paused", "p go on")
+	hold(t, service(t, server.Client(t), "late").Lock("late"))
+	x.types("p")
+	x.shows("late", "4 locks")
+	x.types("q")
+	assert.Equal(t, 0, x.code())
+	x.isAsBefore(before)
+}
+
+// A lock whose page is open is looked at again and again; a renewal is noticed.
+func TestTop_SeesARenewal(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Start(t), open(t, 80, 24)
+	rt, err := holdfast.New(server.Client(t), holdfast.Options{Lease: 3 * 1e9, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close(context.Background())) })
+	hold(t, rt.Lock("orders"))
+	x.run(server.URL(), binary, "top")
+	x.shows("> orders")
+	x.types(enter)
+	x.shows("renewed   yes, ")
+}
+
+func TestTop_FreesAfterAsking(t *testing.T) {
+	t.Parallel()
+	server, x := contended(t), open(t, 100, 20)
+	x.run(server.URL(), binary, "top")
+	x.shows("> orders")
+	x.types("f")
+	x.shows("Free orders by force?")
+	x.types("n")
+	x.shows("left as it is")
+	x.shows("shop@web-1:4711")
+	x.types("fy")
+	x.shows("freed orders")
+	locktest.Await(t, "the waiter to have it", func() bool {
+		return strings.Contains(x.row("orders  "), "jobs@worker-7:99") // it waited
+	})
+}
+
+func TestTop_EndsBySignal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	for signal, want := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGINT: 130} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			x := open(t, 80, 24)
+			before := x.settings()
+			x.run(server.URL(), binary, "top")
+			x.shows("q quit")
+			if signal == syscall.SIGINT {
+				x.types(ctrlC)
+			} else {
+				require.NoError(t, x.cmd.Process.Signal(signal))
+			}
+			assert.Equal(t, want, x.code())
+			x.isAsBefore(before)
+		})
+	}
+}
+
+// Ctrl-Z gives the terminal back to the shell as it was; fg goes on.
+func TestTop_Suspends(t *testing.T) {
+	t.Parallel()
+	server, x := contended(t), open(t, 100, 20)
+	x.run(server.URL(), "env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i")
+	x.shows("ready>")
+	x.types(binary + " top\r")
+	x.shows("> orders")
+	x.types(ctrlZ)
+	x.shows("Stopped", "ready>")
+	assert.False(t, x.IsAltScreen())
+	x.types("fg\r")
+	x.shows("> orders")
+	assert.True(t, x.IsAltScreen())
+	x.types("q")
+	x.shows("ready>")
+	x.types("exit\r")
+	assert.Equal(t, 0, x.code())
+}
+
+func TestTop_RedisGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	server, x := contended(t), open(t, 100, 20)
+	x.run(server.URL(), binary, "top")
+	x.shows("> orders")
+	server.Pause()
+	x.shows("no answer for ", "orders")
+	server.Resume()
+	x.hides("no answer for ")
+	x.shows("> orders")
+}
+
+// However narrow and low the terminal is, each lock has one line, and the name is shown.
+func TestTop_FitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	server, x := contended(t), open(t, 100, 20)
+	name := strings.Repeat("a-long-name-", 20)
+	hold(t, service(t, server.Client(t), strings.Repeat("host", 30)).Lock(name))
+	x.run(server.URL(), binary, "top")
+	x.shows("4 locks")
+	for _, size := range []pty.Winsize{{Cols: 60, Rows: 20}, {Cols: 30, Rows: 10}, {Cols: 12, Rows: 10}, {Cols: 100, Rows: 5}, {Cols: 200, Rows: 50}} {
+		x.Resize(int(size.Cols), int(size.Rows))
+		require.NoError(t, pty.Setsize(x.file, &size))
+		locktest.Await(t, fmt.Sprintf("%d columns, %d rows", size.Cols, size.Rows), func() bool {
+			lines := strings.Split(x.String(), "\n")
+			last := lines[len(lines)-1]
+			return len(lines) == int(size.Rows) && strings.HasPrefix(last, "q quit"[:min(6, size.Cols)]) && strings.Contains(x.String(), "> orders"[:min(8, size.Cols)])
+		})
+		if size.Rows >= 10 {
+			long := 0
+			for _, line := range splitLines(x.String()) {
+				if strings.Contains(line, "a-lo") {
+					long++
+				}
+			}
+			assert.Equal(t, 1, long, "%s", x)
+			assert.Contains(t, x.String(), "stock")
+		}
+	}
+}
+
+// What others have written never moves the cursor, changes colours, or goes over its column.
+func TestTop_ShowsHostileNames(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Start(t), open(t, 100, 20)
+	const stranger = "01234567-89ab-4cde-8f01-23456789abcd"
+	rt := service(t, server.Client(t), "x")
+	for _, name := range []string{"a\x1b[2Jb", "line\r\nfeed", "\u202eright", "wide世界", strings.Repeat("z", 512)} {
+		if escaped := holdfast.EscapeName(name); escaped == name {
+			hold(t, rt.Lock(name))
+			continue
+		}
+		require.NoError(t, server.Client(t).HSet(t.Context(), name, stranger+":1", "1").Err())
+	}
+	require.NoError(t, server.Client(t).HSet(t.Context(), "bytes\xff\xfe", stranger+":1", "1").Err())
+	x.run(server.URL(), binary, "top")
+	x.shows("q quit", `"a\x1b[2Jb"`, `"line\r\nfeed"`, `"\u202eright"`, "wide世界", `"bytes\xff\xfe"`, "zzz…")
+	x.types("G" + enter)
+	x.shows("name")
+}
