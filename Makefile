@@ -7,7 +7,7 @@ SOAK_CLUSTER_FOR ?= 20m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak soak-cluster fuzz golden interop redis page ci check
+.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak soak-cluster fuzz golden interop redis page terminal ci check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
 
 page: ## the page in a real browser, which is installed if that needs no password; takes the pictures in doc/ anew
 	./.ci/page -install -pictures
+
+terminal: ## the command line in a terminal; takes the pictures in doc/ anew
+	cd cmd/holdfast/terminaltest && go test -count=1 . -pictures "$(CURDIR)/doc"
 
 ci: ## what CI runs
 	./.ci/run

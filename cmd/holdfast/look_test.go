@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -238,4 +240,40 @@ func TestCompletion(t *testing.T) {
 		output, err := check.CombinedOutput()
 		assert.NoError(t, err, "%s: %s", shell, output)
 	}
+}
+
+// Without a terminal top wants --json, and then writes one line for each look until it is ended.
+func TestTop_WithoutATerminal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, errs, code := ends(t, server.URL(), "top")
+	assert.Equal(t, 64, code)
+	assert.Contains(t, errs, "it needs a terminal")
+	_, errs, code = ends(t, server.URL(), "top", "--json", "--interval", "10ms")
+	assert.Equal(t, 64, code)
+	assert.Contains(t, errs, "--interval")
+
+	require.NoError(t, server.Client(t).HSet(t.Context(), "orders", locktest.Stranger(1), 1).Err())
+	file := filepath.Join(t.TempDir(), "looks")
+	out, err := os.Create(file)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, out.Close()) }()
+	top := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stdout = out }, "top", "--json")
+	var lines []string
+	locktest.Await(t, "two looks", func() bool {
+		text, err := os.ReadFile(file)
+		lines = strings.Split(string(text), "\n")
+		return assert.NoError(t, err) && len(lines) > 2
+	})
+	require.NoError(t, top.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, top.code())
+	var look struct {
+		At    time.Time
+		Locks []struct{ Name, Kind string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &look))
+	assert.WithinDuration(t, time.Now(), look.At, time.Minute)
+	require.Len(t, look.Locks, 1)
+	assert.Equal(t, "orders", look.Locks[0].Name)
+	assert.Equal(t, "lock", look.Locks[0].Kind)
 }

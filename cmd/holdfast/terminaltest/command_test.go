@@ -5,6 +5,7 @@ package terminaltest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -88,6 +89,7 @@ func TestExec_Suspends(t *testing.T) {
 	x.types(ctrlZ)
 	x.shows("Stopped", "ready>")
 	x.types("fg\r")
+	locktest.Await(t, "the shell to name the job that goes on", func() bool { return strings.Count(x.String(), "sh -c") == 3 })
 	x.types("on\r")
 	x.shows("got on")
 	x.types("exit\r")

@@ -38,6 +38,10 @@ func service(t *testing.T, client redis.UniversalClient, name string) *holdfast.
 // acquirer is any kind of lock.
 type acquirer interface {
 	Acquire(ctx context.Context, o ...holdfast.AcquireOption) (*holdfast.Lease, error)
+}
+
+// waiter is a kind of lock that one can wait for without a goroutine.
+type waiter interface {
 	AcquireAsync(ctx context.Context, o ...holdfast.AcquireOption) *holdfast.Pending
 }
 

@@ -202,7 +202,7 @@ func (a *app) withClient(command string, do func(ctx context.Context, client red
 		}
 	}()
 	code = do(ctx, client)
-	if by, ok := context.Cause(ctx).(ended); ok {
+	if by := (ended{}); errors.As(context.Cause(ctx), &by) {
 		return by.code()
 	}
 	return code

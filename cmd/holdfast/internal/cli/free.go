@@ -46,7 +46,7 @@ func (a *app) free(ctx context.Context, client redis.UniversalClient, name strin
 			return a.failed(err)
 		}
 		if len(e.Holders) > 0 {
-			describe(a.stderr, newPainter(a.stderr), e, nil)
+			describe(a.stderr, newPainter(a.stderr), e, "")
 			if !a.agreed(ctx, "Free "+text.Show(name)+" by force? [y/N] ") {
 				a.say("left as it is")
 				return exitNo

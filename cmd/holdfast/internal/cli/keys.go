@@ -48,12 +48,12 @@ func keysOf(from io.Reader) <-chan key {
 			for typed != "" {
 				k, length := decode(typed)
 				if k == "" || k == keyEscape && length == len(typed) {
-					select {
-					case more := <-chunks:
+					if more := within(chunks, escapeWait); more != "" {
 						typed += more
 						continue
-					case <-time.After(escapeWait):
-						k, length = keyEscape, max(length, 1)
+					}
+					if k == "" {
+						k = keyUnknown
 					}
 				}
 				keys <- k
@@ -62,6 +62,16 @@ func keysOf(from io.Reader) <-chan key {
 		}
 	}()
 	return keys
+}
+
+// within returns the next chunk; "": none came in time.
+func within(chunks <-chan string, wait time.Duration) string {
+	select {
+	case more := <-chunks:
+		return more
+	case <-time.After(wait):
+		return ""
+	}
 }
 
 // decode returns the first key of what was typed, and its length in bytes; "" if more has to come.

@@ -57,7 +57,11 @@ func (a *app) show(ctx context.Context, client redis.UniversalClient, name strin
 		}
 		return printJSON(a.stdout, a, l)
 	}
-	describe(a.stdout, newPainter(a.stdout), e, seen)
+	renewed := ""
+	if seen != nil {
+		renewed = seen.String()
+	}
+	describe(a.stdout, newPainter(a.stdout), e, renewed)
 	return exitOK
 }
 
@@ -105,10 +109,10 @@ func watchRenewal(
 	return e, seen, nil
 }
 
-// describe writes a lock as a list of properties.
-func describe(to io.Writer, p painter, e inspect.Entry, seen *renewal) {
+// describe writes a lock as a list of properties. renewed says whether it was renewed; "": it was not watched.
+func describe(to io.Writer, p painter, e inspect.Entry, renewed string) {
 	put := func(title, format string, args ...any) {
-		fmt.Fprintf(to, "%s %s\n", p.paint(faint, text.Pad(title, 9)), fmt.Sprintf(format, args...))
+		fmt.Fprintf(to, "%s %s\n", p.paint(faint, text.Pad(title, titleWidth)), fmt.Sprintf(format, args...))
 	}
 	put("name", "%s", p.paint(bold, text.Show(e.Name)))
 	if e.Key != "" && e.Key != e.Name {
@@ -145,8 +149,8 @@ func describe(to io.Writer, p painter, e inspect.Entry, seen *renewal) {
 			put("TTL", "%s", showTTL(e.TTL))
 		}
 	}
-	if seen != nil {
-		put("renewed", "%s", seen)
+	if renewed != "" {
+		put("renewed", "%s", renewed)
 	}
 	put("waiting", "%d", e.Waiting)
 	for i, id := range e.Queue {
@@ -164,6 +168,8 @@ func describe(to io.Writer, p painter, e inspect.Entry, seen *renewal) {
 		put("token", "%d", e.Token)
 	}
 }
+
+const titleWidth = 9 // of a property
 
 func holderLine(h inspect.Holder) string {
 	parts := []string{text.Show(h.ID)}

@@ -36,7 +36,7 @@ When Redis does not answer, the last look stays on the screen and top tries agai
 				return a.usage("top", errors.New("only one pattern, in quotes, so that the shell leaves it alone"))
 			case o.every < time.Second:
 				return a.usage("top", errors.New("--interval must be at least 1s"))
-			case !a.json && !(screen && keyboard):
+			case !a.json && (!screen || !keyboard):
 				return a.usage("top", errors.New("it needs a terminal; holdfast ls and --json do not"))
 			}
 			if len(in.args) == 1 {

@@ -17,7 +17,7 @@ func (v *topView) screen(columns, rows int, p painter) []string {
 	case v.help:
 		lines = topHelp(p)
 	case v.open:
-		lines = v.lockLines(p)
+		lines = v.lockLines(columns, p)
 	default:
 		lines = v.listLines(columns, body, p)
 	}
@@ -50,6 +50,9 @@ func (v *topView) head(columns int, p painter) string {
 		}
 		left += fmt.Sprintf("  %s%d locks, %d contended, %d waiting", more, len(v.last.locks), contended, waiting)
 		right = v.last.at.Format("15:04:05")
+	}
+	if v.open {
+		right = v.oneAt.Format("15:04:05")
 	}
 	if v.paused {
 		right = "paused, " + right
@@ -107,17 +110,43 @@ func (v *topView) emptyLines(p painter) []string {
 }
 
 // lockLines is everything about one lock.
-func (v *topView) lockLines(p painter) []string {
-	var b bytes.Buffer
-	describe(&b, p, v.one, nil)
-	if len(v.one.Holders) > 0 && v.one.TTL >= 0 {
-		seen := fmt.Sprintf("not in the %.0fs in which it was watched", time.Since(v.since).Seconds())
-		if !v.renewed.IsZero() {
-			seen = fmt.Sprintf("yes, %.0fs ago", time.Since(v.renewed).Seconds())
-		}
-		fmt.Fprintf(&b, "%s %s\n", p.paint(faint, text.Pad("renewed", 9)), seen)
+func (v *topView) lockLines(columns int, p painter) []string {
+	renewed := ""
+	switch watched := time.Since(v.since); {
+	case len(v.one.Holders) == 0 || v.one.TTL < 0:
+	case !v.renewed.IsZero():
+		renewed = fmt.Sprintf("yes, %.0fs ago", time.Since(v.renewed).Seconds())
+	default:
+		renewed = fmt.Sprintf("not in the %.0fs in which it was watched", watched.Seconds())
 	}
-	return append([]string{""}, strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")...)
+	var b bytes.Buffer
+	describe(&b, painter(false), v.one, renewed)
+	lines := []string{""}
+	for property := range strings.Lines(b.String()) {
+		title, value := property[:titleWidth+1], strings.TrimSuffix(property[titleWidth+1:], "\n")
+		for _, part := range fold(value, columns-len(title)) {
+			lines = append(lines, p.paint(faint, title)+part)
+			title = strings.Repeat(" ", len(title))
+		}
+	}
+	return lines
+}
+
+// fold breaks a list with commas into lines that are not too wide.
+func fold(list string, columns int) []string {
+	var lines []string
+	line := ""
+	for _, part := range strings.SplitAfter(list, ", ") {
+		if line != "" && text.Width(line+part) > columns+1 {
+			lines, line = append(lines, line), ""
+		}
+		line += part
+	}
+	lines = append(lines, line)
+	for i := range lines {
+		lines[i] = text.Cut(lines[i], columns)
+	}
+	return lines
 }
 
 // state is what has just happened, or what is asked.
