@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,7 +17,9 @@ type fake struct {
 	mu      sync.Mutex
 	entries map[string]inspect.Entry
 	err     error
-	looks   int // at what is contended: one in each round
+	takes   time.Duration // each look
+	silent  bool          // it answers no ping
+	looks   int           // at what is contended: one in each round
 	sweeps  int
 }
 
@@ -43,6 +46,10 @@ func (f *fake) counts() (looks, sweeps int) {
 
 func (f *fake) list(_ context.Context, _ redis.UniversalClient, o inspect.ListOptions) iter.Seq2[inspect.Entry, error] {
 	return func(yield func(inspect.Entry, error) bool) {
+		f.mu.Lock()
+		takes := f.takes
+		f.mu.Unlock()
+		pass(takes)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if o.Contended {
@@ -71,11 +78,29 @@ func (f *fake) look(_ context.Context, _ redis.UniversalClient, name string) (in
 	return inspect.Entry{Name: name}, f.err
 }
 
+func (f *fake) slow(takes time.Duration, silent bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.takes, f.silent = takes, silent
+}
+
+func (f *fake) ping(context.Context, redis.UniversalClient) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent {
+		f.mu.Unlock()
+		pass(time.Minute)
+		f.mu.Lock()
+	}
+	return f.err
+}
+
 func (f *fake) source() source {
 	return source{
 		list: f.list, look: f.look,
 		processes: func(context.Context, redis.UniversalClient) ([]inspect.Process, error) { return nil, nil },
 		free:      func(context.Context, redis.UniversalClient, string) (bool, error) { return true, nil },
+		ping:      f.ping,
 	}
 }
 

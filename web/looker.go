@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -21,7 +22,11 @@ const (
 	batch      = 500
 	rest       = 4 // how many times as long as a look the pause after it is, at least
 	within     = 30 * time.Second
+	doubtAfter = 3 * time.Second // of a look
+	pingWithin = 2 * time.Second
 )
+
+var errSilent = errors.New("it does not answer")
 
 // source is where the page looks: package inspect, with a client.
 type source struct {
@@ -30,6 +35,7 @@ type source struct {
 	look      func(context.Context, redis.UniversalClient, string) (inspect.Entry, error)
 	processes func(context.Context, redis.UniversalClient) ([]inspect.Process, error)
 	free      func(context.Context, redis.UniversalClient, string) (bool, error)
+	ping      func(context.Context, redis.UniversalClient) error
 }
 
 // looker looks at Redis for all viewers together, while somebody watches. Between looks there is a timer and no goroutine.
@@ -147,8 +153,11 @@ func (l *looker) lookAround() {
 		l.mu.Unlock()
 		return
 	}
-	l.began = time.Now()
+	began := time.Now()
+	l.began = began
 	l.mu.Unlock()
+	doubt := time.AfterFunc(doubtAfter, func() { l.doubt(began) })
+	defer doubt.Stop()
 
 	round := newRound(l, before)
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -160,14 +169,56 @@ func (l *looker) lookAround() {
 	if slices.ContainsFunc(views, round.namesProcesses) {
 		round.do(&l.named, func() error { return round.readProcesses(ctx) })
 	}
+	if round.err == nil && !round.done { // nothing was due
+		round.err = l.ping(ctx, l.client)
+	}
 	cancel()
 	after := round.end()
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(l.snap.next)
-	l.snap, l.looking = after, false
+	if after.err != "" && !l.snap.failed.IsZero() {
+		after.failed = l.snap.failed // there was a doubt
+	}
+	l.publish(after)
+	l.looking = false
 	l.schedule()
+}
+
+// publish makes a snapshot the latest one. The caller has the mutex.
+func (l *looker) publish(s *snapshot) {
+	close(l.snap.next)
+	l.snap = s
+}
+
+// doubt is for a look that takes long: there may be many keys, or Redis is silent. Then viewers learn it before the client gives up.
+func (l *looker) doubt(began time.Time) {
+	answer := make(chan error, 1)
+	go func() { answer <- l.ping(context.Background(), l.client) }()
+	silent := time.NewTimer(pingWithin) // clients may heed no context
+	defer silent.Stop()
+	var err error
+	select {
+	case err = <-answer:
+	case <-silent.C:
+		err = errSilent
+	}
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looking && l.began.Equal(began) && l.snap.err == "" {
+		l.publish(l.snap.doubted(err, began))
+	}
+}
+
+// doubted is the same snapshot, with an error since an instant.
+func (s *snapshot) doubted(err error, since time.Time) *snapshot {
+	return &snapshot{
+		since: s.since, tried: time.Now(), at: s.at, swept: s.swept, locks: s.locks, sorted: s.sorted, cut: s.cut,
+		processes: s.processes, announced: s.announced, err: err.Error(), failed: since, next: make(chan struct{}),
+	}
 }
 
 // pace spreads what takes long, so that Redis is busy with it for a fifth of the time at most.
@@ -177,7 +228,8 @@ type pace struct{ next time.Time }
 type round struct {
 	*looker
 	*snapshot
-	err error
+	err  error
+	done bool // some part
 }
 
 func newRound(l *looker, before *snapshot) *round {
@@ -191,14 +243,15 @@ func newRound(l *looker, before *snapshot) *round {
 	return &round{looker: l, snapshot: s}
 }
 
-// do does a part of the look, if it is due and no other part has failed.
+// do does a part of the look, if it is due and no other part has failed. One that fails is due again in the next look.
 func (r *round) do(pace *pace, part func() error) {
 	if r.err != nil || time.Now().Before(pace.next) {
 		return
 	}
 	began := time.Now()
-	r.err = part()
-	pace.next = time.Now().Add(rest * time.Since(began))
+	if r.err, r.done = part(), true; r.err == nil {
+		pace.next = time.Now().Add(rest * time.Since(began))
+	}
 }
 
 // list reads all locks, or those that are contended.

@@ -10,7 +10,7 @@ import (
 
 const (
 	streamFor   = 5 * time.Minute
-	writeWithin = 10 * time.Second
+	writeWithin = 10 * time.Second // else a viewer who reads nothing is cut off
 	heartbeat   = 15 * time.Second
 )
 
@@ -104,7 +104,7 @@ func (p *page) send(w http.ResponseWriter, parts []update) bool {
 		return false
 	}
 	to := http.NewResponseController(w)
-	_ = to.SetWriteDeadline(time.Now().Add(writeWithin)) // a writer without deadlines sends all the same
+	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // a writer without deadlines sends all the same
 	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
 		return false
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"html/template"
 	"net/http"
@@ -41,6 +42,8 @@ type page struct {
 	protected http.Handler
 	streams   chan struct{} // a place for each stream
 	opened    time.Time
+
+	writeWithin time.Duration
 }
 
 const (
@@ -56,6 +59,8 @@ func newPage(from source, o Options) *page {
 		templates: template.Must(template.New("").Funcs(functions).ParseFS(files, "files/*.html")),
 		streams:   make(chan struct{}, maxStreams),
 		opened:    time.Now(),
+
+		writeWithin: writeWithin,
 	}
 	p.protected = http.NewCrossOriginProtection().Handler(http.HandlerFunc(p.route))
 	return p
@@ -189,5 +194,7 @@ func (p *page) render(w http.ResponseWriter, status int, name string, d document
 
 // fromRedis reads with package inspect.
 func fromRedis(client redis.UniversalClient) source {
-	return source{client: client, list: inspect.List, look: inspect.Look, processes: inspect.Processes, free: inspect.Free}
+	return source{client: client, list: inspect.List, look: inspect.Look, processes: inspect.Processes, free: inspect.Free, ping: ping}
 }
+
+func ping(ctx context.Context, client redis.UniversalClient) error { return client.Ping(ctx).Err() }
