@@ -49,8 +49,7 @@ func aclCommand() *command {
 			if a.json {
 				return printJSON(a.stdout, a, aclJSON{o.user, rules})
 			}
-			fmt.Fprintf(a.stdout, "ACL SETUSER %s on >PASSWORD resetkeys resetchannels -@all %s\n", o.user, strings.Join(rules, " "))
-			return exitOK
+			return a.write(fmt.Sprintf("ACL SETUSER %s on >PASSWORD resetkeys resetchannels -@all %s\n", o.user, strings.Join(rules, " ")))
 		},
 	}
 }

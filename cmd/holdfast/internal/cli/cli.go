@@ -160,10 +160,24 @@ func (a *app) failed(err error) int {
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
 		return exitUsage
-	case errors.Is(err, holdfast.ErrNotAcquired):
+	case taken(err):
 		return exitNotAcquired
 	}
 	return exitRedis
+}
+
+// write writes what a command prints.
+func (a *app) write(text string) int {
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		return a.unwritten(err)
+	}
+	return exitOK
+}
+
+// unwritten reports that the output is not complete.
+func (a *app) unwritten(err error) int {
+	fmt.Fprintf(a.stderr, "holdfast: %v\n", err)
+	return exitNo
 }
 
 // printJSON writes one line of JSON. It reports an error of the output as an exit code.
@@ -173,8 +187,7 @@ func printJSON(to io.Writer, a *app, v any) int {
 		_, err = to.Write(line)
 	}
 	if err != nil {
-		fmt.Fprintf(a.stderr, "holdfast: %v\n", err)
-		return exitNo
+		return a.unwritten(err)
 	}
 	return exitOK
 }

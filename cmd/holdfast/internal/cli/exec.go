@@ -44,7 +44,7 @@ COMMAND runs in a process group of its own, which is in the foreground of the te
 
 COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of --kind fenced, otherwise 0.`,
 		exits: `  that of COMMAND, or 128 + the signal that ended it
-  75   the lock was not acquired (--try, --wait); -E chooses another code
+  75   others have the lock (--try, --wait); -E chooses another code
   76   the lock was lost; COMMAND was stopped, or had ended without the lock
   69   Redis cannot be reached, or refuses
   64   the command line is wrong
@@ -174,7 +174,7 @@ func (a *app) exec(o execFlags, in input) int {
 			_ = release(lease)
 		}
 		return 128 + int(ended)
-	case errors.Is(err, holdfast.ErrNotAcquired):
+	case taken(err):
 		a.say("%s", text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")))
 		return o.conflict
 	case err != nil:

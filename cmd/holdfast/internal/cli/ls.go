@@ -45,9 +45,16 @@ All keys are scanned in small steps, which does not delay other clients but take
 }
 
 func (a *app) list(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions) int {
-	columns, _, terminal := sizeOf(a.stdout)
 	out := bufio.NewWriter(a.stdout)
-	defer func() { _ = out.Flush() }()
+	code := a.listTo(ctx, client, o, out)
+	if err := out.Flush(); err != nil && code == exitOK {
+		return a.unwritten(err)
+	}
+	return code
+}
+
+func (a *app) listTo(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions, out *bufio.Writer) int {
+	columns, _, terminal := sizeOf(a.stdout)
 	if terminal && !a.json {
 		return a.table(ctx, client, o, out, columns)
 	}
@@ -67,7 +74,7 @@ func (a *app) list(ctx context.Context, client redis.UniversalClient, o inspect.
 		}
 		row := cells(e, false)
 		if _, err := fmt.Fprintln(out, strings.Join(row[:], "\t")); err != nil {
-			return exitNo // nobody reads any more
+			return a.unwritten(err)
 		}
 	}
 	return exitOK

@@ -61,8 +61,9 @@ func (a *app) show(ctx context.Context, client redis.UniversalClient, name strin
 	if seen != nil {
 		renewed = seen.String()
 	}
-	describe(a.stdout, newPainter(a.stdout), e, renewed)
-	return exitOK
+	var described strings.Builder
+	describe(&described, newPainter(a.stdout), e, renewed)
+	return a.write(described.String())
 }
 
 // renewal is what was seen of a lock's time to live.

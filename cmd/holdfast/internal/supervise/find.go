@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 )
 
 // NotStarted is the error of a command that could not be started.
@@ -27,7 +28,7 @@ func Find(name string) (string, error) {
 	}
 	if err != nil {
 		code := 127
-		if errors.Is(err, os.ErrPermission) {
+		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EISDIR) {
 			code = 126
 		}
 		var failed *exec.Error

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// taken reports whether an acquire has failed because others have the lock. An acquire that has waited for a Redis that cannot be reached
+// matches ErrNotAcquired, too, but wraps the reason in addition.
+func taken(err error) bool {
+	if !errors.Is(err, holdfast.ErrNotAcquired) {
+		return false
+	}
+	_, busy := errors.AsType[*holdfast.BusyError](err)
+	return busy || !another(err)
+}
+
+// another reports whether an error wraps one at the end of a chain that is not ErrNotAcquired.
+func another(err error) bool {
+	switch wrapped := err.(type) { //nolint:errorlint // It walks the chains.
+	case interface{ Unwrap() error }:
+		return another(wrapped.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, e := range wrapped.Unwrap() {
+			if another(e) {
+				return true
+			}
+		}
+		return false
+	}
+	return err != holdfast.ErrNotAcquired //nolint:errorlint // It is the end of a chain.
+}
