@@ -40,7 +40,11 @@ func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	return pids
 }
 
+// processes lists none if /proc is that of another namespace, as in a container that has not mounted its own: IDs would mean others there.
 func processes() (pids []int) {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil
+	}
 	folder, err := os.Open("/proc")
 	if err != nil {
 		return nil

@@ -108,6 +108,7 @@ type run struct {
 	termAt   time.Duration // when what the command has left behind gets SIGTERM; 0: not yet known
 	killAt   time.Duration // 0: not yet asked to end
 	killed   time.Duration // when SIGKILL was sent first; 0: not yet
+	lookAt   time.Duration // when to look for strays again
 }
 
 func (r *run) start() (err error) {
@@ -287,7 +288,18 @@ func (r *run) over() bool {
 }
 
 // gone reports whether the command has left no process. Strays are looked for twice: a process may start another one that the first look
-// has passed already, and end before the look gets to it.
+// has passed already, and end before the look gets to it. Where there are very many processes, a look takes long, and so does the pause
+// after it.
 func (r *run) gone() bool {
-	return errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) && len(r.kin.Strays(true)) == 0 && len(r.kin.Strays(true)) == 0
+	now := guard.Now()
+	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) || now < r.lookAt {
+		return false
+	}
+	for range 2 {
+		if len(r.kin.Strays(true)) > 0 {
+			r.lookAt = guard.Now() + 10*(guard.Now()-now)
+			return false
+		}
+	}
+	return true
 }
