@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/chaos"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
@@ -45,20 +45,21 @@ func (s *weather) flush() {
 
 // kill breaks connections, for commands and for messages; not so often that none lives long enough to be of use.
 func (s *weather) kill() {
-	s.every(s.pause, s.killSome)
+	s.befall([]chaos.Fault{chaos.KilledSubscriptions, chaos.KilledClients, chaos.KilledClient}, chaos.Target{Redis: s.client}, &s.killed)
 }
 
 // over has the replies behind a proxy be lost, too.
 func (s *weather) over(proxy *faultproxy.Proxy) {
 	s.proxies = append(s.proxies, proxy)
+	s.befall([]chaos.Fault{chaos.LostReplies, chaos.Silence}, chaos.Target{Link: proxy, Most: 50 * time.Millisecond}, new(atomic.Int64))
+}
+
+// befall has one of the faults after the other.
+func (s *weather) befall(faults []chaos.Fault, at chaos.Target, count *atomic.Int64) {
+	at.Dice = chaos.Dice()
 	s.every(s.pause, func() {
-		if rand.IntN(2) == 0 {
-			proxy.DropReplies(1)
-		} else {
-			proxy.SwallowReplies(true)
-		}
-		s.wait(rand.N(50 * time.Millisecond))
-		proxy.Heal() // an order that stays would await whoever comes after a pause, each time
+		chaos.Choose(at.Dice, faults).Do(s.ctx, at)
+		count.Add(1)
 	})
 }
 
@@ -69,48 +70,12 @@ func (s *weather) pause() time.Duration {
 	return rand.N(200*time.Millisecond) + 10*time.Since(asked)
 }
 
-// killSome ends one connection, or all of one sort.
-func (s *weather) killSome() {
-	filter := []string{"TYPE", []string{"normal", "pubsub"}[rand.IntN(2)]}
-	if rand.IntN(2) == 0 {
-		if id := s.someone(); id != "" {
-			filter = []string{"ID", id}
-		}
-	}
-	s.killed.Add(s.client.ClientKillByFilter(s.ctx, filter...).Val())
-}
-
-// someone is the id of a connection of somebody else.
-func (s *weather) someone() string {
-	var ids []string
-	for line := range strings.Lines(s.client.ClientList(s.ctx).Val()) {
-		id, rest, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
-		if !strings.Contains(rest, "cmd=client") {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids) == 0 {
-		return ""
-	}
-	return ids[rand.IntN(len(ids))]
-}
-
 func (s *weather) every(pause func() time.Duration, do func()) {
 	s.group.Go(func() {
-		for s.wait(pause()) {
+		for chaos.Pause(s.ctx, pause()) {
 			do()
 		}
 	})
-}
-
-// wait is false when the weather is fine again.
-func (s *weather) wait(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
 }
 
 func (s *weather) end() {
@@ -126,5 +91,5 @@ func (s *weather) String() string {
 	for _, proxy := range s.proxies {
 		lost += proxy.Dropped()
 	}
-	return fmt.Sprintf("%d connections killed, %d replies lost, scripts flushed %d times", s.killed.Load(), lost, s.flushed.Load())
+	return fmt.Sprintf("connections killed %d times, %d replies lost, scripts flushed %d times", s.killed.Load(), lost, s.flushed.Load())
 }

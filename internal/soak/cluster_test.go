@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/holdfast-go/holdfast/internal/chaos"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -31,7 +32,7 @@ func TestSoakCluster(t *testing.T) {
 		s.looks = append(s.looks, server.Client(t))
 	}
 	s.roles = s.roleOf()
-	soak(t, newWorld(t, s, s.cluster.Client(t), s.troubles()), "make soak-cluster", 12*time.Second, 12*time.Second)
+	soak(t, newWorld(t, s, s.cluster.Client(t)), "make soak-cluster", 12*time.Second, 12*time.Second)
 }
 
 // clustered is a cluster of three masters with a replica each.
@@ -76,25 +77,23 @@ func (s *clustered) roleOf() map[string]string {
 
 // troubles are what goes wrong with the servers. A failover is planned or not; what is not planned may forget what was written last. Others
 // that happen because the machine is busy are not planned, either.
-func (s *clustered) troubles() []fault {
-	one := func() int { return rand.IntN(len(s.servers)) }
-	troubles := ofAnyServer(func() *redistest.Server { return s.servers[one()] }, func() *redis.Client { return s.looks[one()] }, nodeTimeout/4)
-	troubles = append(troubles,
-		fault{2, func(w *world, _ *process, ctx context.Context) {
+func (s *clustered) troubles(w *world) []chaos.Fault {
+	troubles := append(slices.Clone(chaos.Servers), w.rotation(),
+		chaos.Fault{Name: "planned failover", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
 			s.cluster.Switch(w.oneThing().name)
 			s.roles = s.roleOf()
-			pause(ctx, 2*nodeTimeout) // masters do not vote sooner
+			chaos.Pause(ctx, 2*nodeTimeout) // masters do not vote sooner
 		}},
-		fault{2, func(w *world, _ *process, _ context.Context) { s.failOver(w, rand.N(lease)) }},
-		fault{4, func(w *world, _ *process, _ context.Context) { s.move(w, w.oneThing().name) }},
+		chaos.Fault{Name: "failover", Weight: 2, Do: func(context.Context, chaos.Target) { s.failOver(w, rand.N(lease)) }},
+		chaos.Fault{Name: "moved slot", Weight: 4, Do: func(context.Context, chaos.Target) { s.move(w, w.oneThing().name) }},
 	)
 	if *soakFor > 0 {
-		troubles = append(troubles, fault{1, func(w *world, _ *process, _ context.Context) { s.failOver(w, time.Minute) }})
+		troubles = append(troubles, chaos.Fault{Name: "long failover", Weight: 1, Do: func(context.Context, chaos.Target) { s.failOver(w, time.Minute) }})
 	}
 	for i := range troubles {
-		do := troubles[i].f
-		troubles[i].f = func(w *world, p *process, ctx context.Context) {
-			do(w, p, ctx)
+		do := troubles[i].Do
+		troubles[i].Do = func(ctx context.Context, at chaos.Target) {
+			do(ctx, at)
 			if now := s.roleOf(); !maps.Equal(now, s.roles) {
 				s.roles = now
 				w.counts.forgetful.Add(1)
@@ -106,11 +105,17 @@ func (s *clustered) troubles() []fault {
 	return troubles
 }
 
+// target is any server. It stands still for less than the others wait for it.
+func (s *clustered) target(dice *rand.Rand) chaos.Target {
+	i := dice.IntN(len(s.servers))
+	return chaos.Target{Dice: dice, Server: s.servers[i], Redis: s.looks[i], Most: nodeTimeout / 4}
+}
+
 // failOver kills a master. It stays down for that long after its replica has taken over.
 func (s *clustered) failOver(w *world, down time.Duration) {
 	w.counts.forgetful.Add(1)
 	s.cluster.FailOver(w.oneThing().name)
-	pause(context.Background(), down)
+	chaos.Pause(context.Background(), down)
 	s.cluster.Restore()
 	w.password.set(w)
 	s.roles = s.roleOf()

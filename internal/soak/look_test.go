@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/internal/chaos"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -131,7 +132,7 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 				ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 				defer cancel()
 				err := g.use(ctx, p.rt.Load(), 0)
-				for err != nil && mayFail(err) && pause(ctx, 10*time.Millisecond) {
+				for err != nil && mayFail(err) && chaos.Pause(ctx, 10*time.Millisecond) {
 					if !justHealed {
 						w.counts.starved.Add(1)
 						w.t.Logf("repeated, because the machine stood still for %v: process %d: %s: %v", w.stalls.Worst(), i, g.name, err)

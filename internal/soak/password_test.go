@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
 // user is the account of the processes. The test itself and the servers among each other use the default user.
@@ -29,12 +31,14 @@ func (p *password) set(w *world) {
 }
 
 // rotation changes the password, and ends all connections of the user. The processes learn the new password up to half a second later.
-func rotation(w *world, _ *process, ctx context.Context) {
-	w.password.current.Add(1)
-	w.password.set(w)
-	for _, server := range w.stage.everyone() {
-		assert.NoError(w.t, server.ClientKillByFilter(context.Background(), "user", user).Err())
-	}
-	pause(ctx, rand.N(500*time.Millisecond))
-	w.password.known.Store(w.password.current.Load())
+func (w *world) rotation() chaos.Fault {
+	return chaos.Fault{Name: "new password", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
+		w.password.current.Add(1)
+		w.password.set(w)
+		for _, server := range w.stage.everyone() {
+			assert.NoError(w.t, server.ClientKillByFilter(context.Background(), "user", user).Err())
+		}
+		chaos.Pause(ctx, rand.N(500*time.Millisecond))
+		w.password.known.Store(w.password.current.Load())
+	}}
 }

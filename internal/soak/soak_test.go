@@ -35,7 +35,7 @@ func TestSoak(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	look := server.Client(t)
-	soak(t, newWorld(t, alone{server, look}, look, ofTheServer(server, look)), "make soak", 4*time.Second, 2*time.Second)
+	soak(t, newWorld(t, alone{server, look}, look), "make soak", 4*time.Second, 2*time.Second)
 }
 
 // alone is a single server.

@@ -7,104 +7,52 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
-// fault is one thing that goes wrong, of which there are weight in a sum of all weights. It is over when f returns.
-type fault struct {
-	weight int
-	f      func(w *world, p *process, ctx context.Context)
-}
-
-var ofProcesses = []fault{
-	{10, func(_ *world, p *process, _ context.Context) { p.link().Cut() }},
-	{10, func(_ *world, p *process, _ context.Context) { p.link().DropReplies(1 + rand.IntN(3)) }},
-	{10, func(_ *world, p *process, ctx context.Context) {
-		link := p.link()
-		link.SwallowReplies(true)
-		pause(ctx, rand.N(lease))
-		link.SwallowReplies(false)
-	}},
-	{10, func(_ *world, p *process, ctx context.Context) {
-		link := p.link()
-		link.Blackhole(true)
-		pause(ctx, rand.N(2*lease))
-		link.Blackhole(false)
-	}},
-	{10, func(_ *world, p *process, ctx context.Context) {
-		link, d := p.link(), faultproxy.Direction(rand.IntN(2))
-		link.Delay(d, rand.N(lease))
-		pause(ctx, rand.N(lease))
-		link.Delay(d, 0)
-	}},
-	{5, func(_ *world, p *process, ctx context.Context) {
-		link := p.link()
-		link.Refuse(true)
-		link.Cut()
-		pause(ctx, rand.N(lease))
-		link.Refuse(false)
-	}},
-	{2, func(w *world, p *process, _ context.Context) {
+// ofProcess is what goes wrong with a process and its links.
+func (w *world) ofProcess(p *process) []chaos.Fault {
+	return append(slices.Clone(chaos.Links), chaos.Fault{Name: "end and start", Weight: 2, Do: func(context.Context, chaos.Target) {
 		w.end(p)
 		w.start(p)
-	}},
+	}})
 }
 
-// ofTheServer is what goes wrong with a server that keeps what it was told.
-func ofTheServer(server *redistest.Server, look *redis.Client) []fault {
-	return append(ofAnyServer(func() *redistest.Server { return server }, func() *redis.Client { return look }, lease),
-		fault{2, func(w *world, _ *process, ctx context.Context) {
-			server.Kill()
-			pause(ctx, rand.N(lease/2))
-			server.Restart()
+// troubles are what goes wrong with a server that keeps what it was told.
+func (a alone) troubles(w *world) []chaos.Fault {
+	return append(slices.Clone(chaos.Servers), w.rotation(),
+		chaos.Fault{Name: "killed server", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
+			a.server.Kill()
+			chaos.Pause(ctx, rand.N(lease/2))
+			a.server.Restart()
 			w.password.set(w)
 		}})
 }
 
-// ofAnyServer is what goes wrong with one of several servers without a loss. It stands still for so long at most.
-func ofAnyServer(server func() *redistest.Server, look func() *redis.Client, still time.Duration) []fault {
-	return []fault{
-		{10, func(_ *world, _ *process, ctx context.Context) { look().ClientKillByFilter(ctx, "TYPE", "pubsub") }},
-		{5, func(_ *world, _ *process, ctx context.Context) {
-			look().ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
-		}},
-		{10, func(_ *world, _ *process, ctx context.Context) { look().ScriptFlush(ctx) }},
-		{5, func(_ *world, _ *process, ctx context.Context) {
-			look().Do(ctx, "client", "pause", rand.IntN(300), "all")
-		}},
-		{5, func(_ *world, _ *process, ctx context.Context) {
-			one := server()
-			one.Pause()
-			pause(ctx, rand.N(still))
-			one.Resume()
-		}},
-		{2, rotation},
-	}
+func (a alone) target(dice *rand.Rand) chaos.Target {
+	return chaos.Target{Dice: dice, Server: a.server, Redis: a.look, Most: lease}
 }
 
 // storm has something go wrong all the time, on a link and at the server. When it ends, nothing is wrong any more.
 func (w *world) storm(ctx context.Context) {
 	var group sync.WaitGroup
-	often := func(f func()) {
+	often := func(f func(dice *rand.Rand)) {
 		group.Go(func() {
-			for pause(ctx, rand.N(500*time.Millisecond)) {
-				f()
+			for dice := chaos.Dice(); chaos.Pause(ctx, rand.N(500*time.Millisecond)); {
+				f(dice)
 				w.counts.faults.Add(1)
 			}
 		})
 	}
-	often(func() {
+	often(func(dice *rand.Rand) {
 		p := w.processes[rand.IntN(len(w.processes))]
 		w.disturbs(p)
-		oneOf(ofProcesses).f(w, p, ctx)
+		chaos.Choose(dice, w.ofProcess(p)).Do(ctx, chaos.Target{Dice: dice, Link: p.link(), Most: lease})
 	})
-	often(func() {
+	often(func(dice *rand.Rand) {
 		w.meter.read(w.stage.everyone())
 		w.disturbs(w.processes...)
-		w.trouble().f(w, nil, ctx)
+		w.trouble(dice).Do(ctx, w.stage.target(dice))
 	})
 	group.Wait()
 	for _, p := range w.processes {
@@ -115,19 +63,9 @@ func (w *world) storm(ctx context.Context) {
 }
 
 // trouble is the next one of the servers: each once, so that a short run has all of them, then by chance.
-func (w *world) trouble() fault {
+func (w *world) trouble(dice *rand.Rand) chaos.Fault {
 	if w.begun++; w.begun <= len(w.troubles) {
 		return w.troubles[w.begun-1]
 	}
-	return oneOf(w.troubles)
-}
-
-func oneOf(faults []fault) fault {
-	sum := 0
-	for _, f := range faults {
-		sum += f.weight
-	}
-	n := rand.IntN(sum)
-	i := slices.IndexFunc(faults, func(f fault) bool { n -= f.weight; return n < 0 })
-	return faults[i]
+	return chaos.Choose(dice, w.troubles)
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
 // use is one user of a process, who wants this and that.
 func (w *world) use(ctx context.Context, p *process) {
-	for pause(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) {
+	for chaos.Pause(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) {
 		g := w.things[rand.IntN(len(w.things))]
 		wanted, cancel := context.WithTimeout(ctx, patience())
 		err := g.use(wanted, p.rt.Load(), holding(), asking()...)
@@ -24,15 +25,6 @@ func (w *world) use(ctx context.Context, p *process) {
 		default:
 			w.counts.failed.Add(1)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

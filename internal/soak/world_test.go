@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/chaos"
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
@@ -23,7 +24,7 @@ type world struct {
 	t         *testing.T
 	stage     stage
 	redis     redis.UniversalClient // to look with
-	troubles  []fault               // of the servers
+	troubles  []chaos.Fault         // of the servers
 	begun     int                   // troubles
 	processes []*process
 	things    []*thing
@@ -60,6 +61,9 @@ type stage interface {
 	everyone() []*redis.Client
 	// masters are those that have keys.
 	masters() []*redis.Client
+	// troubles are the faults of the servers, and target is what the next one befalls.
+	troubles(w *world) []chaos.Fault
+	target(dice *rand.Rand) chaos.Target
 }
 
 // process is a runtime on links of its own. It may be closed at any time; then another one takes its place.
@@ -74,8 +78,8 @@ func (p *process) link() *faultproxy.Proxy {
 	return p.links[slices.Sorted(maps.Keys(p.links))[rand.IntN(len(p.links))]]
 }
 
-func newWorld(t *testing.T, on stage, look redis.UniversalClient, troubles []fault) *world {
-	w := &world{t: t, stage: on, redis: look, troubles: troubles, meter: meter{known: map[*redis.Client]int64{}}}
+func newWorld(t *testing.T, on stage, look redis.UniversalClient) *world {
+	w := &world{t: t, stage: on, redis: look, meter: meter{known: map[*redis.Client]int64{}}}
 	w.password.set(w)
 	for range processes {
 		p := &process{links: map[string]*faultproxy.Proxy{}}
@@ -86,6 +90,7 @@ func newWorld(t *testing.T, on stage, look redis.UniversalClient, troubles []fau
 		w.processes = append(w.processes, p)
 	}
 	w.things = newThings(w)
+	w.troubles = on.troubles(w)
 	return w
 }
 
