@@ -25,7 +25,7 @@ type serverTrouble struct {
 
 var serverTroubles = []serverTrouble{
 	{name: "none", make: wait},
-	{name: "links", make: breakLinks, heal: healLinks},
+	{name: "links", make: breakLinks},
 	{name: "forgotten scripts, killed connections", make: killConnections},
 	{name: "busy", make: keepBusy},
 	{name: "paused clients", make: pauseClients, heal: awaitAnswer},

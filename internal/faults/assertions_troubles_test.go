@@ -4,10 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/holdfast-go/holdfast/internal/chaos"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -25,31 +27,17 @@ func again(ctx context.Context, within time.Duration, do func()) {
 
 func wait(ctx context.Context, _ *world) { <-ctx.Done() }
 
+// breakLinks has each link fail by itself, so that several fail at once.
 func breakLinks(ctx context.Context, w *world) {
-	again(ctx, worldLease/5, func() {
-		proxy := w.proxies[rand.IntN(len(w.proxies))]
-		switch rand.IntN(6) {
-		case 0:
-			proxy.Cut()
-		case 1:
-			proxy.DropReplies(1 + rand.IntN(5))
-		case 2:
-			proxy.SwallowReplies(true)
-		case 3:
-			proxy.Blackhole(true)
-		case 4:
-			proxy.Refuse(true)
-			proxy.Cut()
-		case 5:
-			proxy.Heal()
-		}
-	})
-}
-
-func healLinks(w *world) {
+	var links sync.WaitGroup
 	for _, proxy := range w.proxies {
-		proxy.Heal()
+		links.Go(func() {
+			at := chaos.Target{Dice: chaos.Dice(), Link: proxy, Most: worldLease / 3}
+			again(ctx, worldLease/3, func() { chaos.Choose(at.Dice, chaos.Links).Do(ctx, at) })
+			proxy.Heal()
+		})
 	}
+	links.Wait()
 }
 
 func killConnections(ctx context.Context, w *world) {
@@ -94,11 +82,8 @@ func awaitAnswer(w *world) {
 }
 
 func standStill(ctx context.Context, w *world) {
-	again(ctx, worldLease/2, func() {
-		w.server.Pause()
-		<-time.After(rand.N(2 * worldLease))
-		w.server.Resume()
-	})
+	at := chaos.Target{Dice: chaos.Dice(), Server: w.server, Most: 2 * worldLease}
+	again(ctx, worldLease/2, func() { chaos.StoppedServer.Do(ctx, at) })
 }
 
 // takeMemory leaves the server none for a moment, again and again: it refuses what needs some, or throws out what it has.
