@@ -123,17 +123,34 @@ func documents(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// The targets of the documents' links exist.
+// The targets of the documents' links exist, and so do the headings in them.
 func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, document := range documents(t, ".") {
-		for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(read(t, document), -1) {
-			if !strings.Contains(link[1], "://") {
-				_, err := os.Stat(filepath.Join(filepath.Dir(document), link[1]))
-				assert.NoError(t, err, document)
+		for _, link := range regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]+))?\)`).FindAllStringSubmatch(read(t, document), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			target := document
+			if link[1] != "" {
+				target = filepath.Join(filepath.Dir(document), link[1])
+			}
+			_, err := os.Stat(target)
+			assert.NoError(t, err, document)
+			if link[2] != "" {
+				assert.Contains(t, anchors(read(t, target)), link[2], "%s links to %s", document, link[0])
 			}
 		}
 	}
+}
+
+// anchors are those of the headings of a document, as GitHub makes them.
+func anchors(text string) (all []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
 }
 
 // SAFETY.md has each of the 60 hazards in one row, with its tests, or the reason why it does not apply.
