@@ -76,6 +76,9 @@ redis: ## a throw-away Redis in the foreground, on REDIS_PORT (6399)
 page: ## the page in a real browser, which is installed if that needs no password; takes the pictures in doc/ anew
 	./.ci/page -install -pictures
 
+site: ## the documents as a static site, in ./site
+	./.ci/site site
+
 terminal: ## the command line in a terminal; takes the pictures in doc/ anew
 	cd cmd/holdfast/terminaltest && go test -count=1 . -pictures "$(CURDIR)/doc"
 
