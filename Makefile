@@ -7,7 +7,7 @@ SOAK_CLUSTER_FOR ?= 20m
 FUZZTIME ?= 60s
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak soak-cluster fuzz golden interop redis page terminal ci check
+.PHONY: help quickstart test race lint bench bench-inner bench-check sim mutants linearize waits soak soak-cluster fuzz golden interop redis page site terminal ci check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

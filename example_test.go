@@ -14,26 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// newExample is a runtime on a Redis inside the process, with what ends both.
-func newExample() (rt *holdfast.Runtime, end func()) {
-	server, err := embedded.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	rt, err = holdfast.New(server.Client(), holdfast.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return rt, func() {
-		_ = rt.Close(context.Background())
-		_ = server.Close()
-	}
-}
-
 // Whoever asks first is served first, in whatever process.
 func ExampleRuntime_FairLock() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	lock := rt.FairLock("printer")
 	first, _ := lock.Acquire(ctx)
@@ -58,8 +50,16 @@ func ExampleRuntime_FairLock() {
 
 // A spin lock asks again and again instead of listening.
 func ExampleRuntime_SpinLock() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	lock := rt.SpinLock("cache:42")
 	counter := 0
@@ -80,11 +80,19 @@ func ExampleRuntime_SpinLock() {
 
 // One of several processes does the work, and another takes over when it ends.
 func ExampleElection() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	scheduler := rt.Election("scheduler", holdfast.ElectionOptions{Value: "10.0.0.7:8080"})
-	err := scheduler.Run(ctx, func(ctx context.Context, term holdfast.Term) error {
+	err = scheduler.Run(ctx, func(ctx context.Context, term holdfast.Term) error {
 		leader, err := scheduler.Leader(ctx) // what any other process would see
 		if err != nil {
 			return err
@@ -101,8 +109,16 @@ func ExampleElection() {
 
 // Every process can follow who leads.
 func ExampleElection_Watch() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for _, value := range []string{"a", "b"} {
@@ -126,8 +142,16 @@ func ExampleElection_Watch() {
 
 // A job that runs on every replica at the same time, but is to be done by one of them: the others skip it.
 func ExampleLock_TryDo() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	report := func(replica string) {
 		err := rt.Lock("report").TryDo(ctx, func(ctx context.Context) error {
@@ -149,8 +173,16 @@ func ExampleLock_TryDo() {
 
 // A job that takes a millisecond runs once, although each process starts it at a slightly different time.
 func ExampleWithAtLeast() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	for process := range 3 { // their clocks differ a little
 		err := rt.Lock("nightly-report").TryDo(ctx, func(context.Context) error {
@@ -169,9 +201,17 @@ func ExampleWithAtLeast() {
 
 // A job that hangs does not keep the lock for ever: its context ends, and others can have the lock.
 func ExampleWithAtMost() {
-	rt, end := newExample()
-	defer end()
-	err := rt.Lock("import").Do(context.Background(), func(ctx context.Context) error {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
+	err = rt.Lock("import").Do(context.Background(), func(ctx context.Context) error {
 		<-ctx.Done() // hangs
 		return ctx.Err()
 	}, holdfast.WithAtMost(50*time.Millisecond))
@@ -182,8 +222,16 @@ func ExampleWithAtMost() {
 
 // A short lease for one lock that others have to get soon after a crash; it is renewed more often.
 func ExampleWithRenewedLease() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	lease, err := rt.Lock("gateway").Acquire(context.Background(), holdfast.WithRenewedLease(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
@@ -197,8 +245,16 @@ func ExampleWithRenewedLease() {
 
 // If the holder of a permit crashes, its permit is returned automatically.
 func ExampleRuntime_PermitSemaphore() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	connections := rt.PermitSemaphore("connections")
 	if _, err := connections.TrySetPermits(ctx, 2); err != nil {
@@ -206,7 +262,7 @@ func ExampleRuntime_PermitSemaphore() {
 	}
 	first, _ := connections.Acquire(ctx)
 	second, _ := connections.Acquire(ctx)
-	_, err := connections.TryAcquire(ctx)
+	_, err = connections.TryAcquire(ctx)
 	fmt.Println("a third:", errors.Is(err, holdfast.ErrNotAcquired))
 	_ = first.Release(ctx)
 	_ = second.Release(ctx)
@@ -220,8 +276,16 @@ func ExampleRuntime_PermitSemaphore() {
 // A table remembers the largest token that has written each row, and the UPDATE refuses smaller ones. A holder may write as often
 // as it likes, until the next holder has written. A holder that was paused past its lease and writes late changes nothing.
 func ExampleRuntime_FencedLock() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	db, err := sql.Open("example", "")
 	if err != nil {
 		log.Fatal(err)
@@ -275,8 +339,16 @@ func (a *account) Close() error                        { return nil }
 
 // A writer updates shared data and continues as a reader of it: other readers may then read too, but nobody writes in between.
 func ExampleRuntime_RWLock() {
-	rt, end := newExample()
-	defer end()
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
 	ctx := context.Background()
 	prices := rt.RWLock("prices")
 	me := holdfast.WithOwner(rt.NewOwner())
