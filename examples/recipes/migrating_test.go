@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,25 +50,6 @@ func fixed(ctx context.Context, rt *holdfast.Runtime, work func(context.Context)
 
 func changingOver(client redis.UniversalClient) (*holdfast.Runtime, error) {
 	return holdfast.New(client, holdfast.Options{Migrating: true})
-}
-
-// TestMigrating_CodeIsOfThisFile keeps the code of doc/migrating.md equal to the functions above.
-func TestMigrating_CodeIsOfThisFile(t *testing.T) {
-	t.Parallel()
-	document, err := os.ReadFile("../../doc/migrating.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("migrating_test.go")
-	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)<!-- code:(\\w+) -->\n```go\n(.*?)```").FindAllStringSubmatch(string(document), -1)
-	assert.Len(t, blocks, strings.Count(string(document), "```go"), "each block names its function")
-	require.NotEmpty(t, blocks)
-	for _, block := range blocks {
-		function := regexp.MustCompile(`(?ms)^func ` + block[1] + `\(.*?\{\n(.*?)^\}`).FindStringSubmatch(string(source))
-		if assert.NotNil(t, function, block[1]) {
-			body := strings.ReplaceAll("\n"+function[1], "\n\t", "\n")
-			assert.Equal(t, strings.TrimPrefix(body, "\n"), block[2], block[1])
-		}
-	}
 }
 
 // A process with Options.Migrating waits for a lock that redsync or redislock holds.
