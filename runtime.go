@@ -7,6 +7,16 @@
 //	lease, err := rt.Lock("orders").Acquire(ctx)
 //	defer lease.Release(ctx)
 //
+// # Kinds
+//
+// [Runtime.Lock] is right most of the time. [Runtime.FairLock] serves waiters of all processes in order of arrival, [Runtime.FencedLock] has
+// tokens for resources that refuse late holders, [Runtime.RWLock] admits readers together, [Runtime.SpinLock] polls. [Multi] and [Red]
+// acquire several locks as one. [Runtime.PermitSemaphore] admits n holders, [Runtime.Semaphore] counts permits, and
+// [Runtime.CountDownLatch] waits for n events. [Runtime.Election] keeps one leader among processes.
+//
+// [Lock.Do] runs a function under a lock, [Lock.TryDo] only if it is free. [Lock.Acquire] returns a [Lease]; its context limits the wait, not the
+// lease. WithWait, WithLease, WithAtLeast and WithAtMost change one acquire.
+//
 // # What a lease means
 //
 // A lease acquired without WithLease is renewed every Options.Lease/3 until it is released. Lease.Valid, Lease.Done and
@@ -28,6 +38,16 @@
 // # Errors
 //
 // Match errors with errors.Is against the sentinels of this package. The cause, often an error of go-redis, is wrapped too.
+//
+// # Testing
+//
+// Package holdfasttest is a Redis in memory for tests of services. It loses locks and cuts connections, and runs on the time of a bubble of
+// testing/synctest. Package embedded is the same without a test.
+//
+// # Observability
+//
+// [Options.Trace], [Runtime.Stats] and [Runtime.Held] tell what happens in a process; module otelholdfast makes OpenTelemetry of them. Package
+// inspect, package web and the command cmd/holdfast show what Redis has. [Runtime.Check] looks for missing rights and settings.
 package holdfast
 
 import (

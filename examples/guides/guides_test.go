@@ -49,7 +49,7 @@ func acquire(ctx context.Context, lock *holdfast.Lock) (*holdfast.Lease, error) 
 	if errors.Is(err, holdfast.ErrNotAcquired) {
 		return nil, errBusy // it was taken for two seconds
 	}
-	return lease, err // whoever gets the lease releases it
+	return lease, err // the caller releases it
 }
 
 func underALease(ctx context.Context, lock *holdfast.Lock, compute func(context.Context) (int, error), publish func(context.Context, int) error) error {
