@@ -60,9 +60,8 @@ func TestVersions_ContendedRounds(t *testing.T) {
 	}
 }
 
-// previousVersion builds the contender with the version of Holdfast before the last change of a script. It is skipped where that
-// version cannot be had: outside of a clone, or in one that does not reach back so far. Of a full clone .ci/run runs it twice, among all
-// tests and among those with Redisson.
+// previousVersion builds the contender with the version of Holdfast before the last change of a script. It skips the test if that version is
+// not there: outside of a clone, or in a shallow one.
 func previousVersion(t *testing.T) string {
 	const scripts = ":(glob)../scripts/**/*.lua"
 	commit := "HEAD"

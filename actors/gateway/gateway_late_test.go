@@ -236,8 +236,8 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	assert.Zero(t, g.waiting.len())
 }
 
-// Nobody has to come back from a silent master for the calls in its line to be sent to the one that replaces it: while its workers hang,
-// the masters are asked for again, but not all the time.
+// While the workers of a silent master hang, the gateway looks up the masters again, though not all the time. So the calls in its line go to
+// the master that replaces it before any worker has returned.
 func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 	t.Parallel()
 	for name, hanging := range map[string]func(g *lateGateway){

@@ -111,9 +111,9 @@ func (e *Ending) tell(f func(error), to *audience) (forget func()) {
 	}
 }
 
-// Awaited reports whether the user has a channel of Done or a context of Context. It makes the references to them weak, so that the
-// collector can take those that the user has dropped. The answer is therefore about the time before the last collection, and the caller has
-// to ask again later. It is for leases of which the user has nothing else.
+// Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases that the user has dropped
+// otherwise. Awaited makes the references to both weak, so that the collector can take them. The answer is about the time before the last
+// collection, so the caller has to ask again later.
 func (e *Ending) Awaited() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -71,8 +71,8 @@ func (s *State) releaseOrphans(now time.Duration) {
 // onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, if its lease
 // has expired on the server, or if Redis refuses its release, which it would do again.
 //
-// No lease ends a place in Redis' queue, or a key that other grants of the owner keep (lasting). These are released until Redis confirms
-// it, or until the runtime closes.
+// A place in Redis' queue, and a key that other grants of the owner keep alive (lasting), do not end with a lease. Their release is repeated
+// until Redis confirms it, or until the runtime closes.
 func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	i := slices.IndexFunc(s.orphans, func(g orphan) bool { return g.id == m.call.grant })
 	if i < 0 {

@@ -16,9 +16,9 @@ import (
 
 // next decides what happens to a grant that no local holder has.
 //
-// The order of the cases is that of their importance: a new grant goes to the waiter for whom it was acquired, whatever the time. An old
-// one is handed on only while its lease is sound and its turn lasts, so that waiters of other processes get the lock, too; and not before
-// its at-least is over. To hand it on costs no call if the next waiter wants the same lease, otherwise one (pass).
+// The most important case comes first. A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed
+// on only during its turn, so that waiters of other processes get the lock too, and only if its lease is sound and its at-least is over.
+// Handing it on costs no call if the next waiter wants the same lease, and otherwise one (pass).
 func (s *State) next(now time.Duration) {
 	head := s.queue.Front()
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Terms say what lease an acquire asks for. The zero value is the watchdog's lease, as in Options. All others are for a grant of their own,
-// which has one holder and his re-entries.
+// Terms are the lease that an acquire asks for. The zero value is a lease of Options.Lease that the watchdog renews. An acquire with other
+// Terms gets a grant of its own, which only its holder's re-entries share.
 type Terms struct {
 	Lease   time.Duration // of an acquire: a fixed lease, 0 watchdog; of an extend: the new length
 	Renewed time.Duration // what the watchdog sets; 0: Options.Lease

@@ -95,8 +95,8 @@ func (c *clocked) showFixedAfter(t *testing.T, step time.Duration) {
 	}
 }
 
-// A server whose clock steps back keeps what is held for longer. Holders go on and exclude, fixed leases end in time by their
-// holder's clock, and tokens go on to grow. What a step back costs is waiting for who has died.
+// A server whose clock steps back keeps the keys of locks for longer. Holders still exclude each other, fixed leases end on time by their
+// holder's clock, and tokens keep growing. The price: the locks of dead holders stay taken for longer.
 func TestFault_ServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{time.Minute, 30 * 24 * time.Hour} {
@@ -133,8 +133,8 @@ func TestFault_ServerClockStepsBack(t *testing.T) {
 	}
 }
 
-// Who has died holds a lock until the server's clock has made up for its step back, as documented: others wait meanwhile, and are
-// told so when their time is over.
+// The lock of a dead holder stays taken until the server's clock has caught up with its step back, as documented. Waiters get
+// ErrNotAcquired at the end of their wait.
 func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)

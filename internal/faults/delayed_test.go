@@ -75,8 +75,8 @@ func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
 	return l
 }
 
-// holdUp has nothing arrive while calls are made whose callers go after some milliseconds, and for a moment longer. When it
-// returns everything has arrived.
+// holdUp delays calls until a moment after their callers have given up, which takes some milliseconds. When it returns, all of them have
+// arrived.
 func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire)) {
 	l.proxy.Blackhole(true)
 	var callers sync.WaitGroup

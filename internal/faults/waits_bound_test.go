@@ -62,8 +62,8 @@ func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	}
 }
 
-// A grant comes while a cancel is on its way: either the caller has the lease, or it is released. The canceller is suspended on its way to
-// the lock.
+// A lock is granted while a cancel is on its way to the actor, because the goroutine that cancels is suspended. Either the caller gets the
+// lease, or it is released.
 func TestFault_GrantedWhileTheCancelIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (cancel func(), outcome func() (*holdfast.Lease, error)){

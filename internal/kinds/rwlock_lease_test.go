@@ -174,9 +174,8 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 	})
 }
 
-// Readers of the writer's own process come and go without a pause: it is served in order of arrival. In another process they can
-// always overlap, and Redisson's rules let them in as long as one of them reads; but each time the last of them has gone, those that
-// come next let the writer go first.
+// Readers come and go without a pause. Those of the writer's own process are served in order of arrival, so the writer has its turn. Those
+// of another process may overlap for ever by Redisson's rules; but whenever the last one has released, new readers let the writer go first.
 func TestRWLock_WritersAreNotStarved(t *testing.T) {
 	for where, elsewhere := range map[string]bool{"same process": false, "another process": true} {
 		t.Run(where, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis: twelve run at a time, unless -parallel says
-// otherwise; four in a full run, in which times mean something, and with the race detector, which has them work most of the time. It exits.
+// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis. Unless -parallel says otherwise, twelve tests
+// run at a time. In a full run, which checks times, and with the race detector, which needs the processors, four do. Main exits.
 func Main(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {

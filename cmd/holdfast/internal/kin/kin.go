@@ -2,8 +2,8 @@
 
 // Package kin finds the processes of a run of a command that have left its process group, as timeout(1) and the jobs of shells do.
 //
-// A run marks its processes with a variable in their environment, which they pass on to those that they start. The parents of processes
-// would tell less: an orphan has a new one. Processes in a session of their own are daemons, and are left alone.
+// A run marks its processes with a variable in their environment, which their children inherit. Parent process IDs would not do, because
+// an orphan gets a new parent. Processes in a session of their own are daemons, and are left alone.
 package kin
 
 import (
