@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// No two grants of a runtime have one ID, also when the operating system's chance gives the same again and again.
+// No two grants of a runtime have the same ID, even if the random numbers of the operating system repeat themselves.
 func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	t.Parallel()
 	e := &Engine{id: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", salt: func() uint64 { return 7 }}

@@ -45,8 +45,9 @@ func (c *clocked) permits(rt *holdfast.Runtime) *holdfast.PermitSemaphore {
 	return rt.PermitSemaphore(c.places[0].Name + "-permits")
 }
 
-// A server whose clock steps forward expires what is held. Nobody can foresee that; the holder is told within a third of the lease
-// whatever the step is, the next one gets the lock at once, and its token is larger. Who waits in a fair queue is served, too.
+// A server whose clock steps forward expires the keys of locks early, which nobody can foresee. The holder learns of it within a third of
+// the lease, however large the step is. The next holder gets the lock at once, with a larger token. The waiters of a fair queue are served,
+// too.
 func TestFault_ServerClockStepsForward(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{20 * time.Second, time.Hour, 30 * 24 * time.Hour} { // a permit has 10 s more

@@ -223,7 +223,8 @@ func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	})
 }
 
-// overtakeAcquire has an acquire arrive when its connection, its caller and the release that cleans up after it are over.
+// overtakeAcquire delays an acquire until its connection is closed, its caller has given up, and the release that cleans up after it has
+// been executed.
 func overtakeAcquire(t *testing.T, w *wire) {
 	w.arrived(t) // the link is there, and nothing else on its way
 	start, delay := time.Now(), 150*time.Millisecond+rand.N(150*time.Millisecond)

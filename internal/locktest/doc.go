@@ -1,3 +1,3 @@
-// Package locktest is what the tests of promises and of faults are written with: every kind of lock on every kind of server,
-// runtimes that are closed when the test ends, and waiting that is bounded. It fails the test it is given; nothing returns errors.
+// Package locktest has what the tests of promises and faults share: every kind of lock on every kind of server, runtimes that are closed
+// when the test ends, and waiting with a time limit. Its functions fail the test that they are given, and return no errors.
 package locktest

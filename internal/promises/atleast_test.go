@@ -96,7 +96,8 @@ func TestAtLeast_TryKnowsTheRest(t *testing.T) {
 	})
 }
 
-// Close does not wait for the end, and leaves the lock taken until then; nor does the death of the process free it sooner.
+// Close does not wait for the end of an at-least, and leaves the lock taken until then. The death of the process does not free the lock
+// sooner either.
 func TestAtLeast_OutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {

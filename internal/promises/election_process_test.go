@@ -84,7 +84,7 @@ func TestElection_KilledLeaderIsSucceeded(t *testing.T) {
 	assert.Greater(t, m.Token, c.token)
 }
 
-// A leader that was stopped past its lease leads no more when it continues, and does not overwrite who leads instead.
+// A leader that was stopped past its lease no longer leads when it continues, and does not overwrite the new leader.
 func TestElection_StoppedLeaderIsNoneWhenItContinues(t *testing.T) {
 	t.Parallel()
 	c, p, ours := againstChild(t)

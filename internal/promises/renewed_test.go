@@ -107,7 +107,7 @@ func TestRenewedLease_IsForOneHolder(t *testing.T) {
 	})
 }
 
-// A permit has such a lease, too; a re-entry does not change that of its owner, and a multi lock gives it to every member.
+// WithRenewedLease works for permits, too, and for every member of a multi lock. A re-entry does not change the lease of its owner.
 func TestRenewedLease_OfPermitsReentriesAndMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

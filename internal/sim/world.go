@@ -433,7 +433,8 @@ func (w *world) serverNow() time.Time {
 	return time.Now().Add(w.offset)
 }
 
-// setServerClock must be called before every request to the server once its clock has been stepped: miniredis' own clock stands still then.
+// setServerClock must be called before every request to the server once its clock has been stepped, because miniredis' own clock then
+// stands still.
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped
