@@ -136,9 +136,9 @@ func ExampleRuntime_Shutdown() {
 		log.Fatal(err)
 	}
 	time.AfterFunc(10*time.Millisecond, func() { _ = lease.Release(ctx) })
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	fmt.Println(rt.Shutdown(ctx))
+	fmt.Println(rt.Shutdown(limited))
 	_, err = rt.Lock("orders").TryAcquire(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrClosed))
 	// Output:
