@@ -31,7 +31,7 @@ type Result struct {
 	Last  bool // only the receiver of this result refers to the call now, so it may be reused
 	Reply any
 	Err   error
-	Sent  time.Duration // the instant before it was sent; 0: it was not
+	Sent  time.Duration // the instant before it was sent; 0: it was not, or has no answer
 
 	Unacked error // too few replicas have acknowledged what it wrote
 }

@@ -77,6 +77,7 @@ type (
 		usual      time.Duration // the grants' own
 		bound      time.Duration // the earliest of their deadlines
 		recoveries int           // how often Redis had come back when this was sent
+		asked      time.Duration // when it was submitted
 	}
 	// renewalKey is what the grants of one renewal have in common: one script cannot reach into two parts of a cluster.
 	renewalKey struct {
@@ -288,7 +289,7 @@ func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 		delete(w.failed, t)
 	}
 	w.inFlight++
-	r.recoveries = w.recoveries
+	r.recoveries, r.asked = w.recoveries, now
 	w.Gateway.Submit(&rpc.Call{
 		Call: r.kind.Renew(w.Site, raws, r.grants, r.lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r, Locks: len(r.timers),
 	})
@@ -307,7 +308,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		w.renewAll(c, r.timers, 1)
 		return
 	case err != nil:
-		w.onFailed(c, r, m.Sent, scripts.Explain(err))
+		w.onFailed(c, r, scripts.Explain(err))
 		return
 	}
 	for _, i := range gone {
@@ -316,7 +317,7 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
 	}
 	now := w.Clock.Now()
-	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - m.Sent})
+	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
 	var short []*timerwheel.Timer[*lease.Grant] // what a re-entry has asked for since the renewal was sent is missing
@@ -342,9 +343,9 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 }
 
 // onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
-func (w *Watchdog) onFailed(c actor.Context, r *renewal, sent time.Duration, err error) {
+func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
 	now := w.Clock.Now()
-	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - sent, Err: err})
+	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - r.asked, Err: err})
 	var kept []*timerwheel.Timer[*lease.Grant]
 	for _, t := range r.timers {
 		g := t.Value

@@ -87,7 +87,7 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&failed.Timer, &ended.Timer}, w.Batch)
 	require.Len(t, s.renewals, 1)
 	w.onAnswered()
-	w.onFailed(s, s.renewalAt(0), 0, assert.AnError)
+	w.onFailed(s, s.renewalAt(0), assert.AnError)
 	w.Drop(ended)
 
 	w.onRecovered(s, gateway.Recovered{From: gateways{s}})
@@ -164,4 +164,20 @@ func TestWatchdog_NudgesWhileItKeepsGrants(t *testing.T) {
 	w.Receive(s)
 	assert.Equal(t, 2, nudged)
 	assert.False(t, w.nudging.Load())
+}
+
+// A renewal without an answer took from when it was asked for, not from the start of the runtime.
+func TestWatchdog_TellsHowLongARenewalTook(t *testing.T) {
+	t.Parallel()
+	w, s := newWatchdog(t)
+	var told []trace.Renewed
+	w.Recorder = trace.New(stillClock{}, &trace.Trace{Renewed: func(r trace.Renewed) { told = append(told, r) }}, nil)
+	g := w.keepNew("orders")
+	require.True(t, w.wheel.Cancel(&g.Timer))
+	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&g.Timer}, w.Batch)
+	s.message = &rpc.Result{Call: s.renewals[0], Class: scripts.Unknown, Err: assert.AnError}
+	w.Receive(s)
+	require.Len(t, told, 1)
+	assert.Error(t, told[0].Err)
+	assert.Zero(t, told[0].Took)
 }

@@ -245,6 +245,7 @@ func TestTrace_TellsOfRenewals(t *testing.T) {
 		server, n := holdfasttest.New(t), &told{}
 		rt := server.Runtime(holdfast.Options{Trace: &holdfast.Trace{Renewed: func(r holdfast.Renewed) {
 			n.add("leases=%d gone=%d margin=%v err=%t", r.Leases, r.Gone, r.Margin.Round(time.Second), r.Err != nil)
+			assert.LessOrEqual(t, r.Took, 2*time.Second, "longer than a renewal waits for its answer")
 		}}})
 		for i := range 3 {
 			_, err := rt.Lock(fmt.Sprint("orders", i)).Acquire(t.Context())
