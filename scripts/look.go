@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// How to recognize the keys, values and channels of locks when nothing but their bytes is known. The shapes are those of the
-// libraries in lib/.
+// How to recognize the keys, values and channels of locks when nothing but their bytes is known. The patterns must match those in the Lua
+// includes, scripts/lib/*.lua.
 
 const uuidShape = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`
 

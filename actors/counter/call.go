@@ -31,8 +31,8 @@ func (m *countDone) news() any {
 	return wait.LookAround{}
 }
 
-// countCall is a script call that the step asks for. Each copy of a request is a call of its own, so a late result can be told from that of
-// the present copy.
+// countCall is a script call that the step asks for. Every time a request is sent again it gets a new countCall, so a late result of an
+// earlier one is not mistaken for the current one's.
 type countCall struct {
 	op     *scripts.CountOp
 	raw    string // the counter's key

@@ -323,7 +323,7 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust starts the member that panicked over; the others know nothing of the panic. The steps that were to follow are made up for by the
+// Distrust resets the member whose step panicked; the others are unaffected. Follow-up steps that the panic cut off run at the start of the
 // next step, for which an alarm is set.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {

@@ -301,8 +301,8 @@ func (s *State) advanceEnd() {
 	s.retiring = false
 }
 
-// Idle reports whether the actor could stop without losing anything: no waiter, no grant, no orphan, no subscription, and no message on its
-// way that only this actor understands (claimed, sides).
+// Idle reports whether the actor could stop without losing anything: no waiter, grant, orphan or subscription, no place in Redis' queue, no
+// bound client, no look in progress, and no result in flight that must come back to this actor (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
