@@ -49,7 +49,7 @@ func (f *fake) list(_ context.Context, _ redis.UniversalClient, o inspect.ListOp
 		f.mu.Lock()
 		takes := f.takes
 		f.mu.Unlock()
-		pass(takes)
+		<-time.After(takes)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if o.Contended {
@@ -89,7 +89,7 @@ func (f *fake) ping(context.Context, redis.UniversalClient) error {
 	defer f.mu.Unlock()
 	if f.silent {
 		f.mu.Unlock()
-		pass(time.Minute)
+		<-time.After(time.Minute)
 		f.mu.Lock()
 	}
 	return f.err

@@ -138,5 +138,8 @@ func TestLock_Follow(t *testing.T) {
 	assert.Equal(t, now.Add(32*time.Second), l.holders[0].until)
 }
 
-// pass lets time pass in a bubble.
-func pass(d time.Duration) { <-time.After(d) }
+// pass lets time pass in a bubble, and lets everything end that is due at its last instant.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
