@@ -34,13 +34,16 @@ const announcedFor = 30 * time.Second
 
 func (a *announcer) keep() time.Duration { return max(announcedFor, a.engine.policy.Lease) }
 
+// Send sends the announcer a message.
+func (a *announcer) Send(message any) { a.engine.root.Send(a.self, message) }
+
 // Receive is the actor's only entry.
 func (a *announcer) Receive(c actor.Context) {
 	defer a.engine.events.RecoverIn("announcer")
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		a.self, a.begun = c.Self(), a.engine.clock.Now()
-		a.timer = a.engine.clock.AfterFunc(0, func() { a.engine.root.Send(a.self, announce{}) })
+		a.timer = a.engine.clock.AfterFunc(0, func() { a.Send(announce{}) })
 	case announce:
 		a.announce()
 	case forget:
@@ -65,7 +68,7 @@ func (a *announcer) forget() { a.submit(scripts.ForgetProcess(a.engine.id), rele
 
 func (a *announcer) submit(call scripts.Call, window time.Duration) {
 	a.inFlight = true
-	a.engine.renewals.Submit(&rpc.Call{Call: call, Timing: rpc.Hasty(a.engine.clock.Now(), window), From: a.self, Tag: a.done != nil})
+	a.engine.renewals.Submit(&rpc.Call{Call: call, Timing: rpc.Hasty(a.engine.clock.Now(), window), From: a, Tag: a.done != nil})
 }
 
 func (a *announcer) onResult(m *rpc.Result) {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -26,7 +26,7 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	if err != nil {
 		return err
 	}
-	e.send(r)
+	e.registry.request(r)
 	if s.Wait <= 0 {
 		return e.await(ctx, r, true)
 	}
@@ -55,10 +55,6 @@ func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	e.requests.put(r)
 	return nil, err
 }
-
-// send sends a request to the actor of its lock. Timers and context hooks that cancel the request must be set afterwards: a cancel that
-// overtakes its request finds nothing to cancel, and then nothing ends the waiting.
-func (e *Engine) send(r *wait.Request) { e.registry.request(r) }
 
 // endAfter cancels a request that has been sent, d from now.
 func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
@@ -121,7 +117,7 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.Acqu
 	}
 	r.Answered = nil
 	r.Notify = func(r *wait.Request) { notify(r.Err) }
-	e.send(r)
+	e.registry.request(r)
 	unhook := context.AfterFunc(ctx, func() { e.Cancel(r, ctx.Err()) })
 	stop = func() { lease.CallSafely(func() { unhook() }) }
 	if s.Wait > 0 {
@@ -145,7 +141,7 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	if r == nil {
 		return err
 	}
-	e.root.Send(h.Grant.Actor.(*actor.PID), r)
+	h.Grant.Actor.Send(r)
 	return e.awaitRelease(ctx, r)
 }
 
@@ -155,7 +151,7 @@ func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) er
 	if r == nil {
 		return func(context.Context) error { return err }
 	}
-	e.root.Send(h.Grant.Actor.(*actor.PID), r)
+	h.Grant.Actor.Send(r)
 	return func(ctx context.Context) error { return e.awaitRelease(ctx, r) }
 }
 
@@ -181,7 +177,7 @@ func (e *Engine) ReleaseAsync(h *lease.Hold) {
 
 func (e *Engine) releaseAsync(r *wait.Request) {
 	r.Answered, r.Notify = nil, func(*wait.Request) {}
-	e.root.Send(r.Hold.Grant.Actor.(*actor.PID), r)
+	r.Hold.Grant.Actor.Send(r)
 }
 
 // claim ends the hold for its holder and makes the request for the actor of the lock. If it returns no request, the hold had ended before,
@@ -220,7 +216,7 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 	}
 	r := e.requests.take(wait.Extend, a)
 	r.Hold, r.Terms = h, terms
-	e.send(r)
+	e.registry.request(r)
 	return func(ctx context.Context) error { return e.await(ctx, r, true) }
 }
 
@@ -241,9 +237,11 @@ func (e *Engine) Inspect(ctx context.Context, a *lease.Address) (protocol.State,
 	if err != nil {
 		return protocol.State{}, err
 	}
-	e.send(r)
-	err = e.await(ctx, r, false)
-	return r.State, err
+	e.registry.request(r)
+	if err = e.await(ctx, r, false); err != nil {
+		return protocol.State{}, err
+	}
+	return *r.State, nil
 }
 
 // ForceRelease frees a lock, whoever holds it. It reports whether the lock was held.
@@ -255,7 +253,7 @@ func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, erro
 	if deadline, ok := ctx.Deadline(); ok {
 		r.Deadline = e.clock.Now() + time.Until(deadline)
 	}
-	e.send(r)
+	e.registry.request(r)
 	err = e.await(ctx, r, false)
 	return r.Held, err
 }
@@ -269,4 +267,56 @@ func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) 
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, err)
 	}
 	return e.requests.take(do, a), nil
+}
+
+// asks notes a request before it is sent, if it is an acquire.
+func (e *Engine) asks(ctx context.Context, r *wait.Request) {
+	if acquires(r) {
+		r.Span = e.recorder.Asked(ctx, trace.Acquiring{Kind: r.Address.Kind.Name, Name: r.Address.Name, Try: r.Try})
+	}
+}
+
+func acquires(r *wait.Request) bool {
+	return r.Do == wait.Acquire || r.Do == wait.Count && r.Count.Way == scripts.Take
+}
+
+// TellLeader tells the user's Trace of a term.
+func (e *Engine) TellLeader(c trace.LeaderChange) { e.recorder.Leader(c) }
+
+// ends notes the answer to a request, just before its requester learns of it.
+func (e *Engine) ends(r *wait.Request) {
+	switch {
+	case acquires(r):
+		a := trace.Acquired{
+			Kind: r.Address.Kind.Name, Name: r.Address.Name, Attempts: r.Attempts, Local: r.Attempts == 0 && r.Err == nil, Err: r.Err,
+		}
+		leased := r.Hold != nil && r.Err == nil
+		if leased {
+			a.ID, a.Token = r.Hold.ID(), r.Hold.Token
+		}
+		e.recorder.Outcome(r.Span, a, leased)
+	case r.Do == wait.Release && r.Hold != nil:
+		e.recorder.Released(r.Hold, r.Err)
+	}
+}
+
+// requestPool keeps the answered requests of goroutines for reuse. Each engine has its own pool, because a channel must not leave the
+// testing/synctest bubble in which it was made.
+type requestPool struct{ pool sync.Pool }
+
+// take returns a request for a goroutine.
+func (p *requestPool) take(do wait.Operation, address *lease.Address) *wait.Request {
+	r, _ := p.pool.Get().(*wait.Request)
+	if r == nil {
+		r = &wait.Request{Answered: make(chan struct{}, 1)}
+	}
+	r.Do, r.Address = do, address
+	return r
+}
+
+// put returns an answered request to the pool. A request that a timer or a context may still cancel must not be put back: the cancel would
+// end another caller's request.
+func (p *requestPool) put(r *wait.Request) {
+	*r = wait.Request{Answered: r.Answered}
+	p.pool.Put(r)
 }

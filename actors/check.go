@@ -31,7 +31,7 @@ func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()
 	err := preflight.Check(asking, preflight.Config{
-		Nodes: e.masters, Publish: e.tells, Errors: e.causes, Site: &e.site, AckReplicas: e.policy.AckReplicas, NewID: e.policy.NewID,
+		Nodes: e.masters, Publish: e.tells, Errors: e.causes, Site: &e.site, AckReplicas: e.policy.AckReplicas, Linger: e.policy.Linger > 0, NewID: e.policy.NewID,
 		NewName: func() string { return e.id + "-" + strconv.FormatUint(e.Number(), 10) },
 		Key: func(kind *scripts.Kind, name string) (string, error) {
 			address, err := e.Address(kind, name)

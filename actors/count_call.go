@@ -26,7 +26,7 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 		e.requests.put(r)
 		return 0, err
 	}
-	e.send(r)
+	e.registry.request(r)
 	if answered(ctx, r) {
 		number, err := r.Number, r.Err
 		e.requests.put(r)

@@ -6,6 +6,7 @@
 //	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 |- announcer                  keeps Options.Process written in Redis, if it is set                     announce.go
+//	 |- demand                     which lingering locks others want, if Options.Linger is set              demand.go
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
 // Every name in use has an actor per family of kinds, holdfast-<uuid>/<number>:<name>: the shell of a machine (shell.go, machine.go). The
@@ -17,7 +18,7 @@
 //
 // A machine thinks in steps: state, message and time in, effects out. There are three of them: lock.State for a lock with one contender and
 // one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. The shell
-// gives it the time, and does what touches other actors. ARCHITECTURE.md says what runs on which goroutine.
+// of a machine gives it the time, and does what touches other actors. ARCHITECTURE.md says what runs on which goroutine.
 //
 // Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to
 // the actor, and so do results, channel messages and the watchdog's news: the actor does not stop while it waits for one of those.
@@ -28,6 +29,7 @@
 //	clock      time and timers
 //	mailbox    how protoactor runs an actor
 //	outbox     messages to the user's actors, events
+//	trace      Options.Trace, and the counts of Stats
 //	redisnode  which server decides about a key, its clock, its errors in words
 //	watchdog   renews leases before they expire
 //	gateway    calls to Redis

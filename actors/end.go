@@ -124,15 +124,11 @@ func (e *Engine) shutDown() {
 	unreleased := e.awaitReleases()
 	await(forgotten, e.end.abort)
 	e.cancel()
-	var late chan struct{} // closed when calls to a silent Redis are no longer waited for; nil: never
-	if unreleased != nil {
-		over, timer := clock.After(e.clock, begun+e.policy.Lease+time.Second-e.clock.Now())
-		defer timer.Stop()
-		late = over
-	}
+	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // calls to Redis are not waited for any more
+	defer timer.Stop()
 	e.watchdog.Stop()
 	e.checks.Wait()
-	e.closeLanes(late)
+	hung := !e.closeLanes(late)
 	done := make(chan struct{})
 	e.root.Send(e.subscriber, pubsub.Stop{Done: done})
 	await(done, late)
@@ -147,20 +143,27 @@ func (e *Engine) shutDown() {
 	if err := errors.Join(e.outbox.Finish(closeGrace), e.events.Finish(e.clock, closeGrace)); err != nil {
 		e.left = fmt.Errorf("holdfast: close: everything is released, but %w", err)
 	}
+	if hung {
+		e.left = errors.Join(e.left, errHung)
+	}
 	if unreleased != nil {
 		e.left = fmt.Errorf("holdfast: close: %w; what is still held expires with its lease", unreleased)
 	}
 	close(e.done)
 }
 
-// closeLanes stops the gateways, and waits for what is on its way.
-func (e *Engine) closeLanes(late chan struct{}) {
-	await(e.renewals.Stop(), late)
+// errHung is what Close returns if go-redis does not return.
+var errHung = errors.New("holdfast: close: everything is released, but a call to Redis has not returned: a hook of the client may hang")
+
+// closeLanes stops the gateways, and waits for what is on its way. It reports whether all of it has returned.
+func (e *Engine) closeLanes(late chan struct{}) bool {
+	ended := await(e.renewals.Stop(), late)
 	for _, l := range e.lanes {
 		for _, g := range slices.Compact([]gateway.Gateway{l.acquires, l.gateway}) {
-			await(g.Stop(), late)
+			ended = await(g.Stop(), late) && ended
 		}
 	}
+	return ended
 }
 
 // silentLooks is how often in a row Close must find that no reply has arrived from Redis. A process that was suspended finds it only once,
@@ -192,10 +195,13 @@ func (e *Engine) awaitReleases() (silent error) {
 	return e.why("")
 }
 
-func await(done <-chan struct{}, late chan struct{}) {
+// await waits until one of the channels is closed. It reports whether it was the first.
+func await(done <-chan struct{}, late chan struct{}) bool {
 	select {
 	case <-done:
+		return true
 	case <-late:
+		return false
 	}
 }
 

@@ -179,7 +179,7 @@ func Start(c Config) (*Engine, error) {
 		System: e.system, Events: e.events, Outbox: e.outbox, Runtime: e.id, Address: e.addressApart, Time: e.Time, Now: e.clock.Now,
 	}}
 	e.sender = gateway.NewSender(gateway.Config{
-		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
+		Ctx: e.ctx, Clock: e.clock, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Errors: e.causes, Lease: e.policy.Lease,
 		AckReplicas: e.policy.AckReplicas, AckTimeout: e.policy.AckTimeout, FirstMark: c.FirstNumber, Pause: e.policy.Pause,
 		OnDiscovered: func() { e.root.Send(e.subscriber, pubsub.NodesDiscovered{}) },
 	})
@@ -244,7 +244,10 @@ func (g *guardian) spawn(c actor.Context) error {
 		return err
 	}
 	e.watchdog.Self = child("watchdog", e.watchdog)
-	e.sender.Renewer = e.watchdog.Self
+	e.sender.Renewer = e.watchdog
+	if e.policy.Linger > 0 {
+		child("demand", &demand{engine: e})
+	}
 	if e.process != "" {
 		e.announcer = child("announcer", &announcer{engine: e, name: e.process, version: e.version})
 	}
@@ -286,6 +289,9 @@ func (e *Engine) pubSub() pubsub.Config {
 	c := pubsub.Config{
 		Ctx: e.ctx, Clock: e.clock, Root: e.root, Events: e.events, Recorder: e.recorder, Nodes: e.masters, Publish: e.tells, Errors: e.causes, Backoff: e.policy.Backoff,
 	}
+	if e.policy.Linger > 0 {
+		c.Demand = scripts.DemandChannel(e.id)
+	}
 	if e.policy.Counts {
 		c.Own = func() (string, error) { // a name as a lock has it: a user of Redis may have no right to other channels
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
@@ -318,15 +324,19 @@ func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
 // saltBits is how many bits of a grant's number are random.
 const saltBits = 24
 
-// newGrantID makes the id of a grant. Its number has two parts:
+// newGrantID makes the id of a grant. Its number has three parts:
 //
 //   - A counter, so that this runtime never makes the same id twice.
 //   - Random bits from the operating system. When a snapshot of a virtual machine is resumed twice, both copies of the process have the
 //     same UUID and continue from the same count. Without these bits, Redis would take the grant of one copy for a repeat of the other's.
+//   - The last bit, which says whether this runtime wants to be told of demand (scripts/lib/demand.lua).
 func (e *Engine) newGrantID() string {
-	number := e.Number() << saltBits & math.MaxInt64 // positive, as the thread ids of Redisson are
+	number := e.Number()<<saltBits&math.MaxInt64 | e.salt()&(1<<saltBits-1)&^1 // positive, as the thread ids of Redisson are
+	if e.policy.Linger > 0 {
+		number++
+	}
 	id := append(append(make([]byte, 0, 64), e.id...), ':')
-	return string(strconv.AppendUint(id, number|e.salt()&(1<<saltBits-1), 10))
+	return string(strconv.AppendUint(id, number, 10))
 }
 
 func salt() uint64 {

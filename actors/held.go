@@ -25,12 +25,12 @@ func (a *shell) held() Held {
 func (e *Engine) Held() iter.Seq[Held] {
 	return func(yield func(Held) bool) {
 		for i := range e.registry.shards {
-			pids := e.registry.shards[i].busy()
-			answers := make(chan Held, len(pids))
-			for _, pid := range pids {
-				e.root.Send(pid, routed{heldQuery{answers}})
+			busy := e.registry.shards[i].busy()
+			answers := make(chan Held, len(busy))
+			for _, m := range busy {
+				m.Send(routed{heldQuery{answers}})
 			}
-			for range pids {
+			for range busy {
 				if !yield(<-answers) {
 					return
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/mailbox"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -52,11 +53,13 @@ type memberKey struct {
 
 func keyOf(a *lease.Address) memberKey { return memberKey{a.Kind.Family, a.Raw} }
 
-// member is the actor of one name, as the registry sees it.
+// member is the actor of one name, as the registry sees it. Its shell and its mailbox are part of it, so that what a message touches lies
+// close together.
 type member struct {
-	address *lease.Address
+	address lease.Address // a copy of its own: the one in the first request belongs to the user's handle
 	shard   *shard
-	pid     *actor.PID
+	mailbox mailbox.Mailbox
+	shell   shell
 
 	// under the shard's mutex
 	coming  int  // messages on their way
@@ -65,6 +68,9 @@ type member struct {
 	listed  bool // among the shard's idle
 	awaited bool // a Shutdown waits for it
 }
+
+// Send gives the actor a message. It goes straight into the mailbox, because a PID would be looked up first.
+func (m *member) Send(message any) { m.mailbox.PostUserMessage(message) }
 
 // routed is a message that the registry has counted. A request says so itself.
 type routed struct{ message any }
@@ -78,20 +84,22 @@ func newRegistry(e *Engine) *registry {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.registry, s.lane, s.members = r, &e.lanes[i%laneCount], map[memberKey]*member{}
-		s.props = e.props(func() actor.Actor { return newShell(e, s.spawning, s.stage) })
+		inbox := actor.WithMailbox(func() actor.Mailbox { return &s.spawning.mailbox })
+		s.props = e.props(func() actor.Actor { return &s.spawning.shell }).Configure(inbox)
 	}
 	return r
 }
 
-func (r *registry) shardOf(a *lease.Address) *shard {
-	return &r.shards[r.engine.shard(a.Raw)%shardCount]
-}
+func (r *registry) shardOf(raw string) *shard { return &r.shards[r.engine.shard(raw)%shardCount] }
 
 // request sends a request to the actor of its name. While the runtime closes the request is refused.
+//
+// Timers and context hooks that cancel the request must be set afterwards: a cancel that overtakes its request finds nothing to cancel, and
+// then nothing ends the waiting.
 func (r *registry) request(m *wait.Request) {
-	if pid := r.shardOf(m.Address).admit(m.Address); pid != nil {
+	if to := r.shardOf(m.Address.Raw).admit(m.Address); to != nil {
 		m.Routed = true
-		r.engine.root.Send(pid, m)
+		to.Send(m)
 		return
 	}
 	r.engine.refuse(m)
@@ -99,8 +107,8 @@ func (r *registry) request(m *wait.Request) {
 
 // tell sends a message to the actor of a name, if there is one: it is about an earlier request.
 func (r *registry) tell(a *lease.Address, message any) {
-	if pid := r.shardOf(a).find(keyOf(a)); pid != nil {
-		r.engine.root.Send(pid, routed{message})
+	if m := r.shardOf(a.Raw).find(keyOf(a)); m != nil {
+		m.Send(routed{message})
 	}
 }
 
@@ -110,8 +118,25 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 		if family == a.Kind.Family {
 			continue
 		}
-		if pid := r.shardOf(a).find(memberKey{family, a.Raw}); pid != nil {
-			r.engine.root.Send(pid, routed{message})
+		if m := r.shardOf(a.Raw).find(memberKey{family, a.Raw}); m != nil {
+			m.Send(routed{message})
+		}
+	}
+}
+
+// prefixMax is the longest prefix of a hook for which demands are understood.
+const prefixMax = 100
+
+// demanded tells the actors of a key what somebody wants. A hook of the user's client may have put a prefix before the name, which nobody
+// here knows. So every end of the key may be the name; only the actor that has the grant does anything.
+func (r *registry) demanded(key string, demand wait.Demanded) {
+	for prefix := range min(len(key), prefixMax) {
+		raw := key[prefix:]
+		s := r.shardOf(raw)
+		for family := range scripts.FamilyCount {
+			if m := s.find(memberKey{family, raw}); m != nil {
+				m.Send(routed{demand})
+			}
 		}
 	}
 }
@@ -119,8 +144,8 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 // enter begins a stage of the runtime's end. Every actor learns of it, and when none is left that the stage waits for, the engine does.
 func (r *registry) enter(stage wait.Stage) {
 	for i := range r.shards {
-		for _, pid := range r.shards[i].enter(stage) {
-			r.engine.root.Send(pid, routed{wait.Close{Stage: stage}})
+		for _, m := range r.shards[i].enter(stage) {
+			m.Send(routed{wait.Close{Stage: stage}})
 		}
 	}
 	switch stage {
@@ -132,7 +157,7 @@ func (r *registry) enter(stage wait.Stage) {
 }
 
 // admit finds or spawns the actor of a name for a message that is sent next. It returns nil while the runtime closes.
-func (s *shard) admit(a *lease.Address) *actor.PID {
+func (s *shard) admit(a *lease.Address) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stage >= wait.Closing {
@@ -143,11 +168,11 @@ func (s *shard) admit(a *lease.Address) *actor.PID {
 		m = s.spawn(a)
 	}
 	m.coming, m.used = m.coming+1, true
-	return m.pid
+	return m
 }
 
 // find finds the actor of a name for a message that is sent next.
-func (s *shard) find(key memberKey) *actor.PID {
+func (s *shard) find(key memberKey) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.members[key]
@@ -155,20 +180,20 @@ func (s *shard) find(key memberKey) *actor.PID {
 		return nil
 	}
 	m.coming, m.used = m.coming+1, true
-	return m.pid
+	return m
 }
 
 // busy finds the actors that are not idle, each for a message that is sent next.
-func (s *shard) busy() (pids []*actor.PID) {
+func (s *shard) busy() (members []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
 		if !m.idle {
 			m.coming++
-			pids = append(pids, m.pid)
+			members = append(members, m)
 		}
 	}
-	return pids
+	return members
 }
 
 func (s *shard) count() int {
@@ -180,20 +205,20 @@ func (s *shard) count() int {
 // spawn starts an actor. Its mailbox runs actor.Started here, under the shard's mutex.
 func (s *shard) spawn(a *lease.Address) *member {
 	r := s.registry
-	m := &member{address: a, shard: s}
+	m := &member{address: *a, shard: s}
+	m.shell.init(r.engine, m, s.stage)
 	s.spawning = m
 	number := strconv.FormatUint(r.spawned.Add(1), 10)
-	pid, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number+":"+a.Raw)
+	_, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number+":"+a.Raw)
 	if err != nil {
 		panic(err) // two actors would have one number
 	}
-	m.pid = pid
 	s.members[keyOf(a)] = m
 	r.living.add()
 	return m
 }
 
-func (s *shard) enter(stage wait.Stage) (pids []*actor.PID) {
+func (s *shard) enter(stage wait.Stage) (members []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stage <= s.stage {
@@ -209,9 +234,9 @@ func (s *shard) enter(stage wait.Stage) (pids []*actor.PID) {
 			s.registry.drained.add()
 		}
 		m.coming++
-		pids = append(pids, m.pid)
+		members = append(members, m)
 	}
-	return pids
+	return members
 }
 
 // next is what an actor does after a message.
@@ -236,7 +261,7 @@ func (m *member) handled(counted, idle, done bool) next {
 	switch {
 	case !idle || m.coming > 0:
 	case done:
-		delete(s.members, keyOf(m.address))
+		delete(s.members, keyOf(&m.address))
 		return stop
 	case s.stage == wait.Draining:
 		return retire
@@ -262,12 +287,12 @@ func (s *shard) list(m *member) {
 
 // sweep asks the actors to end that have not been used since the last sweep.
 func (s *shard) sweep() {
-	for _, pid := range s.unused() {
-		s.registry.engine.root.Send(pid, routed{wait.TryRetire{}})
+	for _, m := range s.unused() {
+		m.Send(routed{wait.TryRetire{}})
 	}
 }
 
-func (s *shard) unused() (pids []*actor.PID) {
+func (s *shard) unused() (members []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.idle
@@ -281,10 +306,10 @@ func (s *shard) unused() (pids []*actor.PID) {
 			s.list(m)
 		default:
 			m.coming++
-			pids = append(pids, m.pid)
+			members = append(members, m)
 		}
 	}
-	return pids
+	return members
 }
 
 // stopped notes that an actor has stopped.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
+	"github.com/holdfast-go/holdfast/actors/mailbox"
 	"github.com/holdfast-go/holdfast/actors/trace"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -24,22 +25,22 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
+// received are the messages of an actor.
+type received []any
+
+func (r *received) InvokeUserMessage(message any) { *r = append(*r, message) }
+func (*received) InvokeSystemMessage(any)         {}
+func (*received) EscalateFailure(any, any)        {}
+
 // newTestRegistry is a registry with one actor, which is made up, and the messages that it has got.
-func newTestRegistry(t *testing.T) (*registry, *member, *[]any) {
-	system := actor.NewActorSystem()
-	t.Cleanup(system.Shutdown)
-	e := &Engine{root: system.Root, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
+func newTestRegistry() (*registry, *member, *received) {
+	e := &Engine{workers: &mailbox.Workers{}, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
 	e.registry = newRegistry(e)
-	got := &[]any{}
-	inline := actor.WithDispatcher(actor.NewSynchronizedDispatcher(300))
-	pid := system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
-		switch m := c.Message().(type) {
-		case *wait.Request, routed:
-			*got = append(*got, m)
-		}
-	}, inline))
-	m := &member{address: &lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, shard: &e.registry.shards[0], pid: pid}
-	m.shard.members[keyOf(m.address)] = m
+	got := &received{}
+	m := &member{address: lease.Address{Kind: scripts.Lock, Name: "orders", Raw: "orders"}, shard: &e.registry.shards[0]}
+	m.mailbox.RegisterHandlers(got, actor.NewSynchronizedDispatcher(300))
+	m.mailbox.Start()
+	m.shard.members[keyOf(&m.address)] = m
 	e.registry.living.add()
 	return e.registry, m, got
 }
@@ -51,16 +52,16 @@ func newAcquire(a *lease.Address) *wait.Request {
 // An actor that was asked to retire goes on when something is on its way to it, and is asked again later.
 func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	t.Parallel()
-	r, m, got := newTestRegistry(t)
+	r, m, got := newTestRegistry()
 	require.Equal(t, goOn, m.handled(false, true, false))
 	m.shard.sweep()
-	require.Equal(t, []any{routed{wait.TryRetire{}}}, *got)
-	request := newAcquire(m.address)
+	require.Equal(t, []any{routed{wait.TryRetire{}}}, []any(*got))
+	request := newAcquire(&m.address)
 	r.request(request)
 	assert.Equal(t, goOn, m.handled(true, true, true), "the request has not been handled")
 	assert.Equal(t, goOn, m.handled(true, false, false))
-	r.tell(m.address, wait.CancelRequest{Request: request})
-	assert.Equal(t, []any{request, routed{wait.CancelRequest{Request: request}}}, (*got)[1:])
+	r.tell(&m.address, wait.CancelRequest{Request: request})
+	assert.Equal(t, []any{request, routed{wait.CancelRequest{Request: request}}}, []any((*got)[1:]))
 	assert.Equal(t, goOn, m.handled(true, true, false))
 
 	m.shard.sweep()
@@ -68,7 +69,7 @@ func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	m.shard.sweep()
 	assert.Equal(t, routed{wait.TryRetire{}}, (*got)[3])
 	assert.Equal(t, stop, m.handled(true, true, true))
-	r.tell(m.address, wait.LookAround{})
+	r.tell(&m.address, wait.LookAround{})
 	assert.Len(t, *got, 4, "nobody can reach it any more")
 }
 
@@ -76,15 +77,15 @@ func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 // engine learns of it.
 func TestRegistry_Closing(t *testing.T) {
 	t.Parallel()
-	r, m, got := newTestRegistry(t)
-	first, second := newAcquire(m.address), newAcquire(m.address)
+	r, m, got := newTestRegistry()
+	first, second := newAcquire(&m.address), newAcquire(&m.address)
 	r.request(first)
 	r.enter(wait.Closing)
 	r.request(second)
 	require.Len(t, second.Answered, 1)
 	assert.ErrorIs(t, second.Err, protocol.ErrClosed)
-	r.tell(m.address, wait.CancelRequest{Request: first})
-	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, *got)
+	r.tell(&m.address, wait.CancelRequest{Request: first})
+	assert.Equal(t, []any{first, routed{wait.Close{Stage: wait.Closing}}, routed{wait.CancelRequest{Request: first}}}, []any(*got))
 	assert.Equal(t, goOn, m.handled(true, false, false))
 	assert.Equal(t, goOn, m.handled(true, true, true), "the cancel is on its way")
 	assert.Equal(t, stop, m.handled(true, true, true))
@@ -100,9 +101,9 @@ func TestRegistry_Closing(t *testing.T) {
 // A Shutdown waits for the actors that were there when it began, and for no other.
 func TestRegistry_Draining(t *testing.T) {
 	t.Parallel()
-	r, m, got := newTestRegistry(t)
+	r, m, got := newTestRegistry()
 	r.enter(wait.Draining)
-	assert.Equal(t, []any{routed{wait.Close{Stage: wait.Draining}}}, *got)
+	assert.Equal(t, []any{routed{wait.Close{Stage: wait.Draining}}}, []any(*got))
 	assert.Equal(t, goOn, m.handled(true, false, false), "it is held")
 	assert.Equal(t, retire, m.handled(false, true, false))
 	assert.Equal(t, stop, m.handled(false, true, true))
@@ -119,7 +120,7 @@ func TestRegistry_AnswersEveryRequest(t *testing.T) {
 	for round := range 20 {
 		e, err := Start(Config{
 			Client: client, ID: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", Logger: slog.New(slog.DiscardHandler), RenewBatch: 1,
-			Policy: wait.Policy{Lease: time.Minute, HandoffMax: 10, MaxWaiters: 100, Linger: time.Millisecond},
+			Policy: wait.Policy{Lease: time.Minute, HandoffMax: 10, MaxWaiters: 100, KeepChannel: time.Millisecond},
 			Jitter: func(d time.Duration) time.Duration { return rand.N(d + 1) },
 		})
 		require.NoError(t, err)

@@ -33,8 +33,9 @@ type shell struct {
 	request *wait.Request // the request that is being handled, not answered yet; refused after a panic
 }
 
-func newShell(e *Engine, m *member, stage wait.Stage) *shell {
-	return &shell{engine: e, member: m, machine: newMachine(&e.policy, &e.spinning, m.address), stage: stage, idle: true}
+// init prepares the shell for its first message.
+func (a *shell) init(e *Engine, m *member, stage wait.Stage) {
+	*a = shell{engine: e, member: m, machine: newMachine(&e.policy, &e.spinning, &m.address), stage: stage, idle: true}
 }
 
 // Receive is the actor's only entry.
@@ -61,7 +62,7 @@ func (a *shell) Receive(c actor.Context) {
 
 // start runs under the mutex of the shard that spawns the actor.
 func (a *shell) start(c actor.Context) {
-	a.machine.Start(c.Self())
+	a.machine.Start(a.member)
 	if a.stage != wait.Running {
 		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // it knows nothing yet, so no effect can follow
 	}
@@ -130,7 +131,7 @@ func (a *shell) onResult(c actor.Context, m *rpc.Result) {
 	call, last := m.Call.Tag.(wait.Call), m.Last
 	message, told := call.Answered(m)
 	if told != nil {
-		a.engine.registry.tellOthers(a.member.address, told)
+		a.engine.registry.tellOthers(&a.member.address, told)
 	}
 	a.step(c, message)
 	if last {
@@ -158,7 +159,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		*room = effects[i+1:] // the rest; a panic leaves it there
 		switch e.Do {
 		case wait.DoCall:
-			a.call(c, e.Call)
+			a.call(e.Call)
 		case wait.DoAnswer:
 			if e.Request == a.request {
 				a.request = nil
@@ -185,8 +186,12 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 			c.Send(a.engine.subscriber, pubsub.Subscribe{Channel: e.Channel, Name: a.member.address.Name, Who: c.Self()})
 		case wait.DoUnwatch:
 			c.Send(a.engine.subscriber, pubsub.Unsubscribe{Channel: e.Channel, Who: c.Self()})
+		case wait.DoLinger:
+			a.engine.recorder.Linger(1)
+		case wait.DoUnlinger:
+			a.engine.recorder.Linger(-1)
 		case wait.DoAlarm:
-			a.setTimer(c, e.At)
+			a.setTimer(e.At)
 		case wait.DoGuard:
 			a.tell(e.Actor, &actor.Watch{Watcher: c.Self()}, true)
 		case wait.DoUnguard:
@@ -194,8 +199,8 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 		case wait.DoEmit:
 			a.engine.events.Emit(e.Event)
 		case wait.DoReport:
-			a.engine.recorder.Waiting(e.Request.Span, e.Waiting)
-			a.engine.events.Emit(e.Waiting)
+			a.engine.recorder.Waiting(e.Request.Span, *e.Waiting)
+			a.engine.events.Emit(*e.Waiting)
 		case wait.DoStop:
 			a.done = true
 		}
@@ -224,7 +229,7 @@ func (a *shell) tell(requester lease.Ref, message any, system bool) {
 }
 
 // setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine does only what is due then.
-func (a *shell) setTimer(c actor.Context, at time.Duration) {
+func (a *shell) setTimer(at time.Duration) {
 	if at == clock.Never {
 		a.stopTimer()
 		return
@@ -234,8 +239,7 @@ func (a *shell) setTimer(c actor.Context, at time.Duration) {
 		a.timer.Reset(delay)
 		return
 	}
-	root, self := a.engine.root, c.Self()
-	a.timer = a.engine.clock.AfterFunc(delay, func() { root.Send(self, wait.Alarm{}) })
+	a.timer = a.engine.clock.AfterFunc(delay, func() { a.member.Send(wait.Alarm{}) })
 }
 
 // stopTimer drops the timer, to save memory: most locks never need one again.
@@ -246,14 +250,14 @@ func (a *shell) stopTimer() {
 	}
 }
 
-func (a *shell) call(c actor.Context, call wait.Call) {
+func (a *shell) call(call wait.Call) {
 	lane := a.member.shard.lane
 	outlet := lane.gateway
 	if call.Acquires() {
 		outlet = lane.acquires
 	}
 	carrier := call.Carrier()
-	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), c.Self(), call
+	carrier.Call, carrier.From, carrier.Tag = call.ScriptCall(&a.engine.site, a.engine.serverTime), a.member, call
 	outlet.Submit(carrier)
 }
 

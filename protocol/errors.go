@@ -8,7 +8,8 @@ import (
 
 // Sentinel errors. Errors of the runtime wrap one of them or the error of Redis that caused them.
 var (
-	// ErrNotAcquired is returned when the lock is taken (Try), or stayed taken until the wait or the context ended.
+	// ErrNotAcquired is returned when a try finds the lock taken, or when the wait or the context of an acquire ends first. The lock may be
+	// taken, or Redis may not have answered. In the first case the error is a *BusyError; in the second it wraps the cause.
 	ErrNotAcquired = errors.New("not acquired")
 	// ErrNotHeld is returned for a lease that was already released.
 	ErrNotHeld = errors.New("not held")
@@ -33,7 +34,7 @@ var (
 type BusyError struct {
 	Name   string        // of the lock
 	Holder string        // owner field of one of the holders, "" if unknown
-	TTL    time.Duration // time until the server would free it, 0 if unknown
+	TTL    time.Duration // time until the server would free it if it is not renewed, 0 if unknown
 	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
 }
 
@@ -41,14 +42,15 @@ type BusyError struct {
 func (e *BusyError) Error() string {
 	text := fmt.Sprintf("holdfast: acquire %q: not acquired: ", e.Name)
 	if e.Holder == "" {
-		return text + "taken"
+		text += "taken"
+	} else {
+		text += "held by " + e.Holder
 	}
-	text += "held by " + e.Holder
 	if e.Local {
 		text += " (this very runtime)"
 	}
 	if e.TTL > 0 {
-		text += fmt.Sprintf(" for another %v at most", e.TTL.Round(time.Millisecond))
+		text += fmt.Sprintf("; its lease has %v left, and may be renewed", e.TTL.Round(time.Millisecond))
 	}
 	return text
 }

@@ -51,9 +51,11 @@ func TestBusyError(t *testing.T) {
 	var err error = &protocol.BusyError{Name: "orders", Holder: "u:7", TTL: 1234567 * time.Microsecond}
 	assert.ErrorIs(t, err, protocol.ErrNotAcquired)
 	assert.NotErrorIs(t, err, protocol.ErrNotHeld)
-	assert.Equal(t, `holdfast: acquire "orders": not acquired: held by u:7 for another 1.235s at most`, err.Error())
+	assert.Equal(t, `holdfast: acquire "orders": not acquired: held by u:7; its lease has 1.235s left, and may be renewed`, err.Error())
 	assert.Equal(t, `holdfast: acquire "orders": not acquired: held by u:7 (this very runtime)`, (&protocol.BusyError{Name: "orders", Holder: "u:7", Local: true}).Error())
 	assert.Equal(t, `holdfast: acquire "orders": not acquired: taken`, (&protocol.BusyError{Name: "orders"}).Error())
+	assert.Equal(t, `holdfast: acquire "orders": not acquired: taken; its lease has 2s left, and may be renewed`,
+		(&protocol.BusyError{Name: "orders", TTL: 2 * time.Second}).Error())
 }
 
 func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {

@@ -12,7 +12,7 @@
 -- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[7] runtime     UUID of this runtime
--- ARGV[8] stay        ms for which this runtime is known to live from now on
+-- ARGV[8] stay        ms for which this runtime is known to live from now on; not noted again if 31/32 of it are left
 --
 -- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
@@ -25,6 +25,7 @@ local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber
 -- @include lib/owner.lua
 -- @include lib/exclusive.lua
 -- @include lib/fair_queue.lua
+-- @include lib/demand.lua
 
 local late = in_time(not_after)
 if late then return late end
@@ -32,7 +33,7 @@ local holder, foreign = holder_of(lock)
 if foreign then return foreign end
 local q, foreign = queue_of(queue, timeouts, waiting)
 if foreign then return foreign end
-local now = server_now()
+local now = server_time
 local head = drop_stale(q, now)
 local ttl = redis.call('pttl', lock)
 if ttl == -2 and (not head or head == grant) then
@@ -43,11 +44,13 @@ if holder == grant then
   if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
   return grant
 end
+if holder then demand(lock, holder) end
 
 local state, score = 0, redis.call('zscore', timeouts, grant)
 if place ~= 'try' then
   state = (place == 'kept' and not score) and 2 or 1
-  if not score then
+  local joins, before = not score, tonumber(score)
+  if joins then
     local last = redis.call('lindex', queue, -1)
     local ahead = last and redis.call('zscore', timeouts, last)
     score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
@@ -55,10 +58,11 @@ if place ~= 'try' then
     head = head or grant
   end
   score = math.max(tonumber(score), now + stay + 10000)
-  redis.call('zadd', timeouts, string.format('%.0f', score), grant)
-  redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
-  local top = redis.call('zrange', timeouts, -1, -1, 'withscores')
-  redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
+  if score ~= before then redis.call('zadd', timeouts, string.format('%.0f', score), grant) end
+  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- others of this runtime have asked just now
+    redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
+    redis.call('pexpire', waiting, string.format('%.0f', math.max(q.latest, score) - now + stay + 10000))
+  end
 end
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
 return {math.max(ttl, -1), want_holder == '1' and holder or '', state, (ours or head == grant) and head or ''}

@@ -18,6 +18,7 @@ local publish, not_after = ARGV[1], ARGV[2]
 -- @include lib/exclusive.lua
 -- @include lib/begin_lease.lua
 -- @include lib/fair_queue.lua
+-- @include lib/demand.lua
 
 local late = in_time(not_after)
 if late then return late end
@@ -29,4 +30,5 @@ local q = queue_of(queue, timeouts, waiting)
 local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
 redis.call(publish, channel, '0')
+demand(lock, holder, 'freed ')
 return {holder}

@@ -2,6 +2,7 @@ package scripts_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -52,6 +53,29 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Granted)
 		assert.Equal(b, []string{them + ":1", us + ":3"}, b.queue())
 		assert.InDelta(b, 330, b.keep(them+":1").Seconds(), 3, "who is behind moves up")
+	})
+}
+
+// A waiter that asks again notes that its runtime lives, unless that was noted just now.
+func TestFairAcquire_NotesThatItsRuntimeLives(t *testing.T) {
+	on(t, func(b bed) {
+		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
+		kept := scripts.Terms{Grant: us + ":2", Lease: time.Minute}
+		noted := func() time.Duration {
+			ms, err := b.HGet(b.Context(), b.waiting(), us).Int64()
+			require.NoError(b, err)
+			return time.UnixMilli(ms).Sub(b.Time(b.Context()).Val())
+		}
+		b.take(scripts.FairLock, kept)
+		assert.InDelta(b, site.Lease.Seconds(), noted().Seconds(), 2)
+		kept.Standing = true
+		for left, again := range map[time.Duration]bool{site.Lease / 2: true, site.Lease + time.Second: false} {
+			before := strconv.FormatInt(b.Time(b.Context()).Val().Add(left).UnixMilli(), 10)
+			require.NoError(b, b.HSet(b.Context(), b.waiting(), us, before).Err())
+			assert.True(b, b.take(scripts.FairLock, kept).Queued)
+			assert.Equal(b, again, before != b.HGet(b.Context(), b.waiting(), us).Val(), "%v left", left)
+			assert.InDelta(b, (b.keep(us+":2") + site.Lease + 10*time.Second).Seconds(), b.PTTL(b.Context(), b.waiting()).Val().Seconds(), 3)
+		}
 	})
 }
 

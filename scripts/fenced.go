@@ -25,6 +25,7 @@ var FencedLock = &Kind{
 	Family:       Fenced,
 	Handoff:      true,
 	Owned:        true,
+	Lingers:      true,
 	Tokens:       true,
 	Channel:      Lock.Channel,
 	Keeps:        TokenKey,
@@ -40,7 +41,7 @@ var FencedLock = &Kind{
 
 func acquireFenced(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, s.of(fencedAcquire), 2, 6, 2)
-	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder), s.Tokens)
+	c.Command = append(c.Command, raw, TokenKey(raw), t.Grant, t.Lease.Milliseconds(), nil, t.report(), s.Tokens)
 	return c.withFloor()
 }
 

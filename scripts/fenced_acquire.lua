@@ -6,17 +6,20 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[4] report      of a busy reply; 0: the ttl alone, 1: a holder, too, a channel: and how many subscribe to it
 -- ARGV[5] tokens      number of tokens
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
--- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+-- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
+--   | {ttl, holder, subscribers} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
-local grant, lease, not_after, want_holder, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
 -- @include lib/owner.lua
 -- @include lib/exclusive.lua
+-- @include lib/demand.lua
+-- @include lib/subscribers.lua
 -- @include lib/tokens.lua
 
 local late = in_time(not_after)
@@ -26,8 +29,10 @@ if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
   if holder ~= grant then
-    if want_holder == '1' then return {ttl, holder} end
-    return ttl
+    demand(lock, holder)
+    if report == '0' then return ttl end
+    if report == '1' then return {ttl, holder} end
+    return {ttl, holder, subscribers(report)}
   end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))

@@ -52,6 +52,18 @@ func suffixed(raw string) string {
 	return "{" + raw + "}"
 }
 
+// DemandChannel is the channel on which a runtime that may keep released locks learns which of them are wanted.
+// The script does not get it as a key, because on a cluster it is in another slot than the lock; the messages are plain for that reason.
+func DemandChannel(runtime string) string { return "holdfast_demand:" + runtime }
+
+// ReadDemand reads a message of a DemandChannel: the key of the lock that is wanted as the server knows it, and the grant that holds it, or
+// that was just released by force.
+func ReadDemand(message string) (grant, key string, freed bool) {
+	message, freed = strings.CutPrefix(message, "freed ")
+	grant, key, _ = strings.Cut(message, " ")
+	return grant, key, freed
+}
+
 // LatchChannel is the channel on which a latch's zero is published. Redisson puts braces around the name here even if it has its
 // own.
 func LatchChannel(raw string) string { return "redisson_countdownlatch__channel__{" + raw + "}" }

@@ -42,6 +42,8 @@ type Kind struct {
 	Owned bool
 	// Spins: waiters are not notified of releases, so they poll with their own back-off.
 	Spins bool
+	// Lingers: a released grant may stay in Redis for a while, for the next local holder (Options.Linger).
+	Lingers bool
 	// Tokens: every holder has a fencing token.
 	Tokens bool
 	// ID makes the owner field of a grant from its runtimeUUID:number; nil: the two are equal.
@@ -74,8 +76,11 @@ type Kind struct {
 // Many reports whether a process may have several contenders or grants for one name.
 func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrite }
 
+// Plural reports whether each holder of a process has a grant of its own, beside the others'.
+func (k *Kind) Plural() bool { return k.Beside && !k.Shared }
+
 // TakesTurns reports whether processes take turns: Redis keeps no queue, and there is only one holder at a time.
-func (k *Kind) TakesTurns() bool { return !k.Queued && (!k.Beside || k.Shared) }
+func (k *Kind) TakesTurns() bool { return !k.Queued && !k.Plural() }
 
 // Bounds reports whether a lease may have bounds: a time for which it lasts at least, or at most.
 func (k *Kind) Bounds() bool { return k.Owned && !k.Beside && !k.Spins }
@@ -97,7 +102,9 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 		return k.Counting.Check(s, raw, newID)
 	}
 	first, second, third := k.GrantID(newID()), k.GrantID(newID()), k.GrantID(newID())
-	terms := func(grant string) Terms { return Terms{Grant: grant, Lease: checkLease, WantHolder: true} }
+	terms := func(grant string) Terms {
+		return Terms{Grant: grant, Lease: checkLease, WantHolder: true, Channel: LockChannel(raw)}
+	}
 	calls := []Call{
 		k.Acquire(s, raw, terms(first)),
 		k.Acquire(s, raw, terms(second)), // busy; the second and the third may join a queue
@@ -131,6 +138,14 @@ type Site struct {
 	Migrating bool // an acquire takes a string for a busy lock
 }
 
+// of is the script to call: while a fleet migrates, another one (migrating.go).
+func (s *Site) of(script *Script) *Script {
+	if s != nil && s.Migrating {
+		return script.Migrating
+	}
+	return script
+}
+
 // Terms are the parameters of a call.
 type Terms struct {
 	Grant      string        // owner field of the grant in question
@@ -140,12 +155,14 @@ type Terms struct {
 	Lease      time.Duration // of acquire and pass
 	Alone      string        // of an acquire: the grant with which the same owner already holds the write lock
 	WantHolder bool          // of an acquire: name a holder if the lock is busy
+	Channel    string        // of an acquire of a plain or fenced lock: name a holder, and count the subscribers of this channel
 	Try        bool          // of an acquire: do not wait in Redis' queue
 	Standing   bool          // of an acquire: it should already be in the queue
 	Heir       string        // of a release: this runtime's first waiter, granted at once if it is next
 	HeirLease  time.Duration // its lease
 	Keep       time.Duration // of a release: how long the lock stays taken all the same
 	Room       *Room         // memory for the command; nil: it is allocated
+	Arguments  *Arguments    // of the lock, from earlier calls; nil: they are not kept
 }
 
 var kinds = map[protocol.Kind]*Kind{}

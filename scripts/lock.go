@@ -45,6 +45,7 @@ var Lock = &Kind{
 	Family:       Plain,
 	Handoff:      true,
 	Owned:        true,
+	Lingers:      true,
 	Channel:      func(raw, _ string) string { return LockChannel(raw) },
 	Acquire:      acquireLock,
 	Release:      releaseLock,
@@ -56,10 +57,34 @@ var Lock = &Kind{
 	ForceRelease: forceReleaseLock,
 }
 
+// Arguments are the key of an exclusive lock and its channel, as they stand in a command. A string that becomes an argument is allocated, so
+// the actor of a lock keeps them. The zero value is filled in by the first call.
+type Arguments struct{ key, channel any }
+
+// of are the arguments of a lock. a is nil for a caller that does not keep them.
+func (a *Arguments) of(raw string) (key, channel any) {
+	if a == nil {
+		return raw, LockChannel(raw)
+	}
+	if a.key == nil {
+		a.key, a.channel = raw, LockChannel(raw)
+	}
+	return a.key, a.channel
+}
+
 func acquireLock(s *Site, raw string, t Terms) Call {
 	c := newCallIn(t.Room, s.of(lockAcquire), 1, 4, 2)
-	c.Command = append(c.Command, raw, t.Grant, t.Lease.Milliseconds(), nil, flag(t.WantHolder))
+	key, _ := t.Arguments.of(raw)
+	c.Command = append(c.Command, key, t.Grant, t.Lease.Milliseconds(), nil, t.report())
 	return c
+}
+
+// report is the argument report of an acquire.
+func (t *Terms) report() any {
+	if t.Channel != "" {
+		return t.Channel
+	}
+	return flag(t.WantHolder)
 }
 
 func flag(b bool) int {
@@ -76,7 +101,8 @@ func releaseLock(s *Site, raw string, t Terms) Call {
 		return c
 	}
 	c := newCallIn(t.Room, lockRelease, 2, 2, -1)
-	c.Command = append(c.Command, raw, LockChannel(raw), t.Grant, s.Publish)
+	key, channel := t.Arguments.of(raw)
+	c.Command = append(c.Command, key, channel, t.Grant, s.Publish)
 	return c
 }
 
@@ -142,13 +168,15 @@ func forceReleaseLock(s *Site, raw string) Call {
 
 // Acquired is the reply of an acquire.
 type Acquired struct {
-	Granted bool
-	TTL     time.Duration // of the lock; negative: the key has none
-	Holder  string        // one of the holders, if asked for
-	NotSet  bool          // nothing was set that could be held: see Kind.NotSet
-	Strange bool          // the key holds a string, the lock of another library
+	Granted     bool
+	TTL         time.Duration // of the lock; negative: the key has none
+	Holder      string        // one of the holders, if asked for
+	Subscribers int           // of the lock's channel, if asked for; 0: unknown
+	NotSet      bool          // nothing was set that could be held: see Kind.NotSet
+	Strange     bool          // the key holds a string, the lock of another library
 
 	Tokens   Tokens
+	Left     int64  // how many more can be granted, if grants are counted
 	Queued   bool   // it is now in Redis' queue
 	Requeued bool   // it was in the queue before and had been removed
 	First    bool   // it is at the head of the queue
@@ -172,6 +200,9 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 	case []any:
 		if tokens, ok := readTokens(v, grant); ok {
 			return Acquired{Granted: true, Tokens: tokens}, nil
+		}
+		if left, ok := readLeft(v, grant); ok {
+			return Acquired{Granted: true, Left: left}, nil
 		}
 		if a, ok := readBusy(v); ok {
 			if a.First = a.Next == grant; a.First {
@@ -202,9 +233,18 @@ func readTokens(list []any, grant string) (t Tokens, ok bool) {
 	return t, err == nil && err2 == nil && t.First <= t.Last
 }
 
-// readBusy reads {ttl, holder} and {ttl, holder, state in the queue, next in the queue}.
+// readLeft reads {grant, number of grants that are left}.
+func readLeft(list []any, grant string) (left int64, ok bool) {
+	if len(list) != 2 || list[0] != grant {
+		return 0, false
+	}
+	left, ok = list[1].(int64)
+	return left, ok
+}
+
+// readBusy reads {ttl, holder}, {ttl, holder, subscribers} and {ttl, holder, state in the queue, next in the queue}.
 func readBusy(list []any) (a Acquired, ok bool) {
-	if len(list) != 2 && len(list) != 4 {
+	if len(list) < 2 || len(list) > 4 {
 		return a, false
 	}
 	ttl, ok := list[0].(int64)
@@ -213,7 +253,11 @@ func readBusy(list []any) (a Acquired, ok bool) {
 	if holder == ofString {
 		a.Holder, a.Strange = "", true
 	}
-	if len(list) == 4 {
+	switch len(list) {
+	case 3:
+		subscribers, ok3 := list[2].(int64)
+		a.Subscribers, ok2 = int(subscribers), ok2 && ok3
+	case 4:
 		state, ok3 := list[2].(int64)
 		next, ok4 := list[3].(string)
 		a.Queued, a.Requeued, a.Next = state > 0, state > 1, next

@@ -12,6 +12,7 @@ local publish, not_after = ARGV[1], ARGV[2]
 -- @include lib/in_time.lua
 -- @include lib/owner.lua
 -- @include lib/exclusive.lua
+-- @include lib/demand.lua
 
 local late = in_time(not_after)
 if late then return late end
@@ -20,4 +21,5 @@ if foreign then return foreign end
 if not holder then return 0 end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
+demand(lock, holder, 'freed ')
 return {holder}

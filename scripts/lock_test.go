@@ -97,6 +97,32 @@ func (b bed) nearTTL(want time.Duration) {
 	assert.InDelta(b, want.Seconds(), b.ttl().Seconds(), 1.5)
 }
 
+// A refusal counts those who listen, if it is asked to.
+func TestAcquire_CountsSubscribers(t *testing.T) {
+	on(t, func(b bed) {
+		for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
+			raw := b.name + ":" + string(kind.Name)
+			ask := func(grant string) scripts.Acquired {
+				reply, err := b.run(kind.Acquire(site, raw, scripts.Terms{Grant: grant, Lease: time.Minute, Channel: scripts.LockChannel(raw)}))
+				require.NoError(b, err)
+				acquired, err := scripts.ReadAcquired(reply, grant)
+				require.NoError(b, err)
+				return acquired
+			}
+			assert.True(b, ask(us+":1").Granted)
+			for n := range 3 {
+				busy := ask(us + ":2")
+				assert.Equal(b, us+":1", busy.Holder)
+				assert.Equal(b, n, busy.Subscribers)
+				listener := b.Subscribe(b.Context(), scripts.LockChannel(raw))
+				b.Cleanup(func() { _ = listener.Close() })
+				_, err := listener.Receive(b.Context())
+				require.NoError(b, err)
+			}
+		}
+	})
+}
+
 func TestLockAcquire(t *testing.T) {
 	on(t, func(b bed) {
 		assert.True(b, b.acquire(us+":1", 10*time.Second).Granted)

@@ -31,11 +31,3 @@ func (s *Script) toMigrateBy(replacements ...string) *Script {
 	s.Migrating = load(s.Name+"_migrating", forString+strings.NewReplacer(replacements...).Replace(s.written))
 	return s
 }
-
-// of is the script to call.
-func (s *Site) of(script *Script) *Script {
-	if s != nil && s.Migrating {
-		return script.Migrating
-	}
-	return script
-}

@@ -69,9 +69,8 @@ func redissons(kind *scripts.Kind, name string) []string {
 	return []string{name, peer.Channel(name)}
 }
 
-// Two names share no key, with two exceptions that are Redisson's: x and {x} are one hash tag, so they share all but the lock's own
-// key; and a name can be another's key if it is written like one, which no name is that begins with a word of the user's and has
-// no braces.
+// Two names share no key, with two exceptions that are Redisson's. x and {x} are one hash tag, so they share all keys but the lock's own. And
+// a name may be written like another lock's key. A name without braces that begins with a prefix of the user's is not.
 func FuzzNames_OfTwoLocksDoNotMeet(f *testing.F) {
 	for i, name := range odd {
 		f.Add(name, odd[(i+1)%len(odd)])

@@ -33,7 +33,7 @@ var called = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
 func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 	for _, call := range k.Check(s, raw, newID) {
 		for _, command := range called.FindAllStringSubmatch(call.Script.Source, -1) {
-			n.Commands = append(n.Commands, command[1])
+			n.Commands = append(n.Commands, ruleOf(command[1]))
 		}
 		for _, k := range call.Keys() {
 			key := k.(string)
@@ -48,6 +48,14 @@ func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 		*list = slices.Compact(*list)
 	}
 	return n
+}
+
+// ruleOf is the name of a command in ACL rules.
+func ruleOf(command string) string {
+	if command == "pubsub" {
+		return "pubsub|numsub"
+	}
+	return command
 }
 
 // isChannel reports whether a key of a script is a channel.
@@ -96,6 +104,8 @@ func Harmless(command, key, channel string) []any {
 	switch command {
 	case "time":
 		return []any{command}
+	case "pubsub|numsub":
+		return []any{"pubsub", "numsub", key}
 	case "publish", "spublish":
 		return []any{command, channel, ""}
 	case "del", "exists", "get", "hgetall", "hkeys", "hlen", "hrandfield", "lpop", "pttl", "type", "zcard":

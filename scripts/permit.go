@@ -12,6 +12,8 @@ import (
 var (
 	//go:embed permit_acquire.lua
 	permitAcquireLua string
+	//go:embed permit_pass.lua
+	permitPassLua string
 	//go:embed permit_release.lua
 	permitReleaseLua string
 	//go:embed permit_renew.lua
@@ -20,6 +22,7 @@ var (
 	permitLookLua string
 
 	permitAcquire = load("permit_acquire", permitAcquireLua)
+	permitPass    = load("permit_pass", permitPassLua)
 	permitRelease = load("permit_release", permitReleaseLua)
 	permitRenew   = load("permit_renew", permitRenewLua)
 	permitLook    = load("permit_look", permitLookLua)
@@ -30,11 +33,13 @@ var (
 var Permit = &Kind{
 	Name:    protocol.KindPermitSemaphore,
 	Family:  Permits,
+	Handoff: true,
 	Beside:  true,
 	ID:      permitID,
 	NotSet:  "it has no permits: SetPermits was never called, or it was deleted since",
 	Channel: func(raw, _ string) string { return SemaphoreChannel(raw) },
 	Acquire: acquirePermit,
+	Pass:    passPermit,
 	Release: releasePermit,
 	Renew:   renewPermits,
 	Look:    lookPermit,
@@ -52,6 +57,12 @@ func permitID(plain string) string {
 func acquirePermit(s *Site, raw string, t Terms) Call {
 	c := newCall(permitAcquire, 3, 4, 2)
 	c.Command = append(c.Command, raw, PermitsKey(raw), SemaphoreChannel(raw), t.Grant, t.Lease.Milliseconds(), nil, s.Publish)
+	return c
+}
+
+func passPermit(_ *Site, raw string, t Terms) Call {
+	c := newCall(permitPass, 2, 4, 3)
+	c.Command = append(c.Command, raw, PermitsKey(raw), t.From, t.Grant, t.Lease.Milliseconds(), nil)
 	return c
 }
 

@@ -8,8 +8,8 @@
 -- ARGV[3] not_after server time in ms, after which the attempt is refused
 -- ARGV[4] publish   PUBLISH or SPUBLISH
 --
--- Returns id (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (there are no permits) | error LATE ms |
--- error FOREIGN text
+-- Returns {id, free permits left} (granted) | {ms until the next permit expires or -1, ''} (none is free) | 'not set' (there are no
+-- permits) | error LATE ms | error FOREIGN text
 local permits, timeouts, channel = KEYS[1], KEYS[2], KEYS[3]
 local id, lease, not_after, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
@@ -23,7 +23,7 @@ local till = string.format('%.0f', now + lease + 10000)
 local score = redis.call('zscore', timeouts, permit)
 if score then
   if tonumber(score) < tonumber(till) then redis.call('zadd', timeouts, till, permit) end
-  return id
+  return {id, count_of(permits) or 0}
 end
 local free, first, foreign = reap(permits, timeouts, channel, publish, now)
 if foreign then return foreign end
@@ -32,8 +32,9 @@ if (free or 0) > 0 then
   redis.call('zadd', timeouts, till, permit)
   local life = redis.call('pttl', permits)
   if life > 0 then redis.call('pexpire', timeouts, life) end
-  return id
+  return {id, free - 1}
 end
 if not free and not first then return 'not set' end
 if not first or first >= 922337203685477 then return {-1, ''} end
-return {math.max(first - now, 0), ''}
+if first <= now then first = first + 10000 end -- another client's, which reap has left for 10 s
+return {first - now, ''}

@@ -50,7 +50,7 @@ func TestPermitAcquireAndRelease(t *testing.T) {
 		assert.Equal(b, scripts.Acquired{NotSet: true, TTL: -time.Millisecond}, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}), "there are none")
 		require.Equal(b, int64(1), b.count(scripts.PermitsTrySet, us+":1", 2))
 		for range 2 {
-			assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}).Granted, "a repeat counts once")
+			assert.Equal(b, scripts.Acquired{Granted: true, Left: 1}, b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute}), "a repeat counts once")
 			assert.Equal(b, "1", b.key())
 		}
 		assert.InDelta(b, 70, b.expiry(permit(1)).Seconds(), 2, "ten seconds more than its lease")
@@ -74,7 +74,9 @@ func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		b.put(permit(1), time.Minute)
 		b.put(foreignPermit, -5*time.Second) // by a clock that may be wrong
-		assert.False(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute}).Granted)
+		busy := b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute})
+		assert.False(b, busy.Granted)
+		assert.InDelta(b, 5, busy.TTL.Seconds(), 1, "a waiter need not ask before")
 		b.put(permit(2), -time.Second)
 		assert.True(b, b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute}).Granted)
 		b.put(foreignPermit, -11*time.Second)
@@ -102,6 +104,40 @@ func TestPermitRenew(t *testing.T) {
 		require.NoError(b, b.Del(b.Context(), b.out()).Err())
 		require.NoError(b, b.Set(b.Context(), b.out(), "text", 0).Err())
 		assert.False(b, b.renew(scripts.Permit, permit(1), time.Minute), "another type")
+	})
+}
+
+// An exchange frees no permit, so nobody is notified. It never brings back a permit that has ended.
+func TestPermitPass(t *testing.T) {
+	on(t, func(b bed) {
+		pass := func(from, to string, lease time.Duration) bool {
+			reply, err := b.run(scripts.Permit.Pass(site, b.name, scripts.Terms{From: from, Grant: to, Lease: lease}))
+			require.NoError(b, err)
+			passed, err := scripts.ReadPassed(reply, to)
+			require.NoError(b, err)
+			return passed.Held
+		}
+		b.count(scripts.PermitsTrySet, us+":1", 1)
+		require.NoError(b, b.Expire(b.Context(), b.name, time.Hour).Err())
+		b.take(scripts.Permit, scripts.Terms{Grant: permit(1), Lease: time.Minute})
+		published := b.listening(scripts.SemaphoreChannel(b.name))
+		for range 2 {
+			assert.True(b, pass(permit(1), permit(2), 5*time.Second), "a repeat finds it done")
+			assert.Zero(b, b.expiry(permit(1)))
+			assert.InDelta(b, 15, b.expiry(permit(2)).Seconds(), 2, "its own lease, and ten seconds")
+		}
+		assert.True(b, pass(permit(1), permit(2), time.Second))
+		assert.InDelta(b, 15, b.expiry(permit(2)).Seconds(), 2, "a late copy shortens nothing")
+		assert.InDelta(b, 3600, b.PTTL(b.Context(), b.out()).Val().Seconds(), 1.5, "the TTL of the semaphore stays its permits'")
+		assert.False(b, pass(permit(1), permit(3), time.Minute), "the first one has ended")
+		b.put(permit(2), -time.Second)
+		assert.False(b, pass(permit(2), permit(3), time.Minute), "it has expired")
+		b.put(permit(2), time.Minute)
+		b.count(scripts.PermitsSet, us+":2", 0)
+		_, err := b.run(scripts.Permit.Pass(site, b.name, scripts.Terms{From: permit(2), Grant: permit(3), Lease: time.Minute}))
+		assert.Equal(b, scripts.Rejected, scripts.Classify(err), "more are held than there are: %v", err)
+		assert.Positive(b, b.expiry(permit(2)), "it is to be released")
+		assert.Equal(b, []string{"0"}, published(), "the new number")
 	})
 }
 

@@ -94,6 +94,7 @@ func checkPermits(s *Site, raw string, newID func() string) []Call {
 	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // expired, so the next call returns it
 		acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
 		acquirePermit(s, raw, terms(third, checkLease)), // none is free
+		passPermit(s, raw, Terms{From: second, Grant: third, Lease: checkLease}), passPermit(s, raw, Terms{From: third, Grant: second, Lease: checkLease}),
 		renewPermits(s, []string{raw}, []string{first}, checkLease), lookPermit(raw, first), releasePermit(s, raw, terms(first, 0)))
 	return append(calls, after...)
 }

@@ -58,6 +58,7 @@ var WriteLock = &Kind{
 	Family:       ReadWrite,
 	Handoff:      true,
 	Owned:        true,
+	Lingers:      true,
 	ID:           func(plain string) string { return plain + ":write" },
 	Channel:      readWriteChannel,
 	Acquire:      acquireWrite,

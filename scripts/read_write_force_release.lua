@@ -14,16 +14,18 @@ local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
 -- @include lib/owner.lua
+-- @include lib/demand.lua
 -- @include lib/read_write.lua
 -- @include lib/timeouts.lua
 
 local late = in_time(not_after)
 if late then return late end
-local mode, _, foreign = mode_of(lock)
+local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
 if mode ~= wanted then return 0 end
 local fields, readers = redis.call('hkeys', lock), timeouts_of(lock, timeouts, '')
 redis.call('del', lock)
 for _, timeout in ipairs(readers) do redis.call('del', timeout) end
 redis.call(publish, channel, message)
+demand(lock, holder, 'freed ')
 return fields

@@ -136,6 +136,15 @@ func Explain(err error) error {
 	return err
 }
 
+// Explain explains an error of this call, an acquire. If Options.Migrating might have made it wait for a lock, the text says so.
+func (c *Call) Explain(err error) error {
+	err = Explain(err)
+	if c.Script != nil && c.Script.Migrating != nil && errors.Is(err, protocol.ErrForeignKey) && strings.Contains(err.Error(), "WRONGTYPE") {
+		return fmt.Errorf("%w (a lock of redsync or redislock? see Options.Migrating)", err)
+	}
+	return err
+}
+
 // lateError puts a LATE refusal into words.
 type lateError struct{ reply error }
 

@@ -70,7 +70,7 @@ if ours and (taken > 0 or reserve < 0) or resting and reserve < 0 and rest == 0 
   else
     redis.call('del', want)
   end
-  if left > 0 then redis.call(publish, channel, string.format('%.0f', left)) end -- for the waiters that were kept out
+  if left > 0 then redis.pcall(publish, channel, string.format('%.0f', left)) end -- for the waiters that were kept out
 elseif taken == 0 and reserve > 0 and (ours or not reserver) then
   redis.call('set', want, runtime, 'px', reserve)
   reserved = 1

@@ -28,7 +28,7 @@ if not result then
   result = string.format('%.0f', redis.call('incrby', semaphore, permits))
   redis.call('set', attempt, result, 'px', keep)
   if tonumber(result) >= 0 then -- Redisson's listener throws on a negative number
-    redis.call(publish, channel, result)
+    redis.pcall(publish, channel, result) -- the permits are there: without the right to publish, waiters find them a little later
   end
 end
 forget(4)

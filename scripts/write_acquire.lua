@@ -12,6 +12,7 @@ local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- @include lib/in_time.lua
 -- @include lib/begin_lease.lua
 -- @include lib/owner.lua
+-- @include lib/demand.lua
 -- @include lib/read_write.lua
 
 local late = in_time(not_after)

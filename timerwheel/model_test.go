@@ -143,7 +143,7 @@ func (m *model) settle() {
 	require.NoError(m.t, m.Check())
 }
 
-// end lets half of what is left come, and stops with the rest.
+// end lets time pass until half of the armed entries are due, and stops the wheel with the rest.
 func (m *model) end() {
 	if n := len(m.armed); n > 0 {
 		m.elapse(max(0, m.armed[n/2].at-m.Now()))

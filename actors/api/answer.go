@@ -26,7 +26,11 @@ func (a API) message(r *wait.Request) any {
 		}
 		return m
 	case wait.Inspect:
-		return &protocol.Inspected{ID: r.ID, Kind: kind, Lock: name, State: r.State, Err: r.Err}
+		answer := &protocol.Inspected{ID: r.ID, Kind: kind, Lock: name, Err: r.Err}
+		if r.State != nil {
+			answer.State = *r.State
+		}
+		return answer
 	}
 	if r.Err != nil {
 		return &protocol.Refused{ID: r.ID, Kind: kind, Lock: name, Err: r.Err}

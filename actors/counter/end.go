@@ -47,7 +47,7 @@ func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 		return
 	}
 	e.disregard()
-	s.fail(r, e.uncertain(cause))
+	s.fail(r, s.uncertain(e, cause))
 	s.undo(e.op, &e.copies)
 	s.dropTask(e)
 }
@@ -58,7 +58,7 @@ func goesOn(cause error) error {
 }
 
 // onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do. An aborting actor stops
-// at once, and reports the permits whose return was not confirmed.
+// at once, and reports the permits whose return was not confirmed, or that it may have taken.
 func (s *State) onClose(to wait.Stage) {
 	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
@@ -68,16 +68,26 @@ func (s *State) onClose(to wait.Stage) {
 	for _, e := range s.tasks {
 		e.disregard()
 		for _, r := range e.requests {
-			s.fail(r, e.uncertain(protocol.ErrClosed))
+			s.fail(r, s.uncertain(e, protocol.ErrClosed))
 		}
-		if e.op.Way == scripts.Give {
-			s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: protocol.ErrClosed}})
+		if e.op.Way == scripts.Give || e.op.Undo != nil && e.duplicateUntil > 0 {
+			s.emit(s.unconfirmed(e.op))
+		}
+	}
+	if a := &s.attempt; a.request != "" && a.op.Changes {
+		if a.disregard(); a.duplicateUntil > 0 { // it may have taken permits
+			s.emit(s.unconfirmed(a.op))
 		}
 	}
 	for _, r := range s.pending.requests {
 		s.fail(r, protocol.ErrClosed)
 	}
 	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
+}
+
+// unconfirmed reports an operation that nobody repeats or undoes any more.
+func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
+	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
 // Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so all calls are repeated, which does no harm:

@@ -46,7 +46,7 @@ type State struct {
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
 	failures wait.Failures
 	watch    wait.Watch
-	watchAt  time.Duration // when the channel was last needed
+	watchAt  time.Duration // when the last waiter left; clock.Never: somebody waits
 
 	pending  pending // the permits to return next
 	giving   *task   // the return in flight
@@ -69,7 +69,7 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 }
 
 // The methods for the actor message API do nothing, because actors cannot use counters.
-func (s *State) Start(lease.Ref)                           {}
+func (s *State) Start(lease.Actor)                         {}
 func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
 func (s *State) Requesters() []lease.Ref                   { return nil }
 
@@ -182,14 +182,16 @@ func (s *State) advance(now time.Duration) {
 
 // advanceWatch cancels the subscription some time after the last waiter has left.
 func (s *State) advanceWatch(now time.Duration) {
-	switch {
-	case s.watch == wait.Unwatched:
-	case s.queue.Len > 0:
-		s.watchAt = now
-	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:
-		s.watch = wait.Unwatched
-		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
+	if s.queue.Len > 0 {
+		s.watchAt = clock.Never
+		return
 	}
+	s.watchAt = min(s.watchAt, now)
+	if s.watch == wait.Unwatched || s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
+		return
+	}
+	s.watch = wait.Unwatched
+	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 }
 
 // advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do. Before that,
@@ -226,7 +228,7 @@ func (s *State) setAlarm() {
 		}
 	}
 	if s.watch != wait.Unwatched && s.queue.Len == 0 {
-		at = min(at, s.watchAt+s.policy.Linger)
+		at = min(at, s.watchAt+s.policy.KeepChannel)
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at

@@ -119,7 +119,7 @@ func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 func (s *State) giveUp(e *task, err error) {
 	s.dropTask(e)
 	for _, r := range e.requests {
-		s.fail(r, e.uncertain(err))
+		s.fail(r, s.uncertain(e, err))
 	}
 	if e.op.Way == scripts.Give {
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: e.op.Word, Err: err}})
@@ -129,11 +129,11 @@ func (s *State) giveUp(e *task, err error) {
 }
 
 // uncertain adds to the cause of a failure that the request may have been executed all the same.
-func (e *task) uncertain(cause error) error {
+func (s *State) uncertain(e *task, cause error) error {
 	switch {
 	case !e.op.Changes || e.duplicateUntil == 0:
 		return cause
-	case e.op.Undo != nil:
+	case e.op.Undo != nil && s.stage < wait.Aborting:
 		return fmt.Errorf("not confirmed, it will be undone: %w", cause)
 	}
 	return fmt.Errorf("not confirmed, it may have been done: %w", cause)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
@@ -252,4 +253,21 @@ func (p *countPlayer) printAnswer(r *wait.Request) {
 	default:
 		p.Writef("answer %s", p.names[r])
 	}
+}
+
+// A look that waits to be sent is not put at the end of the line again for each further waiter.
+func TestStep_UnsentLookKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	p := newCountPlayer(t, "")
+	p.SetPolicy([]string{"latch"})
+	calls := 0
+	for range 3 {
+		r := &wait.Request{Do: wait.Count, Address: p.state.address, Count: countOps["wait"], Number: 1}
+		for _, e := range p.state.Step(0, r) {
+			if e.Do == wait.DoCall {
+				calls++
+			}
+		}
+	}
+	assert.Equal(t, 1, calls)
 }

@@ -66,7 +66,7 @@ func (s *State) wake(at time.Duration) {
 func (s *State) advanceAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)
-	if a.request != "" && !a.wanted() && a.recall() {
+	if a.request != "" && !s.wants(a) && a.recall() {
 		s.undo(a.op, &a.copies)
 		*a = attempt{}
 	}
@@ -79,8 +79,11 @@ func (s *State) advanceAttempt(now time.Duration) {
 	}
 }
 
-// wanted reports whether a waiter needs the attempt's outcome. The outcome of a Look need not be known.
-func (a *attempt) wanted() bool {
+// wants reports whether a waiter needs the attempt's outcome. A Look is for whoever waits.
+func (s *State) wants(a *attempt) bool {
+	if a.op.Way == scripts.Look {
+		return s.queue.Len > 0
+	}
 	for _, r := range a.served {
 		if r != nil {
 			return true
@@ -124,7 +127,7 @@ func (s *State) invite() {
 // reportSlow reports the waiters that have waited for long.
 func (s *State) reportSlow(now time.Duration) {
 	for r := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r = s.queue.NextSlow(now, s.policy.SlowWait) {
-		s.emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: protocol.Waiting{
+		s.emit(wait.Effect{Do: wait.DoReport, Request: r, Waiting: &protocol.Waiting{
 			Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Ahead: s.queue.Ahead(r),
 		}})
 	}

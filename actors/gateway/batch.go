@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/redisnode"
@@ -38,8 +37,16 @@ func (s *Sender) run(b *batch) {
 	defer b.clear()
 	for range 3 {
 		s.exchange(b, open)
-		s.follow(b, open)
-		if open = s.postExcept(b, open); len(open) == 0 {
+		var away []int
+		if !b.node.Alone {
+			open, away = b.split(open) // those that are answered do not wait for another master
+		}
+		open = s.postExcept(b, open)
+		if len(away) > 0 {
+			s.follow(b, away)
+			open = append(open, s.postExcept(b, away)...)
+		}
+		if len(open) == 0 {
 			return
 		}
 	}
@@ -51,23 +58,30 @@ func (s *Sender) run(b *batch) {
 // exchange sends the open calls as one pipeline. In front go the scripts that the server turned out to lack, and a TIME when one is due; a
 // mark goes at the end.
 func (s *Sender) exchange(b *batch, open []int) {
-	ctx, server := b.ctx, &b.node.Clock
-	pipe := b.node.Client.Pipeline()
+	server, commands := &b.node.Clock, b.commands[:0]
 	b.sent = s.Clock.Now()
 	var clock redisnode.Command
 	if asked := server.Stale(b.sent); asked {
 		clock = redisnode.NewCommand("time")
-		_ = pipe.Process(ctx, clock)
+		commands = append(commands, clock)
 	}
-	loads := s.loads(b, pipe)
+	var loads []redis.Cmder
+	if len(b.missing) > 0 {
+		loads = b.loads()
+		commands = append(commands, loads...)
+	}
 	for _, i := range open {
 		s.bound(b.calls[i], server)
 	}
 	parcels := b.pack(open)
 	for _, p := range parcels {
-		_ = pipe.Process(ctx, p.Command)
+		commands = append(commands, p.Command)
 	}
-	unacked, err := s.finish(b, pipe, parcels)
+	if b.pipe == nil {
+		b.pipe = b.node.Client.Pipeline()
+	}
+	unacked, err := s.finish(b, b.pipe, commands, parcels)
+	b.commands = commands
 	s.Recorder.Exchanged(len(open), b.sent, err, func() int { return b.locks(open) })
 	if b.lost = err != nil; b.lost {
 		s.Nodes.Suspect() // another node may be the master now
@@ -83,8 +97,8 @@ func (s *Sender) exchange(b *batch, open []int) {
 			}
 		}
 	}
-	b.unpack(parcels, unacked)
-	if demoted(parcels) {
+	b.unpack(b.node, parcels, unacked)
+	if slices.ContainsFunc(parcels, demoted) {
 		s.Nodes.Suspect()
 	}
 }
@@ -99,11 +113,9 @@ func (b *batch) locks(open []int) (n int) {
 
 // demoted reports whether the server is no longer a master. A replica does not redirect a client that may read from replicas: it runs the
 // script, whose writes it refuses.
-func demoted(parcels []parcel) bool {
-	return slices.ContainsFunc(parcels, func(p parcel) bool {
-		err := p.Err()
-		return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
-	})
+func demoted(p parcel) bool {
+	err := p.Err()
+	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
 }
 
 // bound sets, by the server's clock, after which instant the call must not be executed, and the least value of its tokens.
@@ -116,14 +128,16 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	}
 }
 
-// finish sends a pipeline of calls, with a WAIT for replicas at its end if they must acknowledge. err is the reason why the outcome of the
-// calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
-func (s *Sender) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) (unacked, err error) {
+// finish sends commands as one pipeline, with a WAIT for replicas at the end if they must acknowledge. err is the reason why the outcome of
+// the calls among them is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls
+// wrote.
+func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {
-		wait = s.waitForReplicas(b, pipe)
+		wait = s.waitForReplicas()
+		commands = append(commands, wait)
 	}
-	if err = s.exec(b.ctx, pipe); err != nil {
+	if err = s.exec(b.ctx, pipe, commands); err != nil {
 		invalidateReplies(err, parcels)
 	}
 	if b.acked {
@@ -132,31 +146,29 @@ func (s *Sender) finish(b *batch, pipe redis.Pipeliner, parcels []parcel) (unack
 	return unacked, err
 }
 
-// mark is the last command of a pipeline, a PING whose reply repeats its argument. If the reply does not, the connection was out of step or
-// broke, and some of the earlier replies may belong to other commands.
-type mark struct {
-	redisnode.Command
-	text string
-}
-
-// exec sends a pipeline with a mark at its end. It returns the reason why the mark was not returned; nil: it was. Each command has its own
-// error besides. When the server refuses the handshake of a new connection, go-redis reports that by Exec alone, so exec sets the error of
-// the commands.
-func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner) error {
-	text := strconv.FormatUint(s.marks.Add(1), 10)
-	end := mark{redisnode.NewCommand("ping", text), text}
-	_ = pipe.Process(ctx, end)
-	commands, err := pipe.Exec(ctx)
-	unsent := err != nil && end.Err() == nil && end.Val() == nil
-	for _, c := range commands {
-		if answered, ok := c.(interface{ Val() any }); ok && answered.Val() == nil && c.Err() == nil {
+// exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the reply does not, the connection
+// was out of step or broke, and some of the earlier replies may belong to other commands.
+//
+// It returns the reason why the mark was not returned; nil: it was. Each command has its own error besides. When the server refuses the
+// handshake of a new connection, go-redis reports that by Exec alone, so exec sets the error of the commands.
+func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
+	var text any = strconv.FormatUint(s.marks.Add(1), 10)
+	mark := redisnode.NewCommand("ping", text)
+	_ = pipe.BatchProcess(ctx, append(commands, mark)...)
+	_, err := pipe.Exec(ctx)
+	if err == nil && mark.Val() == text {
+		return nil
+	}
+	unsent := err != nil && mark.Err() == nil && mark.Val() == nil
+	for _, c := range append(commands, mark) {
+		if answered, ok := c.(redisnode.Command); ok && answered.Val() == nil && c.Err() == nil {
 			c.SetErr(err)
 		}
 	}
 	if unsent {
 		return err
 	}
-	return end.missing()
+	return missing(mark, text)
 }
 
 var (
@@ -165,10 +177,10 @@ var (
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
-// missing is the reason why the mark was not returned; nil: it was.
-func (m mark) missing() error {
-	err := m.Err()
-	if err == nil && m.Val() != m.text {
+// missing is the reason why the mark with this text was not returned; nil: it was.
+func missing(mark redisnode.Command, text any) error {
+	err := mark.Err()
+	if err == nil && mark.Val() != text {
 		return errOutOfStep
 	}
 	if err == nil || !redisnode.IsReply(err) {
@@ -199,13 +211,10 @@ func invalidateReplies(cause error, parcels []parcel) {
 	}
 }
 
-// loads prepends the loading of scripts that the server did not have.
-func (s *Sender) loads(b *batch, pipe redis.Pipeliner) []redisnode.Command {
-	var loads []redisnode.Command
+// loads are the commands that load the scripts which the server did not have.
+func (b *batch) loads() (loads []redis.Cmder) {
 	for _, script := range b.missing {
-		load := redisnode.NewCommand("script", "load", script.Source)
-		_ = pipe.Process(b.ctx, load)
-		loads = append(loads, load)
+		loads = append(loads, redisnode.NewCommand("script", "load", script.Source))
 	}
 	b.missing = nil
 	return loads
@@ -215,18 +224,20 @@ func (s *Sender) loads(b *batch, pipe redis.Pipeliner) []redisnode.Command {
 func (s *Sender) postExcept(b *batch, open []int) []int {
 	var again []int
 	for _, i := range open {
-		value, err := b.replies[i].value, b.replies[i].err
-		if redisnode.IsNoScript(err) || errors.Is(err, errApart) {
-			again = append(again, i)
-			continue
+		r := &b.replies[i]
+		if r.err == nil && r.value == nil {
+			r.err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
 		}
-		if err == nil && value == nil {
-			err = b.node.Errors.NoAnswer() // a nil reply is redis.Nil; here there is no reply at all
+		if r.err != nil {
+			if redisnode.IsNoScript(r.err) || errors.Is(r.err, errApart) {
+				again = append(again, i)
+				continue
+			}
+			if ms, late := scripts.LateBy(r.err); late {
+				r.node.Clock.Correct(ms, s.Clock.Now())
+			}
 		}
-		if ms, late := scripts.LateBy(err); late {
-			b.node.Clock.Correct(ms, s.Clock.Now())
-		}
-		s.post(b, i, rpc.Result{Class: scripts.Classify(err), Reply: value, Err: err, Sent: b.sent, Unacked: b.replies[i].unacked})
+		s.post(b, i, rpc.Result{Class: scripts.Classify(r.err), Reply: r.value, Err: r.err, Sent: b.sent, Unacked: r.unacked})
 	}
 	return again
 }
@@ -240,8 +251,7 @@ func (s *Sender) post(b *batch, i int, r rpc.Result) {
 	b.node.Errors.Remember(r.Err)
 	if b.claims[i].taken.CompareAndSwap(false, true) {
 		r.Last = true
-		to, _ := b.calls[i].From.(*actor.PID)
-		s.Root.Send(to, b.calls[i].Answer(r))
+		b.calls[i].From.Send(b.calls[i].Answer(r))
 	}
 }
 
@@ -257,10 +267,8 @@ func (s *Sender) failBatch(b *batch, err error) {
 }
 
 func (s *Sender) askTime(ctx context.Context, n *redisnode.Node) error {
-	pipe := n.Client.Pipeline()
 	clock := redisnode.NewCommand("time")
-	_ = pipe.Process(ctx, clock)
-	if err := s.exec(ctx, pipe); err != nil {
+	if err := s.exec(ctx, n.Client.Pipeline(), []redis.Cmder{clock}); err != nil {
 		return err
 	}
 	return n.Clock.Observe(clock, s.Clock.Now())

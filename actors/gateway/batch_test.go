@@ -36,15 +36,15 @@ func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 		{"refused as another command is", nil, refusal("ERR unknown subcommand 'setinfo'"), []scripts.Class{unknown, unknown, unknown, unknown}},
 		{"refused", nil, loading, []scripts.Class{unknown, unknown, refused, unknown}},
 	} {
-		m := mark{redisnode.NewCommand("ping", "1"), "1"}
-		m.SetVal(c.text)
-		m.SetErr(c.err)
+		mark := redisnode.NewCommand("ping", "1")
+		mark.SetVal(c.text)
+		mark.SetErr(c.err)
 		var parcels []parcel
 		for i, err := range replies {
 			parcels = append(parcels, parcel{Command: redisnode.NewCommand("evalsha")})
 			parcels[i].SetErr(err)
 		}
-		if err := m.missing(); err != nil {
+		if err := missing(mark, "1"); err != nil {
 			invalidateReplies(err, parcels)
 		}
 		var got []scripts.Class

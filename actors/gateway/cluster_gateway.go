@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
@@ -68,15 +66,14 @@ func (x *clusterGateway) locked(change func()) {
 		if call, stray := m.content.(*rpc.Call); stray {
 			x.Submit(call)
 		} else {
-			x.sender.Root.Send(m.to, m.content)
+			m.to.Send(m.content)
 		}
 	}
 }
 
 // refuse has a call answered that was not sent.
 func (x *clusterGateway) refuse(call *rpc.Call, err error) {
-	to, _ := call.From.(*actor.PID)
-	x.outgoing = append(x.outgoing, message{to, call.Answer(rpc.Result{Class: scripts.Refused, Err: err})})
+	x.outgoing = append(x.outgoing, message{call.From, call.Answer(rpc.Result{Class: scripts.Refused, Err: err})})
 }
 
 func (x *clusterGateway) forward(call *rpc.Call) {

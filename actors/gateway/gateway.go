@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
@@ -57,6 +55,7 @@ type gateway struct {
 	stuck    int      // workers that hang with a batch whose calls have all been answered
 	checkAt  time.Duration
 	timer    clock.Timer
+	unused   []leash // of batches that have ended
 	stopped  bool
 	outage   outage
 }
@@ -68,10 +67,9 @@ const (
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
 type batch struct {
-	node   *redisnode.Node
-	acked  bool
-	ctx    context.Context // ends when all calls have been answered
-	cancel context.CancelFunc
+	node  *redisnode.Node
+	acked bool
+	leash
 	calls  []*rpc.Call
 	claims []claim // by call
 
@@ -90,6 +88,12 @@ type batch struct {
 	missing   []*scripts.Script // scripts that the server lacks
 }
 
+// leash is the context of a batch. It ends when all calls of the batch have been given up. Otherwise a later batch uses it again.
+type leash struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
 // claim is the right to answer a call of a batch. Without it the call must not be touched.
 type claim struct {
 	taken    atomic.Bool
@@ -98,7 +102,7 @@ type claim struct {
 
 // message is on its way to an actor or, if it is a call that belongs to another master, to the clusterGateway.
 type message struct {
-	to      *actor.PID
+	to      rpc.Caller
 	content any
 }
 
@@ -140,15 +144,14 @@ func (g *gateway) deliver(messages []message) {
 		if call, stray := m.content.(*rpc.Call); stray {
 			g.home.Submit(call)
 		} else {
-			g.sender.Root.Send(m.to, m.content)
+			m.to.Send(m.content)
 		}
 	}
 }
 
 // answer has the result of a call sent. The caller must have claimed the call.
 func (g *gateway) answer(call *rpc.Call, r rpc.Result) {
-	to, _ := call.From.(*actor.PID)
-	g.outgoing = append(g.outgoing, message{to, call.Answer(r)})
+	g.outgoing = append(g.outgoing, message{call.From, call.Answer(r)})
 }
 
 // startWorker starts a worker, which sends one batch after the other.
@@ -163,7 +166,6 @@ func (g *gateway) startWorker() {
 			b.scratch = space
 			g.sender.run(b)
 			b.scratch = nil
-			b.cancel()
 			// The actors that have got results may make further calls. Let them run first, so that their calls go with the next batch.
 			runtime.Gosched()
 			g.locked(func() { g.onDone(b) })
@@ -194,17 +196,24 @@ func (g *gateway) advance() []message {
 
 func (g *gateway) newBatch(now time.Duration, calls []*rpc.Call) *batch {
 	b := &batch{node: g.node, acked: g.options.ForReplicas, calls: calls, claims: make([]claim, len(calls)), begun: now, due: clock.Never}
+	if n := len(g.unused); n > 0 {
+		b.leash, g.unused = g.unused[n-1], g.unused[:n-1]
+	} else {
+		b.ctx, b.cancel = context.WithCancel(g.sender.Ctx)
+	}
 	for i, call := range calls {
 		b.claims[i].deadline = call.Deadline
 		b.due = min(b.due, call.Deadline)
 	}
-	b.ctx, b.cancel = context.WithCancel(g.sender.Ctx)
 	return b
 }
 
 // arm sets the timer for what is due next. It is not moved later when calls are answered in time, so that a busy gateway sets it once per
 // window instead of once per batch.
 func (g *gateway) arm() {
+	if g.stopped {
+		return
+	}
 	at := clock.Never
 	for _, b := range g.inFlight {
 		at = min(at, b.due)
@@ -286,12 +295,16 @@ func (g *gateway) onDone(b *batch) {
 	}
 	switch {
 	case g.stopped:
+		b.cancel()
 	case b.given:
 		g.stuck--
 		g.jobs <- nil // ends one worker, because there is one too many now
 	default:
 		g.remove(b)
 		g.free++
+		if b.ctx.Err() == nil {
+			g.unused = append(g.unused, b.leash)
+		}
 	}
 }
 
@@ -315,6 +328,9 @@ func (g *gateway) Stop() <-chan struct{} {
 	}
 	g.stopped, g.free = true, 0
 	close(g.jobs)
+	for _, l := range g.unused {
+		l.cancel()
+	}
 	done := make(chan struct{})
 	go func() {
 		g.group.Wait()

@@ -120,7 +120,7 @@ func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 		g.end(probe, false, true)
 	}
 	g.clock.now += time.Second
-	probe, waiting := g.next(), g.waiting.rest[0]
+	probe, waiting := g.next(), g.waiting.rest.waiting[0]
 	g.end(probe, true, false)
 	g.outage.pausedUntil = 0
 	b = g.next()
@@ -178,6 +178,28 @@ func TestGateway_HangingWorkersComeBack(t *testing.T) {
 		require.Equal(t, 1, g.free)
 		require.Nil(t, <-g.jobs, "one of the two ends")
 		g.outage.pausedUntil = 0
+	}
+}
+
+// A batch that is given up has its context ended, and no other batch has: each has a context of its own while it lasts.
+func TestGateway_GivingUpEndsOneBatchAlone(t *testing.T) {
+	t.Parallel()
+	g := newLateGateway(t, 4*batchMax)
+	g.free = 2
+	healthy := g.next()
+	hangs := <-g.jobs
+	g.end(healthy, true, false)
+	again := g.next()
+	require.NotNil(t, again)
+	assert.Equal(t, healthy.ctx, again.ctx, "it has ended, so it is used again")
+	g.stuck = StuckMax // so that no worker is started
+	g.giveUp(hangs, hangs.due)
+	assert.Error(t, hangs.ctx.Err())
+	assert.NoError(t, again.ctx.Err())
+	g.end(again, true, false)
+	g.free = 3
+	for b := g.next(); b != nil; b = g.next() {
+		assert.NoError(t, b.ctx.Err())
 	}
 }
 

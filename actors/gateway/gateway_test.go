@@ -1,13 +1,18 @@
 package gateway
 
 import (
+	"context"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/trace"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // A deadline's timer that fires while the gateway stops must not hire a worker that nobody waits for.
@@ -21,4 +26,102 @@ func TestGateway_StoppedChecksNothing(t *testing.T) {
 	g.check()
 	assert.Zero(t, g.stuck)
 	assert.False(t, b.given)
+}
+
+// A timer that fires when the gateway has stopped sets no other one: the batch that hangs stays due.
+func TestGateway_StoppedSetsNoTimer(t *testing.T) {
+	t.Parallel()
+	g := newGateway(NewSender(Config{Clock: clock.NewSystem()}), &redisnode.Node{}, Options{})
+	g.inFlight = append(g.inFlight, &batch{calls: []*rpc.Call{{}}, claims: make([]claim, 1)})
+	<-g.Stop()
+	g.locked(g.check)
+	assert.Nil(t, g.timer)
+}
+
+// answers is a hook of a client that stands for a server.
+type answers func(args []any) (any, error)
+
+func (answers) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (f answers) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, commands []redis.Cmder) error {
+		for _, c := range commands {
+			if value, err := f(c.Args()); err != nil {
+				c.SetErr(err)
+			} else {
+				c.(interface{ SetVal(any) }).SetVal(value)
+			}
+		}
+		return nil
+	}
+}
+
+func (f answers) node(t *testing.T) *redisnode.Node {
+	client := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	client.AddHook(f)
+	return redisnode.NewNode(client, time.Second)
+}
+
+// elsewhere has one other master.
+type elsewhere struct {
+	redisnode.Nodes
+	node *redisnode.Node
+}
+
+func (e elsewhere) AtAddr(string, *redisnode.Node) *redisnode.Node { return e.node }
+func (elsewhere) Suspect()                                         {}
+
+// asker keeps the results of its calls.
+type asker chan *rpc.Result
+
+func (a asker) Send(message any) { a <- message.(*rpc.Result) }
+
+// A call that another master has to answer, which may be silent, does not hold up the others of its batch. And what the other master says
+// of its clock is not taken for the first one's.
+func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
+	t.Parallel()
+	answered := make(asker, 2)
+	silent := make(chan struct{})
+	here := answers(func(args []any) (any, error) {
+		switch {
+		case args[0] == "ping":
+			return args[1], nil
+		case args[0] == "time":
+			return []any{"1700000000", "0"}, nil
+		case args[3] == "moving":
+			return nil, refusal("ASK 0 127.0.0.1:1")
+		}
+		return int64(1), nil
+	}).node(t)
+	there := answers(func(args []any) (any, error) {
+		<-silent
+		switch args[0] {
+		case "ping":
+			return args[1], nil
+		case "time":
+			return []any{"1800000000", "0"}, nil
+		case "evalsha":
+			return nil, refusal("LATE 1800000000000")
+		}
+		return "OK", nil
+	}).node(t)
+	s := NewSender(Config{Ctx: t.Context(), Clock: clock.NewSystem(), Nodes: elsewhere{node: there}, Recorder: &trace.Recorder{}})
+	b := &batch{node: here, leash: leash{ctx: t.Context()}, claims: make([]claim, 2), scratch: &scratch{}}
+	for _, key := range []string{"moving", "staying"} {
+		b.calls = append(b.calls, &rpc.Call{Call: scripts.Lock.Look(key, "g1"), From: answered})
+	}
+	ran := make(chan struct{})
+	go func() {
+		s.run(b)
+		close(ran)
+	}()
+	assert.Same(t, b.calls[1], (<-answered).Call)
+	close(silent)
+	assert.Same(t, b.calls[0], (<-answered).Call)
+	<-ran
+	now := s.Clock.Now()
+	assert.Less(t, here.Clock.At(now), int64(1_700_001_000_000))
+	assert.Greater(t, there.Clock.At(now), int64(1_799_000_000_000))
 }

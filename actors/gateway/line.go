@@ -9,7 +9,7 @@ import (
 // line is where calls wait to be sent: first those that have priority, then the others, each in order of arrival. The cost per call does
 // not depend on how many wait, not even in an outage.
 type line struct {
-	first, rest []*rpc.Call
+	first, rest file
 	sweepAt     time.Duration // when the next sweep is due
 }
 
@@ -18,59 +18,47 @@ const (
 	sweepLeast = time.Second          // the most time between two sweeps, so that withdrawn calls are dropped
 )
 
-func (l *line) len() int { return len(l.first) + len(l.rest) }
+func (l *line) len() int { return len(l.first.waiting) + len(l.rest.waiting) }
 
 func (l *line) push(call *rpc.Call) {
 	if l.len() == 0 {
 		l.sweepAt = call.Asked + sweepLeast
 	}
 	if call.First {
-		l.first = append(l.first, call)
+		l.first.push(call)
 	} else {
-		l.rest = append(l.rest, call)
+		l.rest.push(call)
 	}
 	l.sweepAt = min(l.sweepAt, call.Expires(0))
 }
 
 // front is the next call to be sent. There must be one.
 func (l *line) front() *rpc.Call {
-	if len(l.first) > 0 {
-		return l.first[0]
+	if len(l.first.waiting) > 0 {
+		return l.first.waiting[0]
 	}
-	return l.rest[0]
+	return l.rest.waiting[0]
 }
 
 // all removes and returns all calls, to be put in another line.
 func (l *line) all() []*rpc.Call {
-	calls := append(l.first, l.rest...)
-	l.first, l.rest = nil, nil
+	calls := append(l.first.waiting, l.rest.waiting...)
+	l.first, l.rest = file{}, file{}
 	return calls
 }
 
 // pop removes and returns up to n calls that were not withdrawn, to be sent at this instant.
-func (l *line) pop(n int, now, heard time.Duration) (calls []*rpc.Call) {
-	l.first, calls = take(l.first, calls, n, now, heard)
-	l.rest, calls = take(l.rest, calls, n, now, heard)
-	return calls
-}
-
-func take(from, to []*rpc.Call, n int, now, heard time.Duration) (left, calls []*rpc.Call) {
-	for len(from) > 0 && len(to) < n {
-		if from[0].Leave(now, heard) {
-			to = append(to, from[0])
-		}
-		from[0] = nil
-		from = from[1:]
-	}
-	return from, to
+func (l *line) pop(n int, now, heard time.Duration) []*rpc.Call {
+	calls := make([]*rpc.Call, 0, min(n, l.len()))
+	return l.rest.pop(l.first.pop(calls, n, now, heard), n, now, heard)
 }
 
 // sweep removes and returns the calls whose time to wait is over. Redis last answered at heard.
 func (l *line) sweep(now, heard time.Duration) (expired []*rpc.Call) {
 	next := now + sweepLeast
-	for _, q := range []*[]*rpc.Call{&l.first, &l.rest} {
-		kept := (*q)[:0]
-		for _, call := range *q {
+	for _, f := range []*file{&l.first, &l.rest} {
+		kept := f.waiting[:0]
+		for _, call := range f.waiting {
 			switch at := call.Expires(heard); {
 			case call.Withdrawn():
 			case at > now:
@@ -80,9 +68,44 @@ func (l *line) sweep(now, heard time.Duration) (expired []*rpc.Call) {
 				expired = append(expired, call)
 			}
 		}
-		clear((*q)[len(kept):])
-		*q = kept
+		clear(f.waiting[len(kept):])
+		f.waiting = kept
 	}
 	l.sweepAt = max(next, now+time.Duration(l.len())*sweepCost)
 	return expired
+}
+
+// file is a queue of calls. Its memory is used again when it is empty.
+type file struct {
+	waiting []*rpc.Call // a part of room
+	room    []*rpc.Call
+}
+
+// roomMax is the size up to which the memory of an empty file is kept.
+const roomMax = 2 * batchMax
+
+func (f *file) push(call *rpc.Call) {
+	if len(f.waiting) == 0 {
+		f.waiting = f.room[:0]
+	}
+	room := cap(f.waiting)
+	f.waiting = append(f.waiting, call)
+	if cap(f.waiting) != room { // they have moved
+		f.room = f.waiting
+	}
+}
+
+// pop moves calls that leave the line at this instant, up to n in all.
+func (f *file) pop(calls []*rpc.Call, n int, now, heard time.Duration) []*rpc.Call {
+	for len(f.waiting) > 0 && len(calls) < n {
+		if f.waiting[0].Leave(now, heard) {
+			calls = append(calls, f.waiting[0])
+		}
+		f.waiting[0] = nil
+		f.waiting = f.waiting[1:]
+	}
+	if len(f.waiting) == 0 && cap(f.room) > roomMax {
+		*f = file{}
+	}
+	return calls
 }

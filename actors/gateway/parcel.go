@@ -26,6 +26,7 @@ type parcel struct {
 
 // reply is the outcome of a call.
 type reply struct {
+	node    *redisnode.Node // whose it is
 	value   any
 	err     error
 	unacked error // why too few replicas may have what the script wrote
@@ -38,6 +39,9 @@ type scratch struct {
 	parcels []parcel
 	groups  []parcel
 	bundled []*scripts.Call
+
+	pipe     redis.Pipeliner // sends one pipeline after the other
+	commands []redis.Cmder   // of the present one
 }
 
 // begin makes room for the replies to n calls, which are all open.
@@ -55,6 +59,7 @@ func (w *scratch) clear() {
 	clear(w.replies)
 	clear(w.parcels[:cap(w.parcels)])
 	clear(w.bundled[:cap(w.bundled)])
+	clear(w.commands[:cap(w.commands)])
 }
 
 // errApart is the reply to a call whose bundle was refused as a whole, because the user has no right to one of its keys.
@@ -119,34 +124,35 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 
 // unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. Each call also gets the
 // acknowledgement of its own pipeline: a redirected call was in two of them, to two servers.
-func (b *batch) unpack(parcels []parcel, unacked error) {
+func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()
 		if len(p.calls) > 1 {
-			b.unbundle(p, value, err, unacked)
+			b.unbundle(n, p, value, err, unacked)
 			continue
 		}
-		b.replies[p.calls[0]] = reply{value: value, err: err, unacked: unacked}
-		if redisnode.IsNoScript(err) {
+		b.replies[p.calls[0]] = reply{node: n, value: value, err: err, unacked: unacked}
+		if err != nil && redisnode.IsNoScript(err) {
 			b.misses(p.script)
 		}
 	}
 }
 
-func (b *batch) unbundle(p parcel, value any, err, unacked error) {
+func (b *batch) unbundle(n *redisnode.Node, p parcel, value any, err, unacked error) {
 	var values []any
 	if err == nil {
 		values, err = scripts.Unbundle(value, len(p.calls))
 	}
 	switch {
+	case err == nil:
 	case redisnode.IsNoScript(err):
 		b.misses(p.script)
-	case err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "NOPERM"):
+	case redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "NOPERM"):
 		err, b.unbundled = errApart, true
 		b.misses(b.calls[p.calls[0]].Script)
 	}
 	for k, i := range p.calls {
-		b.replies[i] = reply{err: err, unacked: unacked}
+		b.replies[i] = reply{node: n, err: err, unacked: unacked}
 		if err != nil {
 			continue
 		}

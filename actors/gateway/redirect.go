@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"errors"
 	"net"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -37,6 +40,18 @@ func hostPort(addr string) string {
 	return net.JoinHostPort(strings.Trim(addr[:colon], "[]"), addr[colon+1:])
 }
 
+// split divides calls into those whose reply counts, and those that the node of a cluster has redirected.
+func (b *batch) split(open []int) (here, away []int) {
+	for _, i := range open {
+		if _, moved := redirected(b.replies[i].err); moved {
+			away = append(away, i)
+		} else {
+			here = append(here, i)
+		}
+	}
+	return here, away
+}
+
 // follow sends the redirected calls to the masters that the replies name. A call whose target cannot be reached keeps its reply, which
 // counts as a refusal.
 func (s *Sender) follow(b *batch, open []int) {
@@ -67,27 +82,51 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt is exchange for few calls, preceded by all their scripts, because the node may have none of them.
+// exchangeAt is exchange for few calls, preceded by all their scripts, because the node may have none of them. If go-redis has closed the
+// node's client, because the server was away for a minute, the calls keep their replies, and the next ones get another client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
-	if !n.Clock.Known() && s.askTime(b.ctx, n) != nil {
-		return
+	if !n.Clock.Known() {
+		if err := s.askTime(b.ctx, n); err != nil {
+			s.dropClosed(n, err)
+			return
+		}
 	}
-	pipe := n.Client.Pipeline()
+	var commands []redis.Cmder
+	var clock redisnode.Command
+	if n.Clock.Stale(s.Clock.Now()) {
+		clock = redisnode.NewCommand("time")
+		commands = append(commands, clock)
+	}
 	loaded := map[*scripts.Script]bool{}
 	parcels := make([]parcel, len(calls))
 	for k, i := range calls {
 		call := b.calls[i]
 		if !loaded[call.Script] {
 			loaded[call.Script] = true
-			_ = pipe.Process(b.ctx, redisnode.NewCommand("script", "load", call.Script.Source))
+			commands = append(commands, redisnode.NewCommand("script", "load", call.Script.Source))
 		}
 		s.bound(call, &n.Clock)
 		if ask {
-			_ = pipe.Process(b.ctx, redisnode.NewCommand("asking"))
+			commands = append(commands, redisnode.NewCommand("asking"))
 		}
 		parcels[k] = parcel{redisnode.NewCommand(call.Sent()...), call.Script, calls[k : k+1]}
-		_ = pipe.Process(b.ctx, parcels[k].Command)
+		commands = append(commands, parcels[k].Command)
 	}
-	unacked, _ := s.finish(b, pipe, parcels)
-	b.unpack(parcels, unacked)
+	unacked, err := s.finish(b, n.Client.Pipeline(), commands, parcels)
+	switch {
+	case s.dropClosed(n, err):
+		return
+	case err == nil && clock.Cmd != nil:
+		_ = n.Clock.Observe(clock, s.Clock.Now()) // if it fails, the old sample stays in use
+	}
+	b.unpack(n, parcels, unacked)
+}
+
+// dropClosed forgets a node if its client is closed.
+func (s *Sender) dropClosed(n *redisnode.Node, err error) bool {
+	closed := errors.Is(err, redis.ErrClosed)
+	if closed {
+		s.Nodes.Drop(n)
+	}
+	return closed
 }

@@ -3,18 +3,14 @@ package gateway
 import (
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// waitForReplicas appends a WAIT to the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
+// waitForReplicas is a WAIT, to follow the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
 // because WAIT covers the writes of its own connection.
-func (s *Sender) waitForReplicas(b *batch, pipe redis.Pipeliner) redisnode.Command {
-	wait := redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
-	_ = pipe.Process(b.ctx, wait)
-	return wait
+func (s *Sender) waitForReplicas() redisnode.Command {
+	return redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
 }
 
 // unacked is the reason why a WAIT does not show that enough replicas have what was written; nil: it does.

@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/outbox"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/rpc"
 	"github.com/holdfast-go/holdfast/actors/trace"
 )
 
@@ -17,7 +16,6 @@ import (
 type Config struct {
 	Ctx      context.Context // the context of all calls to Redis
 	Clock    clock.Clock
-	Root     *actor.RootContext
 	Events   *outbox.Events
 	Recorder *trace.Recorder
 	Nodes    redisnode.Nodes
@@ -35,7 +33,7 @@ type Config struct {
 // Sender sends batches of calls to Redis, for all gateways of a runtime.
 type Sender struct {
 	Config
-	Renewer *actor.PID // gets Recovered; set before the first call
+	Renewer rpc.Caller // gets Recovered; set before the first call
 	peaks   redisnode.Peaks
 	marks   atomic.Uint64 // the last mark of a pipeline
 	heard   atomic.Uint64 // counts the batches that have reached Redis

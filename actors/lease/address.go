@@ -13,6 +13,8 @@ type Address struct {
 	Name string
 	Raw  string
 	Part uint16 // of a cluster, in which all of its keys are; 0 on a single server
+
+	Arguments scripts.Arguments // only the lock's actor uses them, in its own copy of the address
 }
 
 // shownName is how much an error or an event shows of a string that is too long for a name.

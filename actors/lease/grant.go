@@ -17,7 +17,7 @@ type Grant struct {
 	Lease   time.Duration // what a renewal sets, unless Most is sooner
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
 	Most    time.Duration // no renewal makes it last past this instant; 0: there is no such instant
-	Actor   Ref           // the lock actor, which gets the watchdog's messages
+	Actor   Actor         // the lock actor: it gets the releases of the holders, and the watchdog's messages
 	Part    any           // what only the lock actor knows of the grant
 
 	// deadline is the instant from which the lease counts as lost; 0: the grant is over. Extend moves it by compare-and-swap, so a late
@@ -57,13 +57,16 @@ func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Mil
 // lease from a later instant, so it never ends it earlier.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
-// Ref names an actor. It is a PID of protoactor. The machines only compare it.
+// Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.
+type Actor interface{ Send(message any) }
+
+// Ref names an actor of the user. It is a PID of protoactor. The machines only compare it.
 type Ref interface{ GetId() string }
 
 // Begin starts a grant whose fields are set.
 func (g *Grant) Begin(deadline time.Duration) {
 	g.Timer.Value = g
-	g.Move(deadline)
+	g.deadline.Store(int64(deadline))
 }
 
 // Move sets the deadline, whatever it was. Only the lock actor may do that.

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/rpc"
+	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -39,6 +40,9 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 		if s.phase == free && s.queue.Len == 1 { // failures and answers that earlier waiters got do not count for this one
 			s.failures, s.busy = wait.Failures{}, busy{}
 			s.retryAt = s.startAt()
+			if s.member != nil {
+				s.hold(now)
+			}
 		}
 	}
 }
@@ -59,7 +63,7 @@ func (s *State) startAt() time.Duration {
 func (s *State) attempt(now time.Duration) {
 	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.terms) {
 		s.abandonPending(now)
-		s.pending = s.newPending(head)
+		s.pending, s.demanded = s.newPending(head), false
 	}
 	s.phase = acquiring
 	s.sendAcquire(now)
@@ -87,10 +91,15 @@ func (s *State) sendAcquire(now time.Duration) {
 	s.turns.Tries(now)
 	c := s.call(callAcquire)
 	c.grant, c.lease, c.standing = s.pending.id, s.pending.ttl, s.pending.standing
+	if s.member == nil && s.policy.Counts && s.watch == wait.Subscribed && !s.turns.Placed() {
+		c.channel = s.channel
+	}
 	head := s.queue.Front()
 	if head != nil {
 		head.Attempts++
-		c.holder, c.try = head.Try || head.Bounded || s.address.Kind.Queued, head.Try // see Group.tellHolder
+		c.try = head.Try
+		// A refusal names the holder if a BusyError, Group.tellHolder or turns.Refusal needs it.
+		c.holder = head.Try || head.Bounded || s.address.Kind.Queued || s.watch == wait.Subscribed && s.address.Kind.TakesTurns()
 	}
 	c.Timing = s.failures.Acquiring(s.policy, now, s.pending.lease, head)
 }
@@ -214,7 +223,10 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		s.forgetPending(now, m.sent)
 	}
 	s.failures = wait.Failures{}
-	s.turns.Refused()
+	holder, _, _ := strings.Cut(m.acquired.Holder, ":")
+	s.turns.Refused(&s.policy.Policy, now, turns.Refusal{
+		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers, Holder: holder,
+	})
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
 	// The refusal answers each try that was made before the call was sent. A later try has to ask again.
@@ -237,27 +249,34 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		s.retryAt = max(s.wokenFor, now)
 		return
 	}
-	wait := s.policy.PollCap
+	pause := s.policy.PollCap
 	if s.address.Kind.Spins {
-		wait = s.nextSpin()
+		pause = s.nextSpin()
 	}
 	if s.standby {
-		wait = min(max(wait, s.policy.Lease/3), s.policy.Lease/2) // often enough that other processes do not take this one for dead
+		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // often enough that other processes do not take this one for dead
 	} else if s.pending.standing {
-		wait = min(wait, s.policy.Lease/3) // keeps the place in Redis' queue
+		pause = min(pause, s.policy.Lease/3) // keeps the place in Redis' queue
 	}
 	if !s.address.Kind.Spins { // a pause between spins has its jitter already
-		wait += s.policy.Jitter(wait/4 + time.Millisecond)
+		pause += s.policy.Jitter(pause/4 + time.Millisecond)
 	}
-	// The holder's lease may expire before that, and nobody sends a message then.
-	if ttl >= 0 && ttl < wait {
-		wait = min(wait, ttl+s.policy.Jitter(min(ttl/4, expiryJitter)+time.Millisecond))
+	if ttl >= 0 {
+		pause = s.upToExpiry(pause, ttl)
 	}
 	if m.acquired.Strange && !s.standby {
-		wait = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // its release sends no message
+		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // its release sends no message
 	}
-	s.retryAt = now + wait
+	s.retryAt = now + pause
 	s.listen()
+}
+
+// upToExpiry is a pause that ends soon after the holder's lease, which may expire before: nobody sends a message then.
+func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
+	if left < pause {
+		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
+	}
+	return pause
 }
 
 // The pause between two looks at a lock of another library.
@@ -318,7 +337,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 	switch _, late := scripts.LateBy(m.err); {
 	case m.class == scripts.Rejected:
-		s.refuseAll(scripts.Explain(m.err))
+		s.refuseAll(m.call.Explain(m.err))
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
 		s.retryAt = now // the reply has corrected our idea of the server's clock, so the next attempt can succeed
@@ -363,8 +382,8 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 		return
 	}
 	s.watch = wait.Subscribed
-	s.turns.Joined()
-	if now < s.turns.OpensAt() {
+	s.turns.Joined(now)
+	if now < s.turns.OpensAt() || s.address.Kind.Plural() { // the group says who tries
 		return
 	}
 	at := now + s.policy.Spread(m.Among)
@@ -391,10 +410,8 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 	}
 }
 
-// wake schedules the next attempt. It is not always at once: if this process has just had its turn, other processes try first.
-//
-// During an attempt, the instant is only kept: the attempt may have been executed before or after the release, and its result decides.
-// After failures, the back-off goes on: a message from one connection does not prove that calls arrive.
+// wake schedules the next attempt. During an attempt, the instant is only kept: the attempt may have been executed before or after the
+// release, and its result decides. After failures, the back-off continues: a message from one connection does not prove that calls arrive.
 func (s *State) wake(now, at time.Duration) {
 	switch {
 	case s.phase == acquiring:
@@ -407,16 +424,19 @@ func (s *State) wake(now, at time.Duration) {
 // advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and would have to
 // subscribe and try again.
 func (s *State) advanceWatch(now time.Duration) {
-	switch {
-	case s.queue.Len > 0:
-		s.watchAt = now
-	case s.stage >= wait.Draining || s.retiring || now >= s.watchAt+s.policy.Linger:
-		s.watch = wait.Unwatched
-		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
-		if s.member != nil && s.member.others != "" {
-			s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
-			s.member.others = ""
-		}
+	if s.queue.Len > 0 {
+		s.watchAt = clock.Never
+		return
+	}
+	s.watchAt = min(s.watchAt, now)
+	if s.stage < wait.Draining && !s.retiring && now < s.watchAt+s.policy.KeepChannel {
+		return
+	}
+	s.watch = wait.Unwatched
+	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel})
+	if s.member != nil && s.member.others != "" {
+		s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.member.others})
+		s.member.others = ""
 	}
 }
 
@@ -452,7 +472,7 @@ func (s *State) reportSlow(now time.Duration) {
 
 // slow reports one waiter, with what is known of the lock's holder.
 func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect {
-	w := protocol.Waiting{Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Holder: s.busy.holder, Ahead: ahead}
+	w := &protocol.Waiting{Kind: r.Address.Kind.Name, Name: r.Address.Name, Waited: now - r.Came, Holder: s.busy.holder, Ahead: ahead}
 	if g := s.holder(); g != nil {
 		w.Holder = g.ID
 	}

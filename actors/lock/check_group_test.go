@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// checkGroup checks what a step of a group left: each member as if it were alone, and what they have to do with each other.
+// checkGroup checks a group after a step: each member by itself, and the rules about several.
 func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) error {
 	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkGroupAlarm(h)}
 	places := map[*wait.Request]int{}

@@ -31,7 +31,7 @@ func (c *memberCheck) check(now time.Duration) error {
 // checkHolds: one local owner at most, and all its leases are on the grant.
 func (c *memberCheck) checkHolds(now time.Duration) error {
 	s := c.s
-	if (s.phase == held) != (len(s.holds) > 0) {
+	if (s.phase == held) != (len(s.holds) > 0) && (s.phase != held || !s.lingering) {
 		return fmt.Errorf("phase %d with %d holds", s.phase, len(s.holds))
 	}
 	for _, h := range s.holds {

@@ -192,7 +192,7 @@ func (c *stepChecker) patience() time.Duration {
 	return c.state.(*State).policy.Patience
 }
 
-// checkOpen: every request that was not answered is somewhere where it will be.
+// checkOpen checks that each request without an answer waits in a place from which it will be answered.
 func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	for r, n := range places {
 		if n != 1 || !c.open[r] {

@@ -130,13 +130,15 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 // The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-	s.endHolds(protocol.ErrLeaseLost, reason)
-	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
+	if len(s.holds) > 0 { // else it lingered, and nobody has lost it
+		s.endHolds(protocol.ErrLeaseLost, reason)
+		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
+	}
 	if orphaned {
 		s.orphanGrant(now)
 	}
 	s.endGrant(now, 0)
-	s.phase = free
+	s.phase, s.demanded = free, false
 	s.retryAt = now
 }
 

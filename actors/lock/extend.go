@@ -95,8 +95,8 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }
 
-// sendExtend sets the remaining time of the grant's lease, which does not become shorter than its at-least. Until the reply comes, the shorter of the old and the new deadline counts,
-// because Redis may have executed the call or not. longest remembers the longer one: until then the grant may be in Redis.
+// sendExtend sets the remaining time of the grant's lease, which does not become shorter than its at-least. Until the reply comes, the
+// shorter of the old and the new deadline counts, because Redis may have executed the call or not. longest remembers the longer one: until then the grant may be in Redis.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again
 	length := max(r.Lease, s.grant.Missing(now))

@@ -20,6 +20,7 @@ type grant struct {
 	token          int64          // of the present holder
 	longest        time.Duration  // the longest lease that Redis was asked for
 	lent           bool           // another grant uses its number
+	vacant         bool           // it lingered until its release or pass
 	lasting        bool           // another grant may keep the key in Redis for longer
 }
 

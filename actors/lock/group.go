@@ -25,7 +25,7 @@ type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
 	address *lease.Address
-	self    lease.Ref
+	self    lease.Actor
 
 	queue   wait.Queue // requests that wait to become part of a member
 	crowd   int        // requests that wait, in queue or in a member
@@ -35,6 +35,7 @@ type Group struct {
 	desk    State       // inspects and force-releases, and answers releases of leases that nobody holds
 	turns   turns.Turns // all members take their turns together
 
+	spare    spare
 	failures wait.Failures // calls of all members without a reply, in a row
 
 	alarms    alarms
@@ -86,6 +87,7 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 	h.listeners, h.guarded = map[string]*listeners{}, map[string]int{}
 	h.desk.init(policy, address)
 	h.desk.ringing = &alarmPlace{}
+	h.spare.count = contendersMax
 }
 
 // Step handles one message and returns the effects, which belong to the caller then.
@@ -97,7 +99,11 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
+	if h.address.Kind.Plural() {
+		h.advanceSpare(now)
+	}
 	h.admitWaiters(now)
+	h.endLinger(now)
 	h.promote(now)
 	h.reportSlow(now)
 	h.advanceEnd()
@@ -105,7 +111,7 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	return h.takeEffects()
 }
 
-func (h *Group) Start(self lease.Ref) { h.self, h.desk.self = self, self }
+func (h *Group) Start(self lease.Actor) { h.self, h.desk.self = self, self }
 
 func (h *Group) Room() *[]wait.Effect { return &h.effects }
 
@@ -123,11 +129,11 @@ func (h *Group) receive(now time.Duration, message any) {
 	case wait.CancelRequest:
 		h.onCancel(now, m)
 	case *callDone:
-		h.pass(now, m.call.home, m)
+		h.deliver(now, m.call.home, m)
 	case lease.Due:
-		h.pass(now, homeOf(m.Grant), m)
+		h.deliver(now, homeOf(m.Grant), m)
 	case lease.Gone:
-		h.pass(now, homeOf(m.Grant), m)
+		h.deliver(now, homeOf(m.Grant), m)
 	case wait.ChannelReady:
 		h.onChannelReady(now, m)
 	case wait.ChannelMessage:
@@ -139,8 +145,8 @@ func (h *Group) receive(now time.Duration, message any) {
 	case wait.Freed:
 		h.onFreed(m)
 		h.follow(now)
-	case wait.LookAround:
-		h.each(func(s *State) { h.pass(now, s, m) })
+	case wait.LookAround, wait.Demanded:
+		h.each(func(s *State) { h.deliver(now, s, m) })
 	case wait.TryRetire:
 		h.retiring = true
 	case wait.Close:
@@ -154,11 +160,15 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	case wait.Acquire:
 		h.admit(now, r, false)
 	case wait.Release, wait.Extend:
-		r.Home = h.servesLease(r)
-		h.pass(now, servedBy(r), r)
+		s := h.servesLease(r)
+		r.Home = s
+		if r.Do == wait.Release && h.address.Kind.Plural() {
+			h.succeed(now, s, r)
+		}
+		h.deliver(now, s, r)
 	default:
 		r.Home = &h.desk
-		h.pass(now, servedBy(r), r)
+		h.deliver(now, servedBy(r), r)
 	}
 }
 
@@ -186,7 +196,7 @@ func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 		h.answer(r, h.waitError(now, r, m.Cause))
 	case r.Home != nil:
 		h.moveUp(now, r)
-		h.pass(now, servedBy(r), m)
+		h.deliver(now, servedBy(r), m)
 	}
 }
 
@@ -196,6 +206,9 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
 		h.turns.SetOthersListen(true)
+		if h.address.Kind.Plural() {
+			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // the messages of earlier releases have gone to others only
+		}
 		h.tell(now, l, m)
 	}
 }
@@ -206,7 +219,9 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
 	case l == nil:
-	case !h.address.Kind.TakesTurns():
+	case h.address.Kind.Plural():
+		h.spare.freed(now, now, m.Releases)
+	case h.address.Kind.Queued:
 		h.tell(now, l, m)
 	case h.holding > 0: // a release of ours may be in flight while other members contend
 		h.turns.Overheard(m.Releases)
@@ -221,7 +236,7 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 // tell has each listener handle a message. A step may end a subscription, so it goes through a copy of the list.
 func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	for _, s := range slices.Clone(l.states) {
-		h.pass(now, s, message)
+		h.deliver(now, s, message)
 	}
 }
 
@@ -234,7 +249,7 @@ func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 			break
 		}
 		if s.alarmAt <= now {
-			h.pass(now, s, m)
+			h.deliver(now, s, m)
 		} else {
 			h.alarms.set(s, s.alarmAt)
 		}
@@ -252,7 +267,7 @@ func (h *Group) onRequesterGone(now time.Duration, m wait.RequesterGone) {
 			h.effects = append(h.effects, farewell(gone, m.Replaced))
 		}
 	}
-	h.each(func(s *State) { h.pass(now, s, m) })
+	h.each(func(s *State) { h.deliver(now, s, m) })
 }
 
 // onClose refuses the waiters that are no part of a member. advanceStage does the rest.
@@ -270,12 +285,12 @@ func (h *Group) advanceStage(now time.Duration) {
 	for s := h.last; s != nil; { // leaving Redis' queue costs least for the member that came last
 		prev := s.prev
 		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
-			h.pass(now, &s.State, wait.Close{Stage: h.stage})
+			h.deliver(now, &s.State, wait.Close{Stage: h.stage})
 		}
 		s = prev
 	}
 	if h.desk.stage < h.stage {
-		h.pass(now, &h.desk, wait.Close{Stage: h.stage})
+		h.deliver(now, &h.desk, wait.Close{Stage: h.stage})
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 
 // The effects of the members' steps, combined into those of one actor.
 
-// pass has a member handle a message, and carries out the steps that follow from it. Within a step it only notes the message: the step that
+// deliver has a member handle a message, and carries out the steps that follow from it. Within a step it only notes the message: the step that
 // is running comes to its end first.
-func (h *Group) pass(now time.Duration, s *State, message any) {
+func (h *Group) deliver(now time.Duration, s *State, message any) {
 	h.again = append(h.again, again{s, message})
 	if h.atHand.state == nil { // else follow is running
 		h.follow(now)
@@ -49,6 +49,7 @@ func (h *Group) take(now time.Duration, next again) {
 	done, answers := message.(*callDone)
 	if answers {
 		h.hear(now, done)
+		h.noteSpare(now, s, done)
 	}
 	switch {
 	case !answers:
@@ -135,7 +136,7 @@ func (h *Group) depose(s *State) {
 // join makes r part of a member.
 func (h *Group) join(now time.Duration, s *State, r *wait.Request) {
 	r.Home = s
-	h.pass(now, s, r)
+	h.deliver(now, s, r)
 }
 
 // absorb combines the effects of a member's step into those of the actor. Calls, answers and events become effects as they are. Alarms and
@@ -372,14 +373,14 @@ func (h *Group) unlisten(s *State, channel string) {
 }
 
 // hear notes whether Redis answers at all. The queued requests are refused, like those in a member, if it is silent for too long while they
-// wait. Calls that fail while others are answered are no reason: the queued requests do not depend on them.
+// wait; a try, which waits for the end of a grant that lingered, at once. Calls that fail while others are answered are no reason: the queued requests do not depend on them.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
 		return
 	}
 	h.failures.Add(now, &done.call.Call, done.err)
-	for r := h.queue.Front(); r != nil && h.failures.Outlast(now, r, h.policy.Patience); r = h.queue.Front() {
+	for r := h.queue.Front(); r != nil && (r.Try || h.failures.Outlast(now, r, h.policy.Patience)); r = h.queue.Front() {
 		h.leave(r)
 		h.answer(r, r.Because(h.failures.Last))
 	}

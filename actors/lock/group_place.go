@@ -76,7 +76,7 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 		}
 	}
 	_, ok := h.find(now, r)
-	return ok
+	return ok || h.lingering() != nil // that one ends at once
 }
 
 // admitWaiters admits waiters until the next one has to wait.
@@ -112,7 +112,7 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	case kind.Shared:
 		return h.findShared(now, r)
 	default:
-		return nil, h.mayContend(now, r)
+		return h.findPlural(r)
 	}
 }
 
@@ -143,7 +143,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		h.join(now, &places[i-1].State, r)
 	}
 	if len(places) > 1 {
-		h.pass(now, &places[len(places)-1].State, nil)
+		h.deliver(now, &places[len(places)-1].State, nil)
 	}
 }
 
@@ -295,7 +295,7 @@ func (h *Group) promote(now time.Duration) {
 	for s := h.first; s != nil; s = s.next {
 		if s.contends() {
 			if s.standby {
-				h.pass(now, &s.State, promoted{})
+				h.deliver(now, &s.State, promoted{})
 			}
 			return
 		}

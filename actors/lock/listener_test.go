@@ -30,9 +30,11 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 		{1, 16, time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
 		{2, 1, time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
 		{2, 8, time.Millisecond, 0, alone, time.Second, 5 * time.Second, 0.9},
-		{8, 1, 20 * time.Millisecond, 0, many, 5 * time.Second, 10 * time.Second, 0.8},
+		{8, 1, 20 * time.Millisecond, 0, many, 15 * time.Second, time.Minute, 0.8},
+		{8, 1, 10 * time.Millisecond, 0, many, 5 * time.Second, 15 * time.Second, 0.8},
+		{8, 8, time.Millisecond, 0, many, 5 * time.Second, 15 * time.Second, 0.8},
 		{8, 8, 500 * time.Microsecond, 0, many, 5 * time.Second, 10 * time.Second, 0.8},
-		{8, 8, 20 * time.Millisecond, 0, many, 5 * time.Second, 10 * time.Second, 0.8},
+		{8, 8, 20 * time.Millisecond, 0, many, 15 * time.Second, 20 * time.Second, 0.8},
 	} {
 		for _, counts := range ways(c.processes) {
 			t.Run(fmt.Sprintf("%dx%d section=%v lag=%v counts=%v", c.processes, c.users, c.section, c.lag, counts), func(t *testing.T) {

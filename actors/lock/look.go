@@ -13,7 +13,8 @@ import (
 
 // A fixed lease is not renewed, so this process would not notice that Redis has lost it, or that it was force-released: other processes
 // would acquire the lock while the waiters here wait for the end of the lease. So as long as there are local waiters, Redis is asked
-// whether it still has the grant, as often as a waiter of another process would ask.
+// whether it still has the grant, as often as a waiter of another process would ask. A renewed lease is asked about only if another process
+// says that it has released it by force (linger.go).
 
 // looking is the state of these questions.
 type looking struct {
@@ -69,7 +70,7 @@ func (s *State) lookAt() time.Duration {
 
 // look sends the question, unless one is in flight. The call remembers the grant, because the answer may come when another one is held.
 func (s *State) look(now time.Duration) {
-	if l := s.lookingOf(); l.call == nil && s.phase == held && !s.grant.Watched {
+	if l := s.lookingOf(); l.call == nil && s.phase == held {
 		l.call = &lockCall{do: callLook, address: s.address, grant: s.grant.ID, target: s.grant}
 		l.call.Timing = rpc.Hasty(now, rpc.Window(s.policy.Lease))
 		s.emit(wait.Effect{Do: wait.DoCall, Call: l.call})

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The messages of a lock actor, beside *Request and the user's protocol messages.
+// The messages of a lock machine, beside those of packages wait and lease.
 type (
 	// woken says when to try again after a release message that the group has received.
 	woken struct{ at time.Duration }
@@ -34,8 +34,8 @@ type (
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
 		held      bool
-		freed     []string // by a force-release: the grants that held the lock
-		state     protocol.State
+		freed     []string        // by a force-release: the grants that held the lock
+		state     *protocol.State // of an inspect
 	}
 )
 
@@ -43,8 +43,6 @@ type (
 // their own actors have not asked for it. nil: nothing.
 func (m *callDone) news() any {
 	switch {
-	case m.call.do != callForceRelease:
-		return nil
 	case m.class == scripts.Unknown:
 		return wait.LookAround{}
 	case len(m.freed) > 0:
@@ -66,6 +64,7 @@ type lockCall struct {
 	lease    time.Duration // of acquire, pass and extend: the TTL
 	alone    string        // of an acquire: the grant with which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy
+	channel  string        // of an acquire: a refusal counts the subscribers of this channel; empty: it does not
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
 	keep     time.Duration // of a release: how long the lock stays taken all the same, from when Redis executes it
@@ -81,15 +80,14 @@ type lockCall struct {
 	done callDone // its answer
 }
 
-// main reports whether this is a main call. A state has at most one of them in flight, and recognizes its result by the call itself.
-func (c *lockCall) main() bool { return c.do <= callRelease }
-
 type callKind uint8
 
 const (
+	// The main calls. A state has at most one of them in flight, and recognizes its result by the call itself.
 	callAcquire callKind = iota
 	callPass
 	callRelease
+	// The others.
 	callOrphan // a release in the background
 	callExtend
 	callInspect

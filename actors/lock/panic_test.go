@@ -24,7 +24,6 @@ func TestStep_PanicOfTheShell(t *testing.T) {
 	p.Play("@alarm")
 	assert.Equal(t, `answer inspect i "inspect 'orders': the actor panicked"
 drop g1
-event lock "orders": lease g1 lost: an actor panicked
 alarm 4ms
 call orphan g1 deadline=2.004s
 `, p.Out.String())

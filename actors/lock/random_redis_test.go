@@ -36,7 +36,7 @@ func (w *world) execute(c *lockCall) callDone {
 	if bounded && w.Now > c.NotAfter {
 		return callDone{class: scripts.Refused, err: errors.New("LATE 1")}
 	}
-	done := callDone{class: scripts.Done}
+	done := callDone{class: scripts.Done, state: new(protocol.State)}
 	w.key.execute(w, c, &done)
 	w.noteRelease(c, &done)
 	if w.Trace != nil {
@@ -72,16 +72,39 @@ func (w *world) checkKept(c *lockCall) {
 }
 
 func (w *world) publish() (receivers int) {
+	for _, tell := range w.told {
+		tell()
+	}
 	receivers = w.listeners
 	for _, p := range w.procs {
 		if p.Subscribed {
 			receivers++
-			if w.Calm || !w.Chance(10) {
+			if w.Calm || w.lossless || !w.Chance(10) {
 				p.Post(p.lag+w.UpTo(2*w.way), wait.ChannelMessage{Channel: p.channel, Releases: 1})
 			}
 		}
 	}
 	return receivers
+}
+
+func (w *world) subscribers() (n int) {
+	n = w.listeners
+	for _, p := range w.procs {
+		if p.Subscribed {
+			n++
+		}
+	}
+	return n
+}
+
+// demand tells the process of a grant, if it is one of ours, that somebody wants the lock.
+func (w *world) demand(holder string, freed bool) {
+	if strings.HasPrefix(holder, "peer") || strings.Contains(holder, ":-") {
+		return
+	}
+	if p := w.procs[holder[0]-'A']; p.policy.Linger > 0 && (w.Calm || !w.Chance(10)) {
+		p.Post(p.lag+w.UpTo(2*w.way), wait.Demanded{Grant: holder, Freed: freed})
+	}
 }
 
 // key is the model of the lock's key in Redis.
@@ -107,7 +130,7 @@ func (k *plainKey) free(w *world) bool { return k.holder == "" || w.Now >= k.exp
 func (k *plainKey) has(w *world, id string) bool { return k.holder == id && !k.free(w) }
 
 func (k *plainKey) fields(w *world) []string {
-	if k.free(w) || k.holder == "peer" || strings.Contains(k.holder, ":-") { // that is nobody
+	if k.free(w) || strings.HasPrefix(k.holder, "peer") || strings.Contains(k.holder, ":-") { // that is nobody
 		return nil
 	}
 	return []string{k.holder}
@@ -124,9 +147,13 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 			k.take(w, c)
 		} else {
 			done.acquired.TTL = k.expires - w.Now
-			if c.holder {
+			if c.holder || c.channel != "" {
 				done.acquired.Holder = k.holder
 			}
+			if c.channel != "" {
+				done.acquired.Subscribers = w.subscribers()
+			}
+			w.demand(k.holder, false)
 		}
 	case callPass:
 		if k.holder == c.from && c.ends {
@@ -148,6 +175,7 @@ func (k *plainKey) execute(w *world, c *lockCall, done *callDone) {
 		if done.held = k.holder != ""; done.held {
 			done.freed = []string{k.holder}
 			w.removed[k.holder] = true
+			w.demand(k.holder, true)
 			k.holder = ""
 			done.receivers = w.publish()
 		}

@@ -40,14 +40,16 @@ func playSeeds(t *testing.T, newWorld func(seed uint64) *world) {
 // world is everything around the lock states.
 type world struct {
 	machinetest.World
-	hasty  bool          // waiters lose patience with Redis soon
-	forced int           // percent of what users do that is a force-release
-	way    time.Duration // how long a message takes to Redis or back at most, when nothing happens to it
-	watch  func()        // called after every event; nil: nobody looks
+	lossless bool          // no message of a release is lost, but those of a broken connection
+	hasty    bool          // waiters lose patience with Redis soon
+	forced   int           // percent of the users' operations that are force-releases
+	way      time.Duration // how long a message takes to Redis or back at most, when nothing happens to it
+	watch    func()        // called after every event; nil: nobody looks
 
 	kinds     []*scripts.Kind // that users ask for
 	key       key
 	listeners int                      // that are told of releases, and want nothing
+	told      []func()                 // those of them that want something nevertheless
 	removed   map[string]bool          // grants whose key somebody deleted: nobody can know
 	leasts    map[string]time.Duration // by grant: until when its holders have asked to keep others out
 	released  map[string]string        // grants whose holder's release was executed; with the heir of a pass
@@ -65,6 +67,9 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	w.forced = []int{1, 1, 1, 10}[w.Random.IntN(4)]
 	count := 2 + w.Random.IntN(3)
 	policy := wait.Policy{Lease: machinetest.Lease, HandoffMax: 1 + w.Random.IntN(5), HandoffFor: 10 * time.Millisecond, MaxWaiters: 4, Counts: w.Chance(70)}
+	if w.Chance(40) {
+		policy.Linger = machinetest.Lease / 4
+	}
 	for i := range count {
 		w.procs = append(w.procs, newProc(w, string(rune('A'+i)), policy))
 	}

@@ -29,7 +29,7 @@ func newUser(p *proc) *user {
 	if p.w.Chance(30) {
 		u.pid = actor.NewPID("here", fmt.Sprint("user", p.w.owners))
 	}
-	if p.w.Chance(30) { // some share an owner
+	if p.w.kinds[0].Owned && p.w.Chance(30) { // some share an owner
 		u.owner = protocol.NewOwner(p.Name, p.w.Random.Uint64N(3))
 	}
 	return u
@@ -93,7 +93,7 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	if w.Chance(30) {
 		r.Lease = 50*time.Millisecond + w.UpTo(500*time.Millisecond)
 	}
-	if len(w.kinds) == 1 && r.Lease == 0 && w.Chance(15) { // the model of read/write locks keeps nothing
+	if len(w.kinds) == 1 && w.kinds[0].Owned && r.Lease == 0 && w.Chance(15) { // the model of read/write locks keeps nothing
 		r.AtLeast = 50*time.Millisecond + w.UpTo(machinetest.Lease)
 		if w.Chance(30) {
 			r.AtMost = r.AtLeast + w.UpTo(machinetest.Lease)

@@ -20,13 +20,14 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 	switch c.do {
 	case callAcquire:
 		return kind.Acquire(site, raw, scripts.Terms{
-			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Try: c.try, Standing: c.standing, Room: &c.room,
+			Grant: c.grant, Lease: c.lease, Alone: c.alone, WantHolder: c.holder, Channel: c.channel, Try: c.try, Standing: c.standing,
+			Room: &c.room, Arguments: &c.address.Arguments,
 		})
 	case callPass:
 		terms := scripts.Terms{From: c.from, Grant: c.grant, Lease: c.lease, TurnEnds: c.ends, Idlers: c.idlers}
 		return kind.Pass(site, raw, terms)
 	case callRelease, callOrphan:
-		terms := scripts.Terms{Grant: c.grant, Keep: c.keep, Room: &c.room}
+		terms := scripts.Terms{Grant: c.grant, Keep: c.keep, Room: &c.room, Arguments: &c.address.Arguments}
 		if c.heir != nil {
 			terms.Heir, terms.HeirLease = c.heir.id, c.heir.ttl
 		}
@@ -48,7 +49,7 @@ func (c *lockCall) Acquires() bool     { return c.do == callAcquire }
 
 // Recycle keeps a main call for reuse. The others are few, and the state may still refer to them.
 func (c *lockCall) Recycle() {
-	if c.main() {
+	if c.do <= callRelease {
 		*c = lockCall{}
 		lockCalls.Put(c)
 	}
@@ -56,7 +57,10 @@ func (c *lockCall) Recycle() {
 
 func (c *lockCall) Answered(m *rpc.Result) (message, news any) {
 	c.done = c.read(m)
-	return &c.done, c.done.news()
+	if c.do == callForceRelease {
+		news = c.done.news()
+	}
+	return &c.done, news
 }
 
 // read turns a raw result into what the step understands. A reply that cannot be understood leaves the outcome unknown: the script was
@@ -88,7 +92,8 @@ func (c *lockCall) read(m *rpc.Result) callDone {
 		gone, err = scripts.ReadRenewed(m.Reply, []string{c.grant})
 		done.held = len(gone) == 0
 	case callInspect:
-		done.state, err = scripts.ReadInspected(m.Reply)
+		done.state = new(protocol.State)
+		*done.state, err = scripts.ReadInspected(m.Reply)
 	case callLook:
 		done.held, err = scripts.ReadLooked(m.Reply)
 	}

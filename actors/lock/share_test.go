@@ -50,6 +50,48 @@ func TestStep_SharesAreEven(t *testing.T) {
 	}
 }
 
+// TestStep_NobodyStarvesBesideRedisson lets processes contend beside clients that take no turns: whoever is told of a release tries at once.
+// The process whose messages come last loses nearly always. It must not conclude that it should let ever more others go first.
+func TestStep_NobodyStarvesBesideRedisson(t *testing.T) {
+	f := newFight(4, 1, time.Millisecond, true)
+	f.end = 20 * time.Second
+	f.besideRedisson(16)
+	f.run(t)
+	t.Logf("served %v", f.served)
+	assert.GreaterOrEqual(t, slices.Min(f.served), 40)
+}
+
+// besideRedisson has clients of another make want the lock all the time, too.
+func (f *fight) besideRedisson(clients int) {
+	f.listeners = clients
+	for i := range clients {
+		name, waits := fmt.Sprint("peer", i), false
+		var try func()
+		try = func() {
+			if waits = !f.key.free(f.world); waits || f.Now >= f.end {
+				return
+			}
+			f.key.holder, f.key.expires = name, f.Now+time.Minute
+			f.use(-1)
+			f.After(f.section+f.way+f.UpTo(f.way), func() {
+				f.key.holder = ""
+				f.publish()
+				f.After(2*f.way+f.UpTo(f.way), try)
+			})
+		}
+		f.told = append(f.told, func() {
+			if waits {
+				f.After(f.way+f.UpTo(4*f.way), func() {
+					if waits {
+						try()
+					}
+				})
+			}
+		})
+		f.After(f.UpTo(20*time.Millisecond), try)
+	}
+}
+
 const fightFor = 10 * time.Second
 
 // vainMax is for how long somebody who only looks may look in vain. Contenders leave the lock free for him after the first release in each

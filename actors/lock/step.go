@@ -20,13 +20,13 @@ import (
 //     is gone, or its lease has expired.
 //   - At most one main call is in flight, so its result describes the state from which the next call starts. If a call must be given up,
 //     its grant becomes an orphan first.
-//   - grant is set in the phases held, passing and releasing, and in no other one. Only a held grant has holds.
+//   - grant is set in the phases held, passing and releasing, and in no other one. Only a held grant has holds. It has none while it lingers.
 //   - In the phase free, pending is empty, unless it has a place in Redis' queue (standing).
 type State struct {
 	// fixed at construction
 	policy  *wait.Policy
 	address *lease.Address
-	self    lease.Ref
+	self    lease.Actor
 
 	phase    phase
 	watch    wait.Watch
@@ -38,16 +38,18 @@ type State struct {
 
 	queue wait.Queue // local waiters, oldest first
 
-	grant *grant        // phases held, passing, releasing
-	holds []*lease.Hold // the local leases on the grant, all of one owner
-	turn  turn
+	grant     *grant        // phases held, passing, releasing
+	holds     []*lease.Hold // the local leases on the grant, all of one owner
+	turn      turn
+	lingering bool // the grant is held by nobody, and stays for the next local holder
+	demanded  bool // it must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
 
 	pending  pendingGrant // phases acquiring and passing: the grant that Redis has been asked for
 	inflight *lockCall    // the main call in flight; nil: none
 	failures wait.Failures
 
 	retryAt  time.Duration // no attempt before this instant
-	watchAt  time.Duration // when the channel was last needed
+	watchAt  time.Duration // when the last waiter left; clock.Never: somebody waits
 	busy     busy          // what the last attempt found
 	turns    *turns.Turns
 	ownTurns turns.Turns // what turns points to, unless several contenders take their turns together
@@ -88,12 +90,13 @@ const (
 	releasing              // a release is in flight, or will be repeated
 )
 
-// turn is one grant, from the acquire in Redis to its release.
+// turn is the time from when this process wins the lock in Redis until other processes may have it. A pass replaces the grant within a turn.
 type turn struct {
-	start  time.Duration
-	served int  // local holders so far
-	spent  bool // no other local waiter may get the grant
-	ending bool // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
+	start    time.Duration
+	served   int           // local holders so far
+	spent    bool          // no other local waiter may get the grant
+	lingerTo time.Duration // until then its grant may linger; 0: it has not begun to
+	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }
 
 // pendingGrant is a grant that Redis has been asked for.
@@ -127,7 +130,7 @@ func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	return s.takeEffects()
 }
 
-func (s *State) Start(self lease.Ref) { s.self = self }
+func (s *State) Start(self lease.Actor) { s.self = self }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
@@ -138,8 +141,8 @@ func (s *State) takeEffects() []wait.Effect {
 	return effects
 }
 
-// receive notes a message. Handlers change the state and answer requests, but leave calls to advance, because several messages may make the
-// same call due.
+// receive notes a message. Handlers change the state, answer requests, and end a grant or hand it on. They leave other calls to advance,
+// because several messages may make the same call due.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -168,8 +171,12 @@ func (s *State) receive(now time.Duration, message any) {
 		}
 	case wait.Freed:
 		s.onFreed(now, m)
+	case wait.Demanded:
+		s.onDemanded(now, m)
 	case wait.LookAround:
-		s.look(now)
+		if s.grant != nil && !s.grant.Watched { // a renewal finds out by itself
+			s.look(now)
+		}
 	case wait.RequesterGone:
 		s.onRequesterGone(m)
 	case wait.TryRetire:
@@ -226,13 +233,16 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advance does whatever is due at this instant. Handlers only note what has happened; the next call to Redis is decided here.
+// advance does whatever is due at this instant.
 //
-// The order matters. A free grant finds its next holder first, because that may end the phase held. Then come the calls about a held grant,
-// then the repeats of calls that end one, and only then attempts, which need the phase free. So one step may release a grant and attempt
-// the next one, but never the other way round.
+// The order matters. A grant that nobody holds finds its next holder first, because that may end the phase held. Then come the calls about
+// a held grant, then the repeats of calls that end one, and only then attempts, which need the phase free. So one step may release a grant
+// and attempt the next one, but never the other way round.
 func (s *State) advance(now time.Duration) {
-	// The last holder has left, or the grant is new.
+	if s.turn.lingerTo > 0 {
+		s.advanceLinger(now)
+	}
+	// The last holder has left, or the grant is new, or lingers.
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
 	}
@@ -276,12 +286,15 @@ func (s *State) advance(now time.Duration) {
 	if s.watch != wait.Unwatched {
 		s.advanceWatch(now)
 	}
+	if s.policy.Linger > 0 {
+		s.tellLinger()
+	}
 	if s.retiring || s.stage >= wait.Closing {
 		s.advanceEnd()
 	}
 }
 
-// due reports whether it is time for the next call of a phase. If that call ends the phase, a later case of advance handles the next one.
+// due reports whether it is time for the next call of a phase. If that call ends the phase, advance handles the next one further down.
 func (s *State) due(now time.Duration, p phase) bool {
 	return s.phase == p && s.inflight == nil && now >= s.retryAt
 }
@@ -325,6 +338,9 @@ func (s *State) setAlarm() {
 	if s.looking != nil {
 		at = min(at, s.lookAt())
 	}
+	if s.turn.lingerTo > 0 {
+		at = min(at, s.lingerAt())
+	}
 	if s.policy.SlowWait > 0 {
 		at = min(at, s.queue.SlowAt(s.policy.SlowWait))
 	}
@@ -334,7 +350,7 @@ func (s *State) setAlarm() {
 		}
 	}
 	if s.watch != wait.Unwatched && s.queue.Len == 0 {
-		at = min(at, s.watchAt+s.policy.Linger)
+		at = min(at, s.watchAt+s.policy.KeepChannel)
 	}
 	if at != s.alarmAt {
 		s.alarmAt = at

@@ -31,7 +31,7 @@ func (p *player) print(e *wait.Effect) {
 	case wait.DoReleased:
 		p.Writef("released serial=%d", e.Hold.Serial)
 	case wait.DoReport:
-		p.Writef("report %s: %v", p.names[e.Request], e.Waiting)
+		p.Writef("report %s: %v", p.names[e.Request], *e.Waiting)
 	case wait.DoTellLost:
 		p.Writef("tell %s lost serial=%d %q", e.Hold.Requester.GetId(), e.Hold.Serial, e.Err)
 	case wait.DoKeep:
@@ -73,6 +73,9 @@ func (p *player) printCall(c *lockCall) {
 	}
 	if c.holder {
 		text += " holder"
+	}
+	if c.channel != "" {
+		text += " subscribers"
 	}
 	if c.alone != "" {
 		text += " alone=" + c.alone

@@ -50,6 +50,8 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		g.Suspect.Store(false)
 	case "gone":
 		return lease.Gone{Grant: p.grants[a.Word(0)]}
+	case "demanded":
+		return wait.Demanded{Grant: a.Word(0), Freed: a.Has("freed")}
 	case "terminated":
 		return wait.RequesterGone{Requester: p.pid(a.Word(0)), Replaced: a.Has("replaced")}
 	case "retire":
@@ -165,12 +167,18 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 	switch verb {
 	case "granted":
 		done.acquired.Granted = true
+		if left := a.Values["left"]; left != "" {
+			done.acquired.Left = int64(p.Number(left))
+		}
 		if a.Values["unacked"] != "" {
 			done.unacked = protocol.ErrNotReplicated
 		}
 	case "busy":
 		done.acquired = scripts.Acquired{
 			TTL: -time.Millisecond, Holder: a.Values["holder"], Queued: a.Values["queued"] != "", Next: a.Values["next"], First: a.Values["first"] != "",
+		}
+		if n := a.Values["subscribers"]; n != "" {
+			done.acquired.Subscribers = p.Number(n)
 		}
 		if ttl := a.Values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.Duration(ttl)
@@ -184,7 +192,7 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		if others := a.Values["receivers"]; others != "" {
 			done.receivers = p.Number(others)
 		}
-		done.state = protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
+		done.state = &protocol.State{Held: true, Holders: []protocol.Holder{{ID: "peer", Holds: 1}}}
 	case "freed": // by a pass, for others
 		done.receivers = p.Number(a.Values["receivers"])
 	case "not-held": // the grant does not hold the lock

@@ -22,15 +22,16 @@ import (
 func (s *State) next(now time.Duration) {
 	head := s.queue.Front()
 	switch {
+	case head == nil && s.policy.Linger > 0 && s.linger(now):
 	case head == nil:
 		s.release(now)
 	case s.turn.served == 0 && head.Wants(s.grant.terms):
 		s.give(now, head)
-	case !s.address.Kind.Handoff || !s.sound(now) || s.grant.Missing(now) > 0:
+	case !s.lasts(now):
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
-	case !s.grant.terms.Own() && !head.Own():
+	case !s.address.Kind.Plural() && !s.grant.terms.Own() && !head.Own():
 		s.give(now, head)
 	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire of its own can wait for replicas
 		s.release(now)
@@ -39,10 +40,33 @@ func (s *State) next(now time.Duration) {
 	}
 }
 
+// lasts reports whether the grant may have another local holder.
+func (s *State) lasts(now time.Duration) bool {
+	return s.address.Kind.Handoff && s.sound(now) && s.grant.Missing(now) <= 0
+}
+
+// passesOn reports whether the grant would be passed on to another waiter if it was released now.
+func (s *State) passesOn(now time.Duration) bool {
+	return s.phase == held && s.lasts(now) && !s.turnOver(now) && s.policy.AckReplicas == 0
+}
+
 // turnOver reports whether other processes should have the lock now: the turn has served enough local holders, has lasted long enough, or
 // has no fencing token left for another holder.
 func (s *State) turnOver(now time.Duration) bool {
-	return s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last || s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor
+	if s.turn.spent || s.address.Kind.Tokens && s.grant.tokens.First > s.grant.tokens.Last {
+		return true
+	}
+	lingers := s.turn.lingerTo > 0 && !s.demanded // nobody else is known to want the lock
+	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
+}
+
+// turnsIn is how many turns of this kind last as long as one of others. With a grant for each holder, nobody leaves gaps for Redisson's
+// clients, which take no turns: if turns are a third as long, they get about as much as the processes that take turns.
+func (s *State) turnsIn() time.Duration {
+	if s.address.Kind.Plural() {
+		return 3
+	}
+	return 1
 }
 
 // endTurn gives other processes the chance to acquire the lock. If no other process waits, the same call passes the lock on to the next
@@ -177,6 +201,7 @@ func (s *State) unhold(h *lease.Hold) {
 // The watchdog drops the old grant first, so that no renewal extends its lease while the pass is repeated.
 func (s *State) pass(now time.Duration, head *wait.Request) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
+	s.grant.vacant = s.lingering
 	s.pending = s.newPending(head)
 	s.phase = passing
 	s.turns.Leaves()
@@ -201,7 +226,12 @@ func (s *State) passAgain(now time.Duration) {
 		s.sendPass(now)
 		return
 	}
-	s.tellReleasers(unconfirmed(s.failures.Last))
+	s.abandonPass(now, s.failures.Last)
+}
+
+// abandonPass releases both grants of a pass in the background.
+func (s *State) abandonPass(now time.Duration, cause error) {
+	s.tellReleasers(unconfirmed(cause))
 	s.orphanGrant(now)
 	s.endGrant(now, now)
 	s.abandonPending(now)
@@ -215,14 +245,14 @@ func (s *State) passAgain(now time.Duration) {
 //   - Redis has neither, because other processes wait and the call released the lock, or because an earlier copy did: this process stays
 //     out.
 //   - Redis has neither for no such reason: the lock was lost.
-//   - Redis refuses the pass: the old grant is released instead.
+//   - Redis refuses the pass: the old grant is released instead, in the background if it has expired here.
 //   - The outcome is unknown: the pass is repeated.
 func (s *State) onPassDone(now time.Duration, m *callDone) {
 	deadline := lease.Deadline(m.sent, s.pending.lease)
 	switch {
 	case m.class == scripts.Done && m.held && deadline > now:
 		s.tellReleasers(nil)
-		s.endGrant(now, m.sent)
+		s.endGrant(now, s.passedAt(m.sent))
 		if m.call.ends {
 			s.turn = turn{start: now}
 			s.turns.Nobody()
@@ -248,6 +278,8 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.goneFromRedis()
 		s.endPass(now, m.sent, lostBy(protocol.LossDeleted))
 		s.retryAt = now
+	case m.class == scripts.Rejected && s.grant.Left(now) <= 0:
+		s.abandonPass(now, scripts.Explain(m.err))
 	case m.class == scripts.Rejected:
 		s.unsure = s.pending.duplicateUntil > 0
 		s.abandonPending(now)
@@ -262,6 +294,16 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		}
 		s.failed(now, m, m.err)
 	}
+}
+
+// passedAt is an instant since which Redis has not had the old grant, or only from a delayed duplicate of its acquire, after a pass that has
+// succeeded. A repeated pass finds the new grant in place. If others may be beside that, the old one may have been brought back since the
+// first copy.
+func (s *State) passedAt(sent time.Duration) time.Duration {
+	if s.address.Kind.Plural() && s.pending.duplicateUntil > 0 {
+		return min(sent, s.pending.passed)
+	}
+	return sent
 }
 
 // passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
@@ -284,7 +326,8 @@ func (s *State) endPass(now, sent time.Duration, err error) {
 // that no renewal extends its lease while the release is repeated.
 func (s *State) release(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-	s.phase, s.failures = releasing, wait.Failures{}
+	s.phase, s.failures, s.demanded = releasing, wait.Failures{}, false
+	s.grant.vacant = s.lingering
 	s.turns.Leaves()
 	s.sendRelease(now)
 }
@@ -347,8 +390,11 @@ func lostBy(reason protocol.LossReason) error {
 	return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason)
 }
 
-// goneFromRedis handles a grant that Redis no longer has although it has not ended here.
+// goneFromRedis handles a grant that Redis no longer has although it has not ended here. Nobody has lost one that lingered.
 func (s *State) goneFromRedis() {
+	if s.grant.vacant {
+		return
+	}
 	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{
 		Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: protocol.LossDeleted,
 	}})
@@ -408,7 +454,7 @@ func (s *State) lateRelease() error {
 func (s *State) stayOut(now time.Duration, m *callDone) {
 	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
-			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(),
+			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 		})
 	}
 }

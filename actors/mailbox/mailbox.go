@@ -49,7 +49,7 @@ func (m *Mailbox) Start() {
 func (m *Mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.user.len()
+	return m.user.count
 }
 
 // PostUserMessage gives the actor a message. If the actor is idle, it runs now, on this goroutine, and the message does not pass through
@@ -64,7 +64,7 @@ func (m *Mailbox) PostUserMessage(message any) {
 	m.running = true // an actor that is not running has an empty queue
 	m.mu.Unlock()
 	m.handle(message, false)
-	m.runOn(inlineMax - 1)
+	m.run(inlineMax - 1)
 }
 
 // PostSystemMessage gives the actor a message that overtakes all user messages.
@@ -82,33 +82,33 @@ func (m *Mailbox) post() {
 	}
 	m.running = true
 	m.mu.Unlock()
-	m.runOn(inlineMax)
+	m.run(inlineMax)
 }
 
-// runOn handles up to limit messages here. A worker handles the rest.
-func (m *Mailbox) runOn(limit int) {
-	if !m.run(limit) {
-		m.dispatcher.Schedule(m.drain)
+// run handles up to limit messages here. If some are left then, the actor goes on running on a worker.
+func (m *Mailbox) run(limit int) {
+	for range limit {
+		message, system, ok := m.take()
+		if !ok {
+			return
+		}
+		m.handle(message, system)
 	}
+	m.dispatcher.Schedule(m.drain)
 }
 
 // drain runs the actor on a worker until no message is left.
 func (m *Mailbox) drain() {
-	for !m.run(m.dispatcher.Throughput()) {
-		runtime.Gosched()
-	}
-}
-
-// run handles up to limit messages. It returns true when no message is left; the actor has stopped running then.
-func (m *Mailbox) run(limit int) (idle bool) {
-	for range limit {
+	for n := 1; ; n++ {
 		message, system, ok := m.take()
 		if !ok {
-			return true
+			return
 		}
 		m.handle(message, system)
+		if n%m.dispatcher.Throughput() == 0 {
+			runtime.Gosched()
+		}
 	}
-	return false
 }
 
 // take removes the next message. If there is none, it clears running under the same lock, so a message that arrives right afterwards finds
@@ -116,10 +116,10 @@ func (m *Mailbox) run(limit int) (idle bool) {
 func (m *Mailbox) take() (message any, system, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.system.len() > 0 {
+	if m.system.count > 0 {
 		return m.system.pop(), true, true
 	}
-	if m.user.len() > 0 && !m.suspended {
+	if m.user.count > 0 && !m.suspended {
 		return m.user.pop(), false, true
 	}
 	m.running = false
@@ -161,8 +161,6 @@ type fifo struct {
 
 // fifoKeep is the size up to which an empty ring is kept.
 const fifoKeep = 64
-
-func (q *fifo) len() int { return q.count }
 
 func (q *fifo) push(message any) {
 	if q.count == len(q.ring) {

@@ -169,9 +169,9 @@ func TestFifo_AgainstASlice(t *testing.T) {
 			require.Equal(t, model[0], q.pop())
 			model = model[1:]
 		}
-		require.Equal(t, len(model), q.len())
+		require.Equal(t, len(model), q.count)
 	}
-	for q.len() > 0 {
+	for q.count > 0 {
 		q.pop()
 	}
 	assert.LessOrEqual(t, len(q.ring), fifoKeep, "a large ring is let go")

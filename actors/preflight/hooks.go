@@ -71,7 +71,7 @@ func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]s
 
 // unheard reports whether a subscriber of a channel misses what a script publishes on it.
 func (c *check) unheard(ctx context.Context, channel string) bool {
-	pubsub, err := c.listen(ctx, channel)
+	pubsub, err := c.listen(ctx, channel, c.Publish.IsSharded())
 	defer func() { _ = pubsub.Close() }()
 	if err != nil {
 		return false

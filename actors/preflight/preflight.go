@@ -32,6 +32,7 @@ type Config struct {
 	Errors      *redisnode.Errors
 	Site        *scripts.Site
 	AckReplicas int
+	Linger      bool                                                          // the runtime has a demand channel
 	NewID       func() string                                                 // makes the id of a grant
 	NewName     func() string                                                 // makes the end of a throw-away name; never the same twice
 	Key         func(kind *scripts.Kind, name string) (key string, err error) // the key of a name

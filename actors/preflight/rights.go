@@ -46,6 +46,9 @@ func (c *check) rights(ctx context.Context, kinds []*scripts.Kind) []finding {
 				c.kindRights(ctx, n, kind, key)
 			}
 		}
+		if c.Linger {
+			c.channel(ctx, n, nil, scripts.DemandChannel(throwAwayMark+c.NewName()))
+		}
 	}
 	var findings []finding
 	for _, need := range n.list {
@@ -182,10 +185,11 @@ func (c *check) denied(ctx context.Context, words [][]any) []denial {
 	return denied
 }
 
-// channel tries to publish on a channel and to subscribe to it.
+// channel tries to publish on a channel and to subscribe to it. Without a kind it is one of the runtime, whose messages are plain.
 func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, channel string) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
-	if c.Publish.IsSharded() {
+	sharded := kind != nil && c.Publish.IsSharded()
+	if sharded {
 		publish, subscribe, unsubscribe = "spublish", "ssubscribe", "sunsubscribe"
 	}
 	pattern := patternOf(channel)
@@ -197,12 +201,12 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 	case d.channel:
 		listen.err = d.err
 	}
-	if kind.Spins {
+	if kind != nil && kind.Spins {
 		return // its waiters poll and subscribe to nothing
 	}
 	subscribing := n.add(kind, "+"+subscribe, "call "+strings.ToUpper(subscribe))
 	unsubscribing := n.add(kind, "+"+unsubscribe, "call "+strings.ToUpper(unsubscribe))
-	in, out := c.subscribe(ctx, channel)
+	in, out := c.subscribe(ctx, channel, sharded)
 	switch {
 	case scripts.IsDenied(in) && tell.err != nil && strings.Contains(in.Error(), "permissions to run"):
 		subscribing.err, listen.err = in, errUntried
@@ -217,14 +221,14 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 }
 
 // subscribe subscribes to a channel and unsubscribes from it, and returns how each was refused.
-func (c *check) subscribe(ctx context.Context, channel string) (in, out error) {
-	pubsub, in := c.listen(ctx, channel)
+func (c *check) subscribe(ctx context.Context, channel string, sharded bool) (in, out error) {
+	pubsub, in := c.listen(ctx, channel, sharded)
 	defer func() { _ = pubsub.Close() }()
 	if in != nil && !scripts.IsDenied(in) {
 		return in, nil
 	}
 	unsubscribe := pubsub.Unsubscribe
-	if c.Publish.IsSharded() {
+	if sharded {
 		unsubscribe = pubsub.SUnsubscribe
 	}
 	if out = unsubscribe(ctx, channel); out == nil {
@@ -234,9 +238,9 @@ func (c *check) subscribe(ctx context.Context, channel string) (in, out error) {
 }
 
 // listen subscribes to a channel. The error is the refusal of the server.
-func (c *check) listen(ctx context.Context, channel string) (*redis.PubSub, error) {
+func (c *check) listen(ctx context.Context, channel string, sharded bool) (*redis.PubSub, error) {
 	subscribe := c.node.Client.Subscribe
-	if c.Publish.IsSharded() {
+	if sharded {
 		subscribe = c.node.Client.SSubscribe
 	}
 	pubsub := subscribe(ctx, channel)

@@ -31,7 +31,7 @@ type link struct {
 
 	// owned by the subscriber
 	channels int
-	closing  clock.Timer // closes the link after linkLinger without channels
+	closing  clock.Timer // closes the link after linkRest without channels
 
 	mu     sync.Mutex
 	pubsub *redis.PubSub // nil: not connected
@@ -46,6 +46,7 @@ type channelNews struct {
 	refused    error // the error of Redis, or errMoved; the link does not try again
 	single     bool  // the refused command had no other channel
 	messages   int
+	texts      map[string]struct{} // of the demand channel, at most textsMax
 }
 
 // errMoved says that the slot of a channel has left the master of the link.
@@ -59,6 +60,8 @@ const (
 	// 160 ms, and 80 ms on average.
 	linkPeace = time.Second
 	brokenMax = 4 // failures
+
+	textsMax = 10_000 // demands that the actor has not looked at yet; who sends more is no lock of ours
 )
 
 // ended is the context of all that go-redis does on a connection. After an error go-redis would connect again, which it cannot do under an
@@ -267,7 +270,7 @@ func (l *link) send(pubsub *redis.PubSub, a ask) error {
 func (l *link) take(message any) error {
 	switch m := message.(type) {
 	case *redis.Message:
-		l.takeMessage(m.Channel)
+		l.takeMessage(m)
 	case *redis.Pong:
 		return l.change(l.subs.pong)
 	case *redis.Subscription:
@@ -276,11 +279,17 @@ func (l *link) take(message any) error {
 	return nil
 }
 
-func (l *link) takeMessage(channel string) {
+func (l *link) takeMessage(m *redis.Message) {
 	l.mu.Lock()
-	known := l.told[channel]
+	known := l.told[m.Channel]
 	known.messages++
-	l.told[channel] = known
+	if m.Channel == l.config.Demand && len(known.texts) < textsMax {
+		if known.texts == nil {
+			known.texts = map[string]struct{}{}
+		}
+		known.texts[m.Payload] = struct{}{}
+	}
+	l.told[m.Channel] = known
 	post := l.toPost()
 	l.mu.Unlock()
 	if post {
@@ -290,7 +299,7 @@ func (l *link) takeMessage(channel string) {
 
 func (l *link) takeSubscription(m *redis.Subscription) error {
 	if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
-		l.told[m.Channel] = channelNews{subscribed: true}
+		l.told[m.Channel] = channelNews{subscribed: true, texts: l.told[m.Channel].texts}
 		return l.subs.subscribed(m.Channel)
 	}
 	if l.subs.unsubscribed(m.Channel) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/redisnode"
+	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
 // standstill is an actor that takes messages and does nothing about them.
@@ -58,6 +59,39 @@ func TestLink_FloodIsOneMessage(t *testing.T) {
 	}
 	require.NoError(t, l.take(messages[0]))
 	assert.Len(t, owner.messages, 2, "and the next one is told again")
+}
+
+// sending is the context of an actor that only sends.
+type sending struct {
+	actor.Context
+	root *actor.RootContext
+}
+
+func (s sending) Send(to *actor.PID, message any) { s.root.Send(to, message) }
+
+// A demand that comes together with the confirmation of its channel, before the subscriber has looked, is passed on: nobody repeats it for a
+// second. Whichever of both is first.
+func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
+	demand := &redis.Message{Channel: "demand", Payload: "g1 orders"}
+	confirmation := &redis.Subscription{Kind: "subscribe", Channel: "demand"}
+	for _, order := range [][]any{{demand, confirmation}, {confirmation, demand}} {
+		system, owner := actor.NewActorSystem(), &standstill{}
+		defer system.Shutdown()
+		pid, _ := system.ProcessRegistry.Add(owner, "owner")
+		s := New(Config{Root: system.Root, Demand: "demand"})
+		l := &link{config: &s.Config, owner: actor.NewPID("", "nobody"), told: map[string]channelNews{}, wake: make(chan struct{}, 1), subs: newSubscriptions(false)}
+		s.channels["demand"] = &channelState{link: l, waiting: []*actor.PID{pid}}
+		l.subs.want("demand", false)
+		require.NotEmpty(t, l.subs.next())
+		for _, message := range order {
+			require.NoError(t, l.take(message))
+		}
+		s.onNews(sending{root: system.Root}, l)
+		assert.Equal(t, []any{
+			wait.ChannelReady{Channel: "demand"},
+			wait.ChannelMessage{Channel: "demand", Texts: map[string]struct{}{"g1 orders": {}}},
+		}, owner.messages)
+	}
 }
 
 // A server that answers the handshake and the first ping, and nothing after that, keeps the link for deadAfter. Then the next connection is

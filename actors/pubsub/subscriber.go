@@ -29,6 +29,7 @@ type Config struct {
 	Publish  *redisnode.PublishMode
 	Errors   *redisnode.Errors
 	Backoff  func(failures int) time.Duration // before the next connection, or the next attempt to subscribe to a channel
+	Demand   string                           // the channel whose messages have a text that matters, and are never sharded; "": none
 	// Own is the channel by which a connection checks that it leads to the server that executes the scripts. nil: releases do not count
 	// receivers, so the server does not matter.
 	Own func() (channel string, err error)
@@ -40,7 +41,7 @@ func New(c Config) *subscriber {
 }
 
 // subscriber passes the messages of releases on to the actors of the locks that wait. It knows which actor waits on which channel. It has a
-// connection for messages only while some actor waits, and for linkLinger after that. With sharded channels it has one connection for each
+// connection for messages only while some actor waits, and for linkRest after that. With sharded channels it has one connection for each
 // master, and a channel follows its hash slot.
 //
 // No wake-up is ever lost. Whatever may have lost a message ends in a new confirmation that the channel is subscribed to, and the
@@ -87,7 +88,7 @@ type (
 	linkNews struct{ link *link }
 	// linkTrouble says that a connection has broken, so the slots of its channels may have another master now.
 	linkTrouble struct{ link *link }
-	// linkIdle says that linkLinger has passed since a link lost its last channel.
+	// linkIdle says that linkRest has passed since a link lost its last channel.
 	linkIdle struct{ link *link }
 	// retryChannels says that the pause of a refused channel has ended.
 	retryChannels struct{}
@@ -95,8 +96,8 @@ type (
 )
 
 const (
-	// linkLinger is how long a connection stays open after the last waiter has left.
-	linkLinger = 10 * time.Second
+	// linkRest is how long a connection stays open after the last waiter has left.
+	linkRest = 10 * time.Second
 	// refusalsMax is how many refusals in a row make an event, if the cause may pass by itself: they take a second or two.
 	refusalsMax = 8
 )
@@ -165,7 +166,9 @@ func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 // attach chooses the link for a channel and subscribes there. If the master of the channel is not known yet, findHomes does that later.
 func (s *subscriber) attach(c actor.Context, channel string, state *channelState) {
 	home, known := s.Publish.Server(s.Nodes, channel)
-	if !known {
+	if channel == s.Demand {
+		home = nil
+	} else if !known {
 		return
 	}
 	l := s.links[home]
@@ -189,21 +192,21 @@ func (s *subscriber) detach(c actor.Context, channel string, state *channelState
 	s.leave(c, state)
 }
 
-// leave takes a channel off its link. A link without channels is closed after linkLinger.
+// leave takes a channel off its link. A link without channels is closed after linkRest.
 func (s *subscriber) leave(c actor.Context, state *channelState) {
 	l := state.link
 	state.link, state.ready = nil, false
 	if l.channels--; l.channels == 0 {
-		s.linger(c, l)
+		s.rest(c, l)
 	}
 }
 
-func (s *subscriber) linger(c actor.Context, idle *link) {
+func (s *subscriber) rest(c actor.Context, idle *link) {
 	if idle.closing != nil {
 		idle.closing.Stop()
 	}
 	root, self := s.Root, c.Self()
-	idle.closing = s.Clock.AfterFunc(linkLinger, func() { root.Send(self, linkIdle{idle}) })
+	idle.closing = s.Clock.AfterFunc(linkRest, func() { root.Send(self, linkIdle{idle}) })
 }
 
 // findHomes subscribes to the channels whose master was not known before.
@@ -254,8 +257,11 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 			}
 			state.ready, state.refusals, state.reported = true, 0, false
 			s.tell(c, state, ready)
+			if len(news.texts) > 0 {
+				s.tell(c, state, wait.ChannelMessage{Channel: channel, Texts: news.texts})
+			}
 		case state.ready:
-			s.tell(c, state, wait.ChannelMessage{Channel: channel, Releases: news.messages})
+			s.tell(c, state, wait.ChannelMessage{Channel: channel, Releases: news.messages, Texts: news.texts})
 		}
 	}
 	if again > 0 {

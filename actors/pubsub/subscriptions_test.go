@@ -86,7 +86,7 @@ func TestSubscriptions_Refusals(t *testing.T) {
 	require.NoError(t, s.pong())
 }
 
-// A refusal of many leads to as many commands, but not all at once.
+// If a command for many channels is refused, each channel gets a command of its own, but not all at once.
 func TestSubscriptions_FewSinglesAtATime(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(false)

@@ -45,7 +45,7 @@ type Cluster struct {
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{
-		client: client, tells: tells, replyWait: replyWait, asks: make(chan struct{}, asksMax), ctx: ctx, cancel: cancel,
+		client: client, tells: tells, replyWait: replyWait, asks: make(chan struct{}, asksHanging), ctx: ctx, cancel: cancel,
 		nodes: map[*redis.Client]*Node{}, strays: map[string]*Node{},
 	}
 }
@@ -119,6 +119,15 @@ func (c *Cluster) Forget(n *Node) {
 	delete(c.nodes, n.master)
 	if c.timed == n {
 		c.timed = nil
+	}
+}
+
+// Drop forgets a node whose client go-redis has closed.
+func (c *Cluster) Drop(n *Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nodes[n.master] == n {
+		delete(c.nodes, n.master)
 	}
 }
 

@@ -47,6 +47,8 @@ func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
 		newest = c.node(client)
 	}
 	assert.Same(t, newest, c.AtAddr("127.0.0.1:1", newest))
+	c.Drop(newest)
+	assert.NotSame(t, newest, c.AtAddr("127.0.0.1:1", newest), "its client is closed")
 }
 
 // No node is known before it is decided how releases are told, so no channel is subscribed to in one way while they are told in the other.

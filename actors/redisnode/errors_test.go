@@ -68,3 +68,10 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
+
+// A check asks about the error of each call, also if there is none.
+func TestIsNoScript_NoError(t *testing.T) {
+	t.Parallel()
+	assert.False(t, IsNoScript(nil))
+	assert.True(t, IsNoScript(errors.New("NOSCRIPT No matching script. Please use EVAL.")))
+}

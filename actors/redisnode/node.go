@@ -36,6 +36,8 @@ type Nodes interface {
 	// returned.
 	Keep(n *Node) *Node
 	Forget(n *Node)
+	// Drop has AtAddr name another node for the server of this one, whose client is closed.
+	Drop(n *Node)
 	// Discover asks the servers which nodes there are, until ctx ends.
 	Discover(ctx context.Context) error
 	// Suspect calls for a Discover in the background, because a slot may have moved.
@@ -64,6 +66,7 @@ func NewSingle(client redis.UniversalClient, replyWait time.Duration) Single {
 
 func (s Single) ForKey(string) *Node                           { return s.node }
 func (Single) AtAddr(string, *Node) *Node                      { return nil }
+func (Single) Drop(*Node)                                      {}
 func (s Single) Any(int) *Node                                 { return s.node }
 func (Single) Keep(n *Node) *Node                              { return n }
 func (Single) Forget(*Node)                                    {}

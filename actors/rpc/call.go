@@ -11,9 +11,9 @@ import (
 type Call struct {
 	scripts.Call
 	Timing
-	From  any // the PID of the actor that gets a *Result
-	Tag   any // by which the sender recognizes it
-	Locks int // how many names it is about; 0: one
+	From  Caller // gets a *Result
+	Tag   any    // by which the sender recognizes it
+	Locks int    // how many names it is about; 0: one
 
 	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender to withdraw it
 	claimed  atomic.Bool
@@ -23,6 +23,9 @@ type Call struct {
 
 	result Result // its result; only whoever has claimed it in its batch may write it
 }
+
+// Caller is the actor that makes a call. Send gives it a message, and does not block.
+type Caller interface{ Send(message any) }
 
 // Result answers a Call, exactly once.
 type Result struct {

@@ -19,6 +19,7 @@ type Recorder struct {
 
 	asked, acquired, permits, handedOn, refused, released, lost atomic.Uint64
 	renewals, renewFailures, exchanges, scripts, reconnects     atomic.Uint64
+	lingering                                                   atomic.Int64
 }
 
 // New makes a Recorder. trace may be nil. emit reports a panic of one of its functions.
@@ -133,6 +134,9 @@ func (t *Recorder) Leader(c LeaderChange) {
 	}
 }
 
+// Linger notes that so many more grants linger.
+func (t *Recorder) Linger(more int) { t.lingering.Add(int64(more)) }
+
 // Reconnected notes that a connection for subscriptions works again.
 func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
 
@@ -143,6 +147,7 @@ func (t *Recorder) Stats() Stats {
 		Renewals: t.renewals.Load(), RenewFailures: t.renewFailures.Load(),
 		Exchanges: t.exchanges.Load(), Scripts: t.scripts.Load(), Reconnects: t.reconnects.Load(),
 	}
+	s.Lingering = int(t.lingering.Load())
 	permits := t.permits.Load()
 	s.Acquired = t.acquired.Load()
 	asked := t.asked.Load()

@@ -100,7 +100,7 @@ type LeaderChange struct {
 type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome
-	Lingering int // always 0
+	Lingering int // leases that are kept for the next local acquire: Options.Linger
 	Actors    int // of names
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore

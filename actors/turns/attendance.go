@@ -1,6 +1,9 @@
 package turns
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // attendance estimates how many of the subscribers that our release notifies come for the lock.
 //
@@ -14,9 +17,9 @@ type attendance struct {
 	taken    bool // another process has the lock
 	waited   bool // a local waiter has waited since then while other processes had their turns
 
-	mere   int     // how many subscribers are taken for mere listeners
-	absent [12]int // how many were absent, in each of the newest turns
-	turns  int     // turns of ours since a release first notified somebody
+	mere   int        // how many subscribers are taken for mere listeners
+	absent [12]uint16 // how many were absent, in each of the newest turns
+	turns  int        // turns of ours since a release first notified somebody
 }
 
 // outliers is how many of the newest turns may have been counted wrongly.
@@ -46,7 +49,7 @@ func (a *attendance) conclude() {
 	absent := max(a.notified-a.came, 0)
 	if a.waited {
 		a.waited = false
-		a.absent[a.turns%len(a.absent)] = absent
+		a.absent[a.turns%len(a.absent)] = uint16(min(absent, math.MaxUint16))
 		a.turns++
 		a.mere = a.usual()
 	}
@@ -60,5 +63,5 @@ func (a *attendance) usual() int {
 	}
 	sorted := a.absent
 	slices.Sort(sorted[:])
-	return sorted[outliers]
+	return int(sorted[outliers])
 }

@@ -45,7 +45,7 @@ func TestAttendance(t *testing.T) {
 	}
 }
 
-// Those who have gone are not counted among those who do not come.
+// Processes that have left do not count as absent.
 func TestAttendance_Leaves(t *testing.T) {
 	var a attendance
 	for range a.absent {
@@ -102,4 +102,51 @@ func TestYield_Slots(t *testing.T) {
 	assert.Equal(t, uint8(winsMax-1), turn(0))
 	y.until = 0
 	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has waited for nobody")
+}
+
+// After a turn whose grant has lingered, the processes ahead have a slot in proportion to the turn, because the next one may be as long.
+func TestYield_SlotAfterLinger(t *testing.T) {
+	p := Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	var missed uint8
+	after := func(ended Ended) time.Duration {
+		y := Turns{wins: missed}
+		y.After(&p, time.Minute, ended)
+		return y.slot
+	}
+	ended := Ended{Sent: time.Minute - time.Millisecond, Began: time.Minute - 320*time.Millisecond, Receivers: 1}
+	assert.Equal(t, time.Millisecond, after(ended))
+	ended.Lingered = true
+	assert.Equal(t, 20*time.Millisecond, after(ended))
+	missed = 1
+	assert.Equal(t, 40*time.Millisecond, after(ended), "twice as long for a client that has missed its slot")
+	ended.Began = 0
+	assert.Equal(t, p.YieldMax, after(ended))
+}
+
+// A newcomer lets some of those go first who listen, without jitter all of them. Each release takes it one place forward.
+func TestYield_NewcomersTakePlaces(t *testing.T) {
+	p := Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	now := time.Minute + 500*time.Millisecond // far from a gap
+	refused := func(y *Turns, subscribers int) {
+		y.Refused(&p, now, Refusal{Sent: now - time.Millisecond, Longest: 10 * time.Millisecond, Subscribers: subscribers})
+	}
+	var y Turns
+	refused(&y, 0)
+	assert.False(t, y.Placed(), "nobody has counted them")
+	refused(&y, 4)
+	assert.True(t, y.Placed())
+	assert.Equal(t, now+2*time.Millisecond, y.Hear(&p, now, 1), "three were ahead, and one of them has released it")
+	refused(&y, 9)
+	assert.Equal(t, now+time.Millisecond, y.Hear(&p, now, 1), "those who have come since are behind")
+	assert.Equal(t, now, y.Hear(&p, now, 1))
+	y.Joined(now)
+	assert.True(t, y.Placed(), "its place still counts")
+	y.Joined(now + time.Second)
+	assert.False(t, y.Placed())
+	refused(&y, 1)
+	assert.Equal(t, now, y.Hear(&p, now, 1), "it is alone")
 }

@@ -14,8 +14,14 @@ import (
 // process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
 // A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
 //
+// Slots become as long as turns while all the others come for the lock (patience). Else they would all ask while the first one has it.
+//
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
 // yet. As soon as only such subscribers are ahead, the process does not wait.
+//
+// A process that has had no turn yet learns with a refusal how many subscribers there are, and takes a random place among them. Else all
+// newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
+// would count the same number, let each other go first, and leave the lock free meanwhile.
 //
 // Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
 type Turns struct {
@@ -31,14 +37,18 @@ type Turns struct {
 	echoes int           // messages of our own releases that have not arrived yet
 	echoTo time.Duration // from then on they are not expected any more
 
+	placed bool // ahead was counted since this process has subscribed
+
 	others bool // another contender of this process is subscribed
 
 	attendance attendance
+	patience   patience
 	gaps       gaps
 }
 
 const (
-	slotMax = 5 * time.Millisecond // longest slot: it passes unused if the subscriber does not want the lock
+	slotMax = 5 * time.Millisecond   // longest slot before patience makes it longer: it passes unused if the subscriber does not want the lock
+	farMax  = 900 * time.Millisecond // most time that a process far behind adds: all those ahead may have stopped waiting at once
 	winsMax = 10
 	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
@@ -50,6 +60,7 @@ type Ended struct {
 	Longest   time.Duration // the longest that the turn could have lasted
 	Receivers int           // how many subscribers received the release's message, this process included if it listens
 	Listens   bool          // this process is subscribed
+	Lingered  bool          // its grant has lingered, so that a client that misses its slot waits for a long time
 }
 
 // After decides how long to stay out after a confirmed release.
@@ -61,9 +72,14 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 			y.ExpectEcho(p, now)
 		}
 	}
-	y.ahead = max(others, 0)
+	y.placed, y.ahead = true, max(others, 0)
 	y.attendance.released(y.ahead)
-	y.slot = min((now-t.Sent)<<y.wins, p.YieldMax)
+	y.patience.released = now
+	y.slot = now - t.Sent
+	if t.Lingered {
+		y.slot = max(y.slot, (now-t.Began)/16)
+	}
+	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
 	stay := y.wait(p, y.slot)
 	y.gapTo = now // a gap that began while our acquire was in flight has ended with our turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
@@ -77,8 +93,27 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 }
 
-// Refused notes that an attempt found the lock held by another process.
-func (y *Turns) Refused() { y.attendance.taken = true }
+// Refusal describes an attempt that found the lock held by another process.
+type Refusal struct {
+	Sent        time.Duration
+	Longest     time.Duration // the longest that a turn usually lasts
+	Subscribers int           // of the channel, this process included; 0: unknown
+	Holder      string        // the process that has the lock; "": unknown
+}
+
+// Refused notes a refusal. With it a newcomer gets its place among the subscribers.
+func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
+	if r.Subscribers > 0 && !y.placed {
+		y.placed, y.ahead = true, r.Subscribers-1-int(p.Jitter(time.Duration(r.Subscribers)))
+		y.slot = min(now-r.Sent, p.YieldMax)
+		y.fresh = now + 2*time.Duration(y.ahead)*r.Longest
+	}
+	y.patience.refused(r.Holder)
+	y.attendance.taken = true
+}
+
+// Placed reports whether this process knows its place. A newcomer asks for the number of subscribers with its next attempt.
+func (y *Turns) Placed() bool { return y.placed }
 
 // Waited notes that a local waiter waits while other processes have their turns.
 func (y *Turns) Waited() { y.attendance.waited = true }
@@ -102,15 +137,20 @@ func (y *Turns) MereListeners() int { return y.attendance.mere }
 func (y *Turns) Overheard(releases int) { y.heard += releases }
 
 // Nobody notes that no other process waits.
-func (y *Turns) Nobody() { y.ahead, y.wins, y.good = 0, 0, 0 }
+func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience = 0, 0, 0, patience{} }
 
-// wait is how long to leave the lock to the processes ahead.
+// wait is how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience makes them
+// longer: then a process far behind asks some time after that.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
-	if y.ahead <= y.attendance.mere {
+	y.patience.early = y.ahead > y.attendance.mere
+	if !y.patience.early {
 		return 0
 	}
-	slot = min(slot, p.YieldMax/time.Duration(y.attendance.notified)) // all slots together last YieldMax at most
-	return time.Duration(y.ahead)*slot + p.Jitter(slot)
+	slot = y.patience.slot(min(slot, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead))), y.attendance.notified)
+	if stay := time.Duration(y.ahead) * slot; stay <= p.YieldMax {
+		return stay + p.Jitter(slot)
+	}
+	return p.YieldMax + p.Jitter(min(time.Duration(y.ahead)*p.YieldMax/16, farMax))
 }
 
 // Waits reports whether other processes have their turns now.
@@ -128,6 +168,7 @@ func (y *Turns) rank(now time.Duration) int {
 // may be slow, so slots become longer.
 func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.gaps.taken(p, now, sent)
+	y.patience.won(y.attendance.mere > 0)
 	if y.until == 0 {
 		return // TryAcquire has waited for no slot
 	}
@@ -143,7 +184,7 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 // come long after the pause would have ended, so from now on every release message must lead to an attempt.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
-		y.until, y.gapTo = 0, 0
+		y.until, y.gapTo, y.patience.early = 0, 0, false
 	}
 }
 
@@ -158,6 +199,7 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 		return clock.Never
 	}
 	y.attendance.heard(releases)
+	y.patience.heard(now)
 	due := y.gaps.heard(p, now)
 	if now < y.gapTo { // a client that held the lock in a gap was not among those ahead
 		if !due {
@@ -194,9 +236,11 @@ func (y *Turns) ExpectEcho(p *Policy, now time.Duration) {
 // Joined notes a new subscription of the channel. Messages of our own earlier releases are not expected any more: those published before
 // the subscription never arrive. If one does arrive, it is taken for another process's, which costs one attempt in vain; to expect one that
 // never comes would cost a wake-up.
-func (y *Turns) Joined() {
+func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	y.heard++
+	y.placed = now < y.fresh
+	y.patience = patience{}
 }
 
 // gaps are the moments in which a lock that is always in demand is left free for clients that only look now and then.

@@ -21,7 +21,7 @@ type Effect struct {
 	At      time.Duration
 	Err     error
 	Event   protocol.Event
-	Waiting protocol.Waiting
+	Waiting *protocol.Waiting
 }
 
 // EffectKind says what to do.
@@ -39,6 +39,8 @@ const (
 	DoDrop                       // take Grant back from the watchdog
 	DoWatch                      // subscribe to Channel
 	DoUnwatch                    // and no more
+	DoLinger                     // a grant is kept that nobody holds
+	DoUnlinger                   // and no more
 	DoAlarm                      // set the timer to At
 	DoGuard                      // watch Actor, to learn of its end
 	DoUnguard                    // and no more

@@ -6,14 +6,16 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 )
 
-// Machine is the pure part of the actor of a name: messages and time go in, effects come out. The shell carries out the effects.
+// Machine is the pure part of the actor of a name: messages and time go in, effects come out. The shell carries out the effects. Besides, a
+// machine reads the deadlines of its grants, which the watchdog moves, and takes ids and random numbers from its policy. Tests set all of
+// these.
 type Machine interface {
 	Step(now time.Duration, message any) []Effect
 	Distrust(now time.Duration) []Effect // starts over after a panic
 	Idle() bool                          // the actor may stop
 	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for the effects of the next step
-	Start(self lease.Ref)
+	Room() *[]Effect                     // the buffer for the effects of the next step; while they are carried out: those that are left
+	Start(self lease.Actor)
 
 	// of the actor message API, which counters have no part in
 	WaitingOf(requester lease.Ref, id uint64) *Request

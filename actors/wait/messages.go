@@ -5,7 +5,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// The messages to a machine, beside *Request, the results of its calls and the messages of the subscriber.
+// The messages to a machine, beside *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
 type (
 	// CancelRequest ends the waiting of a request.
 	CancelRequest struct {
@@ -19,6 +19,12 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
+	// Demanded says that somebody was refused a lock because this grant holds it: another process, or another kind of lock in this one.
+	// Freed: or has released it by force.
+	Demanded struct {
+		Grant string
+		Freed bool
+	}
 	// TryRetire asks an actor to stop if it is idle.
 	TryRetire struct{}
 	// Close tells the stage of the runtime's end.
@@ -29,11 +35,10 @@ type (
 		Requester lease.Ref
 		Replaced  bool
 	}
+	// LookAround asks a machine to look whether Redis still has its grants: an operation may have ended some of them, and it is not known
+	// which.
+	LookAround struct{}
 )
-
-// LookAround asks a machine to look whether Redis still has its grants: an operation may have ended some of them, and it is not known
-// which.
-type LookAround struct{}
 
 // The subscriber's messages to the actor of a name.
 type (
@@ -47,5 +52,6 @@ type (
 	ChannelMessage struct {
 		Channel  string
 		Releases int
+		Texts    map[string]struct{} // of the demand channel: the keys that are wanted
 	}
 )

@@ -12,6 +12,7 @@ type Policy struct {
 	Lease      time.Duration // of a watchdog lease
 	HandoffMax int           // holders per turn
 	HandoffFor time.Duration // length of a turn
+	Linger     time.Duration // a released grant is kept this long for the next local holder; 0: it is not
 	MaxWaiters int
 	SlowWait   time.Duration // a waiter that waits longer is reported; 0: none is
 	Runtime    string        // the UUID with which the ids of our grants begin
@@ -21,10 +22,10 @@ type Policy struct {
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // the longest wait for them
 
-	Patience time.Duration // waiters are refused with the cause when no attempt has been answered for this long
-	ProbeMax time.Duration // longest pause between two attempts to reach Redis
-	PollCap  time.Duration // longest wait between two attempts while the lock is taken
-	Linger   time.Duration // a channel is kept this long after its last waiter
+	Patience    time.Duration // waiters are refused with the cause when no attempt has been answered for this long
+	ProbeMax    time.Duration // longest pause between two attempts to reach Redis
+	PollCap     time.Duration // longest wait between two attempts while the lock is taken
+	KeepChannel time.Duration // a channel stays subscribed this long after its last waiter
 	turns.Policy
 
 	GiveFor time.Duration // for this long the return of permits is repeated until it is confirmed
@@ -42,7 +43,7 @@ func (p Policy) WithTimes() Policy {
 	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
 	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
 	p.PollCap = time.Second
-	p.Linger = 20 * time.Millisecond
+	p.KeepChannel = 20 * time.Millisecond
 	p.Policy = p.Policy.WithTimes()
 	p.Why = func(string) error { return rpc.ErrNoAnswerYet }
 	p.GiveFor = 30 * time.Second

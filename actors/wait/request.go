@@ -33,15 +33,17 @@ type Request struct {
 	// who is answered: one of the three
 	Answered  chan struct{}  // a goroutine
 	Notify    func(*Request) // a function; called on the lock actor, so it must not block
-	Requester lease.Ref      // an actor; ID is its own number for the request
-	ID        uint64
-	Serial    uint64 // of a release or renew by an actor: which lease
+	Requester lease.Ref      // an actor
+
+	// of a request by an actor
+	ID     uint64 // its own number for the request
+	Serial uint64 // of a release or renew: which lease
 
 	// the answer
 	Err   error
-	State protocol.State
-	Held  bool          // of a force-release: the lock was held
-	Until time.Duration // of an extend: the new deadline
+	State *protocol.State // of an inspect
+	Held  bool            // of a force-release: the lock was held
+	Until time.Duration   // of an extend: the new deadline
 
 	Span     *trace.Span // nil: nobody is told of this acquire
 	Attempts int         // calls to Redis for this acquire

@@ -113,9 +113,12 @@ func New(c Config) (*Watchdog, error) {
 
 func (w *Watchdog) newWheel(width time.Duration) (*timerwheel.Wheel[*lease.Grant], error) {
 	return timerwheel.New(timerwheel.Options{Width: width, Now: w.Clock.Now}, func(timers []*timerwheel.Timer[*lease.Grant]) {
-		w.Root.Send(w.Self, due{timers})
+		w.Send(due{timers})
 	})
 }
+
+// Send sends the watchdog a message.
+func (w *Watchdog) Send(message any) { w.Root.Send(w.Self, message) }
 
 // wheelOf is the wheel for a grant.
 func (w *Watchdog) wheelOf(g *lease.Grant) *timerwheel.Wheel[*lease.Grant] {
@@ -189,19 +192,19 @@ func (w *Watchdog) Receive(c actor.Context) {
 	defer w.Events.RecoverIn("watchdog")
 	switch m := c.Message().(type) {
 	case due:
-		w.renewAll(c, m.timers, w.Batch)
+		w.renewAll(m.timers, w.Batch)
 		w.wheel.Recycle(m.timers)
 	case *rpc.Result:
-		w.onRenewed(c, m) // first, because it may repeat a renewal that a gateway waits for
+		w.onRenewed(m) // first, because it may repeat a renewal that a gateway waits for
 		w.onAnswered()
 	case gateway.Recovered:
-		w.onRecovered(c, m)
+		w.onRecovered(m)
 	}
 }
 
 // onRecovered repeats the failed renewals at once, instead of after their pause. The gateway that sent the news may resume when every
 // renewal has been answered: before that, its acquires could delay renewals of leases that are about to expire.
-func (w *Watchdog) onRecovered(c actor.Context, m gateway.Recovered) {
+func (w *Watchdog) onRecovered(m gateway.Recovered) {
 	var again []*timerwheel.Timer[*lease.Grant]
 	for t := range w.failed {
 		if w.wheelOf(t.Value).Cancel(t) { // otherwise the wheel has handed it over already
@@ -213,7 +216,7 @@ func (w *Watchdog) onRecovered(c actor.Context, m gateway.Recovered) {
 	slices.SortFunc(again, func(a, b *timerwheel.Timer[*lease.Grant]) int { // the earliest deadline first
 		return cmp.Or(cmp.Compare(a.Value.Until(), b.Value.Until()), cmp.Compare(a.Value.ID, b.Value.ID))
 	})
-	w.renewAll(c, again, w.Batch)
+	w.renewAll(again, w.Batch)
 	switch {
 	case m.From == nil:
 	case w.inFlight > 0:
@@ -236,11 +239,11 @@ func (w *Watchdog) onAnswered() {
 
 // renewAll renews those grants of a slot that have a watched lease, at most limit in one script. A grant that is at its deadline is left
 // to its lock's actor, which has an exact timer.
-func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.Grant], limit int) {
+func (w *Watchdog) renewAll(timers []*timerwheel.Timer[*lease.Grant], limit int) {
 	now := w.Clock.Now()
 	batches := map[renewalKey]*renewal{}
 	var order []renewalKey
-	flush := func(r *renewal) { w.renew(c, r, now, min(r.bound, now+rpc.Window(r.usual))) }
+	flush := func(r *renewal) { w.renew(r, now, min(r.bound, now+rpc.Window(r.usual))) }
 	for _, t := range timers {
 		g := t.Value
 		if g == nil {
@@ -252,11 +255,11 @@ func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 		case deadline == 0 || !g.Kept.Load():
 			continue
 		case !g.Watched || deadline <= now:
-			c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
+			g.Actor.Send(lease.Due{Grant: g})
 			continue
 		}
 		if g.Tended.Load() {
-			c.Send(g.Actor.(*actor.PID), lease.CountRequesters{})
+			g.Actor.Send(lease.CountRequesters{})
 		}
 		key := renewalKey{g.Address.Kind, g.Address.Part, g.Renewal(now), g.Lease}
 		batch := batches[key]
@@ -281,7 +284,7 @@ func (w *Watchdog) renewAll(c actor.Context, timers []*timerwheel.Timer[*lease.G
 }
 
 // renew sends one script. Redis must not execute it after the earliest of the old deadlines: from then on that grant counts as lost.
-func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duration) {
+func (w *Watchdog) renew(r *renewal, now, deadline time.Duration) {
 	raws := make([]string, len(r.timers))
 	r.grants = make([]string, len(r.timers))
 	for i, t := range r.timers {
@@ -291,12 +294,12 @@ func (w *Watchdog) renew(c actor.Context, r *renewal, now, deadline time.Duratio
 	w.inFlight++
 	r.recoveries, r.asked = w.recoveries, now
 	w.Gateway.Submit(&rpc.Call{
-		Call: r.kind.Renew(w.Site, raws, r.grants, r.lease), Timing: rpc.Hasty(now, deadline-now), From: c.Self(), Tag: r, Locks: len(r.timers),
+		Call: r.kind.Renew(w.Site, raws, r.grants, r.lease), Timing: rpc.Hasty(now, deadline-now), From: w, Tag: r, Locks: len(r.timers),
 	})
 }
 
 // onRenewed moves the deadlines of the grants that Redis has renewed.
-func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
+func (w *Watchdog) onRenewed(m *rpc.Result) {
 	r := m.Call.Tag.(*renewal)
 	err := m.Err
 	var gone []int
@@ -305,16 +308,16 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 	}
 	switch {
 	case scripts.Scattered(err) && len(r.timers) > 1: // their slot is being moved, which may take longer than a lease: one script each
-		w.renewAll(c, r.timers, 1)
+		w.renewAll(r.timers, 1)
 		return
 	case err != nil:
-		w.onFailed(c, r, scripts.Explain(err))
+		w.onFailed(r, scripts.Explain(err))
 		return
 	}
 	for _, i := range gone {
 		g := r.timers[i].Value
 		r.timers[i] = nil
-		c.Send(g.Actor.(*actor.PID), lease.Gone{Grant: g})
+		g.Actor.Send(lease.Gone{Grant: g})
 	}
 	now := w.Clock.Now()
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
@@ -332,18 +335,18 @@ func (w *Watchdog) onRenewed(c actor.Context, m *rpc.Result) {
 				kept = append(kept, t)
 			}
 			if t.Value.Final() {
-				c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
+				t.Value.Actor.Send(lease.Due{Grant: t.Value})
 			}
 		default: // the answer came after the deadline; the grant is in no wheel any more, so nothing else would report its end
-			c.Send(t.Value.Actor.(*actor.PID), lease.Due{Grant: t.Value})
+			t.Value.Actor.Send(lease.Due{Grant: t.Value})
 		}
 	}
 	w.arm(kept, slotOf(now+r.usual/3, r.usual))
-	w.renewAll(c, short, w.Batch)
+	w.renewAll(short, w.Batch)
 }
 
 // onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
-func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
+func (w *Watchdog) onFailed(r *renewal, err error) {
 	now := w.Clock.Now()
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - r.asked, Err: err})
 	var kept []*timerwheel.Timer[*lease.Grant]
@@ -356,7 +359,7 @@ func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
 		if !g.Suspect.Swap(true) {
 			w.Events.Emit(protocol.RenewFailed{Kind: g.Address.Kind.Name, Name: g.Address.Name, ID: g.ID, Left: left, Err: err})
 		}
-		c.Send(g.Actor.(*actor.PID), lease.Due{Grant: g})
+		g.Actor.Send(lease.Due{Grant: g})
 		if left > 0 {
 			kept = append(kept, t)
 			w.failed[t] = struct{}{}
@@ -366,7 +369,7 @@ func (w *Watchdog) onFailed(c actor.Context, r *renewal, err error) {
 		for _, t := range kept {
 			delete(w.failed, t)
 		}
-		w.renewAll(c, kept, w.Batch)
+		w.renewAll(kept, w.Batch)
 		return
 	}
 	pause := min(r.usual/30, time.Second)

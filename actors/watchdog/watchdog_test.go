@@ -29,9 +29,12 @@ type sent struct {
 	resumed  int
 }
 
-func (s *sent) Message() any         { return s.message }
-func (s *sent) Self() *actor.PID     { return nil }
-func (s *sent) Send(*actor.PID, any) {}
+func (s *sent) Message() any { return s.message }
+
+// nobody is the actor of a lock, and ignores its messages.
+type nobody struct{}
+
+func (nobody) Send(any) {}
 
 // gateways are all of them.
 type gateways struct{ *sent }
@@ -71,7 +74,7 @@ func newWatchdog(t *testing.T) (*Watchdog, *sent) {
 func (w *Watchdog) keepNew(name string) *lease.Grant {
 	g := &lease.Grant{
 		Address: &lease.Address{Kind: scripts.Lock, Name: name, Raw: name}, ID: name, Lease: w.Lease, Watched: true,
-		Actor: actor.NewPID("here", name),
+		Actor: nobody{},
 	}
 	g.Begin(w.Clock.Now() + w.Lease)
 	w.Keep(g)
@@ -84,20 +87,20 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	w, s := newWatchdog(t)
 	failed, ended := w.keepNew("failed"), w.keepNew("ended")
 	w.keepNew("well")
-	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&failed.Timer, &ended.Timer}, w.Batch)
+	w.renewAll([]*timerwheel.Timer[*lease.Grant]{&failed.Timer, &ended.Timer}, w.Batch)
 	require.Len(t, s.renewals, 1)
 	w.onAnswered()
-	w.onFailed(s, s.renewalAt(0), assert.AnError)
+	w.onFailed(s.renewalAt(0), assert.AnError)
 	w.Drop(ended)
 
-	w.onRecovered(s, gateway.Recovered{From: gateways{s}})
+	w.onRecovered(gateway.Recovered{From: gateways{s}})
 	require.Len(t, s.renewals, 2)
 	assert.Equal(t, []string{"failed"}, s.renewalAt(1).grants)
 	assert.Zero(t, s.resumed, "the renewal has no answer yet")
 	w.onAnswered()
 	assert.Equal(t, 1, s.resumed)
 
-	w.onRecovered(s, gateway.Recovered{From: gateways{s}})
+	w.onRecovered(gateway.Recovered{From: gateways{s}})
 	assert.Len(t, s.renewals, 2, "nothing failed")
 	assert.Equal(t, 2, s.resumed)
 }
@@ -108,8 +111,8 @@ func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
 	w, s := newWatchdog(t)
 	g := w.keepNew("orders")
 	require.True(t, w.wheel.Cancel(&g.Timer))
-	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&g.Timer}, w.Batch)
-	w.onRecovered(s, gateway.Recovered{From: gateways{s}})
+	w.renewAll([]*timerwheel.Timer[*lease.Grant]{&g.Timer}, w.Batch)
+	w.onRecovered(gateway.Recovered{From: gateways{s}})
 	fail := func(c *rpc.Call) {
 		s.message = &rpc.Result{Call: c, Class: scripts.Unknown, Err: assert.AnError}
 		w.Receive(s)
@@ -174,7 +177,7 @@ func TestWatchdog_TellsHowLongARenewalTook(t *testing.T) {
 	w.Recorder = trace.New(stillClock{}, &trace.Trace{Renewed: func(r trace.Renewed) { told = append(told, r) }}, nil)
 	g := w.keepNew("orders")
 	require.True(t, w.wheel.Cancel(&g.Timer))
-	w.renewAll(s, []*timerwheel.Timer[*lease.Grant]{&g.Timer}, w.Batch)
+	w.renewAll([]*timerwheel.Timer[*lease.Grant]{&g.Timer}, w.Batch)
 	s.message = &rpc.Result{Call: s.renewals[0], Class: scripts.Unknown, Err: assert.AnError}
 	w.Receive(s)
 	require.Len(t, told, 1)

@@ -111,11 +111,30 @@ func stepClock(direction time.Duration) func(context.Context, *world) {
 }
 
 func crashAndRestart(ctx context.Context, w *world) {
-	again(ctx, worldLease, func() {
-		w.server.Kill()
-		<-time.After(rand.N(worldLease / 3))
-		w.server.Restart()
-	})
+	again(ctx, worldLease, func() { w.crash(func() { <-time.After(rand.N(worldLease / 3)) }) })
+}
+
+// crash kills the server, and starts it again after the pause. Nobody learns of a loss meanwhile.
+func (w *world) crash(pause func()) {
+	began := time.Now()
+	w.server.Kill()
+	pause()
+	w.server.Restart()
+	w.outages = append(w.outages, outage{began, time.Now()})
+}
+
+// outage is a time in which the server did not run.
+type outage struct{ from, to time.Time }
+
+// within is how long of the time between two instants it did not run.
+func (o outage) within(from, to time.Time) time.Duration {
+	if o.from.After(from) {
+		from = o.from
+	}
+	if o.to.Before(to) {
+		to = o.to
+	}
+	return max(to.Sub(from), 0)
 }
 
 func flushData(ctx context.Context, w *world) {
@@ -125,9 +144,7 @@ func flushData(ctx context.Context, w *world) {
 func stepBackAndCrash(ctx context.Context, w *world) {
 	at := time.Duration(0)
 	again(ctx, worldLease, func() {
-		w.server.Kill()
 		at -= worldLease + rand.N(10*worldLease)
-		w.clock.Set(at)
-		w.server.Restart()
+		w.crash(func() { w.clock.Set(at) })
 	})
 }

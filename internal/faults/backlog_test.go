@@ -33,7 +33,7 @@ var backlogPending = flag.Int("faults.pending", 20_000, "acquires that wait in a
 
 func init() { childproc.Register("backlogged", func() { fail(waitInOutage()) }) }
 
-// backlogOrder is for the child that asks for as many locks as that while Redis stands still.
+// backlogOrder is for the child that asks for that many locks while Redis is stopped.
 type backlogOrder struct {
 	Addr    string
 	Pending int
@@ -52,7 +52,7 @@ type backlogReport struct {
 	Error   string        // of one that was refused
 }
 
-// TestFault_BacklogOfAnOutage has a process ask for many locks, each of another name, while Redis stands still. They cost next to nothing
+// TestFault_BacklogOfAnOutage has a process ask for many locks, each of another name, while Redis is stopped. They cost next to nothing
 // while they wait, and when Redis is back all of them are served, soon, in the order in which they were asked for, and none is
 // refused: Redis was silent for less than a third of the lease.
 //
@@ -94,7 +94,7 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 	return report
 }
 
-// What follows is the child.
+// The rest is the child process.
 
 // waitInOutage asks for all locks when it is told to, watches itself for a while, and reports when all have been answered.
 func waitInOutage() error {

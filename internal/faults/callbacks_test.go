@@ -24,7 +24,7 @@ func (h handler) Handle(context.Context, slog.Record) error { h.do(); return nil
 func (h handler) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h handler) WithGroup(string) slog.Handler             { return h }
 
-// makeEvents has a runtime report so many events.
+// makeEvents has a runtime report n events.
 func makeEvents(rt *holdfast.Runtime, p *locktest.Place, n int) {
 	for range n {
 		rt.System().Root.Send(p.Lock(rt).PID(), "no message of the API")

@@ -33,7 +33,7 @@ func checked(t *testing.T, client redis.UniversalClient, options holdfast.Option
 	return found
 }
 
-// Whoever reads what Check says knows nothing of this library, and has to mend the set-up.
+// The reader of Check's error knows nothing of this library, and has to mend the set-up.
 func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 	t.Parallel()
 	t.Run("one command denied", func(t *testing.T) {

@@ -125,8 +125,8 @@ type counter struct {
 	counted
 }
 
-// count increments until it has done so often enough. What Do says of the release does not matter for that: what was done under a
-// valid lease is done.
+// count increments until it has done so often enough. An error of Do about the release does not matter: the increment was made under a valid
+// lease.
 func (c *counter) count(ctx context.Context, times int) {
 	for times > 0 && ctx.Err() == nil {
 		start, waited := time.Now(), time.Duration(0)

@@ -18,7 +18,7 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are how a Redis keeps what it was told. With everysec it answers before it has written anything while it waits for the
+// keepings are the ways in which a Redis persists writes. With everysec it answers before it has written anything while it waits for the
 // disk, so that a process that is killed may lose what a machine that stops would lose.
 var keepings = map[string]struct {
 	args  []string
@@ -162,7 +162,7 @@ func TestFault_LeasesOutliveACrash(t *testing.T) {
 	}
 }
 
-// A server that comes back empty gives a held lock to the next one at once, and nobody can help that. The old holder is told within
+// A server that comes back empty gives a held lock to the next one at once, which cannot be prevented. The old holder learns of it within
 // a third of its lease; nothing that it does later touches the next one.
 func TestFault_RestartWithoutData(t *testing.T) {
 	t.Parallel()

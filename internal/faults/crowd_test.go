@@ -31,7 +31,7 @@ func init() {
 	childproc.Register("spinner", func() { inChild(spin) })
 }
 
-// crowdOrder is what the child is told, crowdReport what it says in the end.
+// crowdOrder is what the child has to do, crowdReport its result.
 type (
 	crowdOrder struct {
 		Addr, Kind, Name string
@@ -170,7 +170,7 @@ func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err e
 	return waits, err
 }
 
-// visits calls once, again and again with a pause, and tells how long it took from one success to the next.
+// visits calls once repeatedly, with a pause, and returns the times from one success to the next.
 func visits(ctx context.Context, pause time.Duration, once func() (bool, error)) (waits []time.Duration, err error) {
 	for start := time.Now(); ; stayFor(pause) {
 		got, err := once()

@@ -160,7 +160,7 @@ func (c *cutOff) begin(t *testing.T, healthy *holdfast.Runtime) {
 	t.Cleanup(func() { down.Stop() })
 }
 
-// waitElsewhere takes the lock when it is to be had, in another runtime, which is well.
+// waitElsewhere waits for the lock in another runtime, which has no trouble.
 func (c *cutOff) waitElsewhere(t *testing.T, rt *holdfast.Runtime) {
 	lease, err := c.Lock(rt).Acquire(context.Background())
 	granted := time.Now()

@@ -27,11 +27,11 @@ var late = map[string]struct {
 	orphan   time.Duration // how long an orphan may stay when everything has arrived
 }{
 	"connection kept": {0, soon},
-	// Nobody hears of a grant on a connection that is gone, and a copy may follow until the window is over.
+	// Nobody learns of a grant on a connection that is gone, and a copy may follow until the window is over.
 	"connection given up": {30 * time.Millisecond, window + soon},
 }
 
-// Every request is held up until its caller has gone: no orphan stays, nothing counts twice, nobody is told anything false, and
+// Every request is held up until its caller has gone: no orphan stays, nothing counts twice, no answer is false, and
 // there is exactly one next holder.
 func TestFault_RequestComesAfterItsCallersEnd(t *testing.T) {
 	t.Parallel()
@@ -196,8 +196,8 @@ func lateForceReleases(t *testing.T, l *lateness) {
 	}
 }
 
-// The clean-up overtakes the acquire: only that one is held up, on a connection that the client has given up. The orphan goes much
-// sooner than it would by the end of the acquire's window, or even of its lease.
+// An acquire is held up on a connection that the client has given up, and the release that cleans up after it arrives first. The late
+// acquire takes the lock for nobody. It is released long before its lease ends.
 func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

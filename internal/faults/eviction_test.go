@@ -24,7 +24,7 @@ var evicting = []string{
 	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 }
 
-// A full Redis evicts the keys of locks that are held. Check has said so before. The holder is told within a third of its lease, and
+// A full Redis evicts the keys of locks that are held. Check has warned of it. The holder learns of it within a third of its lease, and
 // a release before that says so, too; the next holder's token is larger all the same.
 func TestFault_LocksEvicted(t *testing.T) {
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestFault_LocksEvicted(t *testing.T) {
 	}
 }
 
-// held is a lock in two places: one lease is told by the watchdog, the other one learns it by its release.
+// held is a lock in two places: one lease learns of the loss from the watchdog, the other one from its release.
 type held struct {
 	*locktest.Place
 	told, released *holdfast.Lease

@@ -63,7 +63,7 @@ func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 }
 
 // TestFault_SentinelsWithoutQuorum has too few Sentinels be left to have another server take the master's place. Locks go on while the master
-// serves, also those of a process that starts then. When it dies holders are told in time, and nobody gets a lock until the Sentinels are back.
+// serves, also those of a process that starts then. When it dies, holders learn of their losses in time, and nobody gets a lock until the Sentinels are back.
 func TestFault_SentinelsWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartGuarded(t, time.Second)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestFault_SilentMasterIsReplaced has the master of a cluster fall silent, so that what was sent to it hangs, until a replica has taken its
-// place. Releases of then are confirmed by the replica, long before the old master's connections are given up.
+// place. Releases of that time are confirmed by the replica, long before the old master's connections are given up.
 func TestFault_SilentMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	for range locktest.Scaled(3, 1) {

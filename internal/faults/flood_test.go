@@ -35,7 +35,7 @@ type floodOrder struct {
 }
 
 // TestFault_FloodOfMessages publishes a million messages to a process with many waiters: first while it runs, then while it
-// stands still, so that the server gives up its connection. It does not grow, and no waiter misses the releases in the flood.
+// is stopped, so that the server gives up its connection. It does not grow, and no waiter misses the releases in the flood.
 func TestFault_FloodOfMessages(t *testing.T) {
 	messages := locktest.Scaled(1_000_000, 20_000)
 	for _, kind := range locktest.Kinds {
@@ -121,7 +121,7 @@ func heapOf(t *testing.T, child *childproc.Handle) int {
 	return n
 }
 
-// What follows is the child.
+// The rest is the child process.
 
 // fail ends a child whose work failed.
 func fail(err error) {

@@ -69,7 +69,7 @@ func exclusive() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// Whoever frees a lock by force need not know its kind: a holder of the same process is told at once, also when nothing renews its lease.
+// A caller that frees a lock by force need not know its kind: a holder of the same process learns of it at once, also when nothing renews its lease.
 func TestFault_ForceReleaseThroughAnotherKind(t *testing.T) {
 	t.Parallel()
 	place := locktest.OnServerOfItsOwn(t)

@@ -86,7 +86,7 @@ func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanis
 	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
 }
 
-// showForeign sees that a key which is no lock is told from one that is. Whose hash it is that has a field cannot be known.
+// showForeign checks that a key that is no lock is distinguished from one that is. A hash with a field may be anybody's.
 func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	what := p.Redis.Type(t.Context(), p.Name).Val()
 	_, err := p.Lock(rt).TryAcquire(t.Context())

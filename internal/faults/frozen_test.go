@@ -27,8 +27,8 @@ var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	},
 }
 
-// A server answers nobody for two leases. Holders know that they have lost their locks when the leases are over by their own
-// clocks; calls meanwhile end in time, however many; and afterwards the locks are there for the next ones, at once.
+// A server answers nobody for two leases. Holders learn that they have lost their locks when the leases are over by their own clocks. Calls
+// end in time, no matter how many. When the server answers again, the locks can be acquired at once.
 func TestFault_FrozenServer(t *testing.T) {
 	t.Parallel()
 	for how, freeze := range freezes {

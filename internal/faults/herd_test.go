@@ -62,7 +62,7 @@ func serve(ctx context.Context, lock *holdfast.Lock, section time.Duration, serv
 	}
 }
 
-// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime's or a mere script's that is told of releases, against sixteen
+// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a mere script, against sixteen
 // goroutines of one process. It waits for a turn, sometimes for a gap that is left for others, and no longer.
 func TestFault_CrowdLetsOneIn(t *testing.T) {
 	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
@@ -91,8 +91,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	}
 }
 
-// letIn is for kinds that take turns, on servers of their own. The fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing),
-// who waits for a spin lock gets it by chance (TestPromise_TurnsAreBounded).
+// letIn is for kinds that take turns, on servers of their own. A fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing),
+// a spin lock by chance (TestPromise_TurnsAreBounded).
 func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {
@@ -134,7 +134,7 @@ func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	return waits, length
 }
 
-// notLetIn says what is wrong with the waits of one against a crowd.
+// notLetIn says in which way a single waiter waited too long against a crowd; "": in none.
 func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
 	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and Gap of actors/turns/policy.go
 	n := len(waits)

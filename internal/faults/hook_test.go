@@ -63,7 +63,7 @@ func hooked(t *testing.T, server *redistest.Server, hook redis.Hook, lease time.
 	return locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
 }
 
-// Whatever prefix a hook puts before keys, every kind excludes as without; and waiters are woken unless it renames channels, too.
+// A hook may put any prefix before keys: every kind excludes as without it, and waiters are woken unless it renames channels, too.
 func TestFault_HooksThatRenameKeys(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]renaming{"every key": everyKey, "keys only": keysOnly} {
@@ -76,6 +76,7 @@ func TestFault_HooksThatRenameKeys(t *testing.T) {
 					oneAtATime(t, kind.Lock(one, kind.Name), kind.Lock(other, kind.Name), name == "keys only" && !kind.Deaf)
 				})
 			}
+			t.Run("lingers", func(t *testing.T) { wantedUnderAPrefix(t, server, hook, other.Lock("lingers")) })
 			t.Run("readers", func(t *testing.T) { readersBeside(t, one.RWLock("readers"), other.RWLock("readers")) })
 			t.Run("downgrade", func(t *testing.T) { writerThatReads(t, one, other) })
 			t.Run("counts", func(t *testing.T) { countsOfBoth(t, one, other) })
@@ -112,6 +113,20 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		locktest.Release(t, lease)
 	}
+}
+
+// wantedUnderAPrefix has a lock linger that another process wants by the key that the server knows. It polls, if no message comes.
+func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
+	client := locktest.NewClient(t, server.Addr())
+	client.AddHook(hook)
+	one := locktest.NewRuntime(t, client, holdfast.Options{Linger: 7 * time.Second})
+	locktest.Await(t, "the demand channel", func() bool {
+		return len(server.Client(t).PubSubChannels(t.Context(), "holdfast_demand:*").Val()) == 1
+	})
+	locktest.Release(t, locktest.Acquire(t, one.Lock(other.Name())))
+	began := time.Now()
+	locktest.Release(t, locktest.Acquire(t, other))
+	assert.Less(t, time.Since(began), 3*time.Second+locktest.Slack())
 }
 
 // readersBeside has readers leave one after the other.

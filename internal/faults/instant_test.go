@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// trip is how long a message takes to the server, and as long back.
+// trip is how long a message takes to the server; the reply takes as long.
 const trip = 500 * time.Microsecond
 
 // The same as TestFault_CancelMeetsTheGrant, but at each instant around the grant, and in a time of its own in which nothing takes

@@ -78,7 +78,7 @@ func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, f
 	}
 }
 
-// assertWoken releases what is held, and looks how soon the waiter has it.
+// assertWoken releases the lock, and measures how soon the waiter has it.
 func assertWoken(t *testing.T, waiter locktest.Kind, held *holdfast.Lease, waiting *holdfast.Pending) {
 	t.Helper()
 	locktest.Release(t, held)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Whatever happens to the connections, every count-down counts once, and at zero everybody who waits returns.
+// Every count-down counts once, and at zero all waiters return, no matter what happens to the connections.
 func TestFault_LatchCountsOnce(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -51,7 +51,7 @@ func TestFault_GrantAfterItsLease(t *testing.T) {
 	})
 }
 
-// Once the link is well again, whoever waits gets a grant that has its whole lease before it.
+// Once the link works again, each waiter gets a grant with its whole lease left.
 func TestFault_GrantAfterLateOnes(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -123,7 +123,7 @@ func TestLeak_FixedLeaseIsReportedOnly(t *testing.T) {
 	locktest.Stays(t, "it is held, and reported once", 2500*time.Millisecond, func() bool { return l.Exists(t) && len(l.leaks()) == 1 })
 }
 
-// Who has a channel of Done, or a context of Context, or runs in Do, has the lease.
+// A channel of Done, a context of Context, or a running Do keeps the lease.
 func TestLeak_LeaseInUseIsNone(t *testing.T) {
 	t.Parallel()
 	use := map[string]func(t *testing.T, l *leaky){

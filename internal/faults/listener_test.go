@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_MereListenerCostsLittle counts how often a process gets a lock with a monitor beside it that is told of every release, and
+// TestFault_MereListenerCostsLittle counts how often a process gets a lock beside a monitor that listens to every release, and
 // without. The monitor comes and goes, so that a machine that is busy with something else slows down both.
 func TestFault_MereListenerCostsLittle(t *testing.T) {
 	const least = 0.5 // it is about the same, but for what else the machine does

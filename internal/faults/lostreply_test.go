@@ -17,7 +17,7 @@ import (
 // soon is how long an orphan may be there: the release that follows a lost grant needs a new connection, and some of this machine.
 const soon = 100 * time.Millisecond
 
-// The first reply of each script is lost: nobody is told anything false, nothing counts twice, no orphan stays, and there is
+// The first reply of each script is lost: no answer is false, nothing counts twice, no orphan stays, and there is
 // exactly one next holder. The client would retry, were it allowed to.
 func TestFault_FirstReplyLost(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func loseAcquire(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// loseGivenUp has a caller that may go at any time: who is told that nothing is held, holds nothing.
+// loseGivenUp has a caller that may give up at any time. If its error says that nothing is held, nothing is.
 func loseGivenUp(t *testing.T, w *wire) {
 	w.proxy.DropReplies(1, w.mine())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func loseForceRelease(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// The first reply of each renewal is lost: the lease goes on, once.
+// The first reply of each renewal is lost: the lease continues, renewed once.
 func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -163,6 +163,6 @@ func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 
 // awaitRenewal returns when the runtime knows of a renewal.
 func awaitRenewal(t *testing.T, lease *holdfast.Lease) {
-	first := lease.ExpiresAt().Add(50 * time.Millisecond) // the same instant may be told as a slightly different one: see Engine.Time
+	first := lease.ExpiresAt().Add(50 * time.Millisecond) // the same instant may be converted to a slightly different one: see Engine.Time
 	locktest.Await(t, "a renewal", func() bool { return assert.True(t, lease.Valid()) && lease.ExpiresAt().After(first) })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// blocker blocks whoever tells it something while it is closed: it stands for the ways in which an actor can do that.
+// blocker blocks its senders while it is closed. It stands for all the ways in which an actor can do that.
 type blocker struct {
 	open    chan struct{}
 	inside  chan struct{} // one per message that has blocked, up to a few
@@ -51,7 +51,7 @@ func (q process) SendUserMessage(_ *actor.PID, message any) {
 func (q process) SendSystemMessage(*actor.PID, any) { q.block() }
 func (q process) Stop(*actor.PID)                   {}
 
-// blocked are requesters that block whoever tells them something, as soon as they get an answer. They do not send requests
+// blocked are requesters that block their senders as soon as they get an answer. They do not send requests
 // themselves: that would block who tells them to.
 var blocked = map[string]func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any){
 	"synchronized dispatcher": func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any) {
@@ -122,7 +122,7 @@ func newSiege(t *testing.T, p *locktest.Place, requester string) *siege {
 	return s
 }
 
-// The lock that answers goes on: it serves others, is renewed, and tells the one that blocks when that lets go, in order.
+// The lock that answers continues: it serves others, is renewed, and delivers to the blocked actor, in order, once that lets go.
 func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 	t.Parallel()
 	eachBlocked(t, func(t *testing.T, s *siege) {
@@ -149,7 +149,7 @@ func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 	})
 }
 
-// One that blocks while it is told of its grant holds the lock, and hears of the loss afterwards, once.
+// An actor that blocks the delivery of its grant holds the lock, and gets the loss afterwards, once.
 func TestFault_RequesterThatBlocksHoldsOn(t *testing.T) {
 	t.Parallel()
 	eachBlocked(t, func(t *testing.T, s *siege) {

@@ -92,7 +92,7 @@ func (a *asker) answers() int64 {
 	return a.granted.Load() + a.closed.Load() + a.dead.Load() + a.others.Load()
 }
 
-// Before, while and after the runtime closes: whoever asks is answered, by the lock or by protoactor.
+// Before, while and after the runtime closes, each request is answered, by the lock or by protoactor.
 func TestFault_RequestsAreAnsweredWhileTheRuntimeCloses(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {
@@ -139,7 +139,7 @@ func (a *asker) keepAsking(system *actor.ActorSystem, pid *actor.PID, ended chan
 	}
 }
 
-// What was given or asked for before Close is answered, each once, before Close returns; who asks afterwards hears from protoactor.
+// Requests from before Close are answered, each once, before Close returns; protoactor answers later ones.
 func TestFault_CloseTellsEveryRequester(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Whatever actors send to a runtime, with whatever in its fields: each request is answered once, nothing panics, and nothing is left.
+// Actors send anything to a runtime, with any values: each request is answered once, nothing panics, and nothing is left.
 func FuzzMessages_AreAnsweredOnce(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 1}) // acquire, release
@@ -147,7 +147,7 @@ func (m *messenger) request(do string, id uint64, message any) {
 	m.Ask(message)
 }
 
-// take is told an answer.
+// take receives an answer.
 func (m *messenger) take(answer any) {
 	switch a := answer.(type) {
 	case *protocol.Granted:
@@ -187,7 +187,7 @@ func (m *messenger) answered(do string, id uint64) {
 	}
 }
 
-// end has every request answered: what waits is cancelled. Leases that are held end with their actor.
+// end cancels the waiting requests, so that each is answered. Leases that are held end with their actor.
 func (m *messenger) end() {
 	for _, cancel := range m.cancels {
 		m.Ask(cancel)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// panicOn makes an actor panic while it handles a message of this type, the first so many times.
+// panicOn makes an actor panic while it handles a message of this type, the first n times.
 func panicOn[M any](times int32) func(actor.Context) {
 	var left atomic.Int32
 	left.Store(times)
@@ -105,7 +105,7 @@ func TestFault_RequesterReleasesWhenItIsRestarted(t *testing.T) {
 	})
 }
 
-// Who panics again and again is stopped by protoactor's supervisor; that ends what it holds.
+// An actor that panics again and again is stopped by protoactor's supervisor, which ends its leases.
 func TestFault_RequesterPanicsOverItsGrantAndIsStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -131,7 +131,7 @@ func TestFault_RequesterPanicsOverItsGrantAndIsStopped(t *testing.T) {
 	})
 }
 
-// An actor that panics over the news of its loss is told no second time, and may ask again.
+// An actor that panics on a Lost gets no second one, and may ask again.
 func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -152,7 +152,7 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 	})
 }
 
-// A name mapper that ends its goroutine, as t.FailNow does, refuses the message that it was called for. The front goes on.
+// A name mapper that ends its goroutine, as t.FailNow does, refuses the message that it was called for. The front continues.
 func TestFault_NameMapperEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// The leases in these tests are longer than the patience: what comes free has been released, and did not expire.
+// The leases in these tests are longer than the tests wait: a lock that becomes free has been released, and did not expire.
 const longLease = 3 * locktest.Patience
 
 // shortLease is for tests that wait for a renewal: they come every third of it. A busy machine may still miss one.
@@ -225,7 +225,7 @@ func warmUp(t *testing.T, p *locktest.Place, l *link) {
 	locktest.Release(t, locktest.Acquire(t, p.Lock(l.rt)))
 }
 
-// Whatever keeps the runtime from releasing, the key of a requester that is gone does not outlive its lease.
+// The key of a requester that is gone does not outlive its lease, no matter what keeps the runtime from releasing it.
 func TestFault_RequesterEndsBehindABlackhole(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {
@@ -262,7 +262,7 @@ func TestFault_RequesterPanicsWhileItStops(t *testing.T) {
 	})
 }
 
-// A dead actor's name may be taken before anybody was told of its end. The one that took it is not forgotten with the other one.
+// A dead actor's name may be reused before its end is known. The new actor is not forgotten with the old one.
 func TestFault_RequesterWhoseNameIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// What a sailor of the storm checks about the answers to its requests.
+// A sailor of the storm checks the answers to its requests.
 
 // answered takes a request off the list; it must be on it.
 func (a *sailor) answered(id uint64, right bool) {

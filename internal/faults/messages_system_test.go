@@ -20,7 +20,7 @@ func (s strict) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor,
 	supervisor.StopChildren(child)
 }
 
-// What a user hangs into his actor system, its root's middleware, supervisor and headers, is for his actors. The runtime's do not
+// The middleware, supervisor and headers of a user's actor system are for the user's actors. The runtime's do not
 // go through it: middleware that fails would fail in the middle of a lock.
 func TestFault_SystemOfTheUser(t *testing.T) {
 	t.Parallel()

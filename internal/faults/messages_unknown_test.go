@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// watched is a runtime whose events are recorded, an actor that holds the lock, and one that is told to send anything.
+// watched is a runtime whose events are recorded, an actor that holds the lock, and one that sends anything on command.
 type watched struct {
 	rt       *holdfast.Runtime
 	events   locktest.Recorder
@@ -34,7 +34,7 @@ func newWatched(t *testing.T, p *locktest.Place) *watched {
 	return w
 }
 
-// reported waits until so many requests have been reported as dropped.
+// reported waits until that many requests have been reported as dropped.
 func (w *watched) reported(t *testing.T, n int) []holdfast.RequestDropped {
 	t.Helper()
 	locktest.Await(t, "the report", func() bool { return len(locktest.Recorded[holdfast.RequestDropped](&w.events)) >= n })
@@ -79,7 +79,7 @@ func TestFault_UnknownMessagesAreReported(t *testing.T) {
 	})
 }
 
-// Whoever has the PID of a lock may try to stop it: that would take down the locks that share it.
+// Any actor that has the PID of a lock may try to stop it. That would take down the locks that share it.
 func TestFault_LocksCannotBeStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -100,7 +100,7 @@ func cancel(p *locktest.Place, id uint64) *protocol.Cancel {
 	return &protocol.Cancel{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}
 }
 
-// A request that nobody could be told of is not begun: nothing would ever end what it got.
+// A request without a requester is not begun: nothing would ever end its lease.
 func TestFault_RequestsWithoutAListenerAreReported(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -148,7 +148,7 @@ func TestFault_RequestsOfNobodyLeaveNothing(t *testing.T) {
 	})
 }
 
-// What protoactor calls a future cannot wait for a lock, but may ask for everything else.
+// A protoactor future cannot wait for a lock, but may send every other request.
 func TestFault_FuturesAreRefused(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -171,7 +171,7 @@ func TestFault_FuturesAreRefused(t *testing.T) {
 	})
 }
 
-// What is wrong with a request is said to the requester, whatever is wrong with it, and an ID is answered once.
+// A requester gets an error for every mistake in its request, and each ID is answered once.
 func TestFault_BadRequestsAreAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -22,7 +22,7 @@ import (
 )
 
 // TestFault_MasterBehindAName has the name of the master lead to another server from now on, which the old master follows. The connections
-// for messages work, and would stay at the old one, where nobody counts them: whoever releases would take nobody to be waiting.
+// for messages work, and would stay at the old one, where nobody counts them: a releaser would conclude that nobody waits.
 func TestFault_MasterBehindAName(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)
@@ -148,7 +148,7 @@ func (r *receivers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A process that waits for ten minutes looks every 5 s whether messages are told where it is subscribed, and stays. Where the count of
+// A process that waits for ten minutes checks every 5 s whether messages are published where it is subscribed, and stays. Where the count of
 // receivers means nothing, it looks elsewhere ever more seldom.
 func TestFault_LooksWhereMessagesAreTold(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func total(wins []atomic.Int64) (sum int64) {
 	return sum
 }
 
-// disturb breaks links for that long, two thirds of the time, and leaves them well.
+// disturb breaks links during d, two thirds of the time, and leaves them whole.
 func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed of the faults: %d", seed)

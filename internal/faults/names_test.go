@@ -81,7 +81,7 @@ func contentOf(t *testing.T, p *locktest.Place, key string) string {
 	return p.Redis.Dump(t.Context(), key).Val()
 }
 
-// Whatever a name looks like, it is a name: no pattern, no code, no format. Nothing but its own lock is touched.
+// A name is never a pattern, code or format, no matter what it looks like. Only its own lock is touched.
 func TestFault_NamesAreNoPatterns(t *testing.T) {
 	t.Parallel()
 	names := []string{

@@ -30,7 +30,7 @@ const (
 )
 
 // TestFault_OutageEndsWithoutAStorm has a process hold 1 000 locks and wait for 2 000 others while Redis is away for two seconds, in
-// which its leases were to be renewed. Redis stands still, or is cut off. No lease is lost, the renewals come first, and what then
+// which its leases were to be renewed. Redis is stopped, or is cut off. No lease is lost, the renewals come first, and what then
 // comes to Redis has its bounds:
 //
 //   - Before the last renewal that was due there are no more attempts than were on their way, for each of the lanes: what looks whether

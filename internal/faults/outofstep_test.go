@@ -79,7 +79,7 @@ type room struct {
 	crowds atomic.Int32
 }
 
-// visit holds the lock once. The lease is longer than anybody here has patience, so it cannot be lost.
+// visit holds the lock once. The lease is longer than the test takes, so it cannot be lost.
 func (r *room) visit(t *testing.T, rt *holdfast.Runtime) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 	defer cancel()
@@ -97,8 +97,8 @@ func (r *room) enter(t *testing.T, lease *holdfast.Lease) bool {
 	return assert.True(t, valid) && assert.NoError(t, lease.Release(context.Background()))
 }
 
-// confuse puts connections out of step until the visitors have gone. No link has another fault before somebody on it was served: on a
-// busy machine a steady row of faults would let nobody through for as long as a runtime has patience.
+// confuse puts connections out of step until the visitors have gone. A link gets its next fault only after a visitor on it was served. Otherwise,
+// on a busy machine, nobody might be served for as long as a runtime waits.
 func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { visitors.Wait(); close(gone) }()
@@ -116,7 +116,7 @@ func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
 		if due {
-			link.Forget() // else whoever comes after a pause would always meet one
+			link.Forget() // otherwise the first request after a pause would always meet one
 			seen[i] = link.served.Load()
 		}
 	}

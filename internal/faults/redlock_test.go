@@ -59,7 +59,7 @@ func TestFault_RedLockOverDelayedRestarts(t *testing.T) {
 }
 
 // The shortest way to two holders: three of five, one of them comes back empty, and another finds three that are free. The
-// first holder is told when its runtime next looks.
+// first holder learns of it when its runtime next looks.
 func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 0, func(t *testing.T, kind locktest.Kind, _ time.Duration) {
@@ -164,7 +164,7 @@ func newFive(t *testing.T, kind locktest.Kind, args ...string) *five {
 	return f
 }
 
-// process is the red lock as a process of its own has it.
+// process is a process with its own runtimes, and the red lock over them.
 func (f *five) process(t *testing.T, lease time.Duration) *holdfast.MultiLock {
 	var locks []*holdfast.Lock
 	for _, server := range f.servers {
@@ -214,7 +214,7 @@ func acquireRed(ctx context.Context, red *holdfast.MultiLock) (*holdfast.Lease, 
 	return red.Acquire(ctx, holdfast.WithWait(redLease))
 }
 
-// crash kills one or two servers at a time, at random, and starts them again after a pause at least, for that long.
+// crash kills one or two servers at a time, at random, and restarts them no sooner than after the pause. It returns after d.
 func (f *five) crash(t *testing.T, d, pause time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		victims := rand.Perm(len(f.servers))[:1+rand.IntN(2)]

@@ -44,6 +44,7 @@ func documentedRights(t *testing.T) map[string][]string {
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Rights of each kind\n")
 	section, _, _ = strings.Cut(section, "\n## ")
+	section = strings.ReplaceAll(section, `\|`, "|") // in a table
 	common := regexp.MustCompile("`(\\+hello [^`]*)`").FindStringSubmatch(section)
 	require.NotNil(t, common)
 	rights := map[string][]string{}
@@ -81,9 +82,13 @@ type user struct {
 
 // runtime is one with the rights.
 func (u *user) runtime(t *testing.T, name string) *holdfast.Runtime {
-	u.permit(t, name, "")
-	client := locktest.ClientWith(t, &redis.Options{Addr: u.server.Addr(), Username: name, Password: "right"})
-	return locktest.NewRuntime(t, client, holdfast.Options{Lease: 4 * time.Second, NameMapper: appKey})
+	return locktest.NewRuntime(t, u.client(t, name, ""), holdfast.Options{Lease: 4 * time.Second, NameMapper: appKey})
+}
+
+// client is that of somebody with the rights, but for one of them.
+func (u *user) client(t *testing.T, name, missing string) redis.UniversalClient {
+	u.permit(t, name, missing)
+	return locktest.ClientWith(t, &redis.Options{Addr: u.server.Addr(), Username: name, Password: "right"})
 }
 
 func appKey(name string) string { return "app:" + name }
@@ -111,10 +116,8 @@ func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kind
 		if right == "+hello" {
 			continue // go-redis does without
 		}
-		u.permit(t, "missing", right)
 		require.NoError(t, u.redis.ScriptFlush(t.Context()).Err())
-		client := locktest.ClientWith(t, &redis.Options{Addr: u.server.Addr(), Username: "missing", Password: "right"})
-		rt := locktest.NewRuntime(t, client, holdfast.Options{NameMapper: appKey, Logger: locktest.Quiet()})
+		rt := locktest.NewRuntime(t, u.client(t, "missing", right), holdfast.Options{NameMapper: appKey, Logger: locktest.Quiet()})
 		var found *holdfast.CheckError
 		if assert.ErrorAs(t, rt.CheckFor(t.Context(), kinds...), &found, "without %s", right) && assert.Len(t, found.Findings, 1, "without %s: %v", right, found) {
 			assert.Equal(t, "ACL SETUSER missing "+right, found.Findings[0].Remedy)
@@ -308,4 +311,40 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 		return holdfast.ErrResign
 	})
 	assert.NoError(t, err)
+}
+
+// Locks may linger with the rights that SECURITY.md documents; Check names the one that is missing. A process that may send no demand has the
+// lock within Options.Linger.
+func TestFault_RightsToLinger(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../SECURITY.md")
+	require.NoError(t, err)
+	documented := regexp.MustCompile("`Options.Linger` needs, in addition, `([^`]*)`").FindSubmatch(text)
+	require.NotNil(t, documented)
+	u := &user{server: redistest.Start(t), rights: append(documentedRights(t)["lock"], strings.Fields(string(documented[1]))...)}
+	u.redis = u.server.Client(t)
+	const channels = "&holdfast_demand:*"
+	options := holdfast.Options{Lease: 40 * time.Second, Linger: 10 * time.Second, NameMapper: appKey, Logger: locktest.Quiet()}
+
+	var found *holdfast.CheckError
+	denied := locktest.NewRuntime(t, u.client(t, "denied", channels), options)
+	require.ErrorAs(t, denied.CheckFor(t.Context(), holdfast.KindLock), &found)
+	require.Len(t, found.Findings, 1)
+	assert.Equal(t, "ACL SETUSER denied "+channels, found.Findings[0].Remedy)
+	require.NoError(t, denied.Close(t.Context()))
+
+	one, other := locktest.NewRuntime(t, u.client(t, "one", ""), options), u.runtime(t, "other")
+	require.NoError(t, one.CheckFor(t.Context(), holdfast.KindLock))
+	locktest.Release(t, locktest.Acquire(t, one.Lock("orders")))
+	began := time.Now()
+	locktest.Release(t, locktest.Acquire(t, other.Lock("orders")))
+	assert.Less(t, time.Since(began), options.Linger/2)
+
+	silent := locktest.NewRuntime(t, u.client(t, "silent", channels), holdfast.Options{NameMapper: appKey})
+	short := options
+	short.Linger = time.Second
+	two := locktest.NewRuntime(t, u.client(t, "two", ""), short)
+	locktest.Release(t, locktest.Acquire(t, two.Lock("orders")))
+	locktest.Release(t, locktest.Acquire(t, silent.Lock("orders")))
+	assert.Zero(t, two.Stats().Lingering)
 }

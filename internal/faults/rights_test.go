@@ -25,7 +25,7 @@ func recommendedRights(t *testing.T) []string {
 	return strings.Fields(string(block[1]))
 }
 
-// A user who lacks one of the rights, whichever it is: what works works, what does not says so and names the lock, and no key is
+// A user lacks one of the rights, each in turn. Every operation works, or returns an error that names the lock; and no key is
 // left that would never go, although Redis does not roll a script back.
 func TestFault_MissingRight(t *testing.T) {
 	t.Parallel()

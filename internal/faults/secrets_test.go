@@ -24,7 +24,7 @@ import (
 
 const canary = "canary \"/%@" // the password
 
-// Whatever goes wrong between a runtime and its server, the password shows in no error, log line or event.
+// The password shows in no error, log line or event, no matter what goes wrong between a runtime and its server.
 func TestFault_NoSecretIsTold(t *testing.T) {
 	t.Parallel()
 	ours := []string{"--requirepass", canary}
@@ -69,7 +69,7 @@ func TestFault_NoSecretIsTold(t *testing.T) {
 	}
 }
 
-// Short and common passwords are hidden where they are told, and change no other word of an error.
+// Short and common passwords are hidden where an error would show them, and change no other word of it.
 func TestFault_NoSecretIsTold_HoweverCommon(t *testing.T) {
 	t.Parallel()
 	forgetful := locktest.OwnPlace(t, locktest.Kinds[0], "--rename-command", "HELLO", "", "--rename-command", "AUTH", "").Addr

@@ -20,7 +20,7 @@ import (
 // briefly makes calls count as unanswered after 200 ms, and waiters lose patience after a second.
 var briefly = holdfast.Options{Lease: 600 * time.Millisecond}
 
-// permits waits until there are so many again, what was given up is given back in the background, and never more.
+// permits waits until there are as many again as wanted: given-up acquires return theirs in the background. There are never more.
 func permits(t *testing.T, p *locktest.Place, want int64) {
 	t.Helper()
 	are := func() int64 {
@@ -97,7 +97,7 @@ func isLatch(op *scripts.CountOp) bool {
 	return op == scripts.LatchTrySet || op == scripts.LatchCountDown || op == scripts.LatchRead || op == scripts.LatchDelete || op == scripts.LatchWait
 }
 
-// crowd is goroutines that acquire and release until they are told to stop.
+// crowd is goroutines that acquire and release until stop is closed.
 type crowd struct {
 	group   sync.WaitGroup
 	stop    chan struct{}
@@ -167,7 +167,7 @@ func stormy(t *testing.T, options holdfast.Options, storms int, pause time.Durat
 	permits(t, p, total)
 }
 
-// However often replies are lost, no permit is taken or given twice, and none is lost.
+// No permit is taken or returned twice, and none is lost, no matter how often replies are lost.
 func TestFault_SemaphoreLostRepliesUnderLoad(t *testing.T) {
 	t.Parallel()
 	stormy(t, holdfast.Options{}, locktest.Scaled(150, 15), 120*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
@@ -292,7 +292,7 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	}
 }
 
-// A release goes on without its caller: it returns half a second after its context has ended, and the permits come when Redis is
+// A release continues without its caller: it returns half a second after its context has ended, and the permits come when Redis is
 // back, once. Those of callers who wait come too.
 func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
@@ -328,7 +328,7 @@ func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	}
 }
 
-// When Redis does not answer, who waits learns it after a while and takes nothing along.
+// When Redis does not answer, waiters get an error after a while, and take no permits.
 func TestFault_SemaphoreWaitersLosePatience(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -424,8 +424,8 @@ func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	}
 }
 
-// Permits are given back while the runtime closes. Whoever is told that they have arrived finds them in Redis, and whoever is told that the
-// runtime is closed does not: a release elsewhere neither loses nor doubles them.
+// Permits are given back while the runtime closes. If the release returns no error, they are in Redis.
+// If it returns ErrClosed, they are not: a second release elsewhere then neither loses nor doubles them.
 func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -201,7 +201,7 @@ func TestShutdown_TwoAtOnce(t *testing.T) {
 	})
 }
 
-// Who takes a second lock under the first one is not let in; who has several is waited for until the last is given back.
+// During a Shutdown a holder cannot acquire a second lock. Shutdown waits for a holder of several until it has released the last.
 func TestShutdown_ManyLocksAndImpatientUsers(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -355,7 +355,7 @@ func TestShutdown_OfMultiLocks(t *testing.T) {
 	})
 }
 
-// Who waits for his own runtime's Shutdown within a section waits for himself: until ctx ends.
+// A caller that waits for Shutdown of its own runtime within a section waits for itself, until ctx ends.
 func TestShutdown_WithinDo(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -413,7 +413,7 @@ func TestShutdown_OverAnOutage(t *testing.T) {
 	})
 }
 
-// Actors of the user's: who waits is refused, who holds goes on, and the end of the last holder is the end of the runtime.
+// Actors of the user's: waiters are refused, holders continue, and the runtime ends with the last holder.
 func TestShutdown_TellsActors(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -448,7 +448,7 @@ func TestShutdown_TellsActors(t *testing.T) {
 	})
 }
 
-// A Shutdown that begins while everything is on its way: whoever is let in is waited for, and nothing is left.
+// A Shutdown that begins while everything is in flight waits for all who were granted a lock, and leaves nothing.
 func TestShutdown_InTheMiddle(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

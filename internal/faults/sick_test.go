@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sickness is a way in which a server does not serve. p.Redis is connected and goes on to work where the server lets it.
+// sickness is a way in which a server does not serve. p.Redis is connected and keeps working where the server lets it.
 type sickness struct {
 	name   string
 	args   []string                                               // of the server

@@ -60,7 +60,7 @@ func showStaleLease(t *testing.T, p *locktest.Place, options []holdfast.AcquireO
 	locktest.Release(t, again)
 }
 
-// A stale lease of a fixed length that nobody extends is told of by its release: there are no renewals to tell.
+// The loss of a fixed lease that nobody extends is reported by its release, because there are no renewals.
 func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -74,7 +74,7 @@ func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 }
 
 // A fixed lease that Redis has forgotten, or that somebody else has freed by force, keeps nobody in its own process waiting until it
-// would have ended: who waits is served, who tries again is, and the holder is told.
+// would have ended: waiters and later callers are served, and the holder learns of the loss.
 func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(t *testing.T, p *locktest.Place, other *holdfast.Runtime){
@@ -136,7 +136,7 @@ func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	}
 }
 
-// Who re-enters a fixed lease for longer, and finds by that that Redis has forgotten it, acquires like anybody else.
+// An owner that re-enters a fixed lease for longer, and so finds that Redis has forgotten it, acquires like any other caller.
 func TestFault_ReentryOfAForgottenLease(t *testing.T) {
 	t.Parallel()
 	for _, p := range locktest.OnOneServer(t) {

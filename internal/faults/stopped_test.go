@@ -39,7 +39,7 @@ type awakening struct {
 	Stopped time.Duration // between two looks at the lease; 0: it was not stopped, the lease was lost before
 	Valid   bool          // what the first look after that said
 	Done    time.Duration // when Done was closed, on the clock of the machine
-	First   time.Duration // when the first look was, likewise
+	First   time.Duration // when the first look was, by the same clock
 	Worst   time.Duration // the longest between two looks after that one
 	Err     string        // what Release said
 }
@@ -110,7 +110,7 @@ func watchLease(registers *redis.Client, lease *holdfast.Lease) (a awakening) {
 		switch {
 		case a.Stopped > 0:
 			a.Worst = max(a.Worst, now-last)
-		case now-last >= stopFor: // by the parent, and not by whatever else goes on
+		case now-last >= stopFor: // by the parent, not by other load
 			a.Stopped, a.First, a.Valid = now-last, now, valid
 		}
 		last = now

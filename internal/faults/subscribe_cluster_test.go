@@ -37,7 +37,7 @@ func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (
 	return sum
 }
 
-// showNoStorm compares what 50 waiters cost in a while with what they cost besides one whose channel is refused.
+// showNoStorm compares what 50 waiters cost in a while with what they cost beside one whose channel is refused.
 func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runtime, refused func()) {
 	holder := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
 	var clients []*redis.Client

@@ -58,7 +58,7 @@ func occupy(t *testing.T, p *locktest.Place) (free func()) {
 	}
 }
 
-// awaitSubscribed returns when each channel has so many subscribers.
+// awaitSubscribed returns when each channel has that many subscribers.
 func awaitSubscribed(t *testing.T, client redis.UniversalClient, channels []string, n int64) {
 	t.Helper()
 	var lacking []string

@@ -24,7 +24,7 @@ var readers = map[string]func(*redis.ClusterOptions){
 }
 
 // TestFault_PlannedSwitch has master and replica of a cluster change places. Nothing is lost by that: who holds a
-// lock goes on to hold it, and who wants one gets it, whatever the client may read from.
+// lock continues to hold it, and callers who want one get it, no matter where the client may read from.
 func TestFault_PlannedSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)

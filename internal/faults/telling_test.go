@@ -67,8 +67,8 @@ func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	showHear(t, before, rt)
 }
 
-// TestFault_SentinelByAClusterClient: what go-redis makes of Sentinel when it may read from replicas is a cluster's client, but there is
-// no cluster. Its processes and those with an ordinary client wake each other.
+// TestFault_SentinelByAClusterClient uses the client that go-redis makes for Sentinel when it may read from replicas: a cluster's client, although
+// there is no cluster. Processes with it and processes with an ordinary client wake each other.
 func TestFault_SentinelByAClusterClient(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.SharedGuarded(t)
@@ -85,7 +85,7 @@ func TestFault_SentinelByAClusterClient(t *testing.T) {
 	}
 }
 
-// likeSentinels is a client like the one that go-redis has made, but it asks us and not the sentinels: go-redis goes on to listen to them
+// likeSentinels is a client like the one that go-redis has made, but it asks us and not the sentinels: go-redis continues to listen to them
 // after Close.
 func likeSentinels(t *testing.T, made redis.UniversalClient, guarded *redistest.Guarded) *redis.ClusterClient {
 	options := *made.(*redis.ClusterClient).Options()

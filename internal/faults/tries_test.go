@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// However many try at once, each is refused only if nothing was left for it.
+// Of many tries at once, each is refused only if nothing was left for it.
 func TestFault_ManyTriesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, permits := range map[string]int{"enough permits": 1000, "as many permits": 64, "few permits": 10} {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
@@ -181,7 +182,7 @@ func (k *kennel) noteScript(_ *server.Peer, command string, args ...string) (don
 	return false
 }
 
-// checkEnd looks at what was renewed for whom, and that nothing goes on.
+// checkEnd checks what was renewed for whom, and that nothing continues.
 func (k *kennel) checkEnd(t *testing.T) {
 	<-time.After(2 * dogLease)
 	for _, name := range k.names {
@@ -199,7 +200,7 @@ func (k *kennel) checkEnd(t *testing.T) {
 		if k.fixed[grant] {
 			assert.Empty(t, times, "a fixed lease is not renewed")
 		} else if len(times) > 0 {
-			// What waited in the gateway then may still be sent; it is of no effect, for the grant is gone.
+			// Calls that waited in the gateway may still be sent. They have no effect, because the grant is gone.
 			assert.LessOrEqual(t, slices.MaxFunc(times, time.Time.Compare).Sub(end), dogLease/3, "%s is renewed no more", grant)
 		}
 	}
@@ -225,7 +226,7 @@ func (h *hungRenewals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// A renewal that never returns moves no deadline: the loss is told at the old one, to the millisecond.
+// A renewal that never returns moves no deadline: the loss is reported at the old one, to the millisecond.
 func TestFault_RenewalThatNeverReturns(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -253,4 +254,21 @@ func TestFault_RenewalThatNeverReturns(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A Close whose client hangs in a hook ends all the same, and says so.
+func TestFault_CloseDoesNotWaitForAHookThatHangs(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	kind := locktest.Kinds[0]
+	client, hook := locktest.NewClient(t, redistest.Shared(t).Addr()), &hungRenewals{renewal: renewalOf(kind), hang: make(chan struct{})}
+	client.AddHook(hook)
+	defer close(hook.hang)
+	rt, err := holdfast.New(client, holdfast.Options{Lease: lease, Logger: locktest.Quiet()})
+	require.NoError(t, err)
+	locktest.Acquire(t, kind.Lock(rt, redistest.Name(t)))
+	locktest.Await(t, "a renewal on its way", func() bool { return hook.count.Load() > 0 })
+	began := time.Now()
+	require.ErrorContains(t, rt.Close(t.Context()), "a call to Redis has not returned")
+	assert.Less(t, time.Since(began), 10*time.Second+locktest.Slack())
 }

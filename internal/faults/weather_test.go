@@ -43,7 +43,7 @@ func (s *weather) flush() {
 	})
 }
 
-// kill breaks connections, for commands and for messages; not so often that none lives long enough to be of use.
+// kill breaks connections, for commands and for messages, but leaves each time enough to be used.
 func (s *weather) kill() {
 	s.befall([]chaos.Fault{chaos.KilledSubscriptions, chaos.KilledClients, chaos.KilledClient}, chaos.Target{Redis: s.client}, &s.killed)
 }

@@ -60,7 +60,7 @@ func (w *wire) assertHeldBy(t *testing.T, lease *holdfast.Lease) {
 	assert.Equal(t, map[string]string{lease.ID(): "1"}, w.Fields(t))
 }
 
-// assertNext sees that the one who waits is the next holder, and the only one. It gives the lock back.
+// assertNext shows that the waiter is the next holder, and the only one. It releases the lock.
 func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
 	t.Helper()
 	locktest.Closed(t, "the next grant", waiter.Done())
@@ -74,7 +74,7 @@ func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
 	assert.False(t, w.Exists(t))
 }
 
-// assertNoOrphan sees that the key is gone within so long, and that nobody prolongs it until then, but for what was on its way.
+// assertNoOrphan shows that the key is gone in time, and that nobody but a call in flight prolongs it until then.
 func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	t.Helper()
 	w.stalls.Take()
@@ -129,7 +129,7 @@ type durations struct{ all []time.Duration }
 
 func (d *durations) add(one time.Duration) { d.all = append(d.all, one) }
 
-// log tells the median, which it returns, and the worst.
+// log logs the median, which it returns, and the worst time.
 func (d *durations) log(t *testing.T, what string) (median time.Duration) {
 	if len(d.all) == 0 {
 		return 0

@@ -42,7 +42,7 @@ func childRuntime(onEvent func(holdfast.Event)) *holdfast.Lock {
 	return rt.FairLock(os.Getenv("LOCK"))
 }
 
-// fairCrowd takes and releases the lock with 8 goroutines, in all as often as it is told.
+// fairCrowd takes and releases the lock with 8 goroutines, n times in all.
 func fairCrowd() {
 	lock := childRuntime(nil)
 	fmt.Println("ready")
@@ -63,7 +63,7 @@ func fairCrowd() {
 	fmt.Println("done")
 }
 
-// fairWaiters waits so many times at once, tells of the grants and of lost places, and keeps what it gets until it is killed.
+// fairWaiters waits n times at once, prints grants and lost places, and keeps what it gets until it is killed.
 func fairWaiters() {
 	lock := childRuntime(func(event holdfast.Event) {
 		if _, lost := event.(holdfast.QueueLost); lost {
@@ -171,7 +171,7 @@ func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	assert.Zero(t, server.Client(t).DBSize(t.Context()).Val(), "nothing is left of them")
 }
 
-// A waiter that was stopped for longer than its place is kept queues again when it goes on, and says so.
+// A waiter that was stopped for longer than its place is kept queues again when it continues, and reports it.
 func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(500 * time.Millisecond)
@@ -263,7 +263,7 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 			state, err := p.Lock(holder).Inspect(t.Context())
 			return err == nil && len(state.Queue) == 2
 		})
-		proxy.Blackhole(true) // the head does not hear that it is its turn
+		proxy.Blackhole(true) // the head gets no message that it is next
 		locktest.Release(t, lease)
 		proxy.Blackhole(false)
 		start := time.Now()

@@ -61,7 +61,7 @@ func TestFencedLock_TokensIncrease(t *testing.T) {
 	t.Logf("%d holders", largest.seen)
 }
 
-// However fast tokens are used up, they stay behind the server's clock: a server that has lost its counter goes on above them.
+// Tokens stay behind the server's clock, no matter how fast they are used up: a server that has lost its counter continues above them.
 func TestFencedLock_FullSpeedThenDataLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

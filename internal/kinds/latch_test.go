@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// latch is the place's latch in a runtime of its own, with such a count.
+// latch is the place's latch in a runtime of its own, with this count.
 func latch(t *testing.T, p *locktest.Place, count int) *holdfast.CountDownLatch {
 	t.Helper()
 	l := p.Runtime(t, holdfast.Options{}).CountDownLatch(p.Name)

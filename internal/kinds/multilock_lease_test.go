@@ -251,7 +251,7 @@ func TestMultiLock_GivesBackAfterAPanic(t *testing.T) {
 	})
 }
 
-// panicky is a context that answers only so many times how it is.
+// panicky is a context whose Err panics after n calls.
 type panicky struct {
 	context.Context
 	left atomic.Int32

@@ -167,7 +167,7 @@ func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	})
 }
 
-// Who waits for one member does not keep the others from anybody for long, whatever is in the way.
+// A waiter for one member does not block the other members for long, no matter what it waits for.
 func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

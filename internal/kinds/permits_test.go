@@ -53,6 +53,7 @@ func showPermits(t *testing.T, p *locktest.Place) {
 	look, name := p.Redis, p.Name
 	require.NoError(t, look.Set(t.Context(), name, permits, 0).Err())
 	var holders, most atomic.Int64
+	var ids sync.Map
 	var all sync.WaitGroup
 	for range 3 {
 		rt := p.Runtime(t, holdfast.Options{})
@@ -63,6 +64,8 @@ func showPermits(t *testing.T, p *locktest.Place) {
 					if !assert.NoError(t, err) {
 						return
 					}
+					_, known := ids.LoadOrStore(lease.ID(), true)
+					assert.False(t, known, "the next holder in a process has a permit of its own")
 					n := holders.Add(1)
 					for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
 					}
@@ -101,7 +104,7 @@ func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// The watchdog renews permits, a fixed one ends by itself and is told, and both are gone from Redis after.
+// The watchdog renews permits, a fixed one ends by itself and is reported, and both are gone from Redis afterwards.
 func TestPermitSemaphore_Leases(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermitLeases)
@@ -155,7 +158,7 @@ func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 }
 
 // The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
-// Without permits that anybody has set, who does not wait for ever is told so, and who does gets what is set then.
+// Nobody has set permits: an acquire with a time limit gets an error that says so, and one without waits until they are set.
 func TestPermitSemaphore_NeverSet(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -269,7 +272,7 @@ func TestPermitSemaphore_DoHoldsAPermitWhileFnRuns(t *testing.T) {
 				assert.NotEqual(t, outer.ID(), holdfast.LeaseFromContext(ctx).ID(), "each has a permit of its own")
 				assert.ErrorIs(t, permits.TryDo(ctx, never), holdfast.ErrNotAcquired)
 				assert.ErrorIs(t, permits.Do(ctx, never, holdfast.WithWait(time.Millisecond)), holdfast.ErrNotAcquired)
-				assert.NoError(t, permits.ReleaseID(ctx, holdfast.LeaseFromContext(ctx).ID()))
+				assert.NoError(t, permits.ReleaseID(ctx, strings.ToUpper(holdfast.LeaseFromContext(ctx).ID())), "hexadecimal digits of either case")
 				locktest.Closed(t, "the context", ctx.Done())
 				assert.NoError(t, outer.Err())
 				return failed

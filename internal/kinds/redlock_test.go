@@ -67,7 +67,7 @@ func (s *servers) held(t *testing.T) (held []int) {
 	return held
 }
 
-// awaitHeld waits until nothing is left but so many. A member that a majority did not wait for is given back later than it.
+// awaitHeld waits until exactly n are held. A member that the majority did not wait for is released later.
 func (s *servers) awaitHeld(t *testing.T, n int) {
 	t.Helper()
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })

@@ -120,7 +120,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got in %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// A living one beside it goes on reading for longer than that. It is the last one then, whatever the dead has left behind.
+		// A living one beside it keeps reading for longer than that. It is the last one then, whatever the dead has left behind.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()

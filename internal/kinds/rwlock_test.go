@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The write half has its row in the table of the promises; what there is beside it, and what the halves have to do with each other,
-// is shown here and in rwlock_lease_test.go.
+// The write half is among the kinds of internal/promises. This file and rwlock_lease_test.go show the rest: the read half, and how the halves
+// affect each other.
 
 // onReadWrite shows something about a read/write lock on every server.
 func onReadWrite(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
@@ -161,7 +161,7 @@ func TestRWLock_Downgrade(t *testing.T) {
 	})
 }
 
-// A writer that ends its reading first goes on writing, and is renewed.
+// A writer that releases its read lock first keeps the write lock, which is renewed.
 func TestRWLock_ReadInsideWrite(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)

@@ -103,7 +103,7 @@ func TestSemaphore_CloseLeavesNothing(t *testing.T) {
 	assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
 }
 
-// A release that Redis refuses is told to the caller and reported, because permits are missing then.
+// A release that Redis refuses is an error for the caller and an event, because permits are missing then.
 func TestSemaphore_RefusedReleaseIsReported(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// semaphore is the place's semaphore in a runtime of its own, with so many permits.
+// semaphore is the place's semaphore in a runtime of its own, with n permits.
 func semaphore(t *testing.T, p *locktest.Place, permits int) *holdfast.Semaphore {
 	t.Helper()
 	s := p.Runtime(t, holdfast.Options{}).Semaphore(p.Name)
@@ -73,7 +73,7 @@ func come(t *testing.T, what string, result <-chan error) error {
 	}
 }
 
-// subscribers waits until so many clients listen on a channel.
+// subscribers waits until that many clients listen on a channel.
 func subscribers(t *testing.T, p *locktest.Place, channel string, n int64) {
 	t.Helper()
 	locktest.Await(t, "a subscription", func() bool { return p.Subscribers(t, channel) >= n })

@@ -37,7 +37,7 @@ func TestSemaphore_WakesByMessage(t *testing.T) {
 	})
 }
 
-// Without permits that anybody has set, who does not wait for ever is told so, and who does gets what is set then.
+// Nobody has set permits: an acquire with a time limit gets an error that says so, and one without waits until they are set.
 func TestSemaphore_NeverSet(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -74,7 +74,7 @@ func TestSemaphore_NeverSet(t *testing.T) {
 	})
 }
 
-// Who waits goes on waiting through releases that are not enough, whoever gives the rest.
+// A waiter keeps waiting while the releases are not enough, no matter who releases the rest.
 func TestSemaphore_WaitsUntilThereAreEnough(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -251,7 +251,7 @@ func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	returned(t, several, permits)
 }
 
-// Who waits for more permits than there will ever be does not keep the others out for ever.
+// A waiter for more permits than there will ever be does not block the others for ever.
 func TestSemaphore_WhoWantsTooMuchLeavesRoom(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

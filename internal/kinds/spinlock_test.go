@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A waiter of a spin lock subscribes to nothing; its release is told to those who wait for the name otherwise.
+// A waiter of a spin lock subscribes to nothing. Its release still wakes waiters of other kinds with the same name.
 func TestSpinLock_ListensToNothingAndTellsAll(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "spin lock")

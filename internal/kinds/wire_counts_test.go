@@ -100,7 +100,7 @@ func answer(value any, err error) any {
 	return value
 }
 
-// Whatever is done with a semaphore or latch, its key, its TTL, the messages and the answers are Redisson's, step by step. Besides,
+// The key, TTL, messages and answers of a semaphore or latch are Redisson's, step by step, in every operation. Besides,
 // there are only keys with our prefix that expire.
 func TestWire_CountsLookLikeRedissons(t *testing.T) {
 	t.Parallel()

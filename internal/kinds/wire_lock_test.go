@@ -19,7 +19,7 @@ import (
 
 var ownerField = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\d+$`)
 
-// What anybody sees in Redis is exactly what Redisson would have put there.
+// The keys in Redis are exactly those that Redisson would have written.
 func TestWire_HeldLockLooksLikeRedissons(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t) // of its own, so that all of its keys can be looked at

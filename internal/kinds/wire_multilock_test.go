@@ -71,7 +71,7 @@ func TestWire_MultiLockSharesWithRedisson(t *testing.T) {
 	}
 }
 
-// What stands in Redis is what the members alone would have there, and no key more.
+// The keys in Redis are those of the members alone, and no others.
 func TestWire_MultiLockLooksLikeItsMembers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

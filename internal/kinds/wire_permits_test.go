@@ -113,7 +113,7 @@ func (s *permitSide) seen(t *testing.T, client redis.UniversalClient) (all []str
 	return append(all, fmt.Sprint("out ", len(out), " ", client.PTTL(t.Context(), zset).Val()))
 }
 
-// Whatever is done with a semaphore whose permits are leases, its keys, the messages and the answers are Redisson's, step by step.
+// The keys, messages and answers of a semaphore whose permits are leases are Redisson's, step by step, in every operation.
 func TestWire_PermitsLookLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -190,7 +190,7 @@ func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	assert.Zero(t, p.Redis.Exists(t.Context(), redissonpeer.PermitsKey(p.Name)).Val())
 }
 
-// Who waits on one side is woken by the other's message, when a permit is given back, by its lease or by its id.
+// A waiter on one side is woken by the other side's message when a permit is released, by its lease or by its ID.
 func TestWire_PermitsWakeByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -106,8 +106,8 @@ func (s *readWriteSide) seen(t *testing.T, client redis.UniversalClient) (all []
 	return all
 }
 
-// Whatever is done with a read/write lock, its fields, its readers' keys, all TTLs and the messages are Redisson's, step by step. There
-// is one message more than Redisson has, when a writer goes on as a reader; and we delete the timeout keys of readers that end by force, which
+// The fields of a read/write lock, its readers' keys, all TTLs and the messages are Redisson's, step by step, in every operation. There
+// is one message more than Redisson has, when a writer continues as a reader; and we delete the timeout keys of readers that end by force, which
 // Redisson leaves behind.
 func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 	t.Parallel()

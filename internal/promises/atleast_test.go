@@ -308,7 +308,7 @@ func TestAtLeast_OfAWriterWhoReads(t *testing.T) {
 	})
 }
 
-// What is wrong with the option is said before anything is sent.
+// A bad option is an error before anything is sent.
 func TestAtLeast_Invalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

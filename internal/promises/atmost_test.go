@@ -151,7 +151,7 @@ func TestAtMost_ReentriesAndMembers(t *testing.T) {
 	})
 }
 
-// What is wrong with the option is said before anything is sent.
+// A bad option is an error before anything is sent.
 func TestAtMost_Invalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

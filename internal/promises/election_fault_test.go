@@ -65,7 +65,7 @@ func (p *parliament) settled(t *testing.T) {
 	}
 }
 
-// A failover of Redis that has kept the lock ends no election: the leader goes on, or another is elected, and everybody learns of it.
+// A failover of Redis that has kept the lock ends no election: the leader continues, or another is elected, and everybody learns of it.
 func TestElection_FailoverOfRedis(t *testing.T) {
 	t.Parallel()
 	type setup struct {

@@ -196,7 +196,7 @@ func (p *parliament) without(some ...*candidate) []*candidate {
 	return slices.DeleteFunc(slices.Clone(p.candidates), func(c *candidate) bool { return slices.Contains(some, c) })
 }
 
-// Who watches sees every leader that stays, also the present one, in order.
+// A Watch yields every leader that stays, also the present one, in order.
 func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 	t.Parallel()
 	locktest.OnSetups(t, func(t *testing.T, place *locktest.Place) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
-// What an election does when, in bubbles of testing/synctest, where time is exact.
+// The instants of an election, in bubbles of testing/synctest, where time is exact.
 
 // hall is an election in a bubble: two candidates.
 type hall struct {
@@ -71,7 +71,7 @@ func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 	}
 }
 
-// Who resigns leaves the others a quarter of the lease, and leads again when there is nobody else.
+// A leader that resigns leaves the others a quarter of the lease, and leads again if there is nobody else.
 func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{Lease: 20 * time.Second}, func(t *testing.T, h *hall) {
 		a := h.candidates[0]

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// What the read half does when links fail, step by step; at random, beside writers, it is in internal/faults.
+// The read half while links fail, step by step. internal/faults tests it at random, beside writers.
 
 // Readers that are cut off know before a writer elsewhere can have the lock; a reader beside them goes on.
 func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {

@@ -145,7 +145,7 @@ func TestRenewedLease_OfPermitsReentriesAndMembers(t *testing.T) {
 	})
 }
 
-// What is wrong with the option is said before anything is sent.
+// A bad option is an error before anything is sent.
 func TestRenewedLease_Invalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -152,7 +152,7 @@ func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	})
 }
 
-// What was asked before the sleep is answered after it: an answer that is older than its lease makes nobody a holder.
+// Requests from before the sleep are answered after it: an answer that is older than its lease makes nobody a holder.
 func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -200,8 +200,8 @@ func (l *ledger) close(name string, s holdfast.Stats) {
 		l.o.wrong("Trace: of %d acquires of %s, %d have an outcome", l.begun, name, l.outcomes)
 	case len(l.granted) > 0:
 		l.o.wrong("Trace: leases of %s have no end: %v", name, l.granted)
-	case s.Held != 0 || s.Waiting != 0:
-		l.o.wrong("Stats: %s is closed, but %d leases are held and %d acquires wait", name, s.Held, s.Waiting)
+	case s.Held != 0 || s.Waiting != 0 || s.Lingering != 0:
+		l.o.wrong("Stats: %s is closed, but %d leases are held, %d linger and %d acquires wait", name, s.Held, s.Lingering, s.Waiting)
 	}
 	for what, pair := range map[string][2]int{
 		"Acquired": {int(s.Acquired), l.total + l.permits}, "Refused": {int(s.Refused), l.refused}, "HandedOn": {int(s.HandedOn), l.local},

@@ -3,6 +3,9 @@ package sim
 // exclusive lists the kinds with one holder that use the scripts of a plain lock, as far as the mutants change them.
 var exclusive = []kind{plainLock, fencedLock, spinLock}
 
+// lingers lists the kinds whose locks may linger.
+var lingers = []kind{plainLock, fencedLock, readWrite}
+
 // ScriptMutants are the broken scripts.
 var ScriptMutants = []Mutant{
 	script("release without a look at the owner", "who was late frees the next holder's lock", exclusive,
@@ -52,6 +55,8 @@ var ScriptMutants = []Mutant{
 		"    redis.call(publish, channel, result)", "    local nobody"),
 	needs("lose reply", script("repeated count-down counts twice", "a repeat after a lost reply counts down again", []kind{latch},
 		"if not result then", "if true then")),
+	script("refusal without a demand", "a process that keeps a lock that nobody uses is not told who wants it", lingers,
+		"if runtime then redis.pcall('publish'", "if false then redis.pcall('publish'"),
 	script("latch without a message", "nobody is told that a latch is at zero", []kind{latch},
 		"if count > 0 then redis.call(publish, channel, '0') end", ""),
 }

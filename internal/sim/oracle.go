@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -255,6 +256,7 @@ type turn struct {
 	began time.Time // when its first holder was seen
 	late  bool      // it may have begun earlier than that
 	count int
+	freed time.Time // when its last holder released it: since then it may have lingered; zero: none has
 }
 
 // inTurn checks the bounds of hand-offs inside a process (A8).
@@ -272,6 +274,9 @@ func (o *oracle) inTurn(h *hold) {
 		return
 	}
 	bounds, passed := o.w.plan.bounds(), time.Since(t.began)
+	if o.w.plan.linger > 0 && !t.freed.IsZero() {
+		bounds.Max, bounds.For = math.MaxInt, max(bounds.For, t.freed.Sub(t.began)+o.w.plan.linger)
+	}
 	switch end := h.lease.ExpiresAt(); {
 	case h.place.kind == fairLock || h.place.kind == permits || h.fixed || h.own:
 		o.violation("A8: %s has %s of %s, as somebody else had", h.who, h.id(), h.place.name)
@@ -303,7 +308,7 @@ func (o *oracle) token(h *hold) {
 		switch {
 		case t.token == token:
 			o.violation("A1: %s has token %d of %s, as somebody else had", h.who, token, h.place.name)
-		case t.token > token && t.at.Before(h.called):
+		case t.token > token && t.at.Before(h.called) && !o.excused(h): // a process that has lost the lock unnoticed has tokens left
 			o.violation("A1: %s has token %d of %s, but %d was given out before it asked", h.who, token, h.place.name, t.token)
 		}
 	}
@@ -359,5 +364,8 @@ func (o *oracle) leaves(h *hold) {
 	defer o.mu.Unlock()
 	for _, part := range append(slices.Clone(h.parts), h) {
 		part.leaving = true
+		if t := o.turns[part.id()]; t != nil {
+			t.freed = time.Now()
+		}
 	}
 }

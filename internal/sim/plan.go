@@ -22,6 +22,7 @@ type plan struct {
 	faults    []fault
 	every     time.Duration // mean time between faults
 	listening listening     // who subscribes without ever acquiring
+	linger    time.Duration // Options.Linger
 }
 
 // kind is a kind of lock or counter.
@@ -82,6 +83,11 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 	return p
 }
 
+// newLinger draws from dice of its own, so that a world without it stays the same.
+func (p *plan) newLinger(d dice) time.Duration {
+	return []time.Duration{0, 0, p.lease / 4, p.lease / 20}[mix(uint64(d))%4]
+}
+
 // bounds returns the bounds of a turn.
 func (p *plan) bounds() holdfast.Handoff {
 	if p.handoff == (holdfast.Handoff{}) {
@@ -95,6 +101,6 @@ func (p plan) String() string {
 	for _, f := range p.faults {
 		names = append(names, f.name)
 	}
-	return fmt.Sprintf("seed %d: %v, %d processes x %d users x %d steps, lease %v, hand-off %+v, every %v one of %v, listening: %q",
-		p.seed, p.places, p.processes, p.users, p.steps, p.lease, p.handoff, p.every, names, p.listening)
+	return fmt.Sprintf("seed %d: %v, %d processes x %d users x %d steps, lease %v, hand-off %+v, every %v one of %v, listening: %q, linger %v",
+		p.seed, p.places, p.processes, p.users, p.steps, p.lease, p.handoff, p.every, names, p.listening, p.linger)
 }

@@ -77,7 +77,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system,
-		Trace: p.ledger.trace(), SlowWait: p.ledger.slow})
+		Trace: p.ledger.trace(), SlowWait: p.ledger.slow, Linger: w.plan.linger})
 	return p, err
 }
 

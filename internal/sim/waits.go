@@ -101,6 +101,7 @@ func (o *oracle) orphans() {
 				since = now
 			}
 			seen[it] = since
+			o.demanded(at, id, since)
 			if bound := o.w.plan.lease/3 + soon; now.Sub(since) > bound && o.w.untroubled(p, now.Add(-bound)) {
 				o.wrong("A5: nobody wants %s of %s for %v", id, at.name, now.Sub(since))
 				seen[it] = now
@@ -108,6 +109,27 @@ func (o *oracle) orphans() {
 		}
 	}
 	o.lost = seen
+}
+
+// demanded checks that nobody waits for a lock that lingers (A6).
+func (o *oracle) demanded(at *place, id string, since time.Time) {
+	if o.w.plan.linger == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, w := range o.waiting {
+		if w.place != at || w.vague || w.p.ending() {
+			continue
+		}
+		begin := since
+		if w.since.After(begin) {
+			begin = w.since
+		}
+		if waited := time.Since(o.w.calmSince(begin)); waited > o.patienceOf(at.kind) {
+			o.violation("A6: %s has waited %v for %s, which only lingers (%s)", w.who, waited, at.name, id)
+		}
+	}
 }
 
 // accounted reports whether somebody holds a grant, is releasing it, or is about to be notified of it.

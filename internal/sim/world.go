@@ -85,7 +85,7 @@ func newWorld(seed uint64, mutant Mutant) *world {
 	w := &world{dice: d, plan: newPlan(seed, &mutant, d.of('p').stream()), mutant: mutant, server: miniredis.NewMiniRedis(),
 		history: &history{start: time.Now()}, sources: map[string]string{}, frugal: map[string]bool{}, taken: map[int64]struct{}{}, counted: map[kind]int{}, disturbed: map[string]int{}}
 	w.oracle = newOracle(w)
-	w.plan.listening = newListening(d.of('l'))
+	w.plan.listening, w.plan.linger = newListening(d.of('l')), w.plan.newLinger(d.of('g'))
 	w.server.ClockTTL(true)
 	w.server.Seed(int(seed))
 	for i, k := range w.plan.places {

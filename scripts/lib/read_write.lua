@@ -23,5 +23,6 @@ local function mode_of(lock)
 end
 
 local function busy(lock, holder, want_holder)
+  demand(lock, holder)
   return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end

@@ -12,7 +12,7 @@
 -- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[7] runtime     UUID of this runtime
--- ARGV[8] stay        ms for which this runtime is known to live from now on
+-- ARGV[8] stay        ms for which this runtime is known to live from now on; not noted again if 31/32 of it are left
 --
 -- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
@@ -64,12 +64,14 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
+-- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live; or nil and the error
+-- FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
-  local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
   local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
-  if q.head and not is_owner(q.head) or last and not is_owner(last) then return nil, foreign end
+  if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
+  q.latest = tonumber(last[2]) or 0
   for i = 1, #runtimes, 2 do
     local till = tonumber(runtimes[i + 1])
     if not till or not is_runtime(runtimes[i]) then return nil, foreign end
@@ -144,6 +146,12 @@ local function leave(q, grant, wait)
   tidy(q)
   return place == 0
 end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
 
 local late = in_time(not_after)
 if late then return late end
@@ -151,7 +159,7 @@ local holder, foreign = holder_of(lock)
 if foreign then return foreign end
 local q, foreign = queue_of(queue, timeouts, waiting)
 if foreign then return foreign end
-local now = server_now()
+local now = server_time
 local head = drop_stale(q, now)
 local ttl = redis.call('pttl', lock)
 if ttl == -2 and (not head or head == grant) then
@@ -162,11 +170,13 @@ if holder == grant then
   if ttl < tonumber(lease) then redis.call('pexpire', lock, lease) end
   return grant
 end
+if holder then demand(lock, holder) end
 
 local state, score = 0, redis.call('zscore', timeouts, grant)
 if place ~= 'try' then
   state = (place == 'kept' and not score) and 2 or 1
-  if not score then
+  local joins, before = not score, tonumber(score)
+  if joins then
     local last = redis.call('lindex', queue, -1)
     local ahead = last and redis.call('zscore', timeouts, last)
     score = (ahead and tonumber(ahead) or now + math.max(ttl, 0)) + wait
@@ -174,10 +184,11 @@ if place ~= 'try' then
     head = head or grant
   end
   score = math.max(tonumber(score), now + stay + 10000)
-  redis.call('zadd', timeouts, string.format('%.0f', score), grant)
-  redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
-  local top = redis.call('zrange', timeouts, -1, -1, 'withscores')
-  redis.call('pexpire', waiting, string.format('%.0f', tonumber(top[2]) - now + stay + 10000))
+  if score ~= before then redis.call('zadd', timeouts, string.format('%.0f', score), grant) end
+  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- others of this runtime have asked just now
+    redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
+    redis.call('pexpire', waiting, string.format('%.0f', math.max(q.latest, score) - now + stay + 10000))
+  end
 end
 local ours = ttl == -2 and head and string.sub(head, 1, #runtime + 1) == runtime .. ':'
 return {math.max(ttl, -1), want_holder == '1' and holder or '', state, (ours or head == grant) and head or ''}

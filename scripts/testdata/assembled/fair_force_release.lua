@@ -57,12 +57,14 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
+-- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live; or nil and the error
+-- FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
-  local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
   local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
-  if q.head and not is_owner(q.head) or last and not is_owner(last) then return nil, foreign end
+  if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
+  q.latest = tonumber(last[2]) or 0
   for i = 1, #runtimes, 2 do
     local till = tonumber(runtimes[i + 1])
     if not till or not is_runtime(runtimes[i]) then return nil, foreign end
@@ -137,6 +139,12 @@ local function leave(q, grant, wait)
   tidy(q)
   return place == 0
 end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
 
 local late = in_time(not_after)
 if late then return late end
@@ -148,4 +156,5 @@ local q = queue_of(queue, timeouts, waiting)
 local head = q and drop_stale(q, server_now())
 if head then redis.call(publish, channel .. ':' .. head, '0') end
 redis.call(publish, channel, '0')
+demand(lock, holder, 'freed ')
 return {holder}

@@ -40,12 +40,14 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- queue_of returns the keys of a queue, its head, and until when each runtime is known to live; or nil and the error FOREIGN.
+-- queue_of returns the keys of a queue, its head, its latest score, and until when each runtime is known to live; or nil and the error
+-- FOREIGN.
 local function queue_of(list, timeouts, waiting)
   local q = {list = list, timeouts = timeouts, waiting = waiting, head = redis.call('lindex', list, 0), till = {}}
-  local last, runtimes = redis.call('zrange', timeouts, -1, -1)[1], redis.call('hgetall', waiting)
+  local last, runtimes = redis.call('zrange', timeouts, -1, -1, 'withscores'), redis.call('hgetall', waiting)
   local foreign = redis.error_reply('FOREIGN the keys of the queue hold something else')
-  if q.head and not is_owner(q.head) or last and not is_owner(last) then return nil, foreign end
+  if q.head and not is_owner(q.head) or last[1] and not is_owner(last[1]) then return nil, foreign end
+  q.latest = tonumber(last[2]) or 0
   for i = 1, #runtimes, 2 do
     local till = tonumber(runtimes[i + 1])
     if not till or not is_runtime(runtimes[i]) then return nil, foreign end

@@ -6,13 +6,14 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[4] report      of a busy reply; 0: the ttl alone, 1: a holder, too, a channel: and how many subscribe to it
 -- ARGV[5] tokens      number of tokens
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
--- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+-- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
+--   | {ttl, holder, subscribers} (busy) | error LATE ms | error FOREIGN text
 local lock, counter = KEYS[1], KEYS[2]
-local grant, lease, not_after, want_holder, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
 -- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
@@ -50,6 +51,16 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
+-- subscribers: how many clients subscribe to a channel; 0 if the user may not ask. It is not worth an error: it only says who goes first.
+local function subscribers(channel)
+  return redis.pcall('pubsub', 'numsub', channel)[2] or 0
+end
 -- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
@@ -82,8 +93,10 @@ if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
   if holder ~= grant then
-    if want_holder == '1' then return {ttl, holder} end
-    return ttl
+    demand(lock, holder)
+    if report == '0' then return ttl end
+    if report == '1' then return {ttl, holder} end
+    return {ttl, holder, subscribers(report)}
   end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))

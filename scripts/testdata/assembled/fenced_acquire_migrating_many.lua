@@ -60,6 +60,16 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
+-- subscribers: how many clients subscribe to a channel; 0 if the user may not ask. It is not worth an error: it only says who goes first.
+local function subscribers(channel)
+  return redis.pcall('pubsub', 'numsub', channel)[2] or 0
+end
 -- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
@@ -89,7 +99,7 @@ return for_each(2, function(KEYS_before, ARGV_before)
 local strange = redis.call('type', KEYS[KEYS_before + 1]).ok == 'string'
 if strange then return {redis.call('pttl', KEYS[KEYS_before + 1]), 'string'} end
 local lock, counter = KEYS[KEYS_before + 1], KEYS[KEYS_before + 2]
-local grant, lease, not_after, want_holder, tokens, floor = ARGV[ARGV_before + 1], ARGV[ARGV_before + 2], ARGV[ARGV_before + 3], ARGV[ARGV_before + 4], ARGV[ARGV_before + 5], ARGV[ARGV_before + 6]
+local grant, lease, not_after, report, tokens, floor = ARGV[ARGV_before + 1], ARGV[ARGV_before + 2], ARGV[ARGV_before + 3], ARGV[ARGV_before + 4], ARGV[ARGV_before + 5], ARGV[ARGV_before + 6]
 
 local late = in_time(not_after)
 if late then return late end
@@ -98,8 +108,10 @@ if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
   if holder ~= grant then
-    if want_holder == '1' then return {ttl, holder} end
-    return ttl
+    demand(lock, holder)
+    if report == '0' then return ttl end
+    if report == '1' then return {ttl, holder} end
+    return {ttl, holder, subscribers(report)}
   end
 end
 local first, last, foreign = take_tokens(counter, tonumber(tokens), tonumber(floor))

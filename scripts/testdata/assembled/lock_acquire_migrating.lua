@@ -6,11 +6,12 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] want_holder 1: a busy reply names a holder
+-- ARGV[4] report      of a busy reply; 0: the ttl alone, 1: a holder, too, a channel: and how many subscribe to it
 --
--- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy) | error LATE ms | error FOREIGN text
+-- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
+--   | {ttl, holder, subscribers} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
-local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local grant, lease, not_after, report = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
 -- duplicate of an attempt must not run after its caller has stopped counting on it.
 local server_time
@@ -48,6 +49,16 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
+-- subscribers: how many clients subscribe to a channel; 0 if the user may not ask. It is not worth an error: it only says who goes first.
+local function subscribers(channel)
+  return redis.pcall('pubsub', 'numsub', channel)[2] or 0
+end
 
 local late = in_time(not_after)
 if late then return late end
@@ -56,8 +67,10 @@ if ttl ~= -2 then
   local holder, foreign = holder_of(lock)
   if foreign then return foreign end
   if holder ~= grant then
-    if want_holder == '1' then return {ttl, holder} end
-    return ttl
+    demand(lock, holder)
+    if report == '0' then return ttl end
+    if report == '1' then return {ttl, holder} end
+    return {ttl, holder, subscribers(report)}
   end
 end
 if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since

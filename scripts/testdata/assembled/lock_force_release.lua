@@ -38,6 +38,12 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
 
 local late = in_time(not_after)
 if late then return late end
@@ -46,4 +52,5 @@ if foreign then return foreign end
 if not holder then return 0 end
 redis.call('del', lock)
 redis.call(publish, channel, '0')
+demand(lock, holder, 'freed ')
 return {holder}

@@ -29,6 +29,12 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
+-- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
+-- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+local function demand(lock, holder, freed)
+  local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
+  if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
+end
 -- read_write: the mode of a read/write lock, nil if it is free, and one of its holders; or nil, nil and the error FOREIGN. Redisson
 -- and Holdfast write the mode, and for each holder one field with its number of holds; the writer's ends in ":write". Any other
 -- hash is not such a lock, and is not changed. Only a sample of the fields is checked, so the cost does not depend on the number of
@@ -54,6 +60,7 @@ local function mode_of(lock)
 end
 
 local function busy(lock, holder, want_holder)
+  demand(lock, holder)
   return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end
 -- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
@@ -81,11 +88,12 @@ end
 
 local late = in_time(not_after)
 if late then return late end
-local mode, _, foreign = mode_of(lock)
+local mode, holder, foreign = mode_of(lock)
 if foreign then return foreign end
 if mode ~= wanted then return 0 end
 local fields, readers = redis.call('hkeys', lock), timeouts_of(lock, timeouts, '')
 redis.call('del', lock)
 for _, timeout in ipairs(readers) do redis.call('del', timeout) end
 redis.call(publish, channel, message)
+demand(lock, holder, 'freed ')
 return fields

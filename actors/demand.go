@@ -1,0 +1,27 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/holdfast-go/holdfast/actors/pubsub"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// demand listens, if locks may linger, for the processes that are refused a lock of this one, and tells the lock's actors. A demand that is
+// lost, because the connection broke for example, comes again: who waits asks Redis every second.
+type demand struct{ engine *Engine }
+
+// Receive is the actor's only entry.
+func (d *demand) Receive(c actor.Context) {
+	defer d.engine.events.RecoverIn("demand")
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		c.Send(d.engine.subscriber, pubsub.Subscribe{Channel: scripts.DemandChannel(d.engine.id), Who: c.Self()})
+	case wait.ChannelMessage:
+		for text := range m.Texts {
+			grant, key, freed := scripts.ReadDemand(text)
+			d.engine.registry.demanded(key, wait.Demanded{Grant: grant, Freed: freed})
+		}
+	}
+}

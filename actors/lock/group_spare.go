@@ -1,0 +1,138 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// spare is how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.Kind.Plural). A release
+// serves one waiter, so if it made all waiters ask, all but one would ask in vain. The reply to an acquire says how many grants are left. A
+// message says that at least one is.
+type spare struct {
+	count int           // of waiters that may ask
+	from  time.Duration // when they may
+	heard time.Duration // when a grant has become free for the last time, as far as is known
+	busy  busy          // what the waiter that was refused last has found
+	until time.Duration // when a grant expires and becomes free, as it has found; clock.Never: none does
+}
+
+// freed notes that this many grants have become free. Waiters may ask for them from an instant on.
+func (p *spare) freed(now, from time.Duration, n int) {
+	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
+}
+
+// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight.
+func (p *spare) asked(s *State, done *callDone) {
+	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent {
+		p.count = max(p.count, 1)
+	}
+	if !done.acquired.Granted {
+		p.busy, p.until = s.busy, clock.Never
+		if done.acquired.TTL >= 0 {
+			p.until = s.busy.until
+		}
+	}
+}
+
+// noteSpare notes what a call says about grants that are free.
+func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
+	switch {
+	case !h.address.Kind.Plural():
+	case done.class == scripts.Rejected && done.call.do == callAcquire:
+		h.spare.freed(now, now, contendersMax) // the others are to learn the reason, too
+	case done.class != scripts.Done:
+	case done.call.do == callAcquire:
+		h.spare.asked(s, done)
+	case (done.call.do == callRelease || done.call.do == callOrphan) && !h.hears():
+		h.spare.freed(now, now, 1)
+	}
+}
+
+// findPlural finds the member for a request that gets a grant of its own: one that is left without a request, with no waiter behind it, or a
+// new one. As many waiters are members as may ask. One always is, asking or not, to look now and then.
+func (h *Group) findPlural(r *wait.Request) (found *member, ok bool) {
+	n := 0
+	for s := h.first; s != nil; s = s.next {
+		switch {
+		case s.ended():
+			if found == nil {
+				found = s
+			}
+		case s.queue.Len == 0 || s.queue.Front().Try: // tries do not stay
+		case !s.contends():
+			found = nil // it waits for a pass, or asks after a release
+		case s.failures.Count > 0:
+			return nil, r.Try
+		default:
+			found = nil
+			n++
+		}
+	}
+	return found, r.Try || n < max(h.spare.count, 1)
+}
+
+// advanceSpare has as many of those waiters ask that have been refused as there are grants to spare, oldest first.
+func (h *Group) advanceSpare(now time.Duration) {
+	if h.crowd == 0 {
+		return
+	}
+	room := h.spare.count
+	for s := h.first; s != nil && room > 0; {
+		next := s.next
+		if s.contends() && !s.queue.Front().Try {
+			room--
+			if s.failures.Count == 0 && s.waits(now) {
+				h.deliver(now, &s.State, woken{max(now, h.spare.from)})
+			}
+		}
+		s = next
+	}
+}
+
+// exhausted reports whether Redis is known to have no grant to spare: it has refused or given the last one, and nothing has become free
+// since, as this process would have heard, or known before.
+func (h *Group) exhausted(now time.Duration) bool {
+	return h.spare.count == 0 && now < h.spare.until && h.hears()
+}
+
+// hears reports whether this process receives the messages of releases.
+func (h *Group) hears() bool {
+	l := h.listeners[h.address.Kind.Channel(h.address.Raw, "")]
+	return l != nil && l.ready
+}
+
+// hold has the first waiter of a new member wait for a message if it would be refused now.
+func (s *State) hold(now time.Duration) {
+	if s.address.Kind.Plural() && s.member.group.exhausted(now) && !s.queue.Front().Try {
+		spare := &s.member.group.spare
+		s.busy = spare.busy
+		s.retryAt = now + s.upToExpiry(s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), spare.until-now)
+		s.listen()
+	}
+}
+
+// succeed has the oldest waiter take the place of a holder that releases its grant, so that the grant is passed on and not released. A waiter
+// that asks for another grant at this moment is left out: its call would have to be undone.
+func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
+	if h.crowd == 0 || s.holdOf(gone) == nil || len(s.holds) > 1 || !s.passesOn(now) {
+		return
+	}
+	for from := h.first; from != nil; from = from.next {
+		if from.phase != free || from.queue.Len == 0 || from.queue.Front().Try {
+			continue
+		}
+		heir := from.queue.Front()
+		from.queue.Remove(heir)
+		from.unbindMoved(heir)
+		h.join(now, s, heir)
+		h.deliver(now, &from.State, nil) // it may be left with nothing to do
+		return
+	}
+	if heir := h.queue.Front(); heir != nil && !heir.Try {
+		h.leave(heir)
+		h.join(now, s, heir)
+	}
+}

@@ -1,0 +1,101 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/clock"
+	"github.com/holdfast-go/holdfast/actors/wait"
+)
+
+// With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local
+// acquire gets it without a call. It is released as soon as another process wants the lock. That process was refused, and the script that
+// refused it has told this runtime (wait.Demanded). Clients that send no demand, such as Redisson's, find the lock free after Options.Linger
+// at the latest, because the time counts from the first release in a turn, however often the lock is used after that.
+//
+// The same is done with files by NFSv4 (delegations, RFC 7530, section 10.4) and by Chubby's clients with their cached locks (M. Burrows,
+// "The Chubby lock service", 2006, section 2.7).
+
+// onDemanded notes that the grant is wanted. It may be so before this process knows that it has the grant. A grant that is being released is
+// wanted no more: whoever asked is told of the release.
+//
+// If the grant was released by force while it lingered, somebody here may have it by now. Then Redis is asked at once, because anybody may
+// publish such a message.
+func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
+	ours := s.grant != nil && s.grant.ID == m.Grant
+	if m.Grant == "" || s.phase == releasing || !ours && s.pending.id != m.Grant {
+		return
+	}
+	s.demanded = true
+	if m.Freed && ours && s.phase == held && len(s.holds) > 0 {
+		s.look(now)
+	}
+}
+
+// linger reports whether a grant that nobody here holds or waits for stays in Redis.
+func (s *State) linger(now time.Duration) bool {
+	if !s.address.Kind.Lingers || s.stage != wait.Running || s.demanded || s.turn.spent || s.turn.served == 0 {
+		return false
+	}
+	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // no terms that only one holder has asked for
+	if !usual || !s.sound(now) || s.extension != nil && len(s.extension.waiting) > 0 {
+		return false
+	}
+	if s.turn.lingerTo == 0 {
+		s.turn.lingerTo = now + s.policy.Linger
+	}
+	return true
+}
+
+// advanceLinger ends the time in which the grant of this turn may linger. If a local holder has the grant then, its release is the end.
+func (s *State) advanceLinger(now time.Duration) {
+	if now >= s.turn.lingerTo {
+		s.turn.spent = true
+	}
+}
+
+// lingerAt is when a lingering grant must be looked at: at the end of its time, or when its lease has not been renewed. The end stays the same
+// for the whole turn, so that the timer need not be set again for each holder.
+func (s *State) lingerAt() time.Duration {
+	switch {
+	case s.phase != held || s.turn.lingerTo == 0 || s.turn.spent:
+		return clock.Never
+	case len(s.holds) > 0:
+		return s.turn.lingerTo
+	}
+	return min(s.turn.lingerTo, s.grant.Until()-s.grant.Lease/3)
+}
+
+// tellLinger says when a grant begins to linger, and when it does no longer.
+func (s *State) tellLinger() {
+	if lingering := s.phase == held && len(s.holds) == 0; lingering != s.lingering {
+		s.lingering = lingering
+		do := wait.DoUnlinger
+		if lingering {
+			do = wait.DoLinger
+		}
+		s.emit(wait.Effect{Do: do})
+	}
+}
+
+// endLinger ends a grant that lingers if a request waits that cannot have it. It is that of a writer, which excludes all others.
+func (h *Group) endLinger(now time.Duration) {
+	if h.queue.Len == 0 {
+		return
+	}
+	if s := h.lingering(); s != nil {
+		h.deliver(now, s, wait.Demanded{Grant: s.grant.ID})
+	}
+}
+
+// lingering is the member whose grant lingers; nil: none does. There is one at most, because only an exclusive grant lingers.
+func (h *Group) lingering() *State {
+	if h.policy.Linger == 0 {
+		return nil
+	}
+	for s := h.first; s != nil; s = s.next {
+		if s.lingering {
+			return &s.State
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package lock
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// TestStep_RandomModelOfPermits plays the random model with a few permits. A free permit does not stay free for long while somebody waits,
+// as long as Redis answers and no message is lost.
+func TestStep_RandomModelOfPermits(t *testing.T) {
+	playSeeds(t, func(seed uint64) *world {
+		kind := *scripts.Permit
+		kind.ID = func(plain string) string { return plain } // so that an id tells whose it is
+		k := &permitKey{held: map[string]time.Duration{}}
+		w := newWorld(seed, k, &kind)
+		if w.lossless = w.Chance(50); w.lossless {
+			w.Faults, w.Panics = 0, 0
+			w.After(w.UpTo(20*time.Millisecond), w.peer)
+		}
+		k.all = 1 + w.Random.IntN(3)
+		w.watch = func() { k.checkIdle(w) }
+		return w
+	})
+}
+
+// permitKey is the key of a permit semaphore, with that of the permits that are held.
+type permitKey struct {
+	all   int
+	held  map[string]time.Duration // until when
+	since time.Duration            // since when a permit has been free while somebody waits; 0: none is
+}
+
+func (k *permitKey) String() string { return fmt.Sprintf("%v of %d", k.held, k.all) }
+
+// permitGrace is how much longer than the lease a permit stays in Redis.
+const permitGrace = 100 * time.Millisecond
+
+func (k *permitKey) has(w *world, id string) bool { return w.Now < k.held[id] }
+
+func (k *permitKey) fields(w *world) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(k.held)), func(id string) bool { return strings.HasPrefix(id, "peer") || k.held[id]-permitGrace <= w.Now })
+}
+
+func (k *permitKey) free() int { return k.all - len(k.held) }
+
+// reap is what the acquire of anybody does.
+func (k *permitKey) reap(w *world) {
+	n := len(k.held)
+	maps.DeleteFunc(k.held, func(_ string, until time.Duration) bool { return until <= w.Now })
+	if len(k.held) < n && k.free() > 0 {
+		w.publish()
+	}
+}
+
+func (k *permitKey) execute(w *world, c *lockCall, done *callDone) {
+	_, there := k.held[c.grant]
+	till := w.Now + c.lease + permitGrace
+	switch c.do {
+	case callAcquire:
+		if !there {
+			k.reap(w)
+		}
+		if there || k.free() > 0 {
+			k.held[c.grant] = max(k.held[c.grant], till)
+			done.acquired = scripts.Acquired{Granted: true, Left: int64(k.free())}
+			return
+		}
+		done.acquired.TTL = -time.Millisecond
+		if len(k.held) > 0 {
+			done.acquired.TTL = slices.Min(slices.Collect(maps.Values(k.held))) - w.Now
+		}
+	case callPass:
+		switch {
+		case there:
+			k.held[c.grant] = max(k.held[c.grant], till)
+		case !k.has(w, c.from):
+			return
+		case k.free() < 0:
+			*done = callDone{class: scripts.Rejected, err: fmt.Errorf("REDUCED")}
+			return
+		default:
+			delete(k.held, c.from)
+			k.held[c.grant] = till
+		}
+		done.held = true
+	case callExtend:
+		if done.held = k.has(w, c.grant); done.held {
+			k.held[c.grant] = till
+		}
+	case callRelease, callOrphan:
+		if there {
+			done.held = k.has(w, c.grant)
+			delete(k.held, c.grant)
+			if k.free() >= 0 {
+				done.receivers = w.publish()
+			}
+		}
+	}
+}
+
+func (k *permitKey) peer(w *world) {
+	k.reap(w)
+	if w.Chance(10) {
+		k.all = 1 + w.Random.IntN(4)
+		w.publish()
+		return
+	}
+	if k.free() <= 0 {
+		return
+	}
+	id := fmt.Sprint("peer", w.Now)
+	k.held[id] = w.Now + w.UpTo(machinetest.Lease)
+	if w.Chance(70) {
+		w.After(w.UpTo(20*time.Millisecond), func() {
+			if _, there := k.held[id]; there {
+				delete(k.held, id)
+				if k.free() >= 0 {
+					w.publish()
+				}
+			}
+		})
+	}
+}
+
+func (k *permitKey) remove(w *world) {
+	for id := range k.held {
+		w.removed[id] = true
+	}
+	clear(k.held)
+	w.publish()
+}
+
+// checkIdle: a permit that is free gets a holder soon.
+func (k *permitKey) checkIdle(w *world) {
+	waits := false
+	for _, p := range w.procs {
+		for r := range p.checker.open {
+			waits = waits || r.Do == wait.Acquire && p.PausedTo < w.Now
+		}
+	}
+	if !w.lossless || w.Excused || !waits || k.free() <= 0 {
+		k.since = 0
+		return
+	}
+	if k.since == 0 {
+		k.since = w.Now
+	}
+	if w.Now-k.since > idleMax {
+		w.Failf("%d permits are free for %v while somebody waits", k.free(), w.Now-k.since)
+	}
+}
+
+// idleMax covers a connection that is broken.
+const idleMax = 100 * time.Millisecond

@@ -1,0 +1,25 @@
+package kinds_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// A promise for every kind with one holder is tested for all of them.
+func TestKinds_AreAllTested(t *testing.T) {
+	t.Parallel()
+	var tested, all []string
+	for _, kind := range locktest.Kinds {
+		tested = append(tested, kind.Name)
+	}
+	for _, kind := range scripts.Everything() {
+		if kind.Counting == nil && !kind.Shared {
+			all = append(all, string(kind.Name))
+		}
+	}
+	assert.ElementsMatch(t, all, tested)
+}

@@ -1,0 +1,313 @@
+package promises_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// soon is how long another process waits for a lock that lingers: a bubble's network takes no time.
+const soon = 5 * time.Millisecond
+
+const (
+	lingerLease = 40 * time.Second
+	lingerFor   = 10 * time.Second
+)
+
+// lingering runs a test for each kind whose locks may linger, with a process whose locks do, and one whose locks do not.
+func lingering(t *testing.T, test func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime)) {
+	t.Parallel()
+	for _, kind := range locktest.Kinds {
+		if kind.Deaf || kind.Queued {
+			continue
+		}
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := holdfasttest.New(t)
+				other := server.Runtime()
+				use(t, kind.Lock(other, "orders")) // the very first turn has a single token
+				<-time.After(time.Second)          // and later ones one for each microsecond since
+				one := server.Runtime(holdfast.Options{Lease: lingerLease, Linger: lingerFor, OnEvent: func(e holdfast.Event) { t.Errorf("%v", e) }})
+				synctest.Wait() // until the demand channel is subscribed to
+				test(t, server, kind, one, other)
+			})
+		})
+	}
+}
+
+// use takes a lock and releases it.
+func use(t *testing.T, l *holdfast.Lock) *holdfast.Lease {
+	t.Helper()
+	lease := locktest.Acquire(t, l)
+	require.NoError(t, lease.Release(t.Context()))
+	return lease
+}
+
+// The same process has the lock again without a call to Redis, the next holder with a larger token. Redis has the lock until Options.Linger has
+// passed since the first release, even if it is used all the time.
+func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
+	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
+		there := func() bool { return server.Client().Exists(t.Context(), "orders").Val() == 1 }
+		last := use(t, kind.Lock(one, "orders"))
+		assert.True(t, there())
+		assert.Equal(t, 1, one.Stats().Lingering)
+		assert.Equal(t, 0, one.Stats().Held)
+		before := one.Stats()
+		for range 9 {
+			<-time.After(lingerFor / 10)
+			lease := use(t, kind.Lock(one, "orders"))
+			assert.Equal(t, last.ID(), lease.ID())
+			if kind.Fenced {
+				assert.Greater(t, lease.Token(), last.Token())
+			}
+			last = lease
+		}
+		after := one.Stats()
+		assert.Equal(t, uint64(9), after.HandedOn-before.HandedOn)
+		assert.Equal(t, before.Scripts, after.Scripts)
+		held := locktest.Acquire(t, kind.Lock(one, "orders"))
+		<-time.After(lingerFor)
+		synctest.Wait()
+		assert.True(t, there(), "it has a holder")
+		require.NoError(t, held.Release(t.Context()))
+		assert.False(t, there(), "its time is over")
+		assert.Equal(t, 0, one.Stats().Lingering)
+		use(t, kind.Lock(one, "orders"))
+		<-time.After(lingerFor - time.Millisecond)
+		synctest.Wait()
+		assert.True(t, there())
+		<-time.After(2 * time.Millisecond)
+		synctest.Wait()
+		assert.False(t, there())
+		assert.Equal(t, 0, one.Stats().Lingering)
+	})
+}
+
+// Another process has a lock that lingers, or one whose holder is gone, at once: as a waiter, by its second try, and by other kinds of lock.
+func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
+	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
+		l, theirs := kind.Lock(one, "orders"), kind.Lock(other, "orders")
+		use(t, l)
+		began := time.Now()
+		use(t, theirs)
+		assert.Less(t, time.Since(began), soon)
+
+		use(t, l)
+		_, err := theirs.TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		<-time.After(soon)
+		lease, err := theirs.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Release(t.Context()))
+
+		held := locktest.Acquire(t, l)
+		waiting := theirs.AcquireAsync(t.Context())
+		<-time.After(time.Second)
+		require.NoError(t, held.Release(t.Context()))
+		began = time.Now()
+		lease, err = waiting.Lease()
+		require.NoError(t, err)
+		assert.Less(t, time.Since(began), 30*time.Millisecond, "it was wanted before its release; 25 ms may be left to clients that poll")
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A demand finds its way on real servers, in clusters, too, and so does the next one after its message was lost.
+func TestLinger_DemandReachesTheHolder(t *testing.T) {
+	t.Parallel()
+	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
+		if p.Kind.Deaf || p.Kind.Queued {
+			return // it never lingers
+		}
+		stalls := locktest.WatchStalls(t, p)
+		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
+		use(t, p.Lock(other)) // the very first turn has a single token
+		use(t, p.Lock(one))
+		assert.Equal(t, 1, one.Stats().Lingering)
+		began := time.Now()
+		use(t, p.Lock(other))
+		assert.Less(t, time.Since(began), 2*time.Second+5*stalls.Take(), "it asks every second, perhaps before the channel is subscribed to")
+		assert.Zero(t, one.Stats().Lingering)
+	})
+}
+
+// Kinds that share a key in Redis ask each other, too: in another process, and in the same one.
+func TestLinger_OtherKindsHaveItAtOnce(t *testing.T) {
+	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
+		for _, wants := range locktest.Kinds {
+			if wants.Mode != kind.Mode {
+				continue
+			}
+			for _, rt := range []*holdfast.Runtime{one, other} {
+				use(t, kind.Lock(one, wants.Name))
+				began := time.Now()
+				use(t, wants.Lock(rt, wants.Name))
+				limit := soon
+				if wants.Deaf {
+					limit = 150 * time.Millisecond // it polls
+				}
+				assert.Less(t, time.Since(began), limit, wants.Name)
+			}
+		}
+	})
+}
+
+// Readers have the lock of a writer that lingers at once, by a try in the same process, too.
+func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := holdfasttest.New(t)
+		one, other := server.Runtime(holdfast.Options{Linger: time.Second}), server.Runtime()
+		synctest.Wait()
+		for _, rt := range []*holdfast.Runtime{one, other} {
+			use(t, one.RWLock("orders").Write())
+			began := time.Now()
+			use(t, rt.RWLock("orders").Read())
+			assert.Less(t, time.Since(began), soon)
+		}
+		use(t, one.RWLock("orders").Write())
+		lease, err := one.RWLock("orders").Read().TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = one.RWLock("orders").Write().TryAcquire(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// A client that sends no demand has the lock within Options.Linger although it is used here all the time.
+func TestLinger_SilentClientsHaveItInTime(t *testing.T) {
+	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
+		use(t, kind.Lock(one, "orders"))
+		began := time.Now()
+		got := make(chan struct{})
+		go func() {
+			defer close(got)
+			for server.Client().Exists(t.Context(), "orders").Val() == 1 {
+				<-time.After(time.Millisecond)
+			}
+			assert.Less(t, time.Since(began), lingerFor+20*time.Millisecond)
+		}()
+		for {
+			select {
+			case <-got:
+				return
+			default:
+				lease := locktest.Acquire(t, kind.Lock(one, "orders"))
+				<-time.After(10 * time.Millisecond)
+				require.NoError(t, lease.Release(t.Context()))
+			}
+		}
+	})
+}
+
+// Everything that ends a lock ends one that lingers.
+func TestLinger_EndsWithTheLock(t *testing.T) {
+	for what, end := range map[string]func(t *testing.T, server *holdfasttest.Server, l *holdfast.Lock, one, other *holdfast.Runtime, kind locktest.Kind){
+		"close": func(t *testing.T, _ *holdfasttest.Server, _ *holdfast.Lock, one, _ *holdfast.Runtime, _ locktest.Kind) {
+			require.NoError(t, one.Close(t.Context()))
+		},
+		"shutdown": func(t *testing.T, _ *holdfasttest.Server, _ *holdfast.Lock, one, _ *holdfast.Runtime, _ locktest.Kind) {
+			require.NoError(t, one.Shutdown(t.Context()))
+		},
+		"forced here": func(t *testing.T, _ *holdfasttest.Server, l *holdfast.Lock, _, _ *holdfast.Runtime, _ locktest.Kind) {
+			freed, err := l.ForceRelease(t.Context())
+			require.NoError(t, err)
+			assert.True(t, freed)
+		},
+		"forced elsewhere": func(t *testing.T, _ *holdfasttest.Server, _ *holdfast.Lock, _, other *holdfast.Runtime, kind locktest.Kind) {
+			freed, err := kind.Lock(other, "orders").ForceRelease(t.Context())
+			require.NoError(t, err)
+			assert.True(t, freed)
+		},
+		"lost": func(t *testing.T, server *holdfasttest.Server, _ *holdfast.Lock, _, _ *holdfast.Runtime, _ locktest.Kind) {
+			server.Lose("orders")
+			<-time.After(lingerFor)
+		},
+		"lost before another lease is wanted": func(t *testing.T, server *holdfasttest.Server, l *holdfast.Lock, _, _ *holdfast.Runtime, _ locktest.Kind) {
+			server.Lose("orders")
+			lease, err := l.Acquire(t.Context(), holdfast.WithLease(time.Second))
+			require.NoError(t, err)
+			require.NoError(t, lease.Release(t.Context()))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
+				last := use(t, kind.Lock(one, "orders"))
+				began := time.Now()
+				end(t, server, kind.Lock(one, "orders"), one, other, kind)
+				synctest.Wait()
+				assert.LessOrEqual(t, time.Since(began), lingerFor)
+				assert.Zero(t, server.Client().Exists(t.Context(), "orders").Val())
+				assert.Zero(t, one.Stats().Lingering)
+				assert.Zero(t, one.Stats().Lost)
+				lease := use(t, kind.Lock(other, "orders"))
+				assert.NotEqual(t, last.ID(), lease.ID())
+			})
+		})
+	}
+}
+
+// A lock lingers only if its last holder had the usual lease, and not beyond its deadline.
+func TestLinger_OnlyUsualLeases(t *testing.T) {
+	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
+		for what, option := range map[string]holdfast.AcquireOption{
+			"fixed": holdfast.WithLease(time.Minute), "renewed": holdfast.WithRenewedLease(time.Minute), "at most": holdfast.WithAtMost(time.Minute),
+		} {
+			lease := locktest.Acquire(t, kind.Lock(one, "orders"), option)
+			require.NoError(t, lease.Release(t.Context()))
+			assert.Zero(t, server.Client().Exists(t.Context(), "orders").Val(), what)
+		}
+		least := locktest.Acquire(t, kind.Lock(one, "orders"), holdfast.WithAtLeast(time.Second))
+		require.NoError(t, least.Release(t.Context()))
+		assert.LessOrEqual(t, server.Client().PTTL(t.Context(), "orders").Val(), time.Second)
+	})
+}
+
+// While Redis is away a lingering lock is handed on until its lease is no longer sound, and not after that.
+func TestLinger_EndsBeforeItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := holdfasttest.New(t)
+		rt := server.Runtime(holdfast.Options{Lease: time.Second, Linger: time.Second / 4})
+		use(t, rt.Lock("orders"))
+		began := time.Now()
+		server.Cut(rt)
+		deadline := began.Add(time.Second)
+		for {
+			lease, err := rt.Lock("orders").TryAcquire(t.Context())
+			if err != nil {
+				break
+			}
+			assert.True(t, lease.Valid())
+			require.True(t, time.Now().Before(deadline))
+			<-time.After(20 * time.Millisecond)
+			_ = lease.Release(t.Context()) // nobody confirms it
+		}
+		server.Heal(rt)
+		use(t, rt.Lock("orders"))
+	})
+}
+
+// Locks of other kinds do not linger.
+func TestLinger_NotForOtherKinds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := holdfasttest.New(t)
+		rt := server.Runtime(holdfast.Options{Linger: time.Second})
+		locks := []*holdfast.Lock{rt.FairLock("orders"), rt.SpinLock("orders"), rt.RWLock("orders").Read()}
+		for _, l := range slices.Concat(locks, locks) {
+			use(t, l)
+			assert.Zero(t, server.Client().Exists(t.Context(), "orders").Val())
+			assert.Zero(t, rt.Stats().Lingering)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+-- permit_pass: exchange a permit for another one of the same process, with a lease of its own. No permit becomes free, so nobody is
+-- notified. A retry finds the new permit in place.
+--
+-- KEYS[1] permits   string  {name}, the number of free permits
+-- KEYS[2] timeouts  zset    {name}:timeout, permit -> its expiry, ms of server time
+-- ARGV[1] from      hexadecimal form of the permit that ends
+-- ARGV[2] id        hexadecimal form of the permit that begins
+-- ARGV[3] lease     ms
+-- ARGV[4] not_after server time in ms, after which the attempt is refused
+--
+-- Returns id (exchanged) | nil (neither is held) | error REDUCED text (more permits are held than there are: release this one) |
+-- error LATE ms | error FOREIGN text
+local permits, timeouts = KEYS[1], KEYS[2]
+local from, id, lease, not_after = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+-- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
+-- duplicate of an attempt must not run after its caller has stopped counting on it.
+local server_time
+local function in_time(not_after)
+  if not server_time then -- time stands still during a script, even one for many locks
+    local t = redis.call('time')
+    server_time = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  if server_time > tonumber(not_after) then
+    return redis.error_reply('LATE ' .. string.format('%.0f', server_time))
+  end
+  return nil
+end
+-- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
+local function count_of(key)
+  local value = redis.pcall('get', key)
+  if not value then return nil, nil end
+  if type(value) == 'table' then return nil, value end -- another type
+  local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
+    return nil, redis.error_reply('FOREIGN the key holds something that is no count')
+  end
+  return tonumber(value), nil
+end
+-- permits: the permits that are held, by expiry in ms. In Redisson's format the expiry comes from a client's clock, so Redisson's
+-- permits get 10 s more. The expiry of a Holdfast permit, which begins with "hfp1", is server time plus 10 s already.
+local function server_now()
+  local t = redis.call('time')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- bytes is a permit as stored in Redis; its id is the hexadecimal form.
+local function bytes(id)
+  return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
+end
+
+local function expired(permit, score, now)
+  if string.sub(permit, 1, 4) == 'hfp1' then return score <= now end
+  return score + 10000 <= now
+end
+
+-- permits_of returns the number of free permits, nil without the key, and the earliest expiry of the held permits, nil if none is
+-- held; or nil, nil and the error FOREIGN. Each permit is 16 bytes long.
+local function permits_of(permits, timeouts)
+  local free, foreign = count_of(permits)
+  local first = redis.call('zrange', timeouts, 0, 0, 'withscores')
+  if first[1] and #first[1] ~= 16 then foreign = redis.error_reply('FOREIGN ' .. timeouts .. ' holds something that is no permit') end
+  if foreign then return nil, nil, foreign end
+  return free, tonumber(first[2]), nil
+end
+
+-- reap returns expired permits to the semaphore and notifies the waiters. It returns the results of permits_of.
+local function reap(permits, timeouts, channel, publish, now)
+  local free, first, foreign = permits_of(permits, timeouts)
+  if not first or first > now then return free, first, foreign end
+  local list, gone = redis.call('zrangebyscore', timeouts, 0, string.format('%.0f', now), 'withscores', 'limit', 0, 1000), {}
+  for i = 1, #list, 2 do
+    if expired(list[i], tonumber(list[i + 1]), now) then gone[#gone + 1] = list[i] end
+  end
+  if #gone == 0 then return free, first end
+  redis.call('zrem', timeouts, unpack(gone))
+  free = redis.call('incrby', permits, #gone)
+  if free > 0 then redis.call(publish, channel, free) end
+  return permits_of(permits, timeouts)
+end
+
+local late = in_time(not_after)
+if late then return late end
+local now, old, new = server_now(), bytes(from), bytes(id)
+local till = string.format('%.0f', now + lease + 10000)
+local there = redis.call('zscore', timeouts, new)
+local score = not there and redis.call('zscore', timeouts, old)
+if not there and not (score and not expired(old, tonumber(score), now)) then return nil end
+local free, foreign = count_of(permits)
+if foreign then return foreign end
+if not there and (free or 0) < 0 then return redis.error_reply('REDUCED more permits are held than there are') end
+if not there or tonumber(there) < tonumber(till) then redis.call('zadd', timeouts, till, new) end
+if not there then redis.call('zrem', timeouts, old) end -- after the new one is there, so that the key keeps its TTL
+return id
