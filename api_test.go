@@ -154,7 +154,7 @@ var (
 	_ func(*holdfast.Runtime) holdfast.Stats               = (*holdfast.Runtime).Stats
 	_ func(*holdfast.Runtime) iter.Seq[holdfast.HeldLease] = (*holdfast.Runtime).Held
 
-	_ = holdfast.Options{SlowWait: time.Duration(0), Trace: (*holdfast.Trace)(nil)}
+	_ = holdfast.Options{SlowWait: time.Duration(0), Linger: time.Duration(0), Trace: (*holdfast.Trace)(nil)}
 	_ = holdfast.Trace{
 		Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) { return nil },
 		Waiting:   func(context.Context, holdfast.Waiting) {}, Released: func(holdfast.Released) {}, Lost: func(holdfast.Lost) {},

@@ -189,7 +189,7 @@ func TestArchitecture_NoWallClockIsSent(t *testing.T) {
 	}
 }
 
-// What checks histories is imported by one package, which is internal.
+// The checker of histories is imported by one package, which is internal.
 func TestArchitecture_PorcupineIsForOnePackage(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-test", "-f", "{{.ImportPath}} {{.Imports}}", "./...").Output()

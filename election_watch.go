@@ -144,7 +144,7 @@ func (e *Election) ask(ctx context.Context, call scripts.Call) (any, error) {
 		}
 		return a.reply, scripts.Explain(a.err)
 	case <-late.C:
-		return nil, e.rt.engine.NoAnswer(e.lock.address)
+		return nil, e.rt.engine.NoAnswer(&e.lock.address)
 	case <-ctx.Done():
 		return nil, whyEnded(ctx)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -185,6 +186,17 @@ func (e *errorTexts) foreign() {
 	require.NoError(e.t, client.HSet(ctx, "rw", "mode", "read", locktest.Stranger(1), 1).Err())
 	_, err := e.rt.Lock("text").TryAcquire(ctx)
 	e.add("acquire: the key is a string", err)
+	migrating := locktest.NewRuntime(e.t, client, holdfast.Options{Migrating: true})
+	_, err = migrating.Lock("text").TryAcquire(ctx)
+	e.add("acquire: the key is a string, migrating", err)
+	require.NoError(e.t, client.RPush(ctx, "list", "x").Err())
+	_, err = migrating.Lock("list").TryAcquire(ctx)
+	e.add("acquire: the key is a list, migrating", err)
+	_, err = inspect.Look(ctx, client, "text")
+	e.add("look: the key is a string", err)
+	require.NoError(e.t, client.PExpire(ctx, "text", time.Minute).Err())
+	_, err = inspect.Look(ctx, client, "text")
+	e.add("look: the key is a string that expires (time)", err)
 	_, err = e.rt.Lock("rw").TryAcquire(ctx)
 	e.add("acquire: the key is a read/write lock", err)
 }

@@ -9,8 +9,9 @@ import (
 // Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that
 // caused it. An error about a lock names it.
 var (
-	// ErrNotAcquired: TryAcquire found the lock taken, WithWait elapsed, or ctx ended while waiting; in that case ctx's error
-	// matches too. If the holder is known, errors.As to a *BusyError names it.
+	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended while waiting; then ctx's error
+	// matches too. If others have the lock, the error is a *BusyError (errors.As). Otherwise Redis has not answered within the wait, and
+	// the error wraps the cause, such as a net.Error. (Semaphores have no holders: of these it also means that there are too few permits.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld
@@ -37,14 +38,14 @@ var (
 	ErrResign = errors.New("the leader resigns")
 )
 
-// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. If Local is true, this runtime
-// holds the lock, possibly for the caller itself: to re-enter, acquire with WithOwner, or with the context that Do passes to its
-// function.
+// BusyError reports the holder of a lock when an acquire was refused. It matches ErrNotAcquired. Fields: Name, the Holder's owner field, TTL
+// (the time until Redis frees the lock, unless its lease is renewed) and Local. If Local is true, this runtime holds the lock, possibly for
+// the caller itself: to re-enter, acquire with WithOwner, or with the context that Do passes to its function. See [protocol.BusyError].
 type BusyError = protocol.BusyError
 
-// CheckError is the error of Runtime.Check and Runtime.CheckFor. Findings lists the problems, the most important first. Its text
-// has at most 25 lines, and includes one ACL rule that grants all missing rights.
+// CheckError is the error of Runtime.Check and Runtime.CheckFor. Findings lists the problems, the most important first; Causes are the
+// underlying errors. Its text has at most 25 lines, and includes one ACL rule that grants all missing rights. See [protocol.CheckError].
 type CheckError = protocol.CheckError
 
-// Finding is one problem found by a check: What is missing or wrong, Why it matters, and the Remedy.
+// Finding is one problem found by a check: What is missing or wrong, Why it matters, and the Remedy. See [protocol.Finding].
 type Finding = protocol.Finding

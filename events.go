@@ -2,50 +2,62 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch.
+// Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch over the types below. Its method Lock
+// returns the name of the lock concerned. See [protocol.Event].
 type Event = protocol.Event
 
-// LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
+// LossReason says why a lease ended without a release. It is a string. A switch over it needs a default, because values may be added. See
+// [protocol.LossReason].
 type LossReason = protocol.LossReason
 
-// The reasons.
+// The reasons why a lease ends without a release.
 const (
 	LossExpired       = protocol.LossExpired       // not renewed before its local deadline, or the end of a fixed lease: "expired"
 	LossAtMost        = protocol.LossAtMost        // the end that WithAtMost set: "at most"
 	LossDeleted       = protocol.LossDeleted       // Redis no longer has it (deleted, evicted, flushed, a failover): "deleted"
 	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; others find it deleted: "force-released"
 	LossReleasedByID  = protocol.LossReleasedByID  // a permit, by ReleaseID in this runtime: "released by its ID"
-	LossPanicked      = protocol.LossPanicked      // the lock's state was no longer to be trusted: "an actor panicked"
+	LossPanicked      = protocol.LossPanicked      // a bug in the runtime made the lock's state unreliable: "an actor panicked"
 	LossClosed        = protocol.LossClosed        // by Close, which no event reports, only Trace.Lost: "closed"
 )
 
-// The types of events.
+// The types of events. Each is a struct.
 type (
-	// LeaseLost: a lease ended without a release. The lease itself reported it to its holder first.
+	// LeaseLost reports that a lease ended without a release. The lease itself reported it to its holder first. Fields: Kind, Name, ID (the
+	// owner field in Redis) and Reason. See [protocol.LeaseLost].
 	LeaseLost = protocol.LeaseLost
-	// Waiting: an acquire has waited longer than Options.SlowWait.
+	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, the Holder's owner field, Local (this
+	// runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].
 	Waiting = protocol.Waiting
-	// LeaseLeaked: a lease was dropped without a release. It has now been released, unless it is a fixed lease, which just expires.
+	// LeaseLeaked reports that the program dropped a lease without releasing it. The runtime has released it now, unless it is a fixed lease,
+	// which expires. Fields: Kind, Name, ID and Since, the time of the acquire. See [protocol.LeaseLeaked].
 	LeaseLeaked = protocol.LeaseLeaked
-	// RenewFailed: a renewal failed; it is retried until the lease's deadline.
+	// RenewFailed reports that a renewal failed. It is retried until the lease's deadline. Fields: Kind, Name, ID, Left (the time until the
+	// deadline) and Err. See [protocol.RenewFailed].
 	RenewFailed = protocol.RenewFailed
-	// Unconfirmed: the runtime gave up on a release, a count-down or the undoing of an acquire; permits or a count-down may be
-	// missing.
+	// Unconfirmed reports that the runtime gave up on a release, a count-down or the undoing of an acquire: permits or a count-down may be
+	// missing. Fields: Name, Do (what was given up) and Err. See [protocol.Unconfirmed].
 	Unconfirmed = protocol.Unconfirmed
-	// Reconnected: the connection for unlock messages was re-established; all waiters retry.
+	// Reconnected reports that the connection for wake-ups has been made again. All waiters retry. Field: the number of Channels. See
+	// [protocol.Reconnected].
 	Reconnected = protocol.Reconnected
-	// SubscribeRefused: Redis refuses to subscribe to a lock's channel; its waiters retry once a second.
+	// SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Its waiters retry once a second. Fields: Name, Channel and
+	// Err. See [protocol.SubscribeRefused].
 	SubscribeRefused = protocol.SubscribeRefused
-	// QueueLost: a waiter of a fair lock was removed from the queue, and is now at its end.
+	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis, and is now at its end. Fields: Name and ID, the
+	// waiter's owner field. See [protocol.QueueLost].
 	QueueLost = protocol.QueueLost
-	// ActorPanicked: an actor panicked on a message. The request was refused, and the lock reads its state again.
+	// ActorPanicked reports a bug in the runtime: one of its actors panicked. The request was refused, and the lock reads its state again.
+	// Fields: Name, Value (of the panic) and Stack. See [protocol.ActorPanicked].
 	ActorPanicked = protocol.ActorPanicked
-	// RequestDropped: a message to a lock could not be answered.
+	// RequestDropped reports that a message to Lock.PID could not be answered. Fields: Name and Reason. See [protocol.RequestDropped].
 	RequestDropped = protocol.RequestDropped
-	// RequesterBlocked: delivering an answer to an actor has been blocked for a second.
+	// RequesterBlocked reports that an actor that uses Lock.PID has not taken an answer for a second. Fields: Requester (the actor) and
+	// Waiting, the number of messages for it. See [protocol.RequesterBlocked].
 	RequesterBlocked = protocol.RequesterBlocked
-	// CallbackPanicked: Options.OnEvent panicked, which is only logged, or a function of Options.Trace.
+	// CallbackPanicked reports that a function of Options.Trace panicked, or Options.OnEvent, which is only logged. Field: Value. See
+	// [protocol.CallbackPanicked].
 	CallbackPanicked = protocol.CallbackPanicked
-	// EventsDropped: Options.OnEvent was too slow, so events were dropped.
+	// EventsDropped reports that Options.OnEvent was too slow, so events were dropped. Field: Count. See [protocol.EventsDropped].
 	EventsDropped = protocol.EventsDropped
 )

@@ -61,7 +61,7 @@ func ExampleSemaphore() {
 	defer rt.Close(ctx)
 
 	printers := rt.Semaphore("printers")
-	if _, err := printers.TrySetPermits(ctx, 3); err != nil { // whoever comes first sets them
+	if _, err := printers.TrySetPermits(ctx, 3); err != nil { // the first process sets them
 		log.Fatal(err)
 	}
 	if err := printers.Acquire(ctx, 2); err != nil { // waits until two are free together
@@ -71,7 +71,7 @@ func ExampleSemaphore() {
 		fmt.Println("two are in use")
 	}
 	if err := printers.Release(ctx, 2); err != nil {
-		log.Print(err) // Redis did not confirm in time; the runtime goes on trying
+		log.Print(err) // Redis did not confirm in time; the runtime keeps trying
 	}
 	free, err := printers.Available(ctx)
 	fmt.Println(free, err)
@@ -81,27 +81,19 @@ func ExampleSemaphore() {
 	// 3 <nil>
 }
 
-// start starts a runtime on its own Redis.
-func start() (rt *holdfast.Runtime, stop func()) {
-	server, err := embedded.Start()
+// Each transfer locks two accounts, and transfers in opposite directions do not deadlock.
+func ExampleMulti() {
+	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
 		log.Fatal(err)
 	}
-	if rt, err = holdfast.New(server.Client(), holdfast.Options{}); err != nil {
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
 		log.Fatal(err)
 	}
-	return rt, func() {
-		if err := errors.Join(rt.Close(context.Background()), server.Close()); err != nil {
-			log.Fatal(err)
-		}
-	}
-}
-
-// Each transfer locks two accounts, and transfers in opposite directions do not deadlock.
-func ExampleMulti() {
+	defer rt.Close(context.Background())
 	ctx := context.Background()
-	rt, stop := start()
-	defer stop()
 	balance := map[string]int{"alice": 100, "bob": 100}
 	transfer := func(from, to string, amount int) error {
 		both := holdfast.Multi(rt.Lock("account:"+from), rt.Lock("account:"+to))
@@ -113,7 +105,7 @@ func ExampleMulti() {
 	}
 	crossing := make(chan error)
 	go func() { crossing <- transfer("bob", "alice", 30) }()
-	err := transfer("alice", "bob", 10)
+	err = transfer("alice", "bob", 10)
 	fmt.Println(errors.Join(err, <-crossing), balance)
 
 	lease, err := rt.Lock("account:bob").Acquire(ctx)
@@ -137,8 +129,16 @@ func ExampleRed() {
 	ctx := context.Background()
 	var locks []*holdfast.Lock
 	for range 3 {
-		rt, stop := start()
-		defer stop()
+		server, err := embedded.Start() // in production: a Redis server on its own machine
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer server.Close()
+		rt, err := holdfast.New(server.Client(), holdfast.Options{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer rt.Close(ctx)
 		locks = append(locks, rt.Lock("leader"))
 	}
 	elsewhere, err := locks[0].Acquire(ctx) // or its server is away

@@ -314,3 +314,87 @@ func ExampleEscapeName() {
 	// orders/%7B7%7D%0A
 	// <nil>
 }
+
+// A function that holds the lock calls another one that locks, too: with the context of Do it re-enters.
+func ExampleLock_Do() {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
+	ctx := context.Background()
+
+	orders := rt.Lock("orders")
+	reprice := func(ctx context.Context) error {
+		return orders.Do(ctx, func(context.Context) error {
+			fmt.Println("repriced")
+			return nil
+		})
+	}
+	err = orders.Do(ctx, func(ctx context.Context) error {
+		fmt.Println("loaded")
+		return reprice(ctx)
+	})
+	fmt.Println(err)
+	// Output:
+	// loaded
+	// repriced
+	// <nil>
+}
+
+// A lease that does not end with a function: release it, also if ctx has ended.
+func ExampleLock_Acquire() {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
+	ctx := context.Background()
+
+	lease, err := rt.Lock("orders").Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		fmt.Println("released:", lease.Release(ctx))
+	}()
+	fmt.Println(lease.Name(), "is held:", lease.Valid(), lease.Err())
+	// Output:
+	// orders is held: true <nil>
+	// released: <nil>
+}
+
+// Each option changes one acquire. These are for a holder that may hang: it waits for a second at most, and holds for a minute at most.
+func ExampleAcquireOption() {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
+	ctx := context.Background()
+
+	limits := []holdfast.AcquireOption{holdfast.WithWait(time.Second), holdfast.WithAtMost(time.Minute)}
+	err = rt.Lock("import").Do(ctx, func(context.Context) error {
+		fmt.Println("imported")
+		return nil
+	}, limits...)
+	fmt.Println(err)
+	// Output:
+	// imported
+	// <nil>
+}

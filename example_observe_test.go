@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// Who holds it, and who waits.
+// Inspect says who holds a lock, and how many wait for it.
 func ExampleLock_Inspect() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -41,7 +41,7 @@ func ExampleLock_Inspect() {
 	// <nil>
 }
 
-// An operator frees a lock. Its holder is told, and works on until it looks.
+// An operator frees a lock. Its holder learns of it from its lease.
 func ExampleLock_ForceRelease() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -68,7 +68,7 @@ func ExampleLock_ForceRelease() {
 	// true
 }
 
-// What this process holds, for a debug page.
+// A debug page can show what this process holds.
 func ExampleRuntime_Held() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -86,15 +86,14 @@ func ExampleRuntime_Held() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	var all []holdfast.HeldLease
 	for held := range rt.Held() {
-		fmt.Println(held.Kind, held.Name)
+		all = append(all, held)
 	}
-	stats := rt.Stats()
-	fmt.Println("held:", stats.Held, "acquired:", stats.Acquired)
+	fmt.Println(len(all), all[0].Kind, all[0].Name)
 	fmt.Println(lease.Release(ctx))
 	// Output:
-	// lock orders
-	// held: 1 acquired: 1
+	// 1 lock orders
 	// <nil>
 }
 
@@ -201,4 +200,76 @@ func ExampleOptions() {
 	fmt.Println(e.Name, e.Reason, lease.Valid())
 	// Output:
 	// orders expired false
+}
+
+// How many acquires did not need Redis, because another goroutine of this process passed the lock on?
+func ExampleRuntime_Stats() {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
+	ctx := context.Background()
+
+	orders := rt.Lock("orders")
+	first, err := orders.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	second := orders.AcquireAsync(ctx) // waits for first
+	if err := first.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := second.Lease(); err != nil {
+		log.Fatal(err)
+	}
+	stats := rt.Stats()
+	fmt.Println("acquired:", stats.Acquired, "handed on:", stats.HandedOn, "held:", stats.Held)
+	// Output:
+	// acquired: 2 handed on: 1 held: 1
+}
+
+// Locks that other processes should get soon: this one passes a lock on at most twice before it asks Redis again.
+func ExampleHandoff() {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{
+		Handoff: holdfast.Handoff{Max: 3, For: time.Millisecond},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	fmt.Println(rt.Lock("orders").Do(ctx, func(context.Context) error { return nil }))
+	fmt.Println(rt.Close(ctx))
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+// On a cluster whose Redisson clients are set to plain messages, choose PubSubPlain. PubSubSharded is refused where there is no cluster.
+func ExamplePubSubMode() {
+	server, err := embedded.Start() // one server: messages are always plain
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	for _, mode := range []holdfast.PubSubMode{holdfast.PubSubPlain, holdfast.PubSubSharded} {
+		rt, err := holdfast.New(server.Client(), holdfast.Options{PubSub: mode})
+		fmt.Println(errors.Is(err, holdfast.ErrInvalid))
+		if err == nil {
+			_ = rt.Close(context.Background())
+		}
+	}
+	// Output:
+	// false
+	// true
 }

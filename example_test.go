@@ -14,7 +14,31 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// Whoever asks first is served first, in whatever process.
+// Do waits for the lock, runs the function while the lock is held, and releases the lock.
+func Example() {
+	server, err := embedded.Start() // in production: a Redis server
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close(context.Background())
+	ctx := context.Background()
+
+	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("nobody else does this now") // ctx ends if the lock is lost
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// nobody else does this now
+	// <nil>
+}
+
+// Waiters are served in order of arrival, across processes.
 func ExampleRuntime_FairLock() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What a red lock reckons with.
+// The durations of a red lock.
 var (
 	TryTime  = tryTime
 	Validity = validity

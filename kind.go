@@ -2,7 +2,7 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/protocol"
 
-// Kind says how a name is locked or counted.
+// Kind says how a name is locked or counted. It is a string. See [protocol.Kind].
 type Kind = protocol.Kind
 
 // The kinds. The comments name the method of Runtime that makes handles of each kind.

@@ -15,19 +15,22 @@ import (
 // Lock is a handle to the lock with one name. Acquiring returns a Lease, which represents the hold. Safe for concurrent use.
 type Lock struct {
 	rt      *Runtime
-	address *lease.Address
+	address lease.Address
 	bad     error // of the name
 }
 
-// State describes a lock: what Redis has, and this process's waiters and leases.
+// State describes a lock. Redis knows: Held, the Holders, TTL, Mode ("exclusive", "read" or "write"; "" if it is free), the Queue of a fair
+// lock, and the Token of a fenced one. This process adds its own leases as Local, and the number of its acquires that are Waiting. See
+// [protocol.State].
 type State = protocol.State
 
-// Holder is one holder of a lock, as stored in Redis.
+// Holder is one holder of a lock, as stored in Redis. Fields: ID, the owner field, and Holds, how often it has entered. See
+// [protocol.Holder].
 type Holder = protocol.Holder
 
 func (rt *Runtime) lock(kind *scripts.Kind, name string) *Lock {
 	address, err := rt.engine.Address(kind, name)
-	return &Lock{rt: rt, address: &address, bad: err} // the lock's actor keeps the address, not the handle
+	return &Lock{rt: rt, address: address, bad: err}
 }
 
 // Name is the name given to the method of Runtime that made the handle.
@@ -35,7 +38,7 @@ func (l *Lock) Name() string { return l.address.Name }
 
 // PID is the address for protocol messages about this lock; each message names the kind and the lock. It is valid for the runtime's
 // life, is shared by many locks, and cannot be stopped. Package protocol describes the requests and their answers.
-func (l *Lock) PID() *actor.PID { return l.rt.engine.Front(l.address) }
+func (l *Lock) PID() *actor.PID { return l.rt.engine.Front(&l.address) }
 
 func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
@@ -60,7 +63,7 @@ func (l *Lock) acquire(ctx context.Context, opts []AcquireOption, try bool) (*Le
 		return nil, err
 	}
 	hold := new(lease.Hold) // not allocated with the lease: the runtime refers to it, and must not keep alive a lease that the user drops
-	if err := l.rt.engine.Acquire(ctx, l.address, spec, hold); err != nil {
+	if err := l.rt.engine.Acquire(ctx, &l.address, spec, hold); err != nil {
 		return nil, err
 	}
 	lease := &Lease{engine: l.rt.engine, name: l.address.Name, hold: hold}
@@ -74,7 +77,7 @@ func (l *Lock) take(ctx context.Context, spec wait.AcquireSpec) (*Lease, error) 
 		lease Lease
 		hold  lease.Hold
 	}
-	if err := l.rt.engine.Acquire(ctx, l.address, spec, &taken.hold); err != nil {
+	if err := l.rt.engine.Acquire(ctx, &l.address, spec, &taken.hold); err != nil {
 		return nil, err
 	}
 	taken.lease.engine, taken.lease.name, taken.lease.hold = l.rt.engine, l.address.Name, &taken.hold
@@ -164,18 +167,17 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
 		return State{}, fmt.Errorf("holdfast: inspect %s: %w", lease.Quoted(l.address.Name), l.bad)
 	}
-	return l.rt.engine.Inspect(ctx, l.address)
+	return l.rt.engine.Inspect(ctx, &l.address)
 }
 
 // ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
 // held. A holder in this runtime learns of it at once, others within a third of their lease.
 //
 // If its outcome is unknown it is not repeated: the error says so, and the lock may or may not be free. It is never executed after
-// ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and then frees the
-// lock of whoever holds it by that time.
+// ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and then frees the lock no matter who holds it by that time.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", lease.Quoted(l.address.Name), l.bad)
 	}
-	return l.rt.engine.ForceRelease(ctx, l.address)
+	return l.rt.engine.ForceRelease(ctx, &l.address)
 }

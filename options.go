@@ -23,7 +23,8 @@ type Options struct {
 	// RenewBatch is the number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
 	// while it runs.
 	RenewBatch int
-	// FairWait is how long Redis keeps a place in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min.
+	// FairWait is how long Redis keeps the place of a waiter in a fair lock's queue, Redisson's fairLockWaitTimeout. Default 5 min. The place
+	// of a process that has died is kept for one lease at most.
 	FairWait time.Duration
 	// Handoff limits how long the lock is passed on inside this process.
 	Handoff Handoff
@@ -54,17 +55,27 @@ type Options struct {
 	OnEvent func(Event)
 	// SlowWait is how long an acquire may wait before it is reported, once, by a Waiting event and by Trace.Waiting. Default 0: never.
 	SlowWait time.Duration
-	// Trace is told of acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes one for OpenTelemetry.
+	// Linger is how long a released lock stays in Redis for the next acquire of this process, which then does not call Redis. Default 0: it is
+	// released at once. At most Lease/4. It is for locks that one process takes again and again: those of a partition, an account, a session.
+	//
+	// To others the lock is taken meanwhile. Another Holdfast process asks for it and gets it within milliseconds; any other client gets it
+	// when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close, Shutdown
+	// and ForceRelease end it at once.
+	//
+	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and the
+	// right to subscribe to the channel "holdfast_demand:*".
+	Linger time.Duration
+	// Trace has functions that are called for acquires, leases, renewals and calls to Redis. Default nil. Module otelholdfast makes one for
+	// OpenTelemetry.
 	Trace *Trace
-	// Migrating is for the time in which a fleet moves from redsync or redislock to Holdfast. A string under a lock's key, as they write
-	// it, then means that somebody else holds the lock: acquires wait for it, and look at it every 50 to 250 ms. Otherwise they fail
-	// with ErrForeignKey, as they still do when the key holds anything else. Their locks wait for those of Holdfast in any case.
-	// Default false. It needs the right to call TYPE.
+	// Migrating is for a fleet that moves from redsync or redislock to Holdfast process by process. These libraries write a string under a
+	// lock's key. With Migrating such a string means that the lock is taken: acquires wait, and look at it every 50 to 250 ms. Without
+	// Migrating they fail with ErrForeignKey. The old libraries wait for Holdfast's locks in any case. Default false. It needs the right to
+	// call TYPE.
 	Migrating bool
-	// Process says who this process is, for people who look at its locks: see package inspect. HostProcess makes one. At most 512
-	// bytes of UTF-8 without control characters. Default "": nothing is written. Otherwise the key "holdfast_process:{all}:ID" has it,
-	// with a TTL of Lease, at least 30 s. A small script renews the key every third of that, and Close deletes it. Locks do not
-	// depend on it.
+	// Process names this process for people who look at its locks: see package inspect. HostProcess makes such a name. At most 512 bytes of
+	// UTF-8 without control characters. Default "": the process has no name in Redis. A name is stored under "holdfast_process:{all}:ID" with
+	// a TTL of Lease, at least 30 s. The runtime renews it every third of that, and Close deletes it. Locks do not depend on it.
 	Process string
 	// System is the actor system that the runtime runs in. By default the runtime creates its own and stops it on Close. A given
 	// system is never stopped, and may contain several runtimes. Its root's middleware and supervisor apply to the user's actors
@@ -133,6 +144,9 @@ func (o Options) complete(client redis.UniversalClient) (Options, error) {
 	if o.SlowWait < 0 {
 		bad("SlowWait is %v, must not be negative", o.SlowWait)
 	}
+	if o.Linger < 0 || o.Linger > o.Lease/4 {
+		bad("Linger is %v, must be from 0 to a quarter of the lease, %v", o.Linger, o.Lease/4)
+	}
 	switch o.PubSub {
 	case PubSubAuto, PubSubPlain:
 	case PubSubSharded:
@@ -169,15 +183,14 @@ type acquireOptions struct {
 	lease, renewed, atMost, atLeast, wait bool // whether the option was given
 }
 
-// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Each such acquire takes the lock in Redis by
-// itself. When an owner re-enters, WithLease has no effect on a lease that the watchdog renews, and prolongs a fixed one to
+// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Such an acquire always calls Redis. When an owner re-enters, WithLease has no effect on a lease that the watchdog renews, and prolongs a fixed one to
 // max(remaining, d).
 func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
 }
 
-// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, that is renewed every d/3, instead of Options.Lease. Each such
-// acquire takes the lock in Redis by itself. When an owner re-enters, WithRenewedLease has no effect. With WithLease it is
+// WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, that is renewed every d/3, instead of Options.Lease. Such an
+// acquire always calls Redis. When an owner re-enters, WithRenewedLease has no effect. With WithLease it is
 // ErrInvalid.
 func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
@@ -188,7 +201,7 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // once and without an event. It is for jobs that are shorter than the difference between the clocks of their processes, so that each
 // process finds the lock taken. Redisson's clients are kept out, too; ForceRelease is not.
 //
-// Each such acquire takes the lock in Redis by itself. When an owner re-enters, the later of the two ends counts. For a multi lock, d
+// Such an acquire always calls Redis. When an owner re-enters, the later of the two ends counts. For a multi lock, d
 // counts from when all members are acquired, for each of them. An Extend of a lease WithLease does not end it before d. It is ErrInvalid
 // with kinds other than lock, fenced, fair and write lock, and if d is longer than WithAtMost or WithLease allow.
 func WithAtLeast(d time.Duration) AcquireOption {
@@ -196,13 +209,14 @@ func WithAtLeast(d time.Duration) AcquireOption {
 }
 
 // WithAtMost limits how long the lock is held to d, 50 ms to 24 h: the lease is renewed, but never past d from the acquire. Then it is
-// lost, with the reason "at most". It is for holders that may hang. Each such acquire takes the lock in Redis by itself. When an owner
+// lost, with the reason "at most". It is for holders that may hang. Such an acquire always calls Redis. When an owner
 // re-enters, WithAtMost has no effect. With WithLease, and with kinds other than lock, fenced, fair and write lock, it is ErrInvalid.
 func WithAtMost(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtMost, o.atMost = d, true }
 }
 
-// WithWait limits the time spent waiting, in addition to ctx. With TryAcquire it is ErrInvalid.
+// WithWait limits the time spent waiting, in addition to ctx. After it, the error matches ErrNotAcquired: others have the lock, and the error
+// is a *BusyError; or Redis has not answered, and the error wraps the cause. With TryAcquire it is ErrInvalid.
 func WithWait(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
 }
@@ -214,6 +228,7 @@ func WithOwner(owner Owner) AcquireOption {
 
 // Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, each following one is
 // Multiplier times longer, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
+// See [protocol.Backoff].
 type Backoff = protocol.Backoff
 
 // WithBackoff sets the pauses between the attempts of a spin lock's waiter. With any other kind of lock it is ErrInvalid, even if b

@@ -208,7 +208,7 @@ func TestOptions_HandoffOfOneGivesTheLockBackEachTime(t *testing.T) {
 	})
 }
 
-// Whatever the options are, New makes a runtime that works, or says which fields are wrong: all of those, and no other.
+// For any options, New makes a runtime that works, or names the wrong fields: all of them, and no others.
 func FuzzOptions_WorkOrAreNamed(f *testing.F) {
 	const second, day = int64(time.Second), int64(24 * time.Hour)
 	f.Add(int64(0), 0, int64(0), 0, int64(0), 0, 0, int64(0), 0)

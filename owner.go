@@ -8,7 +8,7 @@ import (
 
 // Owner identifies the party that acquires a lock. Go has no thread identity, so re-entry is explicit: acquiring again under the
 // same Owner re-enters, and the lock is free after the same number of releases. Without an Owner every acquire has its own. Owners
-// are comparable; the zero Owner means none. Runtime.NewOwner makes them.
+// are comparable; the zero Owner means none. Runtime.NewOwner makes them. See [protocol.Owner].
 type Owner = protocol.Owner
 
 type ownerKey struct{}

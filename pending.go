@@ -32,7 +32,7 @@ func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending
 		p.finish(err)
 		return p
 	}
-	request, stop := l.rt.engine.AcquireAsync(ctx, l.address, spec, p.lease.hold, p.finish)
+	request, stop := l.rt.engine.AcquireAsync(ctx, &l.address, spec, p.lease.hold, p.finish)
 	p.mu.Lock()
 	p.request, p.stop = request, stop
 	answered := p.answered

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/scripts"
@@ -13,8 +15,10 @@ import (
 // PermitSemaphore is a semaphore whose permits are leases. The watchdog renews permits that are held; those of a crashed process
 // become available again within Options.Lease plus ten seconds. Safe for concurrent use.
 //
-// The waiters of one process are served in order of arrival. A permit is never passed on inside the process, so each costs its own
-// calls to Redis. Redisson takes a permit back ten seconds after its expiry, because clients' clocks may be wrong.
+// The waiters of one process are served in order of arrival. For a third of the time of Options.Handoff, a process passes a permit on to
+// its own waiters. That takes one call to Redis, which gives the permit a new id.
+//
+// Redisson takes a permit back ten seconds after its expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {
 	lock *Lock
 	counter
@@ -102,6 +106,10 @@ func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 // The leases that the permits belong to are lost: at once in this runtime, at the next renewal in other processes. Leases acquired
 // there with WithLease are not renewed, so they do not learn of it and stay valid until they end.
 func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
+	ids = slices.Clone(ids)
+	for i, id := range ids {
+		ids[i] = strings.ToLower(id)
+	}
 	op := scripts.PermitsRelease(ids)
 	if len(ids) == 0 {
 		return s.bad(op)

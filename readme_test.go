@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -26,7 +27,7 @@ import (
 // ExampleRuntime is the code of the README; TestReadme_CodeIsAnExample keeps the two equal.
 func ExampleRuntime() {
 	ctx := context.Background()
-	server, err := embedded.Start() // in production: a Redis server
+	server, err := embedded.Start() // inside this process, to try it: others do not share it
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -49,28 +50,18 @@ func ExampleRuntime() {
 	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
 		fmt.Println("exclusive") // ctx ends if the lock is lost
 		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	// Acquire returns a Lease, which is renewed until it is released.
-	lease, err := rt.Lock("orders").Acquire(ctx, holdfast.WithWait(2*time.Second))
-	if errors.Is(err, holdfast.ErrNotAcquired) {
-		fmt.Println("taken")
-		return
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("held:", lease.Valid())
-	if err := lease.Release(ctx); err != nil {
-		log.Print(err)
+	}, holdfast.WithWait(2*time.Second))
+	switch {
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		log.Print(err) // a *BusyError: taken; otherwise: no answer
+	case errors.Is(err, holdfast.ErrLeaseLost):
+		fmt.Println("lost while the function ran")
+	case err != nil:
+		log.Print(err) // of Redis, or of the function
 	}
 
 	// Output:
 	// exclusive
-	// held: true
 }
 
 func TestReadme_CodeIsAnExample(t *testing.T) {
@@ -84,11 +75,26 @@ func TestReadme_CodeIsAnExample(t *testing.T) {
 // Readers of a README have little time.
 func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
-	text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, "README.md"), "")
-	prose := regexp.MustCompile(`(?m)^\|.*$`).ReplaceAllString(text, "") // without code and tables
-	assert.LessOrEqual(t, len(strings.Fields(prose)), 900, "words")
-	words := strings.Fields(regexp.MustCompile(`\||---`).ReplaceAllString(read(t, "README.md"), " ")) // code and tables are read, too
-	assert.LessOrEqual(t, len(words), 1100, "words")
+	words := strings.Fields(regexp.MustCompile(`\||---`).ReplaceAllString(read(t, "README.md"), " ")) // of code and tables, too
+	assert.LessOrEqual(t, len(words), 900, "words")
+}
+
+// Each badge says what a file of the repository says.
+func TestReadme_BadgesAreTrue(t *testing.T) {
+	t.Parallel()
+	badges := regexp.MustCompile(`\[!\[([^]]+)\]\(https://img\.shields\.io/badge/([^)]+)\)\]\(([^)]+)\)`).FindAllStringSubmatch(read(t, "README.md"), -1)
+	truth := map[string][]string{
+		"Go 1.26":              {"Go-1.26", "\ngo 1.26"},
+		"Redis 6.2+, Valkey 8": {"Redis_6.2%2B-Valkey_8", "Redis 6.2, Valkey 8"},
+		"License MIT":          {"license-MIT", "MIT License"},
+	}
+	require.Len(t, badges, len(truth))
+	for _, badge := range badges {
+		claim := truth[badge[1]]
+		require.NotNil(t, claim, badge[1])
+		assert.True(t, strings.HasPrefix(badge[2], claim[0]), badge[2])
+		assert.Contains(t, read(t, badge[3]), claim[1], badge[1])
+	}
 }
 
 // The documents say which test shows what. Each of those tests exists.
@@ -127,7 +133,8 @@ func documents(t *testing.T, folder string) (found []string) {
 func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	for _, document := range documents(t, ".") {
-		for _, link := range regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]+))?\)`).FindAllStringSubmatch(read(t, document), -1) {
+		text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, document), "") // code may look like links
+		for _, link := range regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]+))?\)`).FindAllStringSubmatch(text, -1) {
 			if strings.Contains(link[1], "://") {
 				continue
 			}
@@ -153,16 +160,34 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// SAFETY.md has each of the 60 hazards in one row, with its tests, or the reason why it does not apply.
+// SAFETY.md has each hazard in one short row, and its tests in another table; or the reason why it does not apply.
 func TestSafety_HasEveryHazard(t *testing.T) {
 	t.Parallel()
+	const hazards, twoLines = 70, 310
 	text, reasons, found := strings.Cut(read(t, "SAFETY.md"), "\n## Not applicable\n")
 	require.True(t, found)
-	for n := 1; n <= 60; n++ {
-		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| H%d \| [^|]+ \| [^|]+ \|(.*)$`, n))
-		shown, excused := row.FindAllStringSubmatch(text, -1), row.FindAllStringSubmatch(reasons, -1)
+	answers, tests, found := strings.Cut(text, "\n## The tests of each hazard\n")
+	require.True(t, found)
+	for n := 1; n <= hazards; n++ {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| H%d \| .*$`, n))
+		shown, excused := row.FindAllString(answers, -1), row.FindAllString(reasons, -1)
 		if assert.Len(t, append(shown, excused...), 1, "rows of H%d", n) && len(shown) == 1 {
-			assert.Regexp(t, "`(Test|Fuzz)[A-Z]", shown[0][1], "tests of H%d", n)
+			assert.LessOrEqual(t, len(shown[0]), twoLines, "H%d: details stand below the table", n)
+			assert.Regexp(t, "`(Test|Fuzz)[A-Z]", row.FindString(tests), "tests of H%d", n)
+		}
+	}
+	assert.NotContains(t, text, fmt.Sprintf("| H%d |", hazards+1))
+}
+
+// A row of a table that needs more than two lines on a page is not read.
+func TestDoc_RowsAreShort(t *testing.T) {
+	t.Parallel()
+	const twoLines = 310
+	for _, document := range append(documents(t, "doc"), "README.md", "SAFETY.md", "CONFORMANCE.md", "ARCHITECTURE.md") {
+		for line := range strings.Lines(read(t, document)) {
+			if strings.HasPrefix(line, "|") && !strings.Contains(document, "decisions") {
+				assert.LessOrEqual(t, len(line), twoLines, "%s: %s", document, line)
+			}
 		}
 	}
 }
@@ -192,6 +217,174 @@ func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	}
 
 	assert.Equal(t, called, granted)
+}
+
+// Package pages hide the fields of an alias. So its comment names them, and links to the type.
+func TestDoc_AliasesNameTheirFields(t *testing.T) {
+	t.Parallel()
+	types := map[string]*ast.TypeSpec{}
+	for name, folder := range map[string]string{"protocol": "protocol", "trace": "actors/trace"} {
+		for _, declared := range typesOf(t, folder) {
+			types[name+"."+declared.Name.Name] = declared
+		}
+	}
+	aliases := 0
+	for _, declared := range typesOf(t, ".") {
+		of, ok := declared.Type.(*ast.SelectorExpr)
+		if !declared.Assign.IsValid() || !ok {
+			continue
+		}
+		aliases++
+		name := of.X.(*ast.Ident).Name + "." + of.Sel.Name
+		require.NotNil(t, types[name], name)
+		text := declared.Doc.Text()
+		assert.Contains(t, text, "["+name+"]", name)
+		if structure, ok := types[name].Type.(*ast.StructType); ok {
+			for _, field := range structure.Fields.List {
+				for _, ident := range field.Names {
+					assert.True(t, !ident.IsExported() || regexp.MustCompile(`\b`+ident.Name+`\b`).MatchString(text), "%s.%s", name, ident.Name)
+				}
+			}
+		}
+	}
+	assert.Positive(t, aliases)
+}
+
+// typesOf are the types that a package declares, with their comments.
+func typesOf(t *testing.T, folder string) (types []*ast.TypeSpec) {
+	t.Helper()
+	for _, file := range packageOf(t, folder) {
+		for _, declaration := range file.Decls {
+			group, ok := declaration.(*ast.GenDecl)
+			if !ok || group.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range group.Specs {
+				declared := spec.(*ast.TypeSpec)
+				if declared.Doc == nil {
+					declared.Doc = group.Doc
+				}
+				types = append(types, declared)
+			}
+		}
+	}
+	require.NotEmpty(t, types, folder)
+	return types
+}
+
+// packageOf are the files of a package, without its tests.
+func packageOf(t *testing.T, folder string) (files []*ast.File) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	require.NoError(t, err)
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		require.NoError(t, err)
+		files = append(files, file)
+	}
+	require.NotEmpty(t, files, folder)
+	return files
+}
+
+// Everything that a user can see on a package page is explained there.
+func TestDoc_ExportedSymbolsHaveComments(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{
+		".", "protocol", "inspect", "web", "holdfasttest", "embedded", "timerwheel", "otelholdfast",
+		"contrib/gocron", "contrib/goose", "contrib/migrate", "contrib/certmagic",
+	} {
+		explained := false
+		for _, file := range packageOf(t, folder) {
+			explained = explained || file.Doc.Text() != ""
+			for _, declaration := range file.Decls {
+				switch d := declaration.(type) {
+				case *ast.FuncDecl:
+					if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d)) && d.Name.Name != "String" {
+						assert.NotEmpty(t, d.Doc.Text(), "%s: %s", folder, d.Name.Name)
+					}
+				case *ast.GenDecl:
+					for _, spec := range d.Specs {
+						var names []*ast.Ident
+						text := d.Doc.Text()
+						switch s := spec.(type) {
+						case *ast.TypeSpec:
+							names, text = []*ast.Ident{s.Name}, text+s.Doc.Text()
+						case *ast.ValueSpec:
+							names, text = s.Names, text+s.Doc.Text()+s.Comment.Text()
+						}
+						for _, name := range names {
+							assert.True(t, !name.IsExported() || text != "", "%s: %s", folder, name.Name)
+						}
+					}
+				}
+			}
+		}
+		assert.True(t, explained, folder)
+	}
+}
+
+func exportedReceiver(f *ast.FuncDecl) bool {
+	receiver := f.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	if generic, ok := receiver.(*ast.IndexExpr); ok {
+		receiver = generic.X
+	}
+	name, ok := receiver.(*ast.Ident)
+	return ok && name.IsExported()
+}
+
+// There is an example for each type that users make or get, and each can be run as the package page shows it: with output, and without
+// functions that the page does not show.
+func TestDoc_EachTypeHasAnExample(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	var tests []*ast.File
+	local := map[string]bool{}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		require.NoError(t, err)
+		tests = append(tests, file)
+		for _, declaration := range file.Decls {
+			if function, ok := declaration.(*ast.FuncDecl); ok && function.Recv == nil {
+				local[function.Name.Name] = true
+			}
+		}
+	}
+	var code strings.Builder
+	examples := doc.Examples(tests...)
+	assert.GreaterOrEqual(t, len(examples), 35)
+	for _, example := range examples {
+		assert.NotEmpty(t, example.Output, example.Name)
+		code.WriteString("Example" + example.Name + "\n")
+		ast.Inspect(example.Code, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if pkg, ok := n.X.(*ast.Ident); ok && pkg.Name == "holdfast" {
+					code.WriteString("holdfast." + n.Sel.Name + "\n")
+				}
+			case *ast.CallExpr:
+				if called, ok := n.Fun.(*ast.Ident); ok {
+					assert.False(t, local[called.Name], "%s calls %s, which a package page does not show", example.Name, called.Name)
+				}
+			}
+			return true
+		})
+	}
+	for _, declared := range typesOf(t, ".") {
+		if name := declared.Name.Name; declared.Name.IsExported() && !declared.Assign.IsValid() {
+			if name == "Leader" {
+				name = "Election_Watch" // yields them
+			}
+			shown := regexp.MustCompile(`(?m)^(holdfast\.` + name + `|ExampleRuntime_` + name + `|Example` + name + `(_.*)?)$`)
+			assert.True(t, shown.MatchString(code.String()), name)
+		}
+	}
 }
 
 func read(t *testing.T, file string) string {

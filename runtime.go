@@ -3,41 +3,50 @@
 // passes the lock on among them without Redis. Leases are renewed automatically, in batches. Keys, channels and messages are
 // Redisson's, so Go and Java services can share the same locks.
 //
-//	rt, err := holdfast.New(client, holdfast.Options{})
-//	lease, err := rt.Lock("orders").Acquire(ctx)
-//	defer lease.Release(ctx)
+//	rt, err := holdfast.New(client, holdfast.Options{}) // one per process
+//	err = rt.Lock("orders").Do(ctx, func(ctx context.Context) error {
+//		return work(ctx) // ctx ends if the lock is lost
+//	})
+//
+// The folder doc of the repository has guides: start.md, choosing.md, leases.md, ending.md, testing.md, operations.md and others.
 //
 // # Kinds
 //
-// [Runtime.Lock] is right most of the time. [Runtime.FairLock] serves waiters of all processes in order of arrival, [Runtime.FencedLock] has
-// tokens for resources that refuse late holders, [Runtime.RWLock] admits readers together, [Runtime.SpinLock] polls. [Multi] and [Red]
-// acquire several locks as one. [Runtime.PermitSemaphore] admits n holders, [Runtime.Semaphore] counts permits, and
-// [Runtime.CountDownLatch] waits for n events. [Runtime.Election] keeps one leader among processes.
+// [Runtime.Lock] is right most of the time. [Runtime.FairLock] serves waiters of all processes in order of arrival. [Runtime.FencedLock] has
+// tokens for resources that refuse late holders. [Runtime.RWLock] admits readers together. [Runtime.SpinLock] polls. [Multi] and [Red] acquire
+// several locks as one. [Runtime.PermitSemaphore] admits n holders, [Runtime.Semaphore] counts permits, and [Runtime.CountDownLatch] waits for
+// n events. [Runtime.Election] keeps one leader among processes.
 //
 // [Lock.Do] runs a function under a lock, [Lock.TryDo] only if it is free. [Lock.Acquire] returns a [Lease]; its context limits the wait, not the
-// lease. WithWait, WithLease, WithAtLeast and WithAtMost change one acquire.
+// lease. [WithWait], [WithLease], [WithAtLeast], [WithAtMost] and [WithOwner] change one acquire.
+//
+// # Options
+//
+// The zero [Options] work. Lease sets how long the locks of a crashed process stay taken. Handoff limits how long a process passes a lock on
+// among its own waiters. Linger keeps a released lock for the next acquire of the same process. AckReplicas makes it less likely that a
+// failover loses a lock. NameMapper maps names to keys. Process names the process for people who look at its locks.
 //
 // # What a lease means
 //
-// A lease acquired without WithLease is renewed every Options.Lease/3 until it is released. Lease.Valid, Lease.Done and
-// Lease.Context report its end before the server can expire the key. Their local deadline is the instant just before the last
-// successful acquire or renewal was sent, plus the lease, minus 1 % and 2 ms. Losses that cannot be predicted (a deleted or evicted
-// key, a force-release, a failover) are reported within Options.Lease/3.
+// A lease acquired without [WithLease] is renewed every Options.Lease/3 until it is released. [Lease.Valid], [Lease.Done] and [Lease.Context]
+// report its end before the server can expire the key. Their local deadline is the instant just before the last successful acquire or renewal
+// was sent, plus the lease, minus 1 % and 2 ms. Losses that cannot be predicted (a deleted or evicted key, a force-release, a failover) are
+// reported within Options.Lease/3.
 //
-// No lock service can guarantee exclusion to a process that was paused past its lease. Check Lease.Valid immediately before each
-// side effect, or give the resource a fencing token (Runtime.FencedLock).
+// No lock service can guarantee exclusion to a process that was paused past its lease. Check [Lease.Valid] immediately before each side effect,
+// or give the resource a fencing token ([Runtime.FencedLock]).
 //
-// # Shutting down
+// # Ending
 //
-// Runtime.Shutdown refuses new acquires, waits until the last lease has been released, and closes the runtime. Call it with a time
-// limit when the service stops, before closing the client.
+// [Runtime.Shutdown] refuses new acquires, waits until the last lease has been released, and closes the runtime. Call it with a time limit when
+// the service stops, before closing the client.
 //
-// Runtime.Close does not wait for holders. It ends every lease at once, so another process may get a lock while code here still
-// runs under it. Lease.Done, Lease.Err and the lease's context report the end to that code, and Do returns ErrClosed.
+// [Runtime.Close] does not wait for holders. It ends every lease at once, so another process may get a lock while code here still runs under
+// it. [Lease.Done], [Lease.Err] and the lease's context report the end to that code, and Do returns [ErrClosed].
 //
 // # Errors
 //
-// Match errors with errors.Is against the sentinels of this package. The cause, often an error of go-redis, is wrapped too.
+// Match errors with [errors.Is] against the sentinels of this package. The cause, often an error of go-redis, is wrapped too.
 //
 // # Testing
 //
@@ -46,8 +55,9 @@
 //
 // # Observability
 //
-// [Options.Trace], [Runtime.Stats] and [Runtime.Held] tell what happens in a process; module otelholdfast makes OpenTelemetry of them. Package
-// inspect, package web and the command cmd/holdfast show what Redis has. [Runtime.Check] looks for missing rights and settings.
+// [Options.OnEvent] and the log report losses. [Options.Trace], [Runtime.Stats] and [Runtime.Held] show what happens in a process; module
+// otelholdfast makes OpenTelemetry of them. Package inspect, package web and the command cmd/holdfast show what Redis has. [Runtime.Check] looks
+// for missing rights and settings.
 package holdfast
 
 import (
@@ -109,7 +119,7 @@ func newRuntime(client redis.UniversalClient, options Options, s actors.Seams) (
 	engine, err := actors.Start(actors.Config{
 		Client: client, ID: s.ID, System: o.System, PubSub: redisnode.PubSub(o.PubSub), RenewBatch: o.RenewBatch, FairWait: o.FairWait, Migrating: o.Migrating, NameMapper: o.NameMapper,
 		Policy: wait.Policy{Lease: o.Lease, HandoffMax: o.Handoff.Max, HandoffFor: o.Handoff.For, MaxWaiters: o.MaxWaiters,
-			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout, SlowWait: o.SlowWait},
+			AckReplicas: o.AckReplicas, AckTimeout: o.AckTimeout, SlowWait: o.SlowWait, Linger: o.Linger},
 		Logger: o.Logger, OnEvent: o.OnEvent, Trace: o.Trace, Process: o.Process, Version: version(), FirstNumber: s.First, Clock: s.Clock, Jitter: s.Jitter, Salt: s.Salt, Shard: s.Shard, Between: s.Between,
 	})
 	if err != nil {

@@ -7,31 +7,44 @@ import (
 	"github.com/holdfast-go/holdfast/actors/trace"
 )
 
-// Trace has functions that are called when something happens in a runtime; see Options.Trace. Those that are nil are not called.
+// Trace has functions that are called when something happens in a runtime; see Options.Trace. Those that are nil are not called. Its fields:
 //
-// They run inside the runtime, most of them on the goroutines of actors. They must be fast: while one runs, its lock waits. They must not
-// call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event. Fields may be added.
+//   - Acquiring func(context.Context, Acquiring) func(Acquired): an acquire begins; the function that it returns is called with the outcome
+//   - Waiting func(context.Context, Waiting): an acquire has waited longer than Options.SlowWait
+//   - Released func(Released), Lost func(Lost): a lease has ended; each ends in exactly one of these
+//   - Renewed func(Renewed): leases were renewed, or a renewal failed
+//   - Exchanged func(Exchanged): a pipeline was sent to Redis and answered, or failed
+//   - Leader func(LeaderChange): this process begins or ceases to lead an election
+//
+// The functions run on goroutines of the runtime, except Acquiring, which runs on the caller's. They must be fast, because the lock waits
+// meanwhile. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event.
+// Fields may be added. See [trace.Trace].
 type Trace = trace.Trace
 
-// What the functions of a Trace are told. Fields may be added.
+// The arguments of the functions of a Trace. Each is a struct; fields may be added.
 type (
-	// Acquiring: an acquire begins.
+	// Acquiring says that an acquire begins. Fields: Kind, Name and Try. See [trace.Acquiring].
 	Acquiring = trace.Acquiring
-	// Acquired: the outcome of an acquire.
+	// Acquired is the outcome of an acquire. Fields: Kind, Name, ID and Token of the lease, Waited, Local (granted without a call to Redis),
+	// Attempts (calls to Redis) and Err, which is nil if the lock was acquired. See [trace.Acquired].
 	Acquired = trace.Acquired
-	// Released: a lease was ended by its holder.
+	// Released says that a holder has released its lease. Fields: Kind, Name, ID, Held (the time) and Err, that of Release. See [trace.Released].
 	Released = trace.Released
-	// Lost: a lease ended otherwise.
+	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
 	Lost = trace.Lost
-	// Renewed: one renewal script.
+	// Renewed is one call that renewed leases, or failed. Fields: Leases (how many it was for), Gone (those that Redis no longer had), Margin
+	// (the least time that one of them had left), Took and Err. See [trace.Renewed].
 	Renewed = trace.Renewed
-	// Exchanged: one pipeline of scripts.
+	// Exchanged is one pipeline of calls to Redis. Fields: Scripts, Locks (names that these are about), Took and Err. See [trace.Exchanged].
 	Exchanged = trace.Exchanged
-	// LeaderChange: this process begins to lead, or no longer leads.
+	// LeaderChange says that this process begins to lead an election, or no longer leads. Fields: Name, Leading and Token. See
+	// [trace.LeaderChange].
 	LeaderChange = trace.LeaderChange
 )
 
-// Stats counts what has happened in a runtime since New, and what there is now.
+// Stats counts what has happened in a runtime since New: Acquired, HandedOn (of these, without a call to Redis), Refused, Released, Lost,
+// Renewals, RenewFailures, Exchanges, Scripts and Reconnects. It also says what there is now: Held, Waiting, Lingering and Actors (names in
+// use). See [trace.Stats].
 type Stats = trace.Stats
 
 // Stats reads the counters of this runtime. It is cheap, and may be called any time, also after Close.

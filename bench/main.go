@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/holdfast-go/holdfast/bench/report"
 	"github.com/holdfast-go/holdfast/bench/run"
@@ -50,6 +52,9 @@ func (f *flags) do() error {
 	if f.isReference() && !report.Clean() {
 		return fmt.Errorf("%s is committed, so it must be of a commit: this tree has changes", reference)
 	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	f.options.Stop = stop
 	results, err := run.Measure(f.options)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package holdfasttest_test
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,22 @@ func TestServer_CutAndHeal(t *testing.T) {
 		if assert.NoError(t, err) {
 			assert.NoError(t, lease.Release(t.Context()))
 		}
+	})
+}
+
+// A runtime that is cut off sees what one sees whose Redis is down.
+func TestServer_CutRefusesConnections(t *testing.T) {
+	both(t, func(t *testing.T, s *holdfasttest.Server) {
+		rt := s.Runtime()
+		s.Cut(rt)
+		_, err := rt.Lock("orders").TryAcquire(t.Context())
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+		assert.EqualError(t, err, `holdfast: acquire "orders": dial tcp 127.0.0.1:6379: connect: connection refused`)
+		_, err = rt.Lock("orders").Acquire(t.Context(), holdfast.WithWait(100*time.Millisecond))
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+		var busy *holdfast.BusyError
+		assert.NotErrorAs(t, err, &busy, "nobody has it")
 	})
 }
 

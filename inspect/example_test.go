@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-// Who holds a lock, what else is held, and how to free a lock whose holder hangs.
+// An operator looks at one lock and at all others, and frees one whose holder hangs.
 func Example() {
 	server, err := embedded.Start()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // freeWithin is how long a call of Free may be on its way before Redis refuses it. A late one could hit the next holder.
 const freeWithin = 2 * time.Second
 
-// Free frees a lock whoever holds it, and wakes its waiters; of a permit semaphore it takes back all acquired permits. It returns false
+// Free frees a lock, no matter who holds it, and wakes its waiters. Of a permit semaphore it takes back all acquired permits. It returns false
 // if nobody held it. Holders learn of their loss from their next renewal, until which they continue to work.
 //
 // Of a semaphore or a latch nothing is held: that is ErrInvalid. If the key holds something that is no lock, the error matches

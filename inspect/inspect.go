@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -71,7 +72,22 @@ func (l *looker) lookAt(ctx context.Context, name string) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return objects[0], objects[0].foreign
+	o := objects[0]
+	if errors.Is(o.foreign, errNoCount) {
+		return o, l.describeString(ctx, name)
+	}
+	return o, o.foreign
+}
+
+var errNoCount = foreign("a string that is no count")
+
+// describeString is the error for a string that is no count. Other libraries write a lock as a string that expires.
+func (l *looker) describeString(ctx context.Context, name string) error {
+	ttl, err := l.client.PTTL(ctx, name).Result()
+	if err != nil || ttl <= 0 {
+		return errNoCount
+	}
+	return foreign(fmt.Sprintf("a string that expires in %v, as a lock of redsync or redislock does", ttl.Round(100*time.Millisecond)))
 }
 
 // List returns the names that are in use, in no order, each once. Keys that hold no lock, that are longer than 512 bytes, or that the

@@ -151,7 +151,7 @@ func TestList_EndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// However many keys there are, no single command of a list works on more than a batch of them.
+// No single command of a list works on more than a batch of keys, no matter how many there are.
 func TestList_EveryCallIsShort(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -131,7 +131,7 @@ func (l *looker) readPermits(ctx context.Context, objects []*object) error {
 			if _, ok := scripts.ReadCount(o.number.Val()); ok {
 				o.permits = p.ZRangeWithScores(ctx, scripts.PermitsKey(o.Name), 0, page-1)
 			} else {
-				o.foreign = foreign("a string that is no count")
+				o.foreign = errNoCount
 			}
 		}
 	})

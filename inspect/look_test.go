@@ -22,7 +22,7 @@ func look(t *testing.T, client redis.UniversalClient, name string) inspect.Entry
 	return entry
 }
 
-// awaitWaiting waits until Redis knows of so many waiters.
+// awaitWaiting waits until Redis knows of that many waiters.
 func awaitWaiting(t *testing.T, client redis.UniversalClient, name string, n int) inspect.Entry {
 	t.Helper()
 	var entry inspect.Entry
@@ -410,7 +410,7 @@ func TestLook_ServerAway(t *testing.T) {
 	assert.ErrorContains(t, err, "holdfast: processes: ")
 }
 
-// Who listens at a server that is down is not known, but that must not hide what the others know.
+// The subscribers of a server that is down are unknown, but that must not hide those of the others.
 func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, time.Minute)

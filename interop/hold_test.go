@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +37,43 @@ func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 				m.report(t, fmt.Sprintf(handOver, holder, waiter), fmt.Sprintf("%s / %s ms", tenths(median), tenths(worst)))
 			})
 		}
+	})
+}
+
+// A lock that lingers is Redisson's after Options.Linger although our side takes it all the time. A waiter that is not quick enough for its
+// slot waits for another Options.Linger: that may happen on a busy machine, but not usually.
+func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
+	const linger = 300 * time.Millisecond
+	everywhere(t, func(k kind) bool { return k.theirs == "lock" || k.theirs == "fenced" || k.theirs == "write" }, func(t *testing.T, m *meeting) {
+		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
+		ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
+		defer cancel()
+		ours, theirs := m.lingering(t, linger).party(m.kind, m.name), m.theirs(t, 0).party(m.kind, m.name)
+		require.NoError(t, ours.take(ctx, 0))
+		require.NoError(t, ours.give(ctx))
+		require.Positive(t, m.look.Exists(ctx, m.name).Val(), "it lingers")
+		using, stop := context.WithCancel(ctx)
+		var user sync.WaitGroup
+		var used atomic.Int64
+		user.Go(func() {
+			for ours.take(using, 0) == nil {
+				assert.NoError(t, ours.give(ctx))
+				used.Add(1)
+			}
+		})
+		var took []time.Duration
+		for range 7 {
+			before := used.Load()
+			require.Eventually(t, func() bool { return used.Load() > before }, locktest.Patience, time.Millisecond)
+			began := time.Now()
+			took = append(took, at(t, taking(t, theirs)).Sub(began))
+			require.NoError(t, theirs.give(ctx))
+		}
+		stop()
+		user.Wait()
+		slices.Sort(took)
+		assert.Less(t, took[len(took)/2], linger+50*time.Millisecond+5*stalls.Take())
+		t.Log(took)
 	})
 }
 

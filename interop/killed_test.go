@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// killedLease is that of a process which is killed.
+// killedLease is the lease of the process that is killed.
 const killedLease = time.Second
 
 func init() { childproc.Register("holder", hold) }

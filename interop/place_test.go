@@ -152,6 +152,11 @@ func (m *meeting) ours(t *testing.T, lease time.Duration) side {
 	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{Lease: lease, PubSub: m.pubSub})}
 }
 
+// lingering is our side, with a runtime whose released locks linger.
+func (m *meeting) lingering(t *testing.T, linger time.Duration) side {
+	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{PubSub: m.pubSub, Linger: linger})}
+}
+
 // theirs is Redisson's side. All of a place with the same lease are one client, as they would be in one service. A lease of 0 is
 // Redisson's default.
 func (m *meeting) theirs(t *testing.T, lease time.Duration) side {

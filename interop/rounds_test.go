@@ -82,8 +82,11 @@ func (f *files) token(token int64) error {
 	return errors.Join(err, out.Close())
 }
 
-// A number in a plain file, written by threads of both sides: nothing is lost, so nobody was ever in at the same time as another. Of
-// a read/write lock every other round reads; a latch is counted down instead.
+// lingerOfRounds is long compared with a round, and short compared with all.
+const lingerOfRounds = 5 * time.Millisecond
+
+// Threads of both sides, and of a runtime whose locks linger, increment a number in a plain file. No increment is lost, so no two were ever
+// inside at the same time. Of a read/write lock every other round reads; a latch is counted down instead.
 func TestInterop_ContendedRounds(t *testing.T) {
 	everywhere(t, all, func(t *testing.T, m *meeting) {
 		t.Parallel()
@@ -91,11 +94,11 @@ func TestInterop_ContendedRounds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer cancel()
 		ours, theirs, f := m.ours(t, 0), m.theirs(t, 0), newFiles(t)
-		all := 2 * players * each
+		all := 3 * players * each
 		free := map[string]int{"latch": all}[m.kind.counter]
 		require.NoError(t, ours.set(ctx, m.kind, m.name, max(free, 1)))
 		began := time.Now()
-		contend(ctx, t, m, each, f, ours, theirs)
+		contend(ctx, t, m, each, f, ours, m.lingering(t, lingerOfRounds), theirs)
 		took := time.Since(began)
 		if m.kind.counter == "latch" {
 			assert.Zero(t, m.look.Exists(ctx, m.name).Val(), "it is at zero")

@@ -8,11 +8,11 @@ import (
 // side is one of the two: our runtime in this process, or a client of Redisson in its JVM.
 type side interface {
 	String() string
-	// party is somebody of this side who may take the lock, each an owner of its own.
+	// party makes a contender on this side. Each is an owner of its own.
 	party(k kind, name string) party
 	// set gives a semaphore its permits or a latch its count; of a lock there is nothing to set.
 	set(ctx context.Context, k kind, name string, n int) error
-	// oust frees what a party of either side holds, whoever that is.
+	// oust frees the lock of a party, no matter on which side that is.
 	oust(ctx context.Context, k kind, name string, holder party) error
 	// rounds makes n rounds over the number in a file.
 	rounds(ctx context.Context, k kind, name string, n int, f *files) error

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,8 +20,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
+var (
+	previous = flag.String("versions.previous", "", "commit of the other version, instead of the one before the last change of a script")
+	length   = flag.Int("versions.rounds", 1000, "how often each side takes each lock")
+)
+
 // One fleet may run two versions at a time: the version before the last change of a script, in a process of its own, contends with
-// this one over a number in a file.
+// this one, and with a runtime of this one whose locks linger, over a number in a file.
 func TestVersions_ContendedRounds(t *testing.T) {
 	contender := previousVersion(t)
 	p := singleServer(t)
@@ -31,7 +37,7 @@ func TestVersions_ContendedRounds(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			m, f := meet(t, p, k), newFiles(t)
-			each := locktest.Scaled(1000, 20) / players &^ 1
+			each := locktest.Scaled(*length, 20) / players &^ 1
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer cancel()
 			ours := m.ours(t, 0)
@@ -43,11 +49,11 @@ func TestVersions_ContendedRounds(t *testing.T) {
 				out, err := older.CombinedOutput()
 				assert.NoError(t, err, "the previous version: %s", out)
 			})
-			group.Go(func() { contend(ctx, t, m, each, f, ours) })
+			group.Go(func() { contend(ctx, t, m, each, f, ours, m.lingering(t, lingerOfRounds)) })
 			group.Wait()
 			n, err := f.read()
 			require.NoError(t, err)
-			want := 2 * players * each
+			want := 3 * players * each
 			if k.rival != "" {
 				want /= 2
 			}
@@ -60,13 +66,17 @@ func TestVersions_ContendedRounds(t *testing.T) {
 	}
 }
 
-// previousVersion builds the contender with the version of Holdfast before the last change of a script. It skips the test if that version is
+// previousVersion builds the contender with the version of Holdfast before the last change of a script, or with -versions.previous. It skips the test if that version is
 // not there: outside of a clone, or in a shallow one.
 func previousVersion(t *testing.T) string {
 	const scripts = ":(glob)../scripts/**/*.lua"
-	commit := "HEAD"
-	if git(t, "status", "--porcelain", "--", scripts) == "" {
+	commit := *previous
+	switch {
+	case commit != "":
+	case git(t, "status", "--porcelain", "--", scripts) == "":
 		commit = git(t, "log", "-1", "--format=%H", "--", scripts) + "^"
+	default:
+		commit = "HEAD"
 	}
 	commit = git(t, "rev-parse", "--verify", commit+"^{commit}")
 	root, err := filepath.Abs("..")

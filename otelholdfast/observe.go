@@ -34,6 +34,7 @@ func Observe(rt *holdfast.Runtime, options ...Option) (metric.Registration, erro
 	}
 	gauge("holdfast.leases", "{lease}", "Leases held now.", func(s holdfast.Stats) int { return s.Held })
 	gauge("holdfast.waiters", "{acquire}", "Acquires that wait now.", func(s holdfast.Stats) int { return s.Waiting })
+	gauge("holdfast.lingering", "{lock}", "Released locks that are kept for the next local acquire.", func(s holdfast.Stats) int { return s.Lingering })
 	gauge("holdfast.actors", "{actor}", "Names that have an actor now.", func(s holdfast.Stats) int { return s.Actors })
 	counter("holdfast.renewals", "{lease}", "Leases that were renewed.", func(s holdfast.Stats) uint64 { return s.Renewals })
 	counter("holdfast.renew.failures", "{lease}", "Renewals that got no answer, and are repeated.", func(s holdfast.Stats) uint64 { return s.RenewFailures })

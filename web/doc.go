@@ -3,7 +3,7 @@
 //
 //	mux.Handle("/locks/", authenticated(web.Handler(client, web.Options{})))
 //
-// The page asks nobody who they are. Mount it behind the authentication of the service. It only reads, unless Options.AllowFree is set;
+// The page does not authenticate its viewers. Mount it behind the authentication of the service. It only reads, unless Options.AllowFree is set;
 // requests from other sites cannot free a lock then.
 //
 // While somebody watches, the page looks at Redis at most once per second, however many watch; where a look takes long, it rests for four

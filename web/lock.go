@@ -161,8 +161,8 @@ func (l *lock) sampled() *lock {
 // contended reports whether the lock belongs among those that are waited for.
 func (l *lock) contended(now time.Time) bool { return now.Sub(l.contendedAt) < calmAfter }
 
-// byContention sorts the locks that most wait for to the top. It counts the most that have waited since the wait began, so that locks
-// change places seldom.
+// byContention puts the locks with the most waiters on top. It compares the largest number of waiters since somebody began to wait, so that
+// locks seldom change places.
 func byContention(now time.Time) func(a, b *lock) int {
 	rank := func(l *lock) int {
 		if !l.contended(now) {

@@ -221,7 +221,7 @@ func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	}
 }
 
-// pace spreads what takes long, so that Redis is busy with it for a fifth of the time at most.
+// pace makes pauses between looks that take long, so that Redis is busy with them for a fifth of the time at most.
 type pace struct{ next time.Time }
 
 // round is one look.
@@ -306,7 +306,7 @@ func (r *round) look(ctx context.Context, views []view) {
 	}
 }
 
-// namesProcesses reports whether a view shows processes that no holder tells of.
+// namesProcesses reports whether a view also shows processes that are not holders, such as waiters.
 func (r *round) namesProcesses(v view) bool {
 	lock := r.locks[v.Name]
 	return v.Page == "processes" || v.Page == "lock" && lock != nil && len(lock.Queue) > 0

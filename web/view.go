@@ -65,7 +65,7 @@ func (v view) title() string {
 	return "Locks"
 }
 
-// Address is the query of the address of a view.
+// Address returns the URL query that shows this view.
 func (v view) Address() string {
 	q := url.Values{}
 	if v.Page == "lock" {

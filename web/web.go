@@ -17,7 +17,7 @@ import (
 
 // Options of Handler. The zero value shows every lock and frees none.
 type Options struct {
-	// AllowFree lets viewers free locks by force, after a confirmation. The page checks no user: whoever reaches it may then free.
+	// AllowFree lets viewers free locks by force, after a confirmation. The page checks no user: everyone who can open it may then free locks.
 	AllowFree bool
 
 	// Pattern selects the locks that are listed, as in the command KEYS; default "*". It restricts nothing: a viewer who knows the name

@@ -52,7 +52,7 @@ func strangeTags(page string) (strange []string) {
 	return strange
 }
 
-// Whatever the bytes of a name, nothing of it becomes markup, and its link leads to it.
+// No part of a name becomes markup, whatever its bytes are, and its link leads to it.
 func TestPage_NamesAreData(t *testing.T) {
 	t.Parallel()
 	f, links := &fake{}, regexp.MustCompile(`<a href="lock\?name=([^"]*)"`)
@@ -181,7 +181,7 @@ func TestPage_BadNames(t *testing.T) {
 	assert.NotContains(t, list, "cannot be read")
 }
 
-// Who was shown one holder does not free another one.
+// A viewer who was shown one holder does not free another one.
 func TestFree_AsksAgainIfTheHolderHasChanged(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

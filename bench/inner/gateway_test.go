@@ -10,7 +10,7 @@ import (
 )
 
 // The gateway actor has many calls to make and must not block for any of them. These benchmarks compare its own pipelines with
-// go-redis's AutoPipeline for that use: one goroutine issues EVALSHA calls and is told of each result.
+// go-redis's AutoPipeline for that use: one goroutine issues EVALSHA calls and receives each result.
 
 // caller issues calls without blocking for the answer; done is called once with it, on any goroutine.
 type caller struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// valid is what a Held that knows whether it is still held has.
+// valid is implemented by leases that know whether they are still held.
 type valid interface{ Valid() bool }
 
 // runHolding acquires all locks, holds them for the window, and releases them.

@@ -136,7 +136,7 @@ func (s *stretch) nameThem(workers int) {
 		n = 0
 	}
 	prefix := s.child.order.Prefix
-	if s.w.Naming == workload.Distinct {
+	if s.w.Naming == workload.Distinct && s.w.Visits == 0 {
 		prefix = fmt.Sprintf("%s:%d", prefix, s.child.order.Process)
 	}
 	for i := range n {
@@ -151,6 +151,12 @@ func (s *stretch) work(i int) {
 		return
 	}
 	client := s.child.clients[i/s.w.Goroutines]
+	if s.visits() {
+		if i == 0 {
+			s.visit(client)
+		}
+		return
+	}
 	random := rand.New(rand.NewPCG(uint64(i), uint64(s.child.order.Process)+1))
 	zipf := rand.NewZipf(random, zipfS, 1, uint64(max(len(s.names), 2)-1))
 	for n := 0; !s.stopped.Load(); n++ {
@@ -175,6 +181,21 @@ func (s *stretch) work(i int) {
 			name, where = s.names[0], &s.shared[0]
 		}
 		if !s.pair(client, i, kind, name, where) {
+			return
+		}
+	}
+}
+
+// visits reports whether this process takes the locks of the first one now and then.
+func (s *stretch) visits() bool { return s.w.Visits > 0 && s.child.order.Process == s.w.Processes-1 }
+
+// visit takes one of the locks from time to time, each in turn.
+func (s *stretch) visit(client peer.Client) {
+	tick := time.NewTicker(s.w.Visits)
+	defer tick.Stop()
+	for n := 0; !s.stopped.Load(); n++ {
+		<-tick.C
+		if rank := n % len(s.names); !s.pair(client, 0, s.w.Lock, s.names[rank], &s.shared[rank]) {
 			return
 		}
 	}
@@ -236,7 +257,7 @@ func (s *stretch) stay() {
 	}
 }
 
-// fail notes an error and keeps whoever has one from doing nothing else.
+// fail notes an error, and pauses so that a goroutine with errors does not only fail.
 func (s *stretch) fail(err error) {
 	s.errors.Add(1)
 	s.first.CompareAndSwap(nil, &err)

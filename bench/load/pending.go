@@ -76,7 +76,7 @@ type pending struct {
 	first  atomic.Pointer[error]
 }
 
-// serve is told of the end of one wait.
+// serve is called at the end of each wait.
 func (p *pending) serve(held peer.Held, err error) {
 	if err == nil {
 		err = held.Release(p.ctx)

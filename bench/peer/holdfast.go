@@ -11,7 +11,7 @@ import (
 
 var holdfastPeer = &Peer{
 	Name:    "holdfast",
-	About:   "this repository, with its default options on a default go-redis client",
+	About:   "this repository, with its default options on a default go-redis client; Options.Linger where a workload says so",
 	Source:  "README.md",
 	Role:    Ours,
 	Kinds:   everyKind,
@@ -31,7 +31,7 @@ type holdfastClient struct {
 
 func openHoldfast(_ context.Context, env Env) (Client, error) {
 	client := redis.NewClient(&redis.Options{Addr: env.Redis})
-	rt, err := holdfast.New(client, holdfast.Options{Lease: env.Lease})
+	rt, err := holdfast.New(client, holdfast.Options{Lease: env.Lease, Linger: env.Linger})
 	if err != nil {
 		return nil, err
 	}

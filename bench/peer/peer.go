@@ -48,6 +48,7 @@ type Env struct {
 	Permits    int           // of semaphores
 	Goroutines int           // that will use this client
 	Apart      bool          // no two of them will want the same name
+	Linger     time.Duration // how long released locks are kept for the next local acquire, by contenders that can
 	Poll       time.Duration // how often waiters of libraries that poll ask: see workload.Workload
 }
 
@@ -69,7 +70,7 @@ type Peer struct {
 	// Open makes a client. It is nil for a contender that is another program, and for one with a load of its own.
 	Open func(ctx context.Context, env Env) (Client, error)
 
-	// OpenBatches makes a load of its own, of so many locks: a floor below any library.
+	// OpenBatches makes a load of its own, of that many locks: a floor below any library.
 	OpenBatches func(ctx context.Context, env Env, names []string) (Batches, error)
 }
 
@@ -87,7 +88,7 @@ const (
 // Batches acquires and releases many locks at once, which no user of a lock could.
 type Batches interface {
 	Lanes() int // goroutines that may call Pairs, each with its number
-	// Pairs acquires all of the lane's locks and then releases them; done is told how many that were, and how long it took to
+	// Pairs acquires all of the lane's locks and then releases them; done gets their number, and how long it took to
 	// acquire them.
 	Pairs(ctx context.Context, lane int, done func(pairs int, wait time.Duration)) error
 	Exclusive(ctx context.Context) error // an error unless a lock is granted to only one of many who want it

@@ -5,8 +5,8 @@ import "fmt"
 // worseBy is how much of a recorded ratio must be left.
 const worseBy = 0.75
 
-// Worse are the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and
-// contender. Ratios are compared, since rates say more about the machine. Who is missing in either run is not compared.
+// Worse returns the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and
+// contender. It compares ratios, because rates say more about the machine. It skips contenders that are missing in either run.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {

@@ -21,6 +21,9 @@ func (r *Results) Markdown(out io.Writer) {
 	for i := range r.Workloads {
 		r.Workloads[i].markdown(out)
 	}
+	if len(r.Skipped) > 0 {
+		fmt.Fprintf(out, "\nNot measured, because the run was stopped before: %s.\n", strings.Join(r.Skipped, ", "))
+	}
 }
 
 func versionOf(versions []Version, name string) string {
@@ -60,6 +63,7 @@ var (
 		{"distinct-64", "pairs_per_s", "64 goroutines, a lock each: pairs/s"},
 		{"distinct-1000", "pairs_per_s", "1000 goroutines, a lock each: pairs/s"},
 		{"free-1", "pairs_per_s", "one goroutine, a free lock: pairs/s"},
+		{"linger-1", "pairs_per_s", "the same with `Options.Linger`: pairs/s"},
 		{"handover", "wait_p50_us", "hand-over to another process: p50"},
 	}
 	peersAtAGlance = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson", "redislock-mutex", "sync.Mutex"}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/report"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the tables of both READMEs anew")
+var rewrite = flag.Bool("rewrite", false, "write the tables of the documents anew")
 
 // marked is what stands between a mark that names a file of results, and the end.
 func marked(what string) *regexp.Regexp {
@@ -29,6 +29,11 @@ func TestReadme_TablesAreThoseOfTheResults(t *testing.T) {
 // So does every number in the project's own.
 func TestReadme_ProjectsFiguresAreThoseOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "..", "README.md"), marked("figures"), (*report.Results).Glance)
+}
+
+// So do those of doc/sizing.md.
+func TestReadme_SizingIsThatOfTheResults(t *testing.T) {
+	compare(t, filepath.Join("..", "..", "doc", "sizing.md"), marked("sizing"), (*report.Results).Sizing)
 }
 
 // compare writes each marked part of a document from the results that it names, and wants what stands there already.

@@ -24,3 +24,12 @@ func TestMarkdown_SaysWhatTheFiguresDoNot(t *testing.T) {
 		assert.Contains(t, out.String(), said)
 	}
 }
+
+func TestSizing_HasWhatWasMeasured(t *testing.T) {
+	r := sample(t, []float64{100}, []float64{10})
+	r.Workloads[0].Outcomes[0].Summary["server_cpu_us_per_pair"] = Spread{Median: 43.21}
+	var out bytes.Buffer
+	r.Sizing(&out)
+	assert.Contains(t, out.String(), "| one hot lock, handed on inside a process | 0 | 0 | 0 | 0 | 43.0 us | 4.3 % of a core | 16 000 per second |")
+	assert.NotContains(t, out.String(), "fair lock")
+}

@@ -26,6 +26,7 @@ type Results struct {
 	Peers     []Peer     `json:"peers"`
 	Missing   []Missing  `json:"missing,omitempty"`
 	Workloads []Workload `json:"workloads"`
+	Skipped   []string   `json:"skipped,omitempty"` // workloads that were not measured, because somebody stopped the run before
 }
 
 // Peer is a contender as the results name it.

@@ -50,7 +50,7 @@ func (r *Run) open(p *peer.Peer, w workload.Workload) (c *contender, err error) 
 // openAll tells the processes what to open; c.w may have other numbers of processes and clients.
 func (c *contender) openAll(w workload.Workload) error {
 	env := peer.Env{
-		Redis: c.run.redis.addr, Lease: w.Lease, Permits: w.Permits, Goroutines: w.Goroutines, Apart: w.Apart(), Poll: c.w.Poll,
+		Redis: c.run.redis.addr, Lease: w.Lease, Permits: w.Permits, Goroutines: w.Goroutines, Apart: w.Apart(), Linger: w.Linger, Poll: c.w.Poll,
 	}
 	if w.Shape == workload.Pending {
 		env.Goroutines = 64

@@ -37,7 +37,7 @@ func (p *progress) now(format string, args ...any) {
 	fmt.Fprintf(p.out, "\r\x1b[K%s", text)
 }
 
-// left is how long the rest takes, if it goes on as it went so far.
+// left estimates how long the rest takes, from the pace so far.
 func (p *progress) left() time.Duration {
 	if p.done == 0 {
 		return p.total.Round(time.Second)

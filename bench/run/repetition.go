@@ -58,8 +58,8 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, err
 }
 
-// setKnown sets a figure to amount/by, unless the amount is not known. A heap that shrank tells nothing either: what other
-// things gave back was more than what is to be measured.
+// setKnown sets a figure to amount/by, unless the amount is not known. A heap that shrank is not known either: other
+// objects were freed, more than the measured ones have added.
 func setKnown(f report.Figures, name string, amount, by float64) {
 	if amount >= 0 {
 		f[name] = amount / by
@@ -108,8 +108,10 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 	f["others_cpu_cores"] = server.othersCores()
 	waitFigures(f, waits)
 	secondFigures(f, samples)
-	shareFigures(f, "process", clients)
-	shareFigures(f, "goroutine", workers)
+	if c.w.Visits == 0 {
+		shareFigures(f, "process", clients)
+		shareFigures(f, "goroutine", workers)
+	}
 	return repetition{f, waits, note}, nil
 }
 

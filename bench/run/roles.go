@@ -66,7 +66,7 @@ func keepServer() error {
 	}
 }
 
-// What a child that keeps a server is told: the server's command line and directory.
+// The orders to a child that keeps a server: the server's command line and directory.
 const (
 	serverVar = "HOLDFAST_BENCH_SERVER"
 	dirVar    = "HOLDFAST_BENCH_DIR"

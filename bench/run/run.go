@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/peer"
@@ -21,6 +22,7 @@ type Options struct {
 	Window      time.Duration
 	Quick       bool
 	Progress    io.Writer
+	Stop        <-chan os.Signal // after one the run ends with the present workload; nil: never
 }
 
 // What a contender may need besides Redis.
@@ -63,8 +65,18 @@ func Measure(options Options) (*report.Results, error) {
 		return nil, errors.New("no contender is left")
 	}
 	r.plan()
+	stopped := false
 	for _, w := range options.Workloads {
-		r.workload(w)
+		select {
+		case <-options.Stop:
+			stopped = true
+		default:
+		}
+		if stopped {
+			r.results.Skipped = append(r.results.Skipped, w.Name)
+		} else {
+			r.workload(w)
+		}
 	}
 	r.show.clear()
 	r.results.End()
@@ -219,6 +231,7 @@ func (r *Run) sized(w workload.Workload) workload.Workload {
 		if w.Short > 0 {
 			w.Names = w.Short
 		}
+		w.Linger = min(w.Linger, w.Lease/4) // the most that Holdfast allows
 	}
 	return w
 }

@@ -249,7 +249,7 @@ func (r *Run) check(p *peer.Peer) error {
 // checkWindow is for how long a contender is checked.
 const checkWindow = 400 * time.Millisecond
 
-// cut kills the connections of all contenders until ctx ends, and returns how many it were.
+// cut kills the connections of all contenders until ctx ends, and returns their number.
 func (c *contender) cut(ctx context.Context) (killed int) {
 	for {
 		select {

@@ -87,7 +87,7 @@ type world struct {
 
 // place is one name.
 type place struct {
-	wanted int // by so many, who wait for it, hold it, or release it
+	wanted int // the number of contenders that wait for it, hold it, or release it
 	held   bool
 	grants int
 }

@@ -15,6 +15,7 @@ var (
 	withMutex   = with(wanted, "sync.Mutex")
 	withFloors  = with(libraries, "bare-evalsha", "bare-set", "bare-batches", "raw")
 	alone       = with(libraries, "bare-evalsha", "bare-set", "sync.Mutex")
+	keeping     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock"}
 	passers     = with(libraries, "bare-publish")
 	readWriters = []string{"holdfast", "redisson", "sync.Mutex"}
 	fair        = []string{"holdfast", "redisson", "etcd"}
@@ -63,6 +64,18 @@ func table() (all []Workload) {
 			About:  "Each goroutine has a lock of its own. What counts is how well the calls share pipelines.",
 		})
 	}
+	for _, n := range []int{1, 64} {
+		add(Workload{
+			Name: fmt.Sprintf("linger-%d", n), Title: fmt.Sprintf("The same locks again and again, goroutines: %d, Options.Linger", n), Shape: Pairs, Naming: Distinct,
+			Goroutines: n, Linger: peer.Lease / 4, Peers: with(keeping, "sync.Mutex"),
+			About: "Each goroutine takes the lock that it has just released. Holdfast may keep it meanwhile, which it does not by default. The others cannot.",
+		})
+		add(Workload{
+			Name: fmt.Sprintf("linger-%d-visited", n), Title: fmt.Sprintf("The same, and another process takes each lock every %d ms", 100*max(n/10, 1)), Shape: Pairs, Naming: Distinct,
+			Processes: 2, Goroutines: n, Linger: peer.Lease / 4, Visits: 100 * time.Millisecond * time.Duration(max(n/10, 1)) / time.Duration(n), Peers: keeping,
+			About: "A second process asks for every one of the locks now and then, so that they have to be given away.",
+		})
+	}
 	for _, n := range []int{2, 64, 1000} {
 		add(Workload{
 			Name: fmt.Sprintf("hot-%d", n), Title: fmt.Sprintf("Hot lock in one process, %d goroutines", n), Shape: Pairs, Naming: Hot,
@@ -107,13 +120,22 @@ func table() (all []Workload) {
 	})
 	add(Workload{
 		Name: "handover-late", Title: "Hand-over to a process that has waited for a while", Shape: Handover, Naming: Hot, Processes: 2, Peers: passers,
-		WaitMin: 50 * time.Millisecond, WaitMax: 450 * time.Millisecond, Poll: time.Millisecond, Long: 10 * time.Second,
+		WaitMin: 50 * time.Millisecond, WaitMax: 450 * time.Millisecond, Poll: time.Millisecond, Long: 5 * time.Second,
 		About: "As before, 50 to 450 ms after the other began to wait.",
+	})
+	add(Workload{
+		Name: "churn", Title: "New names, each once, for 10 s", Shape: Pairs, Naming: Fresh, Names: 1_000_000, Short: 2000, Goroutines: 64, Peers: libraries, Long: 10 * time.Second,
+		About: "Every pair takes a lock that was never taken before, until the time is over or a million names are used. What is left of them in heap and Redis?",
+	})
+	add(Workload{
+		Name: "cut", Title: "All connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Poll: 10 * time.Millisecond, Peers: onRedis, Long: 10 * time.Second,
+		About: "32 clients want one lock for 5 ms each, while every connection of every client is killed every 20 to 50 ms. " +
+			"How long did nobody hold it although all wanted it, and who waited for ever?",
 	})
 	for _, n := range []int{1000, 100_000, 1_000_000} {
 		add(Workload{
 			Name: fmt.Sprintf("held-%d", n), Title: fmt.Sprintf("%d held leases", n), Shape: Holding, Naming: Distinct, Names: n, Goroutines: 64,
-			Peers: keepers, Series: "held", X: n, XLabel: "held leases", Long: 20 * time.Second, Short: min(n, 500+n/500),
+			Peers: keepers, Series: "held", X: n, XLabel: "held leases", Long: 10 * time.Second, Short: min(n, 500+n/500),
 			Limits: holdLimits,
 			About: "The leases of 30 s do nothing but being renewed every 10 s. What they cost: CPU, heap, scripts. " +
 				"Libraries without renewal run what their documentation recommends for it: a goroutine and a ticker for each lock.",
@@ -122,15 +144,6 @@ func table() (all []Workload) {
 	add(Workload{
 		Name: "pending-100000", Title: "100 000 pending acquires", Shape: Pending, Naming: Hot, Processes: 2, Names: 100_000, Short: 2000, Peers: onRedis, Long: 5 * time.Second,
 		About: "100 000 acquires of one process wait for a lock that another process holds: what waiting costs. Then it is released.",
-	})
-	add(Workload{
-		Name: "churn", Title: "New names, each once, for 20 s", Shape: Pairs, Naming: Fresh, Names: 1_000_000, Short: 2000, Goroutines: 64, Peers: libraries, Long: 20 * time.Second,
-		About: "Every pair takes a lock that was never taken before, until the time is over or a million names are used. What is left of them in heap and Redis?",
-	})
-	add(Workload{
-		Name: "cut", Title: "All connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Poll: 10 * time.Millisecond, Peers: onRedis, Long: 15 * time.Second,
-		About: "32 clients want one lock for 5 ms each, while every connection of every client is killed every 20 to 50 ms. " +
-			"How long did nobody hold it although all wanted it, and who waited for ever?",
 	})
 	return all
 }

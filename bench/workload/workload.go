@@ -49,6 +49,8 @@ type Workload struct {
 	Permits int           `json:"permits,omitempty"` // of a semaphore
 	Section time.Duration `json:"section"`
 	Poll    time.Duration `json:"poll,omitempty"`    // how often waiters of libraries that poll ask: of 1, 10 and 100 ms the best for them here
+	Linger  time.Duration `json:"linger,omitempty"`  // a contender that can keeps released locks for so long
+	Visits  time.Duration `json:"visits,omitempty"`  // the last process takes only one of the first's locks every so often, each in its turn
 	WaitMin time.Duration `json:"waitMin,omitempty"` // of a Handover: the release comes so long after the other began to wait
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 
@@ -70,7 +72,7 @@ func (w Workload) Total() int { return w.Processes * w.Clients * w.Goroutines }
 
 // Apart reports whether no two goroutines want the same name.
 func (w Workload) Apart() bool {
-	return w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
+	return w.Visits == 0 && w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
 }
 
 // Isolated reports whether each repetition has processes of its own, and no other contender's beside it. What one repetition leaves in memory

@@ -161,7 +161,7 @@ func TestExec_CommandDecidesAboutSignals(t *testing.T) {
 	assertGone(t, group)
 }
 
-// What the command leaves behind in its group ends before the lock is released.
+// Processes that the command leaves behind in its group end before the lock is released.
 func TestExec_ProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -178,7 +178,7 @@ func TestExec_ProcessesLeftBehind(t *testing.T) {
 	}
 }
 
-// A command whose standard streams are closed, and holdfast's own, still ends as it should.
+// A command still ends as it should if its standard streams and those of holdfast are closed.
 func TestExec_LostTerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

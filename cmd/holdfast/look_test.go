@@ -85,6 +85,17 @@ func TestLs_ShowsHostileNamesAsData(t *testing.T) {
 	}
 }
 
+func TestLs_NoTitlesWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	out, errs, code := ends(t, "redis://127.0.0.1:1", "ls")
+	assert.Equal(t, 69, code)
+	assert.Contains(t, errs, "connection refused")
+	assert.Empty(t, out)
+	out, _, code = ends(t, redistest.Start(t).URL(), "ls")
+	assert.Equal(t, 0, code)
+	assert.Equal(t, "NAME\tKIND\tHOLDER\tPROCESS\tTTL\tWAITING\n", out, "an empty list has titles")
+}
+
 func TestShow_Renewed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -110,7 +121,7 @@ func TestShow_Renewed(t *testing.T) {
 	require.NoError(t, server.Client(t).PExpire(t.Context(), other, 1e12).Err())
 	out, _, code = ends(t, server.URL(), "show", other, "--for", "200ms")
 	assert.Equal(t, 0, code)
-	assert.Contains(t, out, "renewed   not in")
+	assert.Regexp(t, `renewed   not within \S+s; a lease of 30s is renewed every 10s: try --for 12s\n`, out)
 }
 
 func TestFree(t *testing.T) {
@@ -168,6 +179,16 @@ func TestACL_IsThatOfSecurity(t *testing.T) {
 		require.Equal(t, 0, code)
 		_, rules, _ := strings.Cut(out, ">PASSWORD ")
 		assert.ElementsMatch(t, strings.Fields(block[i][1]), strings.Fields(rules), "%q", args)
+	}
+	for flag, sentence := range map[string]string{
+		"--election": "An election needs the rights of a fenced lock and, in addition, `([^`]*)`",
+		"--linger":   "`Options.Linger` needs, in addition, `([^`]*)`", "--process": "`Options.Process` needs, in addition, `([^`]*)`",
+	} {
+		out, _, code := ends(t, "", "acl", "--prefix", "app:", flag)
+		require.Equal(t, 0, code)
+		documented := regexp.MustCompile(sentence).FindSubmatch(document)
+		require.NotNil(t, documented, flag)
+		assert.Subset(t, strings.Fields(out), strings.Fields(string(documented[1])), flag)
 	}
 }
 

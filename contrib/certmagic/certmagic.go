@@ -1,5 +1,5 @@
-// Package certmagic gives any storage of [certmagic] locks in Redis, so that of several processes that share the storage one obtains or
-// renews a certificate.
+// Package certmagic gives any storage of [certmagic] locks in Redis. Of the processes that share the storage, only one then obtains or renews a
+// certificate.
 //
 //	magic.Storage = holdmagic.Wrap(storage, rt, "certmagic:")
 //

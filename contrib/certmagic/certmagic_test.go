@@ -60,7 +60,7 @@ func (a *authority) Issue(_ context.Context, request *x509.CertificateRequest) (
 	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// instance is certmagic as one process has it.
+// instance is the certmagic of one process.
 func instance(t *testing.T, storage certmagic.Storage, a *authority) *certmagic.Config {
 	t.Helper()
 	var config *certmagic.Config

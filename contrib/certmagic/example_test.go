@@ -31,9 +31,9 @@ func ExampleWrap() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	storage := holdmagic.Wrap(&certmagic.FileStorage{Path: dir}, rt, "certmagic:")
-	// in a service: certmagic.Default.Storage = storage
+	certmagic.Default.Storage = holdmagic.Wrap(&certmagic.FileStorage{Path: dir}, rt, "certmagic:")
 
+	storage := certmagic.Default.Storage // certmagic calls it
 	fmt.Println(storage.Lock(ctx, "issue_cert_example.com"))
 	free, err := storage.(certmagic.TryLocker).TryLock(ctx, "issue_cert_example.com")
 	fmt.Println(free, err)

@@ -3,6 +3,7 @@ package gocron_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -34,6 +35,42 @@ func ExampleNewLocker() {
 	done := make(chan struct{})
 	_, err = scheduler.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), // in a service: gocron.DailyJob(...)
 		gocron.NewTask(func() { fmt.Println("reporting"); close(done) }), gocron.WithName("report"))
+	if err != nil {
+		panic(err)
+	}
+	scheduler.Start()
+	<-done
+	fmt.Println(scheduler.Shutdown())
+	// Output:
+	// reporting
+	// <nil>
+}
+
+// The leader runs all jobs, whichever of the replicas that is.
+func ExampleNewElector() {
+	ctx := context.Background()
+	server, err := embedded.Start() // in a service: its Redis
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = server.Close() }()
+	rt, err := holdfast.New(server.Client(), holdfast.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = rt.Close(ctx) }() // ends the election
+
+	election := rt.Election("jobs", holdfast.ElectionOptions{})
+	go func() {
+		_ = election.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
+	}()
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(holdgocron.NewElector(election)))
+	if err != nil {
+		panic(err)
+	}
+	done := make(chan struct{})
+	report := sync.OnceFunc(func() { fmt.Println("reporting"); close(done) })
+	_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(report), gocron.WithName("report"))
 	if err != nil {
 		panic(err)
 	}

@@ -33,7 +33,7 @@ func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix }
 // NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The lock of a job has the job's name,
 // which is the function's name unless gocron.WithName says otherwise, behind the prefix; holdfast.EscapeName makes it legal.
 //
-// A run that finds the lock taken is skipped, and gocron tells its AfterLockError listeners: holdfast.ErrNotAcquired is "another process
+// A run that finds the lock taken is skipped, and gocron tells its AfterLockError listeners: a *holdfast.BusyError is "another process
 // runs it", anything else is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job runs.
 func NewLocker(rt *holdfast.Runtime, opts ...Option) gocron.Locker {
 	l := &locker{rt: rt, prefix: "gocron:"}
@@ -63,11 +63,11 @@ type lock struct{ lease *holdfast.Lease }
 // Unlock is called after the run, perhaps with a context that has ended: Release works with it all the same.
 func (l lock) Unlock(ctx context.Context) error { return l.lease.Release(ctx) }
 
-// NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Somebody has to call e.Run, for example
+// NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Call e.Run as well, for example
 //
 //	go e.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
 //
-// Whether e leads is decided when a run begins. A run that is going on when the term ends is not stopped.
+// The Elector asks whether e leads when a run begins. A run that is in progress when the term ends is not stopped.
 func NewElector(e *holdfast.Election) gocron.Elector { return elector{e} }
 
 type elector struct{ election *holdfast.Election }

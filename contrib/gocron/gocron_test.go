@@ -69,7 +69,7 @@ func TestLocker_ReleasesAfterShutdown(t *testing.T) {
 	assert.NoError(t, lease.Release(t.Context()))
 }
 
-// Without Redis a run is skipped with another error than that of a lock that is taken.
+// Without Redis a run is skipped, and its error is not that of a taken lock.
 func TestLocker_TellsAnOutageFromATakenLock(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

@@ -39,8 +39,9 @@ func ExampleNewLocker() {
 	}
 	defer func() { _ = db.Close() }()
 
+	files := migrations(3) // in a service: an embed.FS
 	for _, instance := range []string{"first", "second"} {
-		provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations(3),
+		provider, err := goose.NewProvider(goose.DialectSQLite3, db, files,
 			goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
 		if err != nil {
 			panic(err)

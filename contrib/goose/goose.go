@@ -62,7 +62,7 @@ func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	return lease.Release(ctx)
 }
 
-// oldest takes the oldest lease out. If one user of this locker has lost the lock and another one has it, the loser's Unlock must not end
+// oldest takes the oldest lease out. If one user of this locker has lost the lock and another one holds it, the loser's Unlock must not end
 // the other's lease.
 func (l *locker) oldest() *holdfast.Lease {
 	l.mu.Lock()

@@ -6,13 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +31,6 @@ import (
 	"github.com/holdfast-go/holdfast/web"
 )
 
-var errBusy = errors.New("busy")
-
 func do(ctx context.Context, lock *holdfast.Lock, work func(context.Context) error) error {
 	return lock.Do(ctx, func(ctx context.Context) error {
 		return work(ctx) // ctx ends if the lock is lost
@@ -38,7 +39,7 @@ func do(ctx context.Context, lock *holdfast.Lock, work func(context.Context) err
 
 func tryDo(ctx context.Context, lock *holdfast.Lock, work func(context.Context) error) error {
 	err := lock.TryDo(ctx, work)
-	if errors.Is(err, holdfast.ErrNotAcquired) {
+	if _, taken := errors.AsType[*holdfast.BusyError](err); taken {
 		return nil // somebody else does it
 	}
 	return err
@@ -46,18 +47,18 @@ func tryDo(ctx context.Context, lock *holdfast.Lock, work func(context.Context) 
 
 func acquire(ctx context.Context, lock *holdfast.Lock) (*holdfast.Lease, error) {
 	lease, err := lock.Acquire(ctx, holdfast.WithWait(2*time.Second))
-	if errors.Is(err, holdfast.ErrNotAcquired) {
-		return nil, errBusy // it was taken for two seconds
+	if _, taken := errors.AsType[*holdfast.BusyError](err); taken {
+		return nil, errBusy // an error of the program: others had the lock for two seconds
 	}
-	return lease, err // the caller releases it
+	return lease, err // the caller releases it. An error is about Redis, or the call
 }
 
-func underALease(ctx context.Context, lock *holdfast.Lock, compute func(context.Context) (int, error), publish func(context.Context, int) error) error {
+func underALease(ctx context.Context, lock *holdfast.Lock, compute func(context.Context) (int, error), publish func(context.Context, int) error) (err error) {
 	lease, err := lock.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lease.Release(ctx) }() // also if ctx has ended
+	defer func() { err = errors.Join(err, lease.Release(ctx)) }() // ErrLeaseLost if it was lost
 
 	held, cancel := lease.Context(ctx) // ends with the lease, so that long calls are given up in time
 	defer cancel()
@@ -112,6 +113,34 @@ func lead(ctx context.Context, rt *holdfast.Runtime, addr string, schedule func(
 	})
 }
 
+func serve(ctx context.Context, server *http.Server, listener net.Listener, rt *holdfast.Runtime, client redis.UniversalClient) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done(): // SIGTERM, by signal.NotifyContext
+	}
+	ending, cancel := context.WithTimeout(context.Background(), 20*time.Second) // a new context: ctx has ended
+	defer cancel()
+	return errors.Join(
+		server.Shutdown(ending), // no new requests; those in progress finish, and release their locks
+		rt.Shutdown(ending),     // no new acquires; other holders finish
+		client.Close(),          // last, because both need it
+	)
+}
+
+func listen(handle func(event string, lock string)) holdfast.Options {
+	return holdfast.Options{OnEvent: func(e holdfast.Event) {
+		switch e := e.(type) {
+		case holdfast.LeaseLost:
+			handle("lost: "+string(e.Reason), e.Lock())
+		case holdfast.LeaseLeaked:
+			handle("never released", e.Lock()) // a bug of the program
+		}
+	}}
+}
+
 func look(ctx context.Context, client redis.UniversalClient) error {
 	entry, err := inspect.Look(ctx, client, "orders") // kind, holders, TTL, queue, waiting, token, permits
 	if err != nil {
@@ -137,24 +166,6 @@ func mount(mux *http.ServeMux, client redis.UniversalClient, authenticated func(
 	mux.Handle("/locks/", authenticated(web.Handler(client, web.Options{})))
 }
 
-func placeOrder(ctx context.Context, rt *holdfast.Runtime) error {
-	err := rt.Lock("orders").TryDo(ctx, func(context.Context) error { return nil })
-	if errors.Is(err, holdfast.ErrNotAcquired) {
-		return errBusy
-	}
-	return err
-}
-
-func TestPlaceOrder_IsRefusedWhileAnotherProcessHasTheLock(t *testing.T) {
-	server := holdfasttest.New(t)
-	rt := server.Runtime() // as a process would have it
-
-	free := server.HeldElsewhere("orders") // by another process
-	require.ErrorIs(t, placeOrder(t.Context(), rt), errBusy)
-	free()
-	require.NoError(t, placeOrder(t.Context(), rt))
-}
-
 func TestLease_IsKeptForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := holdfasttest.New(t)
@@ -163,6 +174,37 @@ func TestLease_IsKeptForAnHour(t *testing.T) {
 		<-time.After(time.Hour) // 360 renewals, in milliseconds
 		assert.True(t, lease.Valid())
 		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// The ways to acquire do not take an outage for a lock that somebody else has, and say when a lock was lost.
+func TestGuides_ErrorsTellTheTruth(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := holdfasttest.New(t)
+		rt := server.Runtime()
+		lock := rt.Lock("orders")
+		work := func(context.Context) error { return nil }
+
+		free := server.HeldElsewhere("orders")
+		_, err := acquire(t.Context(), lock)
+		require.ErrorIs(t, err, errBusy)
+		require.NoError(t, tryDo(t.Context(), lock, work))
+		free()
+
+		server.Cut(rt)
+		_, err = acquire(t.Context(), lock)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.NotErrorIs(t, err, errBusy)
+		require.Error(t, tryDo(t.Context(), lock, work))
+		server.Heal(rt)
+
+		err = underALease(t.Context(), lock, func(ctx context.Context) (int, error) {
+			server.Lose("orders")
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}, nil)
+		require.ErrorIs(t, err, holdfast.ErrLeaseLost)
 	})
 }
 
@@ -192,26 +234,98 @@ func TestGuides_CodeRuns(t *testing.T) {
 	assert.True(t, asked)
 }
 
-// Each block of Go in doc is the body of a function that is compiled and run: here, or in the file that its mark names.
+// A server that is told to end lets a request finish under its lock, and closes the runtime after that.
+func TestServe_EndsInOrder(t *testing.T) {
+	t.Parallel()
+	redisServer := holdfasttest.New(t)
+	rt := redisServer.Runtime()
+	ctx, terminate := context.WithCancel(t.Context())
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := rt.Lock("orders").Do(r.Context(), func(context.Context) error {
+			terminate() // while it works
+			return nil
+		})
+		_, _ = fmt.Fprint(w, err)
+	})}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, server, listener, rt, redisServer.Client()) }()
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	assert.Equal(t, "<nil>", string(text))
+	require.NoError(t, <-ended)
+	_, err = rt.Lock("orders").TryAcquire(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrClosed)
+}
+
+// The events of a lost lease reach the function of doc/observing.md.
+func TestListen_HearsOfALostLease(t *testing.T) {
+	t.Parallel()
+	server := holdfasttest.New(t)
+	heard := make(chan string, 1)
+	rt := server.Runtime(listen(func(event, lock string) { heard <- lock + " " + event }))
+	_, err := rt.Lock("orders").Acquire(t.Context())
+	require.NoError(t, err)
+	_, err = rt.Lock("orders").ForceRelease(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "orders lost: force-released", <-heard)
+}
+
+// Each block of Go in doc is the body of a function that is compiled and run: here, or in the file that its mark names. Or it is a whole
+// file, but for the comment of its package.
 func TestGuides_CodeIsThatOfFunctions(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../doc/*.md")
 	require.NoError(t, err)
 	require.NotEmpty(t, documents)
-	mark := regexp.MustCompile("(?s)<!-- code:(\\w+)(?: of (\\S+))? -->\n```go\n(.*?)```")
+	mark := regexp.MustCompile("(?s)<!-- (?:code:(\\w+)(?: of (\\S+))?|file:(\\S+)) -->\n```go\n(.*?)```")
 	for _, document := range documents {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		blocks := mark.FindAllStringSubmatch(string(text), -1)
-		assert.Len(t, blocks, strings.Count(string(text), "```go"), "%s: each block names its function", document)
+		assert.Len(t, blocks, strings.Count(string(text), "```go"), "%s: each block names its function or file", document)
 		for _, block := range blocks {
-			source, err := os.ReadFile(filepath.Join("..", "..", cmp.Or(block[2], "examples/guides/guides_test.go")))
+			source, err := os.ReadFile(filepath.Join("..", "..", cmp.Or(block[2], block[3], "examples/guides/guides_test.go")))
 			require.NoError(t, err)
+			if block[3] != "" {
+				assert.Equal(t, string(source[strings.Index(string(source), "package "):]), block[4], document)
+				continue
+			}
 			function := regexp.MustCompile(`(?ms)^func ` + block[1] + `\(.*?\{\n(.*?)^\}`).FindStringSubmatch(string(source))
 			if assert.NotNil(t, function, block[1]) {
 				body := strings.ReplaceAll("\n"+function[1], "\n\t", "\n")
-				assert.Equal(t, strings.TrimPrefix(body, "\n"), block[3], block[1])
+				assert.Equal(t, strings.TrimPrefix(body, "\n"), block[4], block[1])
 			}
 		}
 	}
 }
+
+// Each block of Go in the adapters' READMEs stands in their examples, but for the imports.
+func TestGuides_CodeOfAdaptersIsThatOfTheirExamples(t *testing.T) {
+	t.Parallel()
+	documents, err := filepath.Glob("../../contrib/*/README.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, documents)
+	imports := regexp.MustCompile(`(?ms)^import \(.*?^\)\n+`)
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		examples, err := os.ReadFile(filepath.Join(filepath.Dir(document), "example_test.go"))
+		require.NoError(t, err)
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, blocks, document)
+		for _, block := range blocks {
+			assert.Contains(t, unindented(string(examples)), unindented(imports.ReplaceAllString(block[1], "")), document)
+		}
+	}
+}
+
+// unindented is a text without the tabs before its lines.
+func unindented(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "") }

@@ -17,8 +17,9 @@ import (
 func oneAtATime(rt *holdfast.Runtime, wait time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lease, err := rt.Lock(holdfast.EscapeName(r.URL.Path)).Acquire(r.Context(), holdfast.WithWait(wait))
+		_, taken := errors.AsType[*holdfast.BusyError](err)
 		switch {
-		case errors.Is(err, holdfast.ErrNotAcquired), errors.Is(err, holdfast.ErrTooManyWaiters):
+		case taken, errors.Is(err, holdfast.ErrTooManyWaiters):
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "busy", http.StatusServiceUnavailable)
 			return

@@ -18,15 +18,15 @@ import (
 
 var errBusy = errors.New("busy")
 
-func acquired(ctx context.Context, rt *holdfast.Runtime, work func(context.Context) error) error {
+func acquired(ctx context.Context, rt *holdfast.Runtime, work func(context.Context) error) (err error) {
 	lease, err := rt.Lock("orders").Acquire(ctx, holdfast.WithWait(10*time.Second))
-	if errors.Is(err, holdfast.ErrNotAcquired) {
+	if _, taken := errors.AsType[*holdfast.BusyError](err); taken {
 		return errBusy
 	}
 	if err != nil {
 		return err // Redis does not answer, or the runtime is closed
 	}
-	defer func() { _ = lease.Release(ctx) }() // also if ctx has ended
+	defer func() { err = errors.Join(err, lease.Release(ctx)) }() // ErrLeaseLost if it was lost
 	held, cancel := lease.Context(ctx)
 	defer cancel()
 	return work(held) // held ends if the lock is lost
@@ -34,7 +34,7 @@ func acquired(ctx context.Context, rt *holdfast.Runtime, work func(context.Conte
 
 func tried(ctx context.Context, rt *holdfast.Runtime, work func(context.Context) error) error {
 	err := rt.Lock("orders").TryDo(ctx, work)
-	if errors.Is(err, holdfast.ErrNotAcquired) {
+	if _, taken := errors.AsType[*holdfast.BusyError](err); taken {
 		return errBusy
 	}
 	return err

@@ -29,7 +29,7 @@ func schedule(ctx context.Context, e *holdfast.Election, client redis.UniversalC
 	})
 }
 
-// Two processes have a scheduler. That of the leader enqueues; when the leader stops, the other one goes on.
+// Two processes have a scheduler. That of the leader enqueues; when the leader stops, the other one takes over.
 func Example_asynq() {
 	rts, client, end := processes(2)
 	defer end()

@@ -20,7 +20,7 @@ var (
 	LostReplies = Fault{"lost replies", 10, func(ctx context.Context, at Target) {
 		at.Link.DropReplies(1 + at.Dice.IntN(3))
 		at.lasts(ctx)
-		at.Link.Forget() // an order that stays would await whoever comes later
+		at.Link.Forget() // otherwise it would hit a later request
 	}}
 	// Silence lets requests through, and no replies.
 	Silence = Fault{"silence", 10, func(ctx context.Context, at Target) {

@@ -19,7 +19,7 @@ func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
-// awaitStopped polls until every thread stands still: kill(2) returns before the signal has arrived.
+// awaitStopped polls until every thread is stopped: kill(2) returns before the signal has arrived.
 func (p *Process) awaitStopped(deadline time.Time) error {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
@@ -37,7 +37,7 @@ func (p *Process) awaitStopped(deadline time.Time) error {
 }
 
 // stopped reports whether all threads of a process are in state T. The state is the first field after the
-// command name, which is in parentheses and may itself contain some.
+// command name, which is in parentheses and may itself contain parentheses.
 func stopped(pid int) bool {
 	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	for _, thread := range threads {

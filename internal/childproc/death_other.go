@@ -10,5 +10,5 @@ import (
 // dieWithParent does nothing: only Linux can tie the life of a child to that of its parent.
 func dieWithParent(*exec.Cmd) {}
 
-// awaitStopped does nothing: there is no portable way to see that a process stands still.
+// awaitStopped does nothing: there is no portable way to see that a process is stopped.
 func (p *Process) awaitStopped(time.Time) error { return nil }

@@ -62,7 +62,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop freezes the process (SIGSTOP) and returns when it stands still.
+// Stop freezes the process (SIGSTOP) and returns when it is stopped.
 func (p *Process) Stop() error {
 	if err := p.suspend(); err != nil {
 		return fmt.Errorf("childproc: stop process %d: %w", p.PID(), err)

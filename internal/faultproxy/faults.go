@@ -66,8 +66,8 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 // A second call adds to the first. Of several orders the oldest that matches takes a request.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
-// BreakReplies passes only the beginning of the replies to the next n requests that match, one byte at least
-// and one too few at most, and ends their connections there. Orders are counted as those of DropReplies.
+// BreakReplies passes only the beginning of the replies to the next n requests that match: at least one byte
+// and never all. It ends their connections there. It counts orders as DropReplies does.
 func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.order(broken, n, match) }
 
 // SkipReplies loses the replies to the next n requests that match, and nothing else: from there on each

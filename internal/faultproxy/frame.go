@@ -40,7 +40,7 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// sizes tells what follows a line: so many bytes, or so many values. A length of -1 is the null of RESP2.
+// sizes tells what follows a line: a number of bytes, or of values. A length of -1 is the null of RESP2.
 func sizes(line []byte) (body, values int, err error) {
 	kind := line[0]
 	if !bytes.ContainsRune([]byte("$=!*~>%|"), rune(kind)) {

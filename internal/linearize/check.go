@@ -30,7 +30,7 @@ func (v *Verdict) String() string {
 	return strings.Join(append(v.Violations, v.Inconclusive...), "\n")
 }
 
-// most is how many violations of a sort are told.
+// most is how many violations of a sort are listed.
 const most = 5
 
 func (v *Verdict) wrong(format string, args ...any) {

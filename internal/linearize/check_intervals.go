@@ -116,7 +116,7 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown: whoever is valid after a look at Redis is known there (A4). Who was freed by force is told in time.
+// unknown: a lease that is valid after a look at Redis is known there (A4). A holder that was freed by force learns of it in time.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks
 	for _, t := range terms {
@@ -137,7 +137,7 @@ func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	return wrong
 }
 
-// endless: whatever is held ends by itself, and permits that are out and those that are free are all there are (A5).
+// endless checks A5: every key of something held has a TTL, and the permits that are taken and those that are free add up to all permits.
 func (f *facts) endless(k Kind, name string) (wrong []string) {
 	for _, look := range f.h.Looks {
 		switch seen := look.Seen[name]; {

@@ -17,7 +17,7 @@
 //	A1  tokens of one name are distinct, and larger than all that were returned before they were asked for
 //	A2  a resource that refuses smaller tokens never refuses a holder whose lease is valid afterwards
 //	A3  leases that exclude each other are never valid at once: by what their holders saw
-//	A4  Redis knows whoever sees a valid lease after the look
+//	A4  Redis knows every holder that sees a valid lease after the look
 //	A5  whatever is held in Redis ends by itself; permits that are free and those that are out are all there are
 //	A7  one order of operations at instants explains all answers
 //

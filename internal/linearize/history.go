@@ -19,11 +19,11 @@ const (
 	doLost    = "lost"  // its Done was closed without a release
 	doExtend  = "extend"
 	doRelease = "release"
-	doForce   = "force" // free it whoever holds it
+	doForce   = "force" // free it, no matter who holds it
 	doWrite   = "write" // use the resource that knows tokens
 )
 
-// What they are told.
+// The answers.
 const (
 	isOK        = "ok"
 	isBusy      = "busy"      // a try was refused, or a forced release found nothing

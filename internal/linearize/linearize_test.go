@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 // patience is for how long porcupine may think about one name.
 const patience = 10 * time.Second
 
-// plan is a run of a kind. Without a rate it goes on until a few hundred operations are done, also where that takes long.
+// plan is a run of a kind. Without a rate it continues until a few hundred operations are done, also where that takes long.
 func plan(kind linearize.Kind) linearize.Plan {
 	p := linearize.Plan{Kind: kind, Lease: leaseAtLeast(), Duration: *duration, Seed: *seed}
 	if p.Duration == 0 {
@@ -46,7 +46,7 @@ func leaseAtLeast() time.Duration {
 	return 150 * time.Millisecond
 }
 
-// Whatever happens to links, scripts, subscriptions and holders: what users are told of locks of each kind can be explained by one order
+// No matter what happens to links, scripts, subscriptions and holders, the answers that users of each kind get can be explained by one order
 // of operations at instants, and no two see themselves as holders at once.
 func TestLinearize(t *testing.T) {
 	for _, kind := range linearize.Kinds {

@@ -130,7 +130,7 @@ func excludes(k Kind, op *Op, h holding) bool {
 	case op.Mode == modeRead && h.mode == modeRead:
 		return false
 	case op.Mode == modeRead && h.mode == modeWrite:
-		return op.Owner != h.owner // who writes may read besides
+		return op.Owner != h.owner // a writer may also read
 	}
 	return true
 }
@@ -155,7 +155,7 @@ func (s *state) refuses(k Kind, op *Op) bool {
 	})
 }
 
-// isValid: who holds it may be sure until the deadline, which is no later than a lease from now. Who was deposed is told in time.
+// isValid: who holds it may be sure until the deadline, which is no later than a lease from now. A deposed holder learns of it in time.
 func (s *state) isValid(op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		s.change()[i].until = op.Until
@@ -220,7 +220,7 @@ func (s *state) isForced(op *Op) bool {
 	return true
 }
 
-// depose forgets those who were told long ago.
+// depose forgets holders that learned of their loss long ago.
 func (s *state) depose(op *Op, h holding) {
 	s.deposed = slices.DeleteFunc(slices.Clone(s.deposed), func(d deposed) bool {
 		return d.grant == h.grant || d.told+time.Second < op.Call

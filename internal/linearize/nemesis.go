@@ -29,7 +29,7 @@ const (
 	longer   = 80 * time.Millisecond  // on average
 )
 
-// rage goes on until ctx ends; then all is well.
+// rage inflicts faults until ctx ends, and then heals them.
 func (n *nemesis) rage(ctx context.Context) {
 	faults := n.faults()
 	for chaos.Pause(ctx, calm+time.Duration(n.dice.Int64N(int64(2*(longer-calm))))) {

@@ -79,14 +79,14 @@ func Run(t *testing.T, p Plan) *History {
 	n := &nemesis{run: r, server: server, control: locktest.NewClient(t, server.Addr()), dice: dice, restart: p.Restart}
 	var rts []*holdfast.Runtime
 	var changers []*changer
-	for range runtimes {
+	for i := range runtimes {
 		proxy := faultproxy.New(t, server.Addr())
 		client := locktest.NewClient(t, proxy.Addr())
 		if p.Mutant != nil {
 			changers = append(changers, newChanger(p.Mutant))
 			client.AddHook(changers[len(changers)-1])
 		}
-		rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: r.lease})
+		rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: r.lease, Linger: time.Duration(i%2) * r.lease / 8})
 		t.Cleanup(proxy.Heal)
 		n.proxies = append(n.proxies, proxy)
 		rts = append(rts, rt)

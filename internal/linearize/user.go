@@ -183,7 +183,7 @@ func (u *user) keep(ctx context.Context, h *held, d time.Duration) {
 	}
 }
 
-// look records that a lease is valid, and uses the resource; false: its holder has been told of the end.
+// look records that a lease is valid, and uses the resource; false: its holder has learned of the end.
 func (u *user) look(h *held) bool {
 	op := h.op
 	op.Do, op.Call, op.Until = doValid, u.now(), u.until(h.lease)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Actor is an actor of the user that sends what it is told and hands on every answer.
+// Actor is a user's actor that sends the messages it is given, and passes on every answer.
 type Actor struct {
 	PID     *actor.PID
 	Lock    *holdfast.Lock // to whose PID it sends

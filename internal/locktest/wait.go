@@ -91,8 +91,8 @@ func Renewed(t *testing.T, lease *holdfast.Lease) {
 	Await(t, "a renewal", Moved(lease.ExpiresAt))
 }
 
-// Moved reports whether a deadline has moved since, by a renewal. One instant may be told as slightly different ones (see Engine.Time),
-// which differ by as much as the process was not run between two looks at clocks.
+// Moved reports whether a deadline has moved since, by a renewal. The same instant may be converted to slightly different
+// times (see Engine.Time), by as much as the process was paused between reading one clock and the other.
 func Moved(deadline func() time.Time) func() bool {
 	var first time.Time
 	for range 5 {

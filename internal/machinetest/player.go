@@ -34,7 +34,7 @@ func (p *Player) Take() string {
 	return text
 }
 
-// SetPolicy reads the policy: lease, max, for, waiters, jitter as a fraction of its bound, and a kind other than the plain lock.
+// SetPolicy reads the policy: lease, max, for, linger, waiters, jitter as a fraction of its bound, and a kind other than the plain lock.
 func (p *Player) SetPolicy(options []string) {
 	lease, jitter := 30*time.Second, 0.0
 	p.Kind = scripts.Lock
@@ -50,6 +50,8 @@ func (p *Player) SetPolicy(options []string) {
 			policy.HandoffMax = p.Number(value)
 		case "for":
 			policy.HandoffFor = p.Duration(value)
+		case "linger":
+			policy.Linger = p.Duration(value)
 		case "counts":
 			policy.Counts = true
 		case "acks":
@@ -85,6 +87,9 @@ func (p *Player) SetPolicy(options []string) {
 
 // KindOf finds a kind by the first word of its name.
 func (p *Player) KindOf(word string) *scripts.Kind {
+	if word == "permit" {
+		return scripts.Permit
+	}
 	kind, ok := scripts.KindOf(protocol.Kind(word + " lock"))
 	if !ok {
 		p.Fail("unknown kind %q", word)
@@ -187,6 +192,10 @@ func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 		return fmt.Sprintf("alarm %v", at)
 	case wait.DoEmit:
 		return fmt.Sprintf("event %v", event)
+	case wait.DoLinger:
+		return "lingers"
+	case wait.DoUnlinger:
+		return "lingers no more"
 	case wait.DoStop:
 		return "stop"
 	}

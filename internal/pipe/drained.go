@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// drained is a pipe that the server can always write to, as it can to a socket. Else it waits for the client to read, with a mutex
-// locked, and somebody who waits for a mutex stops a bubble's time.
+// drained is a pipe to which the server can always write, as to a socket. With a plain pipe the server would hold a mutex until the client
+// reads, and a goroutine that waits for a mutex stops a bubble's time.
 type drained struct {
 	net.Conn
 	news chan struct{} // something below has changed

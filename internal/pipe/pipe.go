@@ -5,7 +5,10 @@ package pipe
 import (
 	"context"
 	"net"
+	"net/netip"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +24,9 @@ func NewServer(tb testing.TB) *miniredis.Miniredis {
 	tb.Cleanup(server.Close)
 	return server
 }
+
+// address is in the options of clients and in errors. Nobody connects to it.
+const address = "127.0.0.1:6379"
 
 // Link is the connections of one client to a server. The zero value is whole.
 type Link struct {
@@ -55,12 +61,14 @@ func (l *Link) IsCut() bool {
 	return l.cut
 }
 
+// dial fails as it does when nobody listens, while the link is cut.
 func (l *Link) dial(server *miniredis.Miniredis) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut {
 		l.refused = true
-		return nil, &net.OpError{Op: "dial", Err: net.ErrClosed}
+		refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address)), Err: refused}
 	}
 	pipe, err := server.Dial()
 	if err != nil {
@@ -73,7 +81,7 @@ func (l *Link) dial(server *miniredis.Miniredis) (net.Conn, error) {
 // Client returns a client that uses this link only.
 func (l *Link) Client(server *miniredis.Miniredis) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
+		Addr:                     address,
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return l.dial(server) },
 		DialerRetries:            1, // it pauses in between with a mutex locked, which stops a bubble's time
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

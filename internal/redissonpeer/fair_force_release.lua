@@ -1,4 +1,4 @@
--- Free a fair lock whoever holds it, and tell the first who waits.
+-- Free a fair lock, no matter who holds it, and wake the first waiter.
 --
 -- KEYS[1] lock
 -- KEYS[2] queue

@@ -1,4 +1,4 @@
--- Give one hold of a fair lock back. The last one frees the lock and tells the first who waits. Of a free lock it succeeds.
+-- Release one hold of a fair lock. The last one frees the lock and wakes the first waiter. If the lock is free, it succeeds.
 --
 -- KEYS[1] lock
 -- KEYS[2] queue

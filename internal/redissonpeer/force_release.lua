@@ -1,4 +1,4 @@
--- Free the lock whoever holds it, and tell those who wait.
+-- Free the lock, no matter who holds it, and wake the waiters.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock

@@ -1,4 +1,4 @@
--- Free a read/write lock that is held in this mode, and tell those who wait. Timeout keys stay behind.
+-- Free a read/write lock that is held in this mode, and wake the waiters. Timeout keys stay behind.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock

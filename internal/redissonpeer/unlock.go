@@ -64,7 +64,7 @@ func (l *RLock) unlockBy(
 }
 
 // Release sends one release request and leaves its latch behind. Sent again under the same id it changes
-// nothing and comes to the same.
+// nothing and has the same reply.
 func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, releaseScript, keys,

@@ -54,7 +54,7 @@ func (l *RWriteLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.watchdog)
 }
 
-// Release sends one release request and leaves its latch behind.
+// Release sends one release request. The key in which Redisson keeps the outcome of the request, its latch, stays until it expires.
 func (l *RWriteLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, ReadWriteChannel(l.name), LatchKey(l.name, requestID)}
 	return l.released(l.peer.evalInt(ctx, writeReleaseScript, keys,

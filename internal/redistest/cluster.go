@@ -282,8 +282,8 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	return old
 }
 
-// Switch has a replica take the place of the master of a key, which becomes its replica, and returns when every node knows it. Nothing is
-// lost. Do not ask for another within two node timeouts: masters do not vote again so soon, and the server stands still until that is given up.
+// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows it. Nothing is lost. Do not
+// switch again within two node timeouts: masters do not vote again so soon, and the server blocks until it gives up.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()
 	ctx := context.Background()

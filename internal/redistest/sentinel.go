@@ -12,7 +12,7 @@ import (
 // GuardedName is how the sentinels call their master.
 const GuardedName = "holdfast"
 
-// Guarded is a master and a replica, and the sentinels that have the one take the other's place.
+// Guarded is a master, its replica, and the sentinels that promote the replica when the master fails.
 type Guarded struct {
 	Servers   []*Server // the first was the master at the start
 	Sentinels []*Server

@@ -91,8 +91,8 @@ func (w *world) reclaim() {
 	}
 }
 
-// left are the keys that are there though nobody holds or wants anything. Tokens and numbers of permits stay, and what came of the
-// last calls of semaphores for as long as they may be repeated, which is less than a minute.
+// left are the keys that should not be there when nobody holds or wants anything. Tokens and numbers of permits may stay. So may the
+// results of the last calls of semaphores, for as long as these may be repeated: less than a minute.
 func (w *world) left() []string {
 	var keys []string
 	for _, master := range w.stage.masters() {

@@ -49,17 +49,17 @@ type counts struct {
 	granted, failed, lost, faults atomic.Int64
 	disturbed                     atomic.Int64 // connections of the clients that a fault disturbed
 	starved                       atomic.Int64 // calls that were repeated because the machine stood still
-	forgetful, surprises          atomic.Int64 // failovers that may have forgotten what was written last; that nobody has planned
+	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes; unplanned failovers
 }
 
 // stage is the servers of a world.
 type stage interface {
 	addrs() []string
-	// client is one that reaches them by links, which it has by their addresses, and logs in as the provider says.
+	// client returns a client that reaches the servers by links, which are given by address, and that logs in by login.
 	client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient
 	// everyone is a client of the test for each server.
 	everyone() []*redis.Client
-	// masters are those that have keys.
+	// masters are the servers that have keys.
 	masters() []*redis.Client
 	// troubles are the faults of the servers, and target is what the next one befalls.
 	troubles(w *world) []chaos.Fault
@@ -98,7 +98,7 @@ func newWorld(t *testing.T, on stage, look redis.UniversalClient) *world {
 func (w *world) start(p *process) {
 	p.client = w.stage.client(p.links, w.password.provide)
 	rt, err := holdfast.New(p.client, holdfast.Options{
-		Lease: lease, Logger: locktest.Quiet(), OnEvent: func(e holdfast.Event) {
+		Lease: lease, Linger: rand.N(lease / 8), Logger: locktest.Quiet(), OnEvent: func(e holdfast.Event) {
 			if _, lost := e.(holdfast.LeaseLost); lost {
 				w.counts.lost.Add(1)
 			}

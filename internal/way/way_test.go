@@ -31,11 +31,11 @@ var covered = []string{module, module + "/actors/...", module + "/scripts", modu
 
 // longest is how long the ways may be. Lower it when they get shorter.
 var longest = map[string]way{
-	"acquire": {functions: 186, files: 49, posts: 2},
-	"release": {functions: 158, files: 48, posts: 2},
+	"acquire": {functions: 179, files: 45, posts: 2},
+	"release": {functions: 150, files: 43, posts: 2},
 	// In which order the answer, the subscription and the message of the release come makes ten functions and three posts more or less: seen
-	// were 234 to 246, and 9 to 12.
-	"woken": {functions: 250, files: 60, posts: 13},
+	// were 231 to 245, and 9 to 12.
+	"woken": {functions: 250, files: 56, posts: 13},
 }
 
 type way struct{ functions, files, posts int }

@@ -80,7 +80,7 @@ func TestPage_Looks(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-// What is taken, waited for and released shows without a reload. The search and the focus stay as they are.
+// Acquires, waiters and releases show without a reload. The search and the focus stay as they are.
 func TestPage_IsLive(t *testing.T) {
 	b, w := open(t), newWorld(t, web.Options{})
 	rt := w.process("orders@web-1:1")

@@ -16,9 +16,9 @@ type aclJSON struct {
 
 // aclFlags are those of acl.
 type aclFlags struct {
-	only                                      []holdfast.Kind
-	prefix, user                              string
-	process, election, look, freeing, cluster bool
+	only                                              []holdfast.Kind
+	prefix, user                                      string
+	process, election, linger, look, freeing, cluster bool
 }
 
 func aclCommand() *command {
@@ -37,6 +37,7 @@ func aclCommand() *command {
 			f.text(&o.user, "user", "NAME", "the name of the user; default app")
 			f.flag(&o.process, "process", "also announce who a process is, as holdfast exec, holdfast lead and Options.Process do")
 			f.flag(&o.election, "election", "elections, as of holdfast lead; without --kinds no other locks")
+			f.flag(&o.linger, "linger", "locks may linger: Options.Linger")
 			f.flag(&o.cluster, "cluster", "for a cluster; run the command on every node")
 			f.flag(&o.look, "look", "the rights to look, for ls, show, top and page, instead of those to lock")
 			f.flag(&o.freeing, "free", "the rights to look, and to free locks of --kinds by force")
@@ -60,8 +61,8 @@ func (o *aclFlags) check(in input) error {
 		return errors.New("it takes no arguments")
 	case strings.ContainsAny(o.prefix+o.user, " \t\r\n\"'") || o.user == "":
 		return errors.New("ACL rules cannot contain spaces and quotes")
-	case o.look && (len(o.only) > 0 || o.process || o.election):
-		return errors.New("--look is for all kinds, and changes nothing: leave out --kinds, --process and --election")
+	case o.look && (len(o.only) > 0 || o.process || o.election || o.linger):
+		return errors.New("--look is for all kinds, and changes nothing: leave out --kinds, --process, --election and --linger")
 	case o.look && o.freeing:
 		return errors.New("--free has the rights to look: leave out --look")
 	}
@@ -82,6 +83,9 @@ func (o *aclFlags) rules() []string {
 	}
 	if o.election {
 		r.add("~holdfast_leader:{NAME* &holdfast_leader:{NAME* +hget")
+	}
+	if o.linger {
+		r.add("&holdfast_demand:* +publish +subscribe +unsubscribe")
 	}
 	if o.process {
 		r.add("~holdfast_process:{all}* +evalsha +script|load +get +set +del +time +zadd +zrem +zremrangebyscore +pttl +pexpire")
@@ -125,9 +129,10 @@ func (r *rights) add(rules string) {
 
 const (
 	lockKeys     = "~NAME* ~redisson_lock__channel:{NAME* &redisson_lock__channel:{NAME* "
-	lockCommands = "+del +hdel +hexists +hgetall +hlen +hset +pexpire +pttl +publish "
-	readWrite    = "~NAME* ~{NAME* ~redisson_rwlock:{NAME* &redisson_rwlock:{NAME* " + lockCommands + "+exists +hget +hkeys +hrandfield +set"
-	counted      = "~NAME* ~{NAME* ~redisson_sc:{NAME* &redisson_sc:{NAME* ~holdfast_attempt:{NAME* "
+	lockCommands = "+del +hdel +hexists +hgetall +hlen +hset +pexpire +pttl +publish +pubsub|numsub "
+	readWrite    = "~NAME* ~{NAME* ~redisson_rwlock:{NAME* &redisson_rwlock:{NAME* " +
+		"+del +exists +hdel +hexists +hget +hgetall +hkeys +hlen +hrandfield +hset +pexpire +pttl +publish +set"
+	counted = "~NAME* ~{NAME* ~redisson_sc:{NAME* &redisson_sc:{NAME* ~holdfast_attempt:{NAME* "
 )
 
 // rightsByKind is the table of SECURITY.md, with which a test compares it.

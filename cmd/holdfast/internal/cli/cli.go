@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -39,6 +40,7 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	redisURL       string
+	unnamed        bool // the environment names no server
 	json           bool
 	quiet          bool
 }
@@ -48,7 +50,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	redis.SetLogger(silent{}) // go-redis would log each failed dial in addition to the error that it returns
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, redisURL: os.Getenv(redisVariable)}
 	if a.redisURL == "" {
-		a.redisURL = connect.Default
+		a.redisURL, a.unnamed = connect.Default, true
 	}
 	global := newFlags("holdfast")
 	a.globals(global)
@@ -156,7 +158,11 @@ func (a *app) usage(command string, err error) int {
 
 // failed reports an error of Redis or of the library, and returns its exit code.
 func (a *app) failed(err error) int {
-	fmt.Fprintf(a.stderr, "holdfast: %s\n", text.Message(strings.TrimPrefix(err.Error(), "holdfast: ")))
+	reason := text.Message(strings.TrimPrefix(err.Error(), "holdfast: "))
+	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" && a.unnamed && a.redisURL == connect.Default {
+		reason += " (" + redisVariable + " is not set; this is the default server)"
+	}
+	fmt.Fprintf(a.stderr, "holdfast: %s\n", reason)
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
 		return exitUsage

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -59,24 +60,38 @@ func (a *app) listTo(ctx context.Context, client redis.UniversalClient, o inspec
 		return a.table(ctx, client, o, out, columns)
 	}
 	if !a.json {
-		fmt.Fprintln(out, strings.Join(titles[:], "\t"))
+		return a.rows(ctx, client, o, out)
 	}
 	for e, err := range inspect.List(ctx, client, o) {
 		if err != nil {
 			_ = out.Flush()
 			return a.failed(err)
 		}
-		if a.json {
-			if code := printJSON(out, a, jsonOf(e)); code != exitOK {
-				return code
-			}
-			continue
+		if code := printJSON(out, a, jsonOf(e)); code != exitOK {
+			return code
 		}
-		row := cells(e, false)
-		if _, err := fmt.Fprintln(out, strings.Join(row[:], "\t")); err != nil {
+	}
+	return exitOK
+}
+
+// rows is the list for programs. Redis has answered before the titles are written.
+func (a *app) rows(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions, out *bufio.Writer) int {
+	put := func(row [columnCount]string) error {
+		_, err := fmt.Fprintln(out, strings.Join(row[:], "\t"))
+		return err
+	}
+	titled := sync.OnceFunc(func() { _ = put(titles) }) // out remembers its first error
+	for e, err := range inspect.List(ctx, client, o) {
+		if err != nil {
+			_ = out.Flush()
+			return a.failed(err)
+		}
+		titled()
+		if err := put(cells(e, false)); err != nil {
 			return a.unwritten(err)
 		}
 	}
+	titled()
 	return exitOK
 }
 

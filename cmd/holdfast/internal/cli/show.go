@@ -190,5 +190,21 @@ func (r *renewal) String() string {
 	if r.renewed {
 		return fmt.Sprintf("yes: after %.1fs its TTL rose from %s to %s", r.after.Seconds(), showTTL(r.before), showTTL(r.since))
 	}
-	return fmt.Sprintf("not in the %.1fs in which it was watched", r.after.Seconds())
+	text := notRenewed(r.after)
+	if r.after < longWatch {
+		text += ": try --for " + longWatch.String()
+	}
+	return text
+}
+
+// longWatch is long enough to see a renewal of a lease of 30 s.
+const longWatch = 12 * time.Second
+
+// notRenewed says that no renewal was seen, and after a short time that this proves nothing.
+func notRenewed(watched time.Duration) string {
+	text := "not within " + watched.Round(100*time.Millisecond).String()
+	if watched < longWatch {
+		text += "; a lease of 30s is renewed every 10s"
+	}
+	return text
 }

@@ -36,7 +36,7 @@ func widths(rows [][columnCount]string, columns int) (w [columnCount]int) {
 	return w
 }
 
-// leaveOut leaves the least important column out, if there is one besides the name.
+// leaveOut leaves out the least important column, except the name.
 func leaveOut(w *[columnCount]int) bool {
 	for _, column := range []int{columnHolder, columnProcess, columnKind, columnTTL, columnWaiting} {
 		if w[column] > 0 {

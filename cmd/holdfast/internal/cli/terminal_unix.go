@@ -37,7 +37,7 @@ func readKeys(f *os.File) (restore func(), err error) {
 	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), setTermios, before) }, nil
 }
 
-// terminalSignals are told when the size of the terminal has changed, and when the user wants to suspend the program.
+// terminalSignals arrive when the size of the terminal has changed, and when the user wants to suspend the program.
 func terminalSignals() (resized, suspended chan os.Signal) {
 	resized, suspended = make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)

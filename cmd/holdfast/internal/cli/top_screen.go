@@ -117,7 +117,7 @@ func (v *topView) lockLines(columns int, p painter) []string {
 	case !v.renewed.IsZero():
 		renewed = fmt.Sprintf("yes, %.0fs ago", time.Since(v.renewed).Seconds())
 	default:
-		renewed = fmt.Sprintf("not in the %.0fs in which it was watched", watched.Seconds())
+		renewed = notRenewed(watched.Round(time.Second))
 	}
 	var b bytes.Buffer
 	describe(&b, painter(false), v.one, renewed)

@@ -101,7 +101,7 @@ func itself() (string, error) {
 	return os.Executable()
 }
 
-// Deadline has the run killed at an instant of Now, unless a later call moves it. It reports whether the guardian was told.
+// Deadline has the run killed at an instant of Now, unless a later call moves it. It reports whether the guardian got the message.
 func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, int64(at)) }
 
 // Command tells the guardian the process ID of the command, which may leave the group.

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/scripts"
+)
+
+// The command has a word and rights for every kind of the library, and for nothing else.
+func TestKinds_AreThoseOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	var all, words []holdfast.Kind
+	for _, kind := range scripts.Everything() {
+		all = append(all, kind.Name)
+	}
+	for _, kind := range kinds {
+		words = append(words, kind.kind)
+	}
+	assert.ElementsMatch(t, all, words)
+	assert.ElementsMatch(t, all, slices.Collect(maps.Keys(rightsByKind)))
+}

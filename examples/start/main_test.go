@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// terminal is a run of the program. Its lines can be read one after the other.
+type terminal struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+func open(t *testing.T, program, redis string) terminal {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "HOLDFAST_REDIS="+redis)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = io.Discard
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return terminal{cmd, bufio.NewScanner(out)}
+}
+
+func (r terminal) line(t *testing.T) string {
+	t.Helper()
+	require.True(t, r.lines.Scan(), "another line")
+	return r.lines.Text()
+}
+
+// The program of doc/start.md does in two terminals what that page says.
+func TestStart_TwoTerminalsShareALock(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot be sent Ctrl-C there")
+	}
+	program := filepath.Join(t.TempDir(), "start")
+	built, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(built))
+	redis := redistest.Start(t).URL()
+
+	first := open(t, program, redis)
+	assert.Equal(t, "waiting for the lock", first.line(t))
+	assert.Equal(t, "got the lock; Ctrl-C releases it", first.line(t))
+	second := open(t, program, redis)
+	assert.Equal(t, "waiting for the lock", second.line(t))
+
+	require.NoError(t, first.Process.Signal(os.Interrupt))
+	assert.Equal(t, "the end: interrupt signal received", first.line(t))
+	require.NoError(t, first.Wait())
+	assert.Equal(t, "got the lock; Ctrl-C releases it", second.line(t))
+	require.NoError(t, second.Process.Signal(os.Interrupt))
+	assert.Equal(t, "the end: interrupt signal received", second.line(t))
+	require.NoError(t, second.Wait())
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest"
+)
+
+// placeOrder is code of a service: it does nothing if another process has the lock.
+func placeOrder(ctx context.Context, rt *holdfast.Runtime) error {
+	return rt.Lock("orders").TryDo(ctx, func(context.Context) error { return nil })
+}
+
+func TestPlaceOrder_IsRefusedWhileAnotherProcessHasTheLock(t *testing.T) {
+	server := holdfasttest.New(t)
+	rt := server.Runtime() // that of the service
+
+	free := server.HeldElsewhere("orders") // by another process
+	if err := placeOrder(t.Context(), rt); !errors.Is(err, holdfast.ErrNotAcquired) {
+		t.Fatal(err)
+	}
+	free()
+	if err := placeOrder(t.Context(), rt); err != nil {
+		t.Fatal(err)
+	}
+}
