@@ -1,9 +1,11 @@
-"""Links of the documents to what is no document, such as sources, lead to the repository."""
+"""Links of the documents to what is no document, such as sources, lead to the repository. Badges are left out: the site loads nothing from
+elsewhere."""
 
 import os
 import posixpath
 import re
 
+BADGE = re.compile(r"\[!\[[^]]*\]\(https://[^)]*\)\]\([^)]*\)\s*")
 LINK = re.compile(r"\]\(([^)#\s]+)((?:#[^)]*)?)\)")
 
 
@@ -20,4 +22,4 @@ def on_page_markdown(markdown, page, config, files):
         kind = "blob" if os.path.splitext(path)[1] else "tree"
         return f"]({config.repo_url}/{kind}/main/{path}{anchor})"
 
-    return LINK.sub(lead, markdown)
+    return LINK.sub(lead, BADGE.sub("", markdown))
