@@ -29,10 +29,10 @@ func (w *Workload) flaws() (flaws []string) {
 	for _, o := range w.Outcomes {
 		for _, f := range o.Repetitions {
 			all++
-			switch others, known := f["others_cpu_cores"]; {
+			switch _, known := f["others_cpu_cores"]; {
 			case !known:
 				silent++
-			case others > quietCores:
+			case f.Disturbed():
 				busy++
 			}
 		}

@@ -63,6 +63,7 @@ type Outcome struct {
 	Failed      string            `json:"failed,omitempty"`
 	Refused     string            `json:"refused,omitempty"` // why it was not asked to do this
 	Note        string            `json:"note,omitempty"`
+	Discarded   int               `json:"discarded,omitempty"` // repetitions that were measured again, because other programs were busy meanwhile
 	Repetitions []Figures         `json:"repetitions"`
 	Summary     map[string]Spread `json:"summary"`
 	Ratio       *Spread           `json:"ratio,omitempty"` // how many times better the first contender is, round by round

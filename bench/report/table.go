@@ -73,15 +73,18 @@ func (w *Workload) row(o *Outcome, columns []Figure) string {
 }
 
 func (w *Workload) printNotes(out io.Writer) {
-	wide := false
+	wide, discarded := false, 0
 	for _, o := range w.Outcomes {
-		wide = wide || o.Wide
+		wide, discarded = wide || o.Wide, discarded+o.Discarded
 		if text := o.remark(); text != "" {
 			fmt.Fprintf(out, "  %s\n", text)
 		}
 	}
 	if wide {
 		fmt.Fprintf(out, "  ~ the spread is too wide to believe the median: repeat on a quieter machine\n")
+	}
+	if discarded > 0 {
+		fmt.Fprintf(out, "  %d repetitions were measured again, because other programs used more than %s of a core meanwhile\n", discarded, Cores(quietCores))
 	}
 	if busy := w.othersBusy(); busy > quietCores {
 		fmt.Fprintf(out, "  others used %s of a core meanwhile: the machine was not quiet\n", Cores(busy))
@@ -103,6 +106,9 @@ func (o *Outcome) remark() string {
 
 // quietCores is what others may use of the machine while it counts as quiet.
 const quietCores = 0.1
+
+// Disturbed reports whether other programs were too busy during a repetition.
+func (f Figures) Disturbed() bool { return f["others_cpu_cores"] > quietCores }
 
 // othersBusy is the most that others used in any repetition of any contender.
 func (w *Workload) othersBusy() (most float64) {

@@ -20,3 +20,35 @@ func TestSecondFigures_NeedTwoSeconds(t *testing.T) {
 	secondFigures(f, []*load.Sample{{Seconds: []float64{10, 30}}, {Seconds: []float64{10}}})
 	assert.Empty(t, f)
 }
+
+func TestUndisturbed_MeasuresAgainWhileOthersAreBusy(t *testing.T) {
+	for name, c := range map[string]struct {
+		others  []float64 // CPU of other programs in each try
+		again   int
+		counted []float64
+	}{
+		"quiet":             {[]float64{0.05}, 5, []float64{0.05}},
+		"busy, then quiet":  {[]float64{0.7, 0.2, 0.01}, 5, []float64{0.01}},
+		"always busy":       {[]float64{0.7, 0.8, 0.9}, 2, []float64{0.9}},
+		"a quick run":       {[]float64{0.7}, 0, []float64{0.7}},
+		"it failed":         {nil, 5, nil},
+		"it failed at last": {[]float64{0.7}, 5, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, tries := &report.Outcome{}, 0
+			undisturbed(o, c.again, func() (repetition, bool) {
+				tries++
+				if tries > len(c.others) {
+					return repetition{}, false
+				}
+				return repetition{figures: report.Figures{"others_cpu_cores": c.others[tries-1]}}, true
+			})
+			var counted []float64
+			for _, f := range o.Repetitions {
+				counted = append(counted, f["others_cpu_cores"])
+			}
+			assert.Equal(t, c.counted, counted)
+			assert.Equal(t, len(c.others)-len(c.counted), o.Discarded)
+		})
+	}
+}

@@ -194,17 +194,53 @@ func (r *Run) workload(w workload.Workload) {
 	}
 }
 
+// disturbedMax is how often a repetition is measured again because other programs were busy meanwhile.
+const disturbedMax = 5
+
 // repetition is one of one contender: c, or one that is opened for it.
 func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) {
+	again := disturbedMax
+	if r.options.Quick {
+		again = 0
+	}
+	undisturbed(o, again, func() (repetition, bool) {
+		r.show.now("%s  %s  %d of %d", w.Name, p.Name, n+1, r.options.Repetitions)
+		return r.once(p, w, c, o)
+	})
+}
+
+// undisturbed adds a repetition. If other programs were busy meanwhile, the repetition is discarded and measured again, whatever its figures
+// are. The last try counts in any case, and report.Flaws names it.
+func undisturbed(o *report.Outcome, again int, measure func() (rep repetition, ok bool)) {
+	for ; ; again-- {
+		rep, ok := measure()
+		if !ok {
+			return
+		}
+		if again == 0 || !rep.figures.Disturbed() {
+			o.Add(rep.figures, rep.waits, rep.note)
+			return
+		}
+		o.Discarded++
+	}
+}
+
+// once measures a contender once: c, or one that is opened for it. It fails if the contender does not take part or has failed.
+func (r *Run) once(p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) (rep repetition, ok bool) {
 	if w.Isolated() {
 		if c = r.ready(p, w, o); c != nil {
 			defer c.close()
 		}
 	}
-	if c != nil && o.Failed == "" {
-		r.show.now("%s  %s  %d of %d", w.Name, p.Name, n+1, r.options.Repetitions)
-		r.repeat(c, o)
+	if c == nil || o.Failed != "" {
+		return rep, false
 	}
+	rep, err := r.measured(c)
+	if err != nil {
+		o.Failed = err.Error()
+		c.discard()
+	}
+	return rep, err == nil
 }
 
 // ready is a contender that is open and warm; nil: it does not take part.
@@ -255,7 +291,8 @@ func (r *Run) warm(c *contender, o *report.Outcome) {
 	}
 }
 
-func (r *Run) repeat(c *contender, o *report.Outcome) {
+// measured is one repetition, or an error if its figures mean nothing.
+func (r *Run) measured(c *contender) (repetition, error) {
 	rep, err := c.measure(r.window(c.w))
 	if err == nil {
 		err = r.wrong(c.peer, &rep)
@@ -263,12 +300,7 @@ func (r *Run) repeat(c *contender, o *report.Outcome) {
 	if err == nil && !r.options.Quick { // a slow machine may serve nobody in so short a window
 		err = served(rep)
 	}
-	if err != nil {
-		o.Failed = err.Error()
-		c.discard()
-		return
-	}
-	o.Add(rep.figures, rep.waits, rep.note)
+	return rep, err
 }
 
 // wrong is an error if two were in a section for one: then no figure of the contender means anything. In a quick run leases are short, so
