@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// announcer keeps it written in Redis who this process is, for people who look at its locks. Nothing depends on it, so a failure is not
-// reported: the next attempt follows soon.
+// announcer keeps a description of this process in Redis, for people who look at its locks. Nothing depends on it, so a failed call is not
+// reported; the next attempt follows soon.
 type announcer struct {
 	engine  *Engine
 	name    string
@@ -21,15 +21,15 @@ type announcer struct {
 	begun    time.Duration
 	timer    clock.Timer
 	inFlight bool          // a call has no answer yet
-	done     chan struct{} // closed when the announcement is deleted, or that has failed; nil: the runtime is not closing
+	done     chan struct{} // closed when the announcement has been deleted or the deletion has failed; nil: the runtime is not closing
 }
 
 type (
-	announce struct{}                     // is due
-	forget   struct{ done chan struct{} } // the runtime closes
+	announce struct{}                     // it is time to announce
+	forget   struct{ done chan struct{} } // the runtime is closing
 )
 
-// announcedFor is how long Redis keeps the announcement of a process that has died, unless its locks may live longer.
+// announcedFor is how long Redis keeps the announcement of a process that has died, or Options.Lease if its locks may live longer.
 const announcedFor = 30 * time.Second
 
 func (a *announcer) keep() time.Duration { return max(announcedFor, a.engine.policy.Lease) }
@@ -86,7 +86,7 @@ func (a *announcer) onResult(m *rpc.Result) {
 	}
 }
 
-// forgetProcess begins to delete the announcement. The channel is closed when that is done, or has failed.
+// forgetProcess starts deleting the announcement. The channel is closed when the deletion has succeeded or failed.
 func (e *Engine) forgetProcess() <-chan struct{} {
 	done := make(chan struct{})
 	if e.announcer == nil {
@@ -97,5 +97,5 @@ func (e *Engine) forgetProcess() <-chan struct{} {
 	return done
 }
 
-// Process is what this process says of itself; "": nothing.
+// Process returns Options.Process, the description that this process announces; "": none.
 func (e *Engine) Process() string { return e.process }

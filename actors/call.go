@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The calls of the handles. Each is one message and one answer. The machines decide about locks, nothing here does.
+// The handles call these methods. Each call is one message and one answer. The machines decide about locks; nothing here does.
 
-// Check returns what is wrong with a spec in this engine, and fills in its defaults.
+// Check returns an error if the spec of an acquire is invalid, and fills in its defaults.
 func (e *Engine) Check(kind *scripts.Kind, s *wait.AcquireSpec) error { return s.Check(kind, e.id) }
 
 // Acquire waits for the lock until ctx ends. If there is no error, hold is filled.
@@ -32,10 +32,10 @@ func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	}
 	timer := e.endAfter(s.Wait, r)
 	defer timer.Stop()
-	return e.await(ctx, r, false) // do not recycle it: the timer may still cancel it
+	return e.await(ctx, r, false) // no recycling: the timer may still cancel the request
 }
 
-// acquire makes the request of an acquire, or returns why it must not be sent.
+// acquire makes the request for an acquire, or returns an error if it must not be sent.
 func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) (*wait.Request, error) {
 	r := e.requests.take(wait.Acquire, a)
 	r.Owner, r.Terms, r.Try, r.Hold, r.Backoff = s.Owner, s.Terms, s.Try, hold, s.Backoff
@@ -56,15 +56,16 @@ func (e *Engine) acquire(ctx context.Context, a *lease.Address, s wait.AcquireSp
 	return nil, err
 }
 
-// endAfter cancels a request that has been sent, d from now.
+// endAfter sets a timer that cancels a sent request after d.
 func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await waits for the answer to a request that has been sent. If ctx ends, the actor of the lock decides about the outcome, because it may
-// have granted the request already.
+// await waits for the answer to a sent request. If ctx ends, the actor of the lock decides about the outcome, because it may have granted the
+// request already.
 //
-// recycle says that only ctx cancels the request. Then nothing refers to it after an answer in time, and it may be used again.
+// recycle says that nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to the request any more, and
+// it is used again.
 func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error {
 	if !answered(ctx, r) {
 		e.Cancel(r, ctx.Err())
@@ -78,8 +79,9 @@ func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error
 	return err
 }
 
-// answered waits for the answer to a request. Every request that was sent is answered, also by an engine that ends: no actor stops before.
-// answered returns false if ctx has ended first. If the answer is there as well, it counts: select would choose at random.
+// answered waits for the answer to a request. Every sent request is answered, even while the engine ends: no actor stops before it has
+// answered. answered returns false if ctx ended first. If ctx has ended and the answer is there as well, the answer counts; a single select
+// would choose at random.
 func answered(ctx context.Context, r *wait.Request) bool {
 	select {
 	case <-r.Answered:
@@ -107,8 +109,8 @@ func (e *Engine) answer(r *wait.Request) {
 	}
 }
 
-// AcquireAsync asks for the lock and calls notify once, with the outcome. An actor makes the call, so notify must not block. The request
-// can be cancelled. The caller must call stop when it knows the outcome.
+// AcquireAsync asks for the lock and calls notify once, with the outcome. An actor calls notify, so notify must not block. The caller may
+// cancel the request, and must call stop when it knows the outcome.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -127,7 +129,7 @@ func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.Acqu
 	return r, stop
 }
 
-// Cancel ends the waiting of a request. The request is answered once, as any other.
+// Cancel makes a request stop waiting. Like any other, the request is answered exactly once.
 func (e *Engine) Cancel(r *wait.Request, cause error) {
 	e.registry.tell(r.Address, wait.CancelRequest{Request: r, Cause: cause})
 }
@@ -145,7 +147,7 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	return e.awaitRelease(ctx, r)
 }
 
-// StartRelease is the first half of Release, and does not block. The function that it returns is the other half.
+// StartRelease starts a Release and does not block. The returned function does the rest of it: it waits for the answer.
 func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) error) {
 	r, err := e.claim(h)
 	if r == nil {
@@ -180,8 +182,8 @@ func (e *Engine) releaseAsync(r *wait.Request) {
 	r.Hold.Grant.Actor.Send(r)
 }
 
-// claim ends the hold for its holder and makes the request for the actor of the lock. If it returns no request, the hold had ended before,
-// and the error says how. There is no error if Close ended it.
+// claim ends the hold for its holder and makes the release request for the actor of the lock. If the hold had ended before, claim returns no
+// request; the error says how it ended, and is nil if Close ended it.
 func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
 		r := e.requests.take(wait.Release, h.Grant.Address)
@@ -199,12 +201,12 @@ func (e *Engine) Extend(ctx context.Context, h *lease.Hold, d time.Duration) err
 	return e.StartExtend(h, d)(ctx)
 }
 
-// StartExtend is the first half of Extend, and does not block. The function that it returns is the other half.
+// StartExtend starts an Extend and does not block. The returned function waits for the answer.
 func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
 	return e.startExtend(h, d, wait.Terms{Lease: d})
 }
 
-// StartAtLeast begins the at-least of a hold anew, and does not block. The function that it returns waits for the answer.
+// StartAtLeast starts the at-least of a hold anew and does not block. The returned function waits for the answer.
 func (e *Engine) StartAtLeast(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
 	return e.startExtend(h, d, wait.Terms{AtLeast: d})
 }
@@ -221,7 +223,7 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 }
 
 // Between is called between two steps of an operation that consists of several, such as the members of a multi lock. Only a simulation sets
-// it, because there everything must happen at an instant of its own.
+// it, because there no two steps may happen at the same instant.
 func (e *Engine) Between(ctx context.Context) {
 	if e.between != nil {
 		e.between(ctx)
@@ -258,7 +260,7 @@ func (e *Engine) ForceRelease(ctx context.Context, a *lease.Address) (bool, erro
 	return r.Held, err
 }
 
-// side makes the request of an operation that neither waits nor holds.
+// side makes the request for an operation that neither waits nor holds: an inspect or a force-release.
 func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) (*wait.Request, error) {
 	if e.closing.Load() {
 		return nil, fmt.Errorf("holdfast: %s %q: %w", do, a.Name, protocol.ErrClosed)
@@ -269,7 +271,7 @@ func (e *Engine) side(ctx context.Context, do wait.Operation, a *lease.Address) 
 	return e.requests.take(do, a), nil
 }
 
-// asks notes a request before it is sent, if it is an acquire.
+// asks reports an acquire to the recorder (package trace) before the request is sent. Other requests are not reported.
 func (e *Engine) asks(ctx context.Context, r *wait.Request) {
 	if acquires(r) {
 		r.Span = e.recorder.Asked(ctx, trace.Acquiring{Kind: r.Address.Kind.Name, Name: r.Address.Name, Try: r.Try})
@@ -280,10 +282,10 @@ func acquires(r *wait.Request) bool {
 	return r.Do == wait.Acquire || r.Do == wait.Count && r.Count.Way == scripts.Take
 }
 
-// TellLeader tells the user's Trace of a term.
+// TellLeader reports the beginning or end of an election term to the user's Trace.
 func (e *Engine) TellLeader(c trace.LeaderChange) { e.recorder.Leader(c) }
 
-// ends notes the answer to a request, just before its requester learns of it.
+// ends reports the outcome of an acquire or a release to the recorder, just before the requester gets the answer.
 func (e *Engine) ends(r *wait.Request) {
 	switch {
 	case acquires(r):

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CheckServer tries everything that this engine needs of the servers for these kinds; see preflight.Check. If the engine ends first, the
+// CheckServer tries everything that this engine needs from the servers for these kinds; see preflight.Check. If the engine ends first, the
 // error is ErrClosed.
 func (e *Engine) CheckServer(ctx context.Context, kinds []*scripts.Kind) error {
 	e.door.RLock()

@@ -10,12 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The calls of the handles of counters.
+// The handles of semaphores and latches call these methods.
 
-// Count carries out an operation of a kind that counts. number is how often, or the number that is set. The result is what Redis answers.
+// Count carries out an operation on a semaphore or latch. number is how many to take or give, or the value to set. The result is Redis'
+// answer.
 //
-// Count returns when ctx ends. Before that, an operation that gives something back waits releaseGrace longer, and then continues in the
-// background.
+// Count returns when ctx ends. The exception is an operation that gives something back: Count waits releaseGrace longer for it, and then it
+// continues in the background.
 func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountOp, number int64, try bool) (int64, error) {
 	r := e.requests.take(wait.Count, a)
 	r.Count, r.Number, r.Try = op, number, try
@@ -42,7 +43,7 @@ func (e *Engine) Count(ctx context.Context, a *lease.Address, op *scripts.CountO
 	return r.Number, r.Err
 }
 
-// mayCount returns why an operation must not be sent. An ended context does not stop an operation that gives something back.
+// mayCount returns an error if an operation must not be sent. An ended context does not stop an operation that gives something back.
 func (e *Engine) mayCount(ctx context.Context, r *wait.Request) error {
 	err := ctx.Err()
 	switch {

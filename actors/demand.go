@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// demand listens, if locks may linger, for the processes that are refused a lock of this one, and tells the lock's actors. A demand that is
-// lost, because the connection broke for example, comes again: who waits asks Redis every second.
+// demand exists if locks may linger. Whenever another process is refused a lock that this one has, it receives a message and passes it on to
+// the lock's actors. If a message is lost, for example with a broken connection, another one follows: waiters ask Redis every second.
 type demand struct{ engine *Engine }
 
 // Receive is the actor's only entry.

@@ -1,29 +1,29 @@
-// Package actors is the engine of a runtime: it builds and ends its actors, routes each request to the actor of its name, and carries out
-// what that actor's machine decides. It makes no promise of compatibility; users meet it through the handles of the root package and
-// through the messages of package protocol.
+// Package actors is the engine of a runtime: it starts and ends the runtime's actors, routes each request to the actor of the requested name, and
+// carries out what that actor's machine decides. It makes no promise of compatibility. Users reach it through the handles of the root package
+// and the messages of package protocol.
 //
 //	guardian holdfast-<uuid>       one per runtime, parent of the others; Close stops it and waits
 //	 |- front-00 ... front-15      messages of users' actors -> requests                                    front.go porter.go api/
 //	 |- subscriber                 channel -> actors that wait                                              pubsub/
 //	 |- announcer                  keeps Options.Process written in Redis, if it is set                     announce.go
-//	 |- demand                     which lingering locks others want, if Options.Linger is set              demand.go
+//	 |- demand                     which lingering locks other processes want, if Options.Linger is set     demand.go
 //	 `- watchdog                   the timer wheel: which leases are due                                    watchdog/
 //
-// Every name in use has an actor per family of kinds, holdfast-<uuid>/<number>:<name>: the shell of a machine (shell.go, machine.go). The
-// registry (registry.go) is an object that finds it, or spawns it, and lets it stop when it is idle.
+// Every name in use has one actor for each family of kinds, holdfast-<uuid>/<number>:<name>. It is the shell of a machine (shell.go,
+// machine.go). The registry (registry.go) is an object. It finds or spawns the actor of a name, and lets an idle actor stop.
 //
-// The gateways (gateway/) are objects, which take script calls from any goroutine and post the results: two for locks, of which a lock always
-// takes the same (and two for their acquires, if replicas have to acknowledge those), and one for the watchdog, whose calls must not wait
-// behind acquires. On a cluster each has one for each master.
+// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and all calls
+// of a lock use the same one. If replicas have to acknowledge acquires, there are two more for these. The watchdog has its own, because its
+// calls must not wait behind acquires. On a cluster, each gateway has one part for each master.
 //
-// A machine thinks in steps: state, message and time in, effects out. There are three of them: lock.State for a lock with one contender and
-// one grant at a time, lock.Group for several, counter.State for semaphores and latches. They are tested by transcripts. The shell
-// of a machine gives it the time, and does what touches other actors. ARCHITECTURE.md says what runs on which goroutine.
+// A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one
+// contender and one grant at a time, lock.Group for several, counter.State for semaphores and latches. Transcripts test them. The shell of a
+// machine gives it the time, and carries out whatever touches other actors. ARCHITECTURE.md says what runs on which goroutine.
 //
-// Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to
-// the actor, and so do results, channel messages and the watchdog's news: the actor does not stop while it waits for one of those.
+// Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to the
+// actor, and so do results, channel messages and the watchdog's messages: the actor does not stop while one of them may still come.
 //
-// The packages below know nothing of each other but what a test in the root says (architecture_test.go):
+// These are the packages below. A test in the root package (architecture_test.go) says which of them may import which:
 //
 //	api        messages of users' actors to requests, and answers to messages
 //	clock      time and timers
@@ -33,12 +33,12 @@
 //	redisnode  which server decides about a key, its clock, its errors in words
 //	watchdog   renews leases before they expire
 //	gateway    calls to Redis
-//	pubsub     who waits on which channel
+//	pubsub     which actor waits on which channel
 //	turns      when a process that has just had a lock may try again
 //	lease      what one caller holds, and until when
-//	wait       what machines have in common about waiting
+//	wait       requests, their queue, and what goes in and out of a machine's step
 //	lock       the machine of locks
 //	counter    the machine of semaphores and latches
-//	rpc        a script call on its way
+//	rpc        a script call in flight and its result
 //	preflight  Runtime.Check
 package actors

@@ -34,7 +34,8 @@ func (e *end) init() {
 	e.begun, e.abort = make(chan struct{}), make(chan struct{})
 }
 
-// cutOff notes that Close takes a lock from its holders although a Shutdown waits for their release. The error of the Shutdown names it.
+// cutOff notes a lock that Close takes from its holders while a Shutdown waits for them to release it. The error of the Shutdown names the
+// lock.
 func (e *Engine) cutOff(lock string) {
 	if e.end.draining.Load() {
 		e.end.mu.Lock()
@@ -86,8 +87,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // Close refuses new requests, answers every waiter and ends every lease with ErrClosed, releases the locks, and returns when everything has
 // ended.
 //
-// If ctx ends first, Close continues for releaseGrace. Then it returns an error with ctx's, and whatever could not be released expires. If
-// code of the user does not return, Close waits closeGrace for it, and the error says which code it is. Later calls wait for the same end.
+// If ctx ends first, Close continues for releaseGrace. Then it returns an error that wraps ctx's, and locks that could not be released expire.
+// If a function of the user does not return, Close waits closeGrace for it, and the error names it. Later calls of Close wait for the same
+// end.
 func (e *Engine) Close(ctx context.Context) error {
 	e.door.Lock()
 	e.closing.Store(true)
@@ -112,19 +114,19 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// Closing is closed when Close is called.
+// Closing returns a channel that is closed when Close is called.
 func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 
-// shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which takes the gateways
-// and the subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop last of the engine's own parts:
-// every actor runs on them. The outbox and the events come at the end, because everything before may add to them.
+// shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which takes the gateways and
+// the subscriber. The watchdog stops before the gateways, because it sends to one. Of the engine's own parts, the workers stop last, because
+// every actor runs on them. The outbox and the events come at the end, because all the parts before may add to them.
 func (e *Engine) shutDown() {
 	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()
 	unreleased := e.awaitReleases()
 	await(forgotten, e.end.abort)
 	e.cancel()
-	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // calls to Redis are not waited for any more
+	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // Close waits for calls until then
 	defer timer.Stop()
 	e.watchdog.Stop()
 	e.checks.Wait()
@@ -152,10 +154,10 @@ func (e *Engine) shutDown() {
 	close(e.done)
 }
 
-// errHung is what Close returns if go-redis does not return.
+// errHung is the error of Close if a call to go-redis does not return.
 var errHung = errors.New("holdfast: close: everything is released, but a call to Redis has not returned: a hook of the client may hang")
 
-// closeLanes stops the gateways, and waits for what is on its way. It reports whether all of it has returned.
+// closeLanes stops the gateways and waits for the calls in flight. It reports whether all of them have returned.
 func (e *Engine) closeLanes(late chan struct{}) bool {
 	ended := await(e.renewals.Stop(), late)
 	for _, l := range e.lanes {
@@ -166,12 +168,12 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 	return ended
 }
 
-// silentLooks is how often in a row Close must find that no reply has arrived from Redis. A process that was suspended finds it only once,
-// so several looks tell a suspension from a silent Redis.
+// silentLooks is how many times in a row Close must find that no new reply has arrived from Redis. After a suspension of the process it finds
+// that only once, so several looks tell a suspension from a silent Redis.
 const silentLooks = 4
 
-// awaitReleases returns when everything is released, or when it gives up the rest: after the abort of Close, or when Redis has been silent
-// for longer than any release waits. Only the latter is an error.
+// awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent
+// for longer than any release waits. Only silence is an error.
 func (e *Engine) awaitReleases() (silent error) {
 	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once per window
 	heard := e.sender.Heard()
@@ -195,7 +197,7 @@ func (e *Engine) awaitReleases() (silent error) {
 	return e.why("")
 }
 
-// await waits until one of the channels is closed. It reports whether it was the first.
+// await waits until one of the two channels is closed. It reports whether that was done.
 func await(done <-chan struct{}, late chan struct{}) bool {
 	select {
 	case <-done:
@@ -211,5 +213,5 @@ func (e *Engine) giveUp() {
 	<-e.registry.living.zero
 }
 
-// closeGrace is how long Close waits for code of the user that does not return.
+// closeGrace is how long Close waits for a function of the user that does not return.
 const closeGrace = 5 * time.Second

@@ -38,16 +38,16 @@ type Config struct {
 	Client     redis.UniversalClient
 	ID         string             // the runtime's UUID
 	System     *actor.ActorSystem // nil: the engine makes its own
-	Policy     wait.Policy        // as far as the user's options say; Start adds the rest
+	Policy     wait.Policy        // the fields that the user's options set; Start adds the rest
 	PubSub     redisnode.PubSub
 	RenewBatch int
 	FairWait   time.Duration
-	Migrating  bool // a string is a busy lock
+	Migrating  bool // a key with a string is a busy lock
 	NameMapper func(string) string
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
 	Trace      *trace.Trace
-	Process    string // announced in Redis, with the version; "": nothing is
+	Process    string // announced in Redis, with the version; "": nothing is announced
 	Version    string
 
 	FirstNumber uint64 // random, so grants of two processes differ even if the processes have the same ID
@@ -60,7 +60,7 @@ type Config struct {
 	Between func(ctx context.Context) // see Engine.Between; nil: nothing
 }
 
-// Engine is the part of one runtime that consists of actors and of what they call.
+// Engine is the part of one runtime that consists of its actors and the objects that they call.
 type Engine struct {
 	// fixed at construction
 	id         string
@@ -72,13 +72,13 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // for kinds whose waiters poll: a turn of theirs needs more gaps for other processes
+	spinning   wait.Policy // for kinds whose waiters poll: other processes need more gaps to find the lock free
 	renewBatch int
 	nameMapper func(string) string
 	process    string
 	version    string
 	site       scripts.Site
-	serverTime wait.ServerTime // the method timeAt, as a value that is made once
+	serverTime wait.ServerTime // the method value timeAt, made once
 	events     *outbox.Events
 	recorder   *trace.Recorder
 	outbox     *outbox.Outbox
@@ -110,9 +110,9 @@ type Engine struct {
 	checks sync.WaitGroup // calls of CheckServer
 
 	closing atomic.Bool
-	door    sync.RWMutex // nobody passes it after Close
+	door    sync.RWMutex // held to set closing, and to begin a CheckServer
 	end     end
-	ending  atomic.Bool   // the engine stops its actors now: a Stop of a front is its own
+	ending  atomic.Bool   // the engine is stopping its actors: a front now obeys a Stop
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // closed when everything has ended
 	left    error         // what Close returns; set before done is closed
@@ -205,15 +205,16 @@ func (e *Engine) spawn() error {
 	return <-started
 }
 
-// resume neither stops nor restarts an actor that has panicked. There is one, because an actor system keeps a guardian for each strategy.
+// resume neither stops nor restarts an actor that has panicked. All engines share this value, because an actor system keeps a guardian for
+// each strategy.
 var resume = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.ResumeDirective })
 
-// props are the properties of every actor of this engine: it runs on resident workers, and a panic neither stops nor restarts it.
+// props returns the properties of every actor of this engine: the actor runs on resident workers, and a panic neither stops nor restarts it.
 func (e *Engine) props(producer actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(producer, actor.WithMailbox(mailbox.New), actor.WithDispatcher(e.workers), actor.WithSupervisor(resume))
 }
 
-// guardian is the parent of everything.
+// guardian is the parent of all other actors except those of the locks.
 type guardian struct {
 	engine  *Engine
 	started chan error
@@ -266,7 +267,7 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 	}
 }
 
-// lane is the gateway of a lock's calls.
+// lane is the gateway for a lock's calls.
 type lane struct {
 	gateway  gateway.Gateway
 	acquires gateway.Gateway // another gateway if acquires wait for replicas; otherwise the same
@@ -293,7 +294,7 @@ func (e *Engine) pubSub() pubsub.Config {
 		c.Demand = scripts.DemandChannel(e.id)
 	}
 	if e.policy.Counts {
-		c.Own = func() (string, error) { // a name as a lock has it: a user of Redis may have no right to other channels
+		c.Own = func() (string, error) { // named like a lock's channel: the Redis user may have no right to others
 			address, err := e.Address(scripts.Lock, "holdfast-link-"+e.id)
 			return scripts.LockChannel(address.Raw), err
 		}
@@ -301,7 +302,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why is the error for a name about which no server has answered yet.
+// why returns the error for a key about which no server has answered yet, with the last cause that is known.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
@@ -309,7 +310,7 @@ func (e *Engine) why(raw string) error {
 	return e.causes.WithLast(rpc.ErrNoAnswerYet)
 }
 
-// timeAt is the time of the server that decides about a key, at an instant of this process.
+// timeAt converts an instant of this process to the time of the server that decides about a key.
 func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool) {
 	n := e.masters.ForKey(raw)
 	if n == nil || !n.Clock.Known() {
@@ -329,7 +330,7 @@ const saltBits = 24
 //   - A counter, so that this runtime never makes the same id twice.
 //   - Random bits from the operating system. When a snapshot of a virtual machine is resumed twice, both copies of the process have the
 //     same UUID and continue from the same count. Without these bits, Redis would take the grant of one copy for a repeat of the other's.
-//   - The last bit, which says whether this runtime wants to be told of demand (scripts/lib/demand.lua).
+//   - The last bit, which asks other processes to send this runtime their demand (scripts/lib/demand.lua).
 func (e *Engine) newGrantID() string {
 	number := e.Number()<<saltBits&math.MaxInt64 | e.salt()&(1<<saltBits-1)&^1 // positive, as the thread ids of Redisson are
 	if e.policy.Linger > 0 {
@@ -351,18 +352,17 @@ func (e *Engine) System() *actor.ActorSystem { return e.system }
 // Lease is the length of the leases that the watchdog renews.
 func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 
-// Patience is how long a call to Redis is waited for.
+// Patience is how long the engine waits for a call to Redis.
 func (e *Engine) Patience() time.Duration { return e.policy.Patience }
 
-// NoAnswer is the error of a call about a lock that was not answered in time, with the last cause that is known.
+// NoAnswer returns the error for a call about a lock that was not answered in time, with the last cause that is known.
 func (e *Engine) NoAnswer(a *lease.Address) error { return e.why(a.Raw) }
 
 // Now is the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
-// Time converts an instant to wall-clock time, with a monotonic reading. It counts from the present, because after a suspension the two
-// clocks are no longer as far apart as before. It reads the wall clock first: a pause between the two readings makes a deadline earlier,
-// never later.
+// Time converts an instant to wall-clock time, with a monotonic reading. It starts from the present, because a suspension changes the
+// difference between the two clocks. It reads the wall clock first, so a pause between the two readings makes a deadline earlier, never later.
 func (e *Engine) Time(instant time.Duration) time.Time {
 	present := time.Now()
 	return present.Add(instant - e.clock.Now())
@@ -385,7 +385,7 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName calls the user's name mapper, and turns a panic of it into an error: a front may be the caller.
+// mapName calls the user's name mapper and turns its panic into an error, because the caller may be a front.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -395,8 +395,8 @@ func (e *Engine) mapName(name string) (raw string, err error) {
 	return e.nameMapper(name), nil
 }
 
-// addressApart is Address for a caller that is an actor. The name mapper runs on its own goroutine, because it may end the goroutine that
-// it runs on (runtime.Goexit, as t.FailNow does), and that actor would never handle another message.
+// addressApart is Address for a caller that is an actor. The name mapper runs on its own goroutine, because it may end that goroutine
+// (runtime.Goexit, as t.FailNow does). An actor whose goroutine ended would never handle another message.
 func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, error) {
 	if e.nameMapper == nil {
 		return e.Address(kind, name)

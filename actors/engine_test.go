@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// No two grants of a runtime have the same ID, even if the random numbers of the operating system repeat themselves.
+// No two grants of a runtime have the same ID, even if the operating system returns the same random number every time.
 func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	t.Parallel()
 	e := &Engine{id: "f4a0c9de-8f0f-4d4e-b7b9-5d1c3b1d2e4f", salt: func() uint64 { return 7 }}
-	e.numbers.Store(1<<40 - 500) // over what is left of a number beside the salt
+	e.numbers.Store(1<<40 - 500) // so that the counter overflows the bits that the salt leaves
 	seen := map[string]bool{}
 	for range 1000 {
 		id := e.newGrantID()
@@ -31,7 +31,7 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// No more attempts hang at once than there may be workers that do: however short the lease, a connection is given up before.
+// However short the lease, a silent connection is given up before hanging attempts occupy all the workers that may hang.
 func TestEngine_ReplyWait(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]time.Duration{
@@ -52,7 +52,7 @@ func TestEngine_ReplyWait(t *testing.T) {
 	}
 }
 
-// The operating system's part of a grant's number is random, and fills its bits.
+// The part of a grant's number that comes from the operating system is random, and uses all its bits.
 func TestGrant_SaltIsRandom(t *testing.T) {
 	t.Parallel()
 	var set, unset uint64
@@ -66,7 +66,7 @@ func TestGrant_SaltIsRandom(t *testing.T) {
 	assert.Equal(t, all, unset&all, "and 0")
 }
 
-// Renewals wait behind nobody: no lane has their gateway.
+// Renewals never wait behind the calls of locks: no lane uses their gateway.
 func TestEngine_RenewalsHaveAGatewayOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// front is the actor that users' actors send their messages about locks to. It makes requests of them, which go through the registry. There
-// are several, by hash of the name, so that one core is not the bound.
+// front is the actor to which users' actors send their messages about locks. It turns each message into a request for the registry. There are
+// several fronts, chosen by a hash of the lock's name, so that they can use several cores.
 type front struct {
 	engine  *Engine
-	stopped bool // protoactor gives it no more messages; the porter knows
+	stopped bool // protoactor gives it no more messages; the porter turns them away
 }
 
 const frontCount = 16
@@ -33,7 +33,7 @@ func (e *Engine) Front(a *lease.Address) *actor.PID { return e.fronts[e.shard(a.
 func (f *front) Receive(c actor.Context) {
 	defer f.engine.events.RecoverIn("front")
 	switch m := c.Message().(type) {
-	case wait.CancelRequest: // its timer's, which must not overtake the request
+	case wait.CancelRequest: // from the timer; sent by way of the front, it cannot overtake the request
 		f.engine.registry.tell(m.Request.Address, m)
 	case *actor.Stopped:
 		f.stopped = true
@@ -43,8 +43,8 @@ func (f *front) Receive(c actor.Context) {
 	}
 }
 
-// onMessage takes the messages of users' actors. They may send to the PID of any lock, so a request may belong to another front: a cancel
-// must not overtake its acquire.
+// onMessage handles the messages of users' actors. They may send a message to the PID of any lock, so it may belong to another front. It is
+// forwarded to that front, so that a cancel cannot overtake its acquire.
 func (f *front) onMessage(c actor.Context, message any) {
 	q, ok := f.engine.api.Read(message, c.Sender())
 	switch {
@@ -60,7 +60,7 @@ func (f *front) onMessage(c actor.Context, message any) {
 	}
 }
 
-// setTimer ends the waiting of an acquire that has a bound.
+// setTimer sets the timer that ends an acquire whose wait is limited.
 func (f *front) setTimer(c actor.Context, q api.Asked) {
 	if q.Wait <= 0 {
 		return

@@ -13,23 +13,23 @@ import (
 // Guard notices that a lease was dropped without a release. Only the user's Lease refers to the guard, so the garbage collector finds both
 // unreachable at the same time.
 //
-// To attach a cleanup and to remove it again would cost more than a hand-over inside the process. So a guard keeps its cleanup for life,
-// and serves one lease after another.
+// Attaching a cleanup and removing it again would cost more than a hand-over inside the process. So a guard keeps its cleanup for life, and
+// serves one lease after another.
 type Guard struct{ watch *watch }
 
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
 	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil: the guard is in the pool
-	whole  Leak                       // or a lease of several locks, for the whole life of the guard
+	whole  Leak                       // or a lease of several locks, guarded for the whole life of the guard
 	engine *Engine
 }
 
-// Leak is a lease that was dropped.
+// Leak is a lease that was dropped without a release.
 type Leak interface {
-	// Home is the engine that releases it; nil: the lease has ended.
+	// Home returns the engine that releases the lease; nil: the lease has ended.
 	Home() *Engine
 	// Notice reports the leak and releases the lease. It returns false if something still waits for the end of the lease, such as a context
-	// of it.
+	// that ends with it.
 	Notice(e *Engine) (done bool)
 }
 
@@ -52,7 +52,7 @@ func newGuard(w *watch) *Guard {
 	return g
 }
 
-// Free returns a guard to the pool, when its lease is being released.
+// Free returns a guard to the pool. It is called when the guarded lease is being released.
 func (g *Guard) Free() {
 	if w := g.watch; w.whole == nil {
 		w.hold.Store(nil)
@@ -61,7 +61,7 @@ func (g *Guard) Free() {
 }
 
 // unguarded is the cleanup. It runs on a goroutine of the Go runtime, outside of any testing/synctest bubble, so it must not touch the
-// engine's channels and timers. It only adds to the engine's leaks, at which the watchdog has the engine look.
+// engine's channels and timers. It only adds the lease to the engine's leaks, which the engine looks at when the watchdog calls it.
 func (w *watch) unguarded() {
 	leak := w.whole
 	if h := w.hold.Load(); h != nil {
@@ -75,7 +75,7 @@ func (w *watch) unguarded() {
 	}
 }
 
-// leaks are dropped leases that have not been reported yet. The watchdog calls noticeLeaks once a second while anything is held.
+// leaks holds the dropped leases that have not been reported yet. The watchdog calls noticeLeaks once a second while anything is held.
 type leaks struct {
 	mu  sync.Mutex
 	all []Leak
@@ -95,7 +95,7 @@ func (l *leaks) take() []Leak {
 	return all
 }
 
-// noticeLeaks reports leaks. A leak that may not be reported yet is tried again next time.
+// noticeLeaks reports leaks. A leak that cannot be reported yet is tried again next time.
 func (e *Engine) noticeLeaks() {
 	for _, leak := range e.leaks.take() {
 		if !leak.Notice(e) {
@@ -118,7 +118,7 @@ func (l leakedHold) Home() *Engine {
 	return l.engine
 }
 
-// Notice reports the leak. A fixed lease is not released: it ends by itself, and its holder may have meant that.
+// Notice reports the leak. A fixed lease is not released: it expires by itself, and its holder may have intended that.
 func (l leakedHold) Notice(e *Engine) (done bool) {
 	if l.Err() == nil && l.Awaited() {
 		return false

@@ -13,7 +13,7 @@ type heldQuery struct{ answer chan Held }
 // Held are the leases of one name.
 type Held struct {
 	Holds   []*lease.Hold
-	Waiting int // acquires
+	Waiting int // acquires that wait
 }
 
 func (a *shell) held() Held {
@@ -21,7 +21,8 @@ func (a *shell) held() Held {
 	return Held{holds, waiting}
 }
 
-// Held asks the actors that are not idle, shard by shard. An actor with a message on its way does not stop, so each one answers.
+// Held asks the actors that are not idle for their leases, shard by shard. An actor does not stop while a message is on its way to it, so each
+// one answers.
 func (e *Engine) Held() iter.Seq[Held] {
 	return func(yield func(Held) bool) {
 		for i := range e.registry.shards {
@@ -39,7 +40,7 @@ func (e *Engine) Held() iter.Seq[Held] {
 	}
 }
 
-// Stats reads the counters, and counts the actors.
+// Stats returns the counters, and the number of actors.
 func (e *Engine) Stats() trace.Stats {
 	s := e.recorder.Stats()
 	for i := range e.registry.shards {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// newMachine chooses the machine of a name by the properties of its kind.
+// newMachine makes the machine for a name, chosen by the properties of its kind.
 func newMachine(policy, spinning *wait.Policy, address *lease.Address) wait.Machine {
 	switch kind := address.Kind; {
 	case kind.Counting != nil:

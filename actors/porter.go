@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors/mailbox"
 )
 
-// porter filters the messages to a front. Users have the PIDs of fronts, and of no other actor here, so any message may arrive. porter
-// keeps out those that would make protoactor stop the front. When the front has stopped, porter answers requests with ErrClosed, because
+// porter filters the messages to a front. Users know the PIDs of fronts, and of no other actor here, so any message may arrive. porter drops
+// the messages that would make protoactor stop the front. When the front has stopped, porter answers requests with ErrClosed, because
 // protoactor would drop them and the requesters would wait for ever.
 type porter struct {
 	actor.MessageInvoker
@@ -22,7 +22,7 @@ type porterMailbox struct {
 	front *front
 }
 
-// RegisterHandlers is called once, before the first message.
+// RegisterHandlers puts the porter before the front. It is called once, before the first message.
 func (m *porterMailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
 	m.Mailbox.RegisterHandlers(porter{invoker, m.front}, dispatcher)
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// registry finds the actor of a name, or spawns it, and stops it when it has been idle for a while. It is an object under mutexes and no
-// actor, so that a request costs no message on its way to the lock's actor.
+// registry finds the actor of a name, or spawns it, and stops it when it has been idle for a while. It is an object with mutexes, not an
+// actor, so that a request reaches the lock's actor without another message.
 //
-// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: one is
-// added under the shard's mutex before it is sent, and taken off after it has been handled. An actor stops only after its shard has
-// removed it under that mutex, idle and with nothing on its way. Whoever comes later spawns another one.
+// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message
+// is added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has
+// removed it under that mutex, idle and with nothing on its way. A later request spawns another actor.
 type registry struct {
 	engine     *Engine
 	shards     [shardCount]shard
-	sweepEvery time.Duration // between two sweeps: an actor that was not used between two of them is stopped
+	sweepEvery time.Duration // pause between two sweeps; an actor that was not used in between is stopped
 
-	spawned atomic.Uint64 // numbers the actors: two of one name may overlap while the first one stops
+	spawned atomic.Uint64 // numbers the actors: one may still be stopping when the next one of its name starts
 	living  countdown     // actors that have not stopped; reaches zero after Close
 	drained countdown     // those among them that a Shutdown waits for
 }
 
-// shard has the names of one hash. All of them use the same lane.
+// shard has the actors of the names with one hash. All of them use the same lane.
 type shard struct {
 	registry *registry
 	lane     *lane
@@ -40,10 +40,10 @@ type shard struct {
 
 	mu       sync.Mutex
 	members  map[memberKey]*member
-	idle     []*member // that the next sweep looks at
+	idle     []*member // actors that the next sweep looks at
 	sweeper  clock.Timer
 	stage    wait.Stage
-	spawning *member // the one that the producer of props is to make, which is called within SpawnNamed
+	spawning *member // the member that SpawnNamed is starting; the producers of props return its shell and mailbox
 }
 
 type memberKey struct {
@@ -53,8 +53,8 @@ type memberKey struct {
 
 func keyOf(a *lease.Address) memberKey { return memberKey{a.Kind.Family, a.Raw} }
 
-// member is the actor of one name, as the registry sees it. Its shell and its mailbox are part of it, so that what a message touches lies
-// close together.
+// member is the actor of one name, as the registry sees it. Its shell and its mailbox are part of it, so that the memory that a message
+// touches lies close together.
 type member struct {
 	address lease.Address // a copy of its own: the one in the first request belongs to the user's handle
 	shard   *shard
@@ -69,10 +69,10 @@ type member struct {
 	awaited bool // a Shutdown waits for it
 }
 
-// Send gives the actor a message. It goes straight into the mailbox, because a PID would be looked up first.
+// Send gives the actor a message. It posts the message straight into the mailbox, because a PID would have to be looked up first.
 func (m *member) Send(message any) { m.mailbox.PostUserMessage(message) }
 
-// routed is a message that the registry has counted. A request says so itself.
+// routed marks a message that the registry has counted. A request has a field for that, Routed.
 type routed struct{ message any }
 
 const shardCount = 16
@@ -92,10 +92,10 @@ func newRegistry(e *Engine) *registry {
 
 func (r *registry) shardOf(raw string) *shard { return &r.shards[r.engine.shard(raw)%shardCount] }
 
-// request sends a request to the actor of its name. While the runtime closes the request is refused.
+// request sends a request to the actor of its name. While the runtime closes, the request is refused.
 //
 // Timers and context hooks that cancel the request must be set afterwards: a cancel that overtakes its request finds nothing to cancel, and
-// then nothing ends the waiting.
+// then nothing ends the wait.
 func (r *registry) request(m *wait.Request) {
 	if to := r.shardOf(m.Address.Raw).admit(m.Address); to != nil {
 		m.Routed = true
@@ -105,7 +105,7 @@ func (r *registry) request(m *wait.Request) {
 	r.engine.refuse(m)
 }
 
-// tell sends a message to the actor of a name, if there is one: it is about an earlier request.
+// tell sends a message about an earlier request to the actor of a name, if there is one.
 func (r *registry) tell(a *lease.Address, message any) {
 	if m := r.shardOf(a.Raw).find(keyOf(a)); m != nil {
 		m.Send(routed{message})
@@ -124,11 +124,11 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 	}
 }
 
-// prefixMax is the longest prefix of a hook for which demands are understood.
+// prefixMax limits the prefix that a hook of the user's client may put before a name: with a longer one, demands are not recognized.
 const prefixMax = 100
 
-// demanded tells the actors of a key what somebody wants. A hook of the user's client may have put a prefix before the name, which nobody
-// here knows. So every end of the key may be the name; only the actor that has the grant does anything.
+// demanded passes a demand on to the actors of a key. A hook of the user's client may have put an unknown prefix before the name, so every
+// suffix of the key may be the name. Only the actor that has the grant reacts.
 func (r *registry) demanded(key string, demand wait.Demanded) {
 	for prefix := range min(len(key), prefixMax) {
 		raw := key[prefix:]
@@ -141,7 +141,8 @@ func (r *registry) demanded(key string, demand wait.Demanded) {
 	}
 }
 
-// enter begins a stage of the runtime's end. Every actor learns of it, and when none is left that the stage waits for, the engine does.
+// enter begins a stage of the runtime's end and notifies every actor. When none of the actors that the stage waits for is left, the stage's
+// countdown notifies the engine.
 func (r *registry) enter(stage wait.Stage) {
 	for i := range r.shards {
 		for _, m := range r.shards[i].enter(stage) {
@@ -156,7 +157,7 @@ func (r *registry) enter(stage wait.Stage) {
 	}
 }
 
-// admit finds or spawns the actor of a name for a message that is sent next. It returns nil while the runtime closes.
+// admit finds or spawns the actor of a name, and counts the message that the caller sends next. It returns nil while the runtime closes.
 func (s *shard) admit(a *lease.Address) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +172,7 @@ func (s *shard) admit(a *lease.Address) *member {
 	return m
 }
 
-// find finds the actor of a name for a message that is sent next.
+// find finds the actor of a name, and counts the message that the caller sends next.
 func (s *shard) find(key memberKey) *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +184,7 @@ func (s *shard) find(key memberKey) *member {
 	return m
 }
 
-// busy finds the actors that are not idle, each for a message that is sent next.
+// busy finds the actors that are not idle, and counts the message that the caller sends to each of them next.
 func (s *shard) busy() (members []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +212,7 @@ func (s *shard) spawn(a *lease.Address) *member {
 	number := strconv.FormatUint(r.spawned.Add(1), 10)
 	_, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number+":"+a.Raw)
 	if err != nil {
-		panic(err) // two actors would have one number
+		panic(err) // two actors have the same number
 	}
 	s.members[keyOf(a)] = m
 	r.living.add()
@@ -244,12 +245,12 @@ type next uint8
 
 const (
 	goOn   next = iota
-	retire      // asks its machine to end
-	stop        // nobody can reach it any more
+	retire      // ask the machine to end
+	stop        // stop the actor: nobody can reach it any more
 )
 
-// handled notes that the actor has handled a message, and whether its machine is idle now. done: the machine has nothing left to do in
-// this stage of the runtime, or was asked to end.
+// handled notes that the actor has handled a message, and whether its machine is idle now. done says that the machine wants the actor to stop:
+// the runtime is ending, or the machine was asked to end, and it has nothing left to do.
 func (m *member) handled(counted, idle, done bool) next {
 	s := m.shard
 	s.mu.Lock()
@@ -271,7 +272,7 @@ func (m *member) handled(counted, idle, done bool) next {
 	return goOn
 }
 
-// list has the next sweep look at an idle actor.
+// list adds an idle actor to those that the next sweep looks at.
 func (s *shard) list(m *member) {
 	m.listed = true
 	s.idle = append(s.idle, m)
@@ -285,7 +286,7 @@ func (s *shard) list(m *member) {
 	}
 }
 
-// sweep asks the actors to end that have not been used since the last sweep.
+// sweep asks the actors that have not been used since the last sweep to end.
 func (s *shard) sweep() {
 	for _, m := range s.unused() {
 		m.Send(routed{wait.TryRetire{}})
@@ -323,13 +324,13 @@ func (m *member) stopped() {
 	m.shard.registry.living.done()
 }
 
-// refuse answers a request that comes after the end.
+// refuse answers a request that comes after Close with ErrClosed.
 func (e *Engine) refuse(r *wait.Request) {
 	r.Err = r.Because(protocol.ErrClosed)
 	e.answer(r)
 }
 
-// countdown closes a channel when everything that was added is done, and the beginning, too.
+// countdown closes a channel when done has been called once for start and once for each add.
 type countdown struct {
 	left atomic.Int64
 	zero chan struct{}

@@ -25,14 +25,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// received are the messages of an actor.
+// received has the messages that an actor has received.
 type received []any
 
 func (r *received) InvokeUserMessage(message any) { *r = append(*r, message) }
 func (*received) InvokeSystemMessage(any)         {}
 func (*received) EscalateFailure(any, any)        {}
 
-// newTestRegistry is a registry with one actor, which is made up, and the messages that it has got.
+// newTestRegistry returns a registry with one made-up actor, that actor, and the messages that it has received.
 func newTestRegistry() (*registry, *member, *received) {
 	e := &Engine{workers: &mailbox.Workers{}, clock: clock.NewSystem(), recorder: trace.New(clock.NewSystem(), nil, nil), shard: func(string) uint64 { return 0 }}
 	e.registry = newRegistry(e)
@@ -49,7 +49,7 @@ func newAcquire(a *lease.Address) *wait.Request {
 	return &wait.Request{Do: wait.Acquire, Address: a, Answered: make(chan struct{}, 1)}
 }
 
-// An actor that was asked to retire goes on when something is on its way to it, and is asked again later.
+// An actor that was asked to retire continues if a message is on its way to it, and is asked again later.
 func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
@@ -73,8 +73,8 @@ func TestRegistry_WhatIsOnItsWayKeepsAnActor(t *testing.T) {
 	assert.Len(t, *got, 4, "nobody can reach it any more")
 }
 
-// While the runtime closes a request is refused, and a message about an earlier one still arrives. When the last actor has stopped, the
-// engine learns of it.
+// While the runtime closes, a new request is refused, and a message about an earlier request still arrives. When the last actor has stopped,
+// the engine is notified.
 func TestRegistry_Closing(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
@@ -98,7 +98,7 @@ func TestRegistry_Closing(t *testing.T) {
 	<-r.living.zero
 }
 
-// A Shutdown waits for the actors that were there when it began, and for no other.
+// A Shutdown waits for the actors that existed when it began, and for no others.
 func TestRegistry_Draining(t *testing.T) {
 	t.Parallel()
 	r, m, got := newTestRegistry()
@@ -111,8 +111,8 @@ func TestRegistry_Draining(t *testing.T) {
 	<-r.drained.zero
 }
 
-// Actors that are swept all the time, while requests and cancels come for them, lose none: each request is answered, also those that a
-// Close overtakes.
+// Every request is answered, even if its actor is swept all the time while requests and cancels arrive, and even if a Close overtakes the
+// request.
 func TestRegistry_AnswersEveryRequest(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})

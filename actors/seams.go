@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 )
 
-// Seams let a simulation replace the randomness and the clock of the runtimes in an actor system. Zero fields change nothing.
+// Seams let a simulation replace the randomness and the clock of the runtimes in an actor system. A zero field changes nothing.
 type Seams struct {
 	ID     string
 	First  uint64 // grants, owners and leases are numbered from here
@@ -27,7 +27,7 @@ var seamsID = extensions.NextExtensionID()
 // ExtensionID makes Seams an extension of an actor system.
 func (*Seams) ExtensionID() extensions.ExtensionID { return seamsID }
 
-// SeamsOf returns the seams that were registered with an actor system, or zero.
+// SeamsOf returns the seams that were registered with an actor system, or the zero value.
 func SeamsOf(system *actor.ActorSystem) Seams {
 	if system != nil {
 		if s, ok := system.Extensions.Get(seamsID).(*Seams); ok {

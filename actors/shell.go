@@ -28,7 +28,7 @@ type shell struct {
 	machine wait.Machine
 	timer   clock.Timer
 	stage   wait.Stage
-	idle    bool          // what the registry was last told
+	idle    bool          // as last reported to the registry
 	done    bool          // the machine wants the actor to stop
 	request *wait.Request // the request that is being handled, not answered yet; refused after a panic
 }
@@ -64,15 +64,15 @@ func (a *shell) Receive(c actor.Context) {
 func (a *shell) start(c actor.Context) {
 	a.machine.Start(a.member)
 	if a.stage != wait.Running {
-		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // it knows nothing yet, so no effect can follow
+		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // the machine is empty, so no effect can follow
 	}
 }
 
-// report says to the registry that a message has been handled, and does what follows from that.
+// report tells the registry that a message has been handled, and does what the registry decides.
 func (a *shell) report(c actor.Context, counted bool) {
 	idle := a.machine.Idle()
 	if !counted && idle == a.idle && !a.done {
-		return // nothing that the registry has to know
+		return // nothing has changed for the registry
 	}
 	a.idle = idle
 	switch a.member.handled(counted, idle, a.done) {
@@ -108,7 +108,7 @@ func (a *shell) handle(c actor.Context, message any) {
 	}
 }
 
-// onRequest refuses what was on its way when Close began. A release that was sent straight here is not refused.
+// onRequest refuses a request that was on its way when Close began. A release that was sent straight to this actor is not refused.
 func (a *shell) onRequest(c actor.Context, r *wait.Request) {
 	if r.Routed && a.stage >= wait.Closing {
 		a.engine.refuse(r)
@@ -140,7 +140,7 @@ func (a *shell) onResult(c actor.Context, m *rpc.Result) {
 }
 
 func (a *shell) step(c actor.Context, message any) {
-	a.done = a.done && a.stage >= wait.Closing // a closing machine gets nothing to do any more
+	a.done = a.done && a.stage >= wait.Closing // a closing machine gets no new work, so it stays done
 	buffer := effectBuffers.Get().(*[]wait.Effect)
 	room := a.machine.Room()
 	*room = (*buffer)[:0]
@@ -156,7 +156,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room := a.machine.Room()
 	for i := range effects {
 		e := &effects[i]
-		*room = effects[i+1:] // the rest; a panic leaves it there
+		*room = effects[i+1:] // the effects that are left; a panic leaves them there
 		switch e.Do {
 		case wait.DoCall:
 			a.call(e.Call)
@@ -223,12 +223,12 @@ func (e *Engine) lives(pid *actor.PID) bool {
 	return there
 }
 
-// tell sends a message about this lock to a requester, by the outbox, because delivery may block.
+// tell sends a message about this lock to a requester. It uses the outbox, because delivery may block.
 func (a *shell) tell(requester lease.Ref, message any, system bool) {
 	a.engine.outbox.Post(requester.(*actor.PID), outbox.Message{Lock: a.member.address.Name, Content: message, System: system})
 }
 
-// setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine does only what is due then.
+// setTimer sets the timer of this actor. The timer may still fire for an earlier instant: the machine then does only what is due.
 func (a *shell) setTimer(at time.Duration) {
 	if at == clock.Never {
 		a.stopTimer()

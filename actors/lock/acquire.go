@@ -16,11 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onAcquire grants a re-entry, refuses a try that finds others here, or queues the request. What follows from the queue is decided by
-// advance.
+// onAcquire grants a re-entry, refuses a try that would have to wait, or queues the request. advance decides what follows from the queue.
 //
 // Re-entries come before the limits: their owner has the lock, and may need the second hold to finish and release the first. A try is
-// refused without a call if it would have to wait for somebody in this process.
+// refused without a call if others in this process hold the lock or wait for it.
 func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 	switch {
 	case s.stage >= wait.Draining && !s.heldBy(r.Owner):
@@ -37,7 +36,7 @@ func (s *State) onAcquire(now time.Duration, r *wait.Request) {
 			r.Came = now
 		}
 		s.queue.Push(r)
-		if s.phase == free && s.queue.Len == 1 { // failures and answers that earlier waiters got do not count for this one
+		if s.phase == free && s.queue.Len == 1 { // failures and refusals of earlier waiters do not count for this one
 			s.failures, s.busy = wait.Failures{}, busy{}
 			s.retryAt = s.startAt()
 			if s.member != nil {
@@ -58,8 +57,8 @@ func (s *State) startAt() time.Duration {
 // attempt asks Redis for a new grant with the lease that the first waiter wants. Only one request per process and name competes in Redis:
 // the other waiters get the grant from the first one, or compete after it.
 //
-// A place in Redis' queue is kept for the next waiter, if that one wants the same kind of lease. Otherwise the place is given up, because
-// Redis remembers it with its lease.
+// A place in Redis' queue is kept for the next waiter if it wants the same kind of lease. Otherwise the place is given up, because Redis has
+// stored the lease with it.
 func (s *State) attempt(now time.Duration) {
 	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.terms) {
 		s.abandonPending(now)
@@ -70,7 +69,7 @@ func (s *State) attempt(now time.Duration) {
 }
 
 // newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception
-// is an id that the group has reserved: an owner that holds alone shares under its own number.
+// is an id that the group has reserved: an owner that holds the lock alone keeps its number when it shares the lock, too.
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)
@@ -125,8 +124,8 @@ func (s *State) abandonPending(now time.Duration) {
 }
 
 // onInherited takes over a grant that a release of this process has created in Redis. The contender may have an acquire in flight, whose
-// result is not needed any more. It asks for the same grant, so its copies do no harm while the grant is held; after that, duplicateUntil
-// covers them.
+// result is not needed any more. That acquire asks for the same grant, so its copies do no harm while the grant is held; after that,
+// duplicateUntil covers them.
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // abandoned meanwhile: it is released in the background
@@ -136,15 +135,15 @@ func (s *State) onInherited(now time.Duration, m inherited) {
 	s.onGranted(now, &callDone{call: &lockCall{}, sent: m.sent})
 }
 
-// onPromoted competes from now on as if no other waiter of this process were ahead.
+// onPromoted ends the standby: the contender competes from now on as if no other of this process were ahead.
 func (s *State) onPromoted(now time.Duration) {
 	if s.standby = false; s.phase == free && s.queue.Len > 0 && s.failures.Count == 0 {
 		s.retryAt = now
 	}
 }
 
-// forgetPending drops a pending grant. A call sent at this instant showed that Redis does not have it. A delayed duplicate of the attempt
-// could still create it, so it is released in the background until no duplicate can arrive.
+// forgetPending drops a pending grant. A call that was sent at the instant sent showed that Redis does not have the grant. A delayed
+// duplicate of the attempt could still create it, so it is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
 		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
@@ -165,8 +164,8 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onUnacked undoes a grant that too few replicas have acknowledged: after a failover another process could get the lock, too. It refuses
-// all local waiters, because their grants would not be acknowledged either.
+// onUnacked undoes a grant that too few replicas have acknowledged: after a failover another process could get the lock, too. All local
+// waiters are refused, because their grants would not be acknowledged either.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
@@ -191,7 +190,7 @@ func (s *State) onGranted(now time.Duration, m *callDone) {
 	s.begin(m.sent, m.acquired.Tokens)
 }
 
-// tooLate is the failure of a reply that took longer than its own lease: the grant has expired already.
+// tooLate is the error for a grant whose reply took longer than its lease: the grant has expired already.
 func tooLate(took time.Duration) error {
 	return fmt.Errorf("the grant came %v after it was asked for, longer than its lease", took)
 }
@@ -206,12 +205,12 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 	s.emit(wait.Effect{Do: wait.DoKeep, Grant: &s.grant.Grant})
 }
 
-// onBusy handles a refusal: the lock is held elsewhere. The waiters wait for a release message if the channel was subscribed to before the
-// attempt, else for the subscription, after which they try again; and in any case for a timer.
+// onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release
+// message. Otherwise they wait for the subscription, after which they try again. In both cases a timer limits the wait.
 //
 // No wake-up is lost between the attempt and the subscription: the confirmation of the subscription leads to another attempt, and a message
-// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: a holder's process may have died,
-// and its lease just expires.
+// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: if a holder's process has died, its
+// lease just expires.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.pending.standing, s.phase = true, free
@@ -240,7 +239,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	case head.Try && head.Came <= m.sent:
 		s.retryAt = now + s.policy.Backoff(0)
 		return
-	case head.Try: // it came while an earlier waiter's attempt was in flight: the lock may have been released since
+	case head.Try: // the try came while an earlier waiter's attempt was in flight: the lock may have been released since
 		s.retryAt = now
 		return
 	}
@@ -256,7 +255,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	if s.standby {
 		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // often enough that other processes do not take this one for dead
 	} else if s.pending.standing {
-		pause = min(pause, s.policy.Lease/3) // keeps the place in Redis' queue
+		pause = min(pause, s.policy.Lease/3) // often enough to keep the place in Redis' queue
 	}
 	if !s.address.Kind.Spins { // a pause between spins has its jitter already
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
@@ -265,13 +264,13 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		pause = s.upToExpiry(pause, ttl)
 	}
 	if m.acquired.Strange && !s.standby {
-		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // its release sends no message
+		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // that library's release sends no message
 	}
 	s.retryAt = now + pause
 	s.listen()
 }
 
-// upToExpiry is a pause that ends soon after the holder's lease, which may expire before: nobody sends a message then.
+// upToExpiry shortens a pause to end soon after the holder's lease, because nobody sends a message when a lease expires.
 func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
 	if left < pause {
 		pause = min(pause, left+s.policy.Jitter(min(left/4, expiryJitter)+time.Millisecond))
@@ -279,15 +278,15 @@ func (s *State) upToExpiry(pause, left time.Duration) time.Duration {
 	return pause
 }
 
-// The pause between two looks at a lock of another library.
+// The bounds of the pause between two attempts at a lock that another library holds.
 const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 
-// expiryJitter is over how long the processes spread that wait for the end of one lease.
+// expiryJitter is the time over which processes that wait for the end of the same lease spread their attempts.
 const expiryJitter = 20 * time.Millisecond
 
 // excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free.
-// The orphan's release is in flight, and the attempt has overtaken it. After the time that one call may take, the try is refused all the
-// same.
+// The orphan's release is in flight, and the attempt has overtaken it. Once the try has waited for as long as one call may take, it is
+// refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {
@@ -296,8 +295,8 @@ func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	return ours && now < r.Came+rpc.Window(s.policy.Lease)
 }
 
-// nextSpin is the pause of a spin lock's first waiter before its next attempt. It grows with each attempt up to the maximum; up to half of
-// it is random.
+// nextSpin returns the pause of a spin lock's first waiter before its next attempt. The pause grows with each attempt up to the maximum; up
+// to half of it is random.
 func (s *State) nextSpin() time.Duration {
 	b := s.queue.Front().Backoff
 	pause := time.Duration(float64(b.Initial) * math.Pow(b.Multiplier, float64(s.spins)))
@@ -310,8 +309,8 @@ func (s *State) nextSpin() time.Duration {
 }
 
 // listen subscribes to the channel of the release, if the kind of lock has one. The first contender in Redis' queue also needs the channel
-// on which releases by other kinds of lock are published (Kind.Others). A contender on standby does not listen, because the one ahead of it
-// does.
+// on which releases by other kinds of lock are published (Kind.Others). A contender on standby does not subscribe, because the contender
+// ahead of it does.
 func (s *State) listen() {
 	if s.standby || s.address.Kind.Channel == nil {
 		return
@@ -327,10 +326,10 @@ func (s *State) listen() {
 }
 
 // onAttemptFailed handles an attempt without a reply. If the call was certainly not executed, the next attempt may ask for a new grant. If
-// that is unknown, the same attempt is repeated until its outcome is known: asking for another grant could find the lock taken by the first
-// one, which nobody here would hold.
+// that is unknown, the same attempt is repeated until its outcome is known: if the next attempt asked for another grant, it could find the
+// lock taken by the first one, which nobody here would hold.
 //
-// A try is refused at once, with the cause; other waiters when Redis has been silent for too long.
+// A try is refused at once, with the cause; other waiters are refused when Redis has been silent for too long.
 func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	if m.class == scripts.Unknown {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, m.call.Deadline)
@@ -352,9 +351,9 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 	}
 }
 
-// failed notes a call without a reply, and schedules the next one with back-off. It refuses tries, and waiters for whom Redis has been
-// silent longer than they have patience. A release is repeated even after its callers have been answered, because other processes wait for
-// the lock.
+// failed notes a call without a reply, and schedules the next one with back-off. It refuses tries, and also waiters if Redis has been silent
+// for longer than their patience. A release is repeated even after its callers have been answered, because other processes wait for the
+// lock.
 func (s *State) failed(now time.Duration, m *callDone, err error) {
 	s.failures.Add(now, &m.call.Call, err)
 	s.retryAt = now + s.policy.Backoff(s.failures.Count)
@@ -375,8 +374,9 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// onChannelReady tries at once, because releases before the subscription have sent their messages to others only. After a reconnection it
-// tries at a random instant soon, because every waiter of the process does. An attempt that is due earlier is not put off.
+// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection
+// it tries at a random instant soon, because all waiters of the process do, and they should not try at the same time. An attempt that is due
+// earlier is not put off.
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched {
 		return
@@ -393,8 +393,8 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	s.wake(now, at)
 }
 
-// onChannelMessage decides when to try after a release message. Kinds that take turns let the process try first that has waited longest
-// (package turns); the others try at once.
+// onChannelMessage decides when to try after a release message. If the kind takes turns, the process that has waited longest tries first
+// (package turns). Otherwise all try at once.
 func (s *State) onChannelMessage(now time.Duration, releases int) {
 	if !s.address.Kind.TakesTurns() {
 		s.wake(now, now)
@@ -410,7 +410,7 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 	}
 }
 
-// wake schedules the next attempt. During an attempt, the instant is only kept: the attempt may have been executed before or after the
+// wake schedules the next attempt. During an attempt, wake only keeps the instant: the attempt may have been executed before or after the
 // release, and its result decides. After failures, the back-off continues: a message from one connection does not prove that calls arrive.
 func (s *State) wake(now, at time.Duration) {
 	switch {
@@ -421,8 +421,8 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and would have to
-// subscribe and try again.
+// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and would otherwise have
+// to subscribe and try again.
 func (s *State) advanceWatch(now time.Duration) {
 	if s.queue.Len > 0 {
 		s.watchAt = clock.Never
@@ -440,7 +440,8 @@ func (s *State) advanceWatch(now time.Duration) {
 	}
 }
 
-// holder is the grant with which this process holds the lock, here or in another member of the group; nil: it does not hold it.
+// holder returns the grant with which this process holds the lock, here or in another member of the group; nil: the process does not hold
+// it.
 func (s *State) holder() *grant {
 	if s.grant == nil && s.member != nil && s.member.group.holding > 0 {
 		return s.member.group.known().grant
@@ -448,7 +449,7 @@ func (s *State) holder() *grant {
 	return s.grant
 }
 
-// busyError names the holder of the lock: this process, or the holder that Redis named last.
+// busyError returns an error that names the holder of the lock: this process, or the holder that Redis named last.
 func (s *State) busyError(now time.Duration, r *wait.Request) error {
 	e := &protocol.BusyError{Name: r.Address.Name}
 	if g := s.holder(); g != nil {
@@ -459,11 +460,11 @@ func (s *State) busyError(now time.Duration, r *wait.Request) error {
 		return r.Because(wait.NotSet(r))
 	}
 	e.Holder, e.TTL = s.busy.holder, max(0, s.busy.until-now)
-	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // by a lock of another kind
+	e.Local = strings.HasPrefix(e.Holder, s.policy.Runtime+":") // this process holds it by a lock of another kind
 	return e
 }
 
-// reportSlow reports the waiters that have waited for long.
+// reportSlow reports the waiters that have waited for SlowWait.
 func (s *State) reportSlow(now time.Duration) {
 	for r := s.queue.NextSlow(now, s.policy.SlowWait); r != nil; r = s.queue.NextSlow(now, s.policy.SlowWait) {
 		s.emit(s.slow(now, r, s.queue.Ahead(r)))
@@ -480,8 +481,8 @@ func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect 
 	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
 }
 
-// waitError is the answer to a waiter whose wait has ended: it names the lock's holder, or the reason why Redis did not. A failure comes
-// first, because what is known about the holder is older.
+// waitError is the answer to a waiter whose wait has ended. It names the lock's holder, or the failure because of which Redis has not named
+// one. A failure comes first, because it is newer than what is known about the holder.
 func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
 	err := s.busyError(now, r)
 	switch {

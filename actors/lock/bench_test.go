@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// BenchmarkStep is what a lock actor thinks about a pair, without Redis, clocks or other actors: waiters=0 takes a free lock and gives
-// it back, with more the grant goes from one local holder to the next.
+// BenchmarkStep measures the steps of a lock actor for an acquire and its release, without Redis, clocks or other actors. With waiters=0 it
+// acquires and releases a free lock; with more waiters the grant goes from one local holder to the next.
 func BenchmarkStep(b *testing.B) {
 	for _, waiters := range []int{0, 1, 63} {
 		b.Run("waiters="+strconv.Itoa(waiters), func(b *testing.B) {
@@ -22,7 +22,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// stepBench plays the shell of a lock actor, and a Redis that grants at once.
+// stepBench acts as the shell of a lock actor, and as a Redis that grants at once.
 type stepBench struct {
 	*testing.B
 	address *lease.Address
@@ -30,7 +30,7 @@ type stepBench struct {
 	numbers uint64
 	now     time.Duration
 	granted []*wait.Request
-	rooms   [4][]wait.Effect // for the effects of steps that follow from each other
+	rooms   [4][]wait.Effect // for the effects of nested steps
 	depth   int
 }
 
@@ -50,7 +50,7 @@ func (p *stepBench) run(waiters int) {
 		p.acquire()
 	}
 	for p.Loop() {
-		for len(p.granted) == 0 { // a turn is over, and the next begins after a gap
+		for len(p.granted) == 0 { // the turn is over, and the next one begins after a gap
 			p.ring()
 		}
 		held := p.granted[0]
@@ -65,7 +65,7 @@ func (p *stepBench) acquire() {
 	p.take(&wait.Request{Do: wait.Acquire, Address: p.address, Hold: &lease.Hold{}})
 }
 
-// ring lets time pass until the alarm that the state has asked for.
+// ring lets time pass until the state's alarm, and sends the alarm.
 func (p *stepBench) ring() {
 	if p.state.alarmAt == clock.Never {
 		p.Fatal("nobody holds the lock, and nothing will change that")
@@ -74,7 +74,7 @@ func (p *stepBench) ring() {
 	p.take(wait.Alarm{})
 }
 
-// take has the state take a message, and Redis answer what it asks for.
+// take has the state handle a message, and answers its calls in the place of Redis.
 func (p *stepBench) take(message any) {
 	p.now += time.Microsecond
 	p.depth++

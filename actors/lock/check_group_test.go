@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// checkGroup checks a group after a step: each member by itself, and the rules about several.
+// checkGroup checks a group after a step: each member by itself, and the rules about several members.
 func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) error {
 	errs := []error{checkQueue(&h.queue), c.checkAlone(h), c.checkIDs(h), c.checkGroupAlarm(h)}
 	places := map[*wait.Request]int{}
@@ -29,7 +29,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	h.each(func(s *State) {
 		view := c.view(h, s)
 		view.places(places)
-		if err := view.check(0); err != nil { // a member looks at its deadline when it has its next step
+		if err := view.check(0); err != nil { // time 0: a member looks at its deadline only in its next step
 			errs = append(errs, fmt.Errorf("member %d: %w", members, err))
 		}
 		if s == &h.desk {
@@ -48,7 +48,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 		errs = append(errs, fmt.Errorf("%d members, %d with a grant, %d requests wait; counted %d, %d and %d", members, holding, waiting, h.members, h.holding, h.crowd))
 	}
 	if panicked {
-		return errors.Join(errs...) // the next step goes on
+		return errors.Join(errs...) // the next step continues
 	}
 	errs = append(errs, c.checkGuards(h), c.checkListeners(h))
 	switch {
@@ -65,7 +65,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	return errors.Join(errs...)
 }
 
-// view is what is known of a member outside.
+// view returns what the world outside a group knows about one of its members.
 func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	v := &memberCheck{
 		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,
@@ -94,7 +94,7 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	return v
 }
 
-// checkAlone: who holds alone does so, but for what the same owner holds beside it.
+// checkAlone checks that nobody but the owner holds the lock beside a grant that excludes others.
 func (c *stepChecker) checkAlone(h *Group) error {
 	var alone *member
 	for s := h.first; s != nil; s = s.next {
@@ -118,7 +118,7 @@ func (c *stepChecker) checkAlone(h *Group) error {
 	return nil
 }
 
-// checkIDs: nothing has the field in Redis that something else has.
+// checkIDs checks that no two grants, attempts or orphans of a group have the same field in Redis.
 func (c *stepChecker) checkIDs(h *Group) error {
 	ids := map[string]bool{}
 	var err error
@@ -143,7 +143,7 @@ func (c *stepChecker) checkIDs(h *Group) error {
 	return err
 }
 
-// checkGuards: an actor is watched as long as it waits or holds anywhere.
+// checkGuards checks that an actor is watched as long as it waits or holds a lease in any member.
 func (c *stepChecker) checkGuards(h *Group) error {
 	counts := map[string]int{}
 	for r := h.queue.Front(); r != nil; r = r.Next {
@@ -179,7 +179,7 @@ func (c *stepChecker) checkListeners(h *Group) error {
 	return nil
 }
 
-// checkGroupAlarm: it comes no later than the first member wants it.
+// checkGroupAlarm checks that the alarm of a group comes no later than the earliest alarm of a member.
 func (c *stepChecker) checkGroupAlarm(h *Group) error {
 	if h.told != c.alarmAt {
 		return fmt.Errorf("alarm at %v, believed at %v", c.alarmAt, h.told)

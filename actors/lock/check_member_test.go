@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// memberCheck is a State, alone or in a Group, and what is known of it outside.
+// memberCheck has a State, alone or in a Group, and what the world outside knows about it.
 type memberCheck struct {
 	s       *State
 	flying  map[*lockCall]bool
@@ -28,7 +28,7 @@ func (c *memberCheck) check(now time.Duration) error {
 	)
 }
 
-// checkHolds: one local owner at most, and all its leases are on the grant.
+// checkHolds checks that there is at most one local owner, and that all its leases are on the present grant.
 func (c *memberCheck) checkHolds(now time.Duration) error {
 	s := c.s
 	if (s.phase == held) != (len(s.holds) > 0) && (s.phase != held || !s.lingering) {
@@ -48,7 +48,7 @@ func (c *memberCheck) checkHolds(now time.Duration) error {
 	return nil
 }
 
-// checkPhase: the phase, the grant, the trial and the watchdog agree.
+// checkPhase checks that the phase, the grant, the pending grant and the watchdog agree.
 func (c *memberCheck) checkPhase() error {
 	s := c.s
 	hasGrant := s.phase == held || s.phase == passing || s.phase == releasing
@@ -89,7 +89,7 @@ func checkQueue(q *wait.Queue) error {
 	return nil
 }
 
-// places counts where the requests are that will be answered.
+// places counts, for each request, the places from which it will be answered.
 func (c *memberCheck) places(places map[*wait.Request]int) {
 	s := c.s
 	for r := s.queue.Front(); r != nil; r = r.Next {
@@ -106,7 +106,7 @@ func (c *memberCheck) places(places map[*wait.Request]int) {
 	}
 }
 
-// extensionOf is what is asked about a lease: nothing, mostly.
+// extensionOf returns the extension of a state; an empty one if it has none.
 func extensionOf(s *State) extension {
 	if s.extension == nil {
 		return extension{}
@@ -114,7 +114,7 @@ func extensionOf(s *State) extension {
 	return *s.extension
 }
 
-// checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
+// checkProgress checks that everything unfinished has a call in flight or an alarm.
 func (c *memberCheck) checkProgress() error {
 	s := c.s
 	moving := func(inFlight bool) bool { return inFlight || c.alarmAt != clock.Never }
@@ -177,7 +177,7 @@ func (c *memberCheck) checkAlarm(now time.Duration) error {
 	return nil
 }
 
-// checkTwins: what the shell was told is what the state believes.
+// checkTwins checks that the state and the shell agree about the alarm and the subscription, and that no orphan has the id of another grant.
 func (c *memberCheck) checkTwins() error {
 	s := c.s
 	ids := map[string]bool{}
@@ -215,7 +215,7 @@ func (c *memberCheck) checkClients() error {
 	return nil
 }
 
-// checkOrphans: what is known of an orphan is in one place; an answer is for the grant, not for one of several that count it.
+// checkOrphans checks that no grant is an orphan twice: the result of a release is noted for the first orphan with its id only.
 func (c *memberCheck) checkOrphans() error {
 	seen := map[string]bool{}
 	for _, g := range c.s.orphans {

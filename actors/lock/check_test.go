@@ -15,22 +15,22 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// stepChecker watches a State or a Group from outside, step by step, and says what must never be. Transcripts and the random
+// stepChecker watches a State or a Group from outside, step by step, and reports whatever must never happen. Transcripts and the random
 // model tests use it.
 type stepChecker struct {
 	state wait.Machine
 
-	open    map[*wait.Request]bool // asked, not answered
+	open    map[*wait.Request]bool // requests without an answer
 	came    map[*wait.Request]time.Duration
-	flying  map[*lockCall]bool    // sent, not answered
-	kept    map[*lease.Grant]bool // the watchdog looks after them
+	flying  map[*lockCall]bool    // calls in flight
+	kept    map[*lease.Grant]bool // grants that the watchdog has
 	ended   map[*lease.Hold]bool  // leases whose end was reported
 	guarded map[string]bool       // actors that are watched
-	watched map[string]bool       // channels
+	watched map[string]bool       // channels that are subscribed to
 	alarmAt time.Duration
 	stopped bool
-	ends    bool                    // the runtime shuts down or closes
-	inside  map[protocol.Owner]bool // who held before the step
+	ends    bool                    // the runtime is shutting down or closing
+	inside  map[protocol.Owner]bool // owners that held the lock before the step
 }
 
 func newStepChecker(s wait.Machine) *stepChecker {
@@ -40,7 +40,7 @@ func newStepChecker(s wait.Machine) *stepChecker {
 	}
 }
 
-// step takes one step and checks it. When the step panics, the request at hand is answered.
+// step takes one step and checks it. If the step panics, the request that it handled counts as answered.
 func (c *stepChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
 	c.before(now, message)
 	effects, panicked = machinetest.Survive(c.state, now, message)
@@ -74,7 +74,7 @@ func (c *stepChecker) before(now time.Duration, message any) {
 	}
 }
 
-// eachMember calls f for each part that may hold the lock.
+// eachMember calls f for each State that may hold the lock.
 func (c *stepChecker) eachMember(f func(s *State)) {
 	switch s := c.state.(type) {
 	case *State:
@@ -84,7 +84,7 @@ func (c *stepChecker) eachMember(f func(s *State)) {
 	}
 }
 
-// after checks the effects of a step, and what it left.
+// after checks the effects of a step, and the state after it.
 func (c *stepChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {
 	for i := range effects {
 		if err := c.effect(now, &effects[i], panicked); err != nil {
@@ -111,7 +111,7 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 			return err
 		}
 	case wait.DoAnswer:
-		if r := e.Request; r.Do == wait.Release && r.Hold != nil && !lost(r.Hold) { // the release of a lost one is not its end
+		if r := e.Request; r.Do == wait.Release && r.Hold != nil && !lost(r.Hold) { // the release of a lost lease is not its end
 			if err := c.end(r.Hold); err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func (c *stepChecker) effect(now time.Duration, e *wait.Effect, panicked bool) e
 	return nil
 }
 
-// end checks that the end of a lease is reported once.
+// end checks that the end of a lease is reported only once.
 func (c *stepChecker) end(h *lease.Hold) error {
 	if c.ended[h] {
 		return fmt.Errorf("the end of lease %d is reported twice", h.Serial)
@@ -171,7 +171,7 @@ func (c *stepChecker) answer(now time.Duration, r *wait.Request, panicked bool) 
 		return fmt.Errorf("refused after %v because Redis does not answer, patience lasts %v", waited, c.patience())
 	}
 	if r.Do != wait.Acquire || r.Err != nil || panicked && lost(r.Hold) {
-		return nil //nolint:nilerr // or it was given, and lost by the panic
+		return nil //nolint:nilerr // refused, or granted and lost by the panic
 	}
 	s := homeOf(r.Hold.Grant)
 	switch {
@@ -207,5 +207,5 @@ func (c *stepChecker) checkOpen(places map[*wait.Request]int) error {
 	return nil
 }
 
-// lost reports whether a hold has ended otherwise than by its holder.
+// lost reports whether a hold has ended other than by its holder's release.
 func lost(h *lease.Hold) bool { return h.Err() != nil && !errors.Is(h.Err(), protocol.ErrNotHeld) }

@@ -40,7 +40,7 @@ func (s *State) bind(r *wait.Request) bool {
 	return true
 }
 
-// unwait notes that an actor's acquire waits no longer. If it was not granted, it does not count any more.
+// unwait notes that an actor's acquire no longer waits. If the acquire was not granted, the actor has one wait or lease less.
 func (s *State) unwait(r *wait.Request) {
 	if c := s.clients[r.Requester.GetId()]; c != nil {
 		delete(c.waiting, r.ID)
@@ -50,7 +50,7 @@ func (s *State) unwait(r *wait.Request) {
 	}
 }
 
-// unbindMoved drops an actor's acquire that waits in another member from now on, which binds it again.
+// unbindMoved drops an actor's acquire that moves to another member. That member binds it again.
 func (s *State) unbindMoved(r *wait.Request) {
 	if c := s.clientOf(r); c != nil {
 		delete(c.waiting, r.ID)
@@ -77,8 +77,8 @@ func (s *State) unbind(pid lease.Ref) {
 	}
 }
 
-// onRequesterGone ends the waits of a terminated actor and releases its leases. No answers are sent, unless another actor has the same name
-// now: that actor may have sent requests already, and would wait for ever.
+// onRequesterGone ends the waits of a terminated actor and releases its leases. It sends no answers, unless another actor has the same name
+// now: that actor may have sent some of the requests, and would wait for their answers for ever.
 func (s *State) onRequesterGone(m wait.RequesterGone) {
 	c := s.clients[m.Requester.GetId()]
 	if c == nil {
@@ -103,7 +103,7 @@ func (s *State) onRequesterGone(m wait.RequesterGone) {
 	}
 }
 
-// farewell ends a wait whose requester has terminated.
+// farewell returns the effect that ends a wait whose requester has terminated.
 func farewell(r *wait.Request, replaced bool) wait.Effect {
 	if !replaced {
 		return wait.Effect{Do: wait.DoForget, Request: r}
@@ -114,7 +114,7 @@ func farewell(r *wait.Request, replaced bool) wait.Effect {
 
 var errReplaced = errors.New("the actor of this name has terminated, and what it had has ended")
 
-// Requesters are the actors that wait here or hold leases.
+// Requesters returns the actors that wait here or hold leases.
 func (s *State) Requesters() []lease.Ref {
 	var all []lease.Ref
 	for _, c := range s.clients {
@@ -123,7 +123,7 @@ func (s *State) Requesters() []lease.Ref {
 	return all
 }
 
-// WaitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+// WaitingOf returns the acquire that a Cancel of the actor message API names; nil: it has been answered.
 func (s *State) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	if c := s.clients[pid.GetId()]; c != nil {
 		return c.waiting[id]

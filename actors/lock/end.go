@@ -15,18 +15,19 @@ import (
 // it certainly does not exist any more, or its lease has expired.
 //
 // One release is not enough: it may reach Redis before the acquire that it undoes, which a network or a server may have delayed. Only a
-// release that was sent after duplicateUntil is the last one. Those before it shorten the time for which the lock is taken by nobody.
+// release that was sent after duplicateUntil is the last one. Earlier releases shorten the time for which the lock is taken although nobody
+// holds it.
 type orphan struct {
 	id             string
 	duplicateUntil time.Duration // until then a delayed duplicate of its acquire may still run, so an earlier release is not the last one
-	until          time.Duration // from then on the server has expired it
+	until          time.Duration // from then on its lease has expired on the server
 	next           time.Duration
 	inflight       bool
-	releases       int           // that were executed before duplicateUntil
-	failures       int           // of releases
+	releases       int           // number of releases that were executed before duplicateUntil
+	failures       int           // number of failed releases
 	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
-	least          time.Duration // until then the lock stays taken all the same
-	nobody         bool          // it stays taken for nobody, and waits for the end of that
+	least          time.Duration // end of its at-least: until then the lock stays taken
+	nobody         bool          // only the at-least keeps the lock taken, and the release waits for its end
 }
 
 // orphanFrom has a grant released in the background, first at this instant. length is the lease that Redis was asked for.
@@ -53,7 +54,7 @@ func (s *State) orphanLater(now time.Duration, id string, duplicateUntil, lease 
 	return s.orphanFrom(min(now+s.policy.OrphanPause(0), max(now, duplicateUntil)), id, duplicateUntil, lease)
 }
 
-// releaseOrphans sends the releases that are due. They go before other calls: an orphan keeps the lock from everybody.
+// releaseOrphans sends the releases that are due. These go before other calls, because an orphan keeps everybody from the lock.
 func (s *State) releaseOrphans(now time.Duration) {
 	for i := range s.orphans {
 		g := &s.orphans[i]
@@ -69,7 +70,7 @@ func (s *State) releaseOrphans(now time.Duration) {
 }
 
 // onOrphanDone ends an orphan, or schedules its next release. The orphan ends if no copy of its acquire can arrive any more, if its lease
-// has expired on the server, or if Redis refuses its release, which it would do again.
+// has expired on the server, or if Redis refuses its release, because it would refuse the next one as well.
 //
 // A place in Redis' queue, and a key that other grants of the owner keep alive (lasting), do not end with a lease. Their release is repeated
 // until Redis confirms it, or until the runtime closes.
@@ -94,8 +95,8 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 	}
 }
 
-// freeLater has a lock that a release has kept released again when its at-least is over, if other grants of the owner keep the key: it
-// would not expire then.
+// freeLater schedules another release if a release has kept the lock taken until the end of its at-least. That is needed only if other
+// grants of the owner keep the key, because then it would not expire.
 func (s *State) freeLater(now time.Duration, m *callDone, lasting bool) {
 	if lasting && m.call.keep > 0 && s.stage < wait.Closing {
 		end := now + m.call.keep
@@ -105,7 +106,7 @@ func (s *State) freeLater(now time.Duration, m *callDone, lasting bool) {
 }
 
 // onCancel ends the wait of a request that has not been answered yet. A call that is in flight for it continues. Its grant is given to
-// another waiter or released. A request that was answered meanwhile is in none of the lists, and the cancel is dropped.
+// another waiter, or released. If the request was answered meanwhile, it is in none of the lists, and the cancel is dropped.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	if s.queue.Remove(r) {
@@ -125,12 +126,12 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 }
 
 // lose ends the grant and notifies its holder. If the holder is releasing at this moment, the answer to its release reports the loss.
-// orphaned: Redis may still have the grant.
+// orphaned says that Redis may still have the grant.
 //
 // The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-	if len(s.holds) > 0 { // else it lingered, and nobody has lost it
+	if len(s.holds) > 0 { // otherwise it lingered, and nobody has lost it
 		s.endHolds(protocol.ErrLeaseLost, reason)
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
 	}
@@ -171,7 +172,7 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to >= wait.Closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
-	if to >= wait.Closing { // the end of an at-least is not waited for
+	if to >= wait.Closing { // nothing waits for the end of an at-least any more
 		s.orphans = slices.DeleteFunc(s.orphans, func(g orphan) bool { return g.nobody })
 	}
 	if s.inflight == nil {
@@ -193,11 +194,11 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	s.releasers, s.sides, s.orphans, s.looking, s.pending, s.phase, s.inflight = nil, nil, nil, nil, pendingGrant{}, free, nil
 }
 
-// Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so Redis is asked again. The waiters stay, and
-// the effects from before the panic are carried out.
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so Redis is asked again. The waiters stay,
+// and the effects from before the panic are carried out.
 //
-// Every grant that may be in Redis becomes an orphan, and every holder learns that its lease has ended: that is safe whatever the panic has
-// broken. Requests that only the lost calls would have answered are answered here, with an error.
+// Every grant that may be in Redis becomes an orphan, and every holder learns that its lease has ended: that is safe no matter what the
+// panic has broken. Requests that only the lost calls would have answered are answered here, with an error.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	for _, r := range s.releasers {
 		s.fail(r, unconfirmed(wait.ErrPanicked))

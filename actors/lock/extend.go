@@ -31,8 +31,8 @@ func (s *State) extending() *extension {
 	return s.extension
 }
 
-// onExtend queues an extend of a fixed lease that is held here, or one of its at-least if Redis has not granted that yet. A renewed lease
-// has no length that a user could set.
+// onExtend queues an extend of a fixed lease that is held here, or of an at-least that Redis has not granted yet. A renewed lease has no
+// length that a user could set.
 func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	switch h := s.holdOf(r); {
 	case h == nil:
@@ -48,7 +48,7 @@ func (s *State) onExtend(now time.Duration, r *wait.Request) {
 	}
 }
 
-// endOf is the reason why a hold has ended.
+// endOf returns the reason why a hold has ended.
 func endOf(h *lease.Hold) error {
 	if h == nil || h.Err() == nil {
 		return protocol.ErrNotHeld
@@ -73,7 +73,7 @@ func (s *State) advanceExtension(now time.Duration) {
 	}
 }
 
-// endExtension answers the requests that come too late. A re-entry becomes an ordinary acquire.
+// endExtension answers the waiting requests after the grant has ended. A re-entry becomes an ordinary acquire.
 func (s *State) endExtension(now time.Duration) {
 	waiting := s.extension.waiting
 	s.extension = nil
@@ -95,8 +95,9 @@ func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }
 
-// sendExtend sets the remaining time of the grant's lease, which does not become shorter than its at-least. Until the reply comes, the
-// shorter of the old and the new deadline counts, because Redis may have executed the call or not. longest remembers the longer one: until then the grant may be in Redis.
+// sendExtend sets the remaining time of the grant's lease, but not to less than what is left of its at-least. Until the reply comes, the
+// earlier of the old and the new deadline counts, because nobody knows whether Redis has executed the call. longest remembers the longer
+// lease, for which the grant may be in Redis.
 func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	s.keepFor(now, r) // before the call: a renewal that is sent at the same time must not shorten the time again
 	length := max(r.Lease, s.grant.Missing(now))
@@ -113,10 +114,10 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 	}
 }
 
-// onExtendDone moves the deadline after a confirmed extend. It counts from the instant before the call was sent, as for an acquire. The
-// watchdog gets the grant anew, because its timer was set for the old deadline.
+// onExtendDone moves the deadline after a confirmed extend. The lease counts from the instant before the call was sent, as for an acquire.
+// The watchdog gets the grant anew, because its timer was set for the old deadline.
 //
-// If the outcome is unknown, the call is repeated. The deadline stays the shorter of the two until a reply says which one is true.
+// If the outcome is unknown, the call is repeated. The deadline stays the earlier of the two until a reply says which one is true.
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	e := s.extension
 	if e == nil || m.call != e.call || s.phase != held {
@@ -126,7 +127,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	switch {
 	case m.class == scripts.Done && !m.held:
 		s.lose(now, protocol.LossDeleted, false)
-	case m.class == scripts.Done && s.grant.Watched: // its deadline is the watchdog's
+	case m.class == scripts.Done && s.grant.Watched: // the watchdog sets its deadline
 		s.extended(now, e.waiting[0])
 	case m.class == scripts.Done:
 		s.grant.Move(lease.Deadline(m.sent, m.call.lease))
@@ -150,7 +151,7 @@ func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	}
 }
 
-// unprolonged is the error of an extend, or of a re-entry that needed one, when Redis has been silent for too long.
+// unprolonged returns the error of an extend, or of a re-entry that needed one, if Redis has been silent for too long.
 func unprolonged(r *wait.Request, cause error) error {
 	if r.Do == wait.Acquire {
 		return fmt.Errorf("prolonging the lease that its owner holds was not confirmed: %w", cause)
@@ -158,7 +159,7 @@ func unprolonged(r *wait.Request, cause error) error {
 	return fmt.Errorf("not confirmed, the shorter of the two leases counts: %w", cause)
 }
 
-// extended answers the request that was waiting for an extend.
+// extended answers a request whose extend Redis has confirmed, or that needs none.
 func (s *State) extended(now time.Duration, r *wait.Request) {
 	if r.Do == wait.Acquire {
 		s.hand(now, r)
@@ -170,8 +171,8 @@ func (s *State) extended(now time.Duration, r *wait.Request) {
 	s.leaveExtension(r)
 }
 
-// leaveExtension removes r; false: r was not there. If a call was in flight for r, the next request waits until no duplicate of that call
-// can run.
+// leaveExtension removes r from the requests that wait for an extend; false: it was not there. If a call was in flight for r, the next
+// request waits until no duplicate of that call can run.
 func (s *State) leaveExtension(r *wait.Request) bool {
 	e := s.extension
 	if e == nil {

@@ -14,17 +14,18 @@ type grant struct {
 	lease.Grant
 	home           *State
 	plain          string        // runtimeUUID:number, from which the id is made
-	duplicateUntil time.Duration // until then a delayed duplicate of its acquire may still run
+	duplicateUntil time.Duration // until then a delayed duplicate of the acquire may still run
 	terms          wait.Terms
 	tokens         scripts.Tokens // fencing tokens that no holder has had yet
-	token          int64          // of the present holder
+	token          int64          // fencing token of the present holder
 	longest        time.Duration  // the longest lease that Redis was asked for
 	lent           bool           // another grant uses its number
 	vacant         bool           // it lingered until its release or pass
 	lasting        bool           // another grant may keep the key in Redis for longer
 }
 
-// newGrant makes the grant of a confirmed attempt, whose call was sent at this instant. Part leads from the shared lease.Grant back to it, for the messages of the watchdog.
+// newGrant makes the grant of a confirmed attempt, whose call was sent at the instant sent. Part leads from the shared lease.Grant back to
+// the grant, for the watchdog's messages.
 func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
 	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self, g
@@ -35,7 +36,7 @@ func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
 	return g
 }
 
-// whyOver is the reason why the grant has passed its deadline.
+// whyOver returns the reason for which a grant past its deadline was lost.
 func (g *grant) whyOver() protocol.LossReason {
 	if g.Final() {
 		return protocol.LossAtMost
@@ -43,8 +44,8 @@ func (g *grant) whyOver() protocol.LossReason {
 	return protocol.LossExpired
 }
 
-// is reports whether this is the machine's side of a grant.
+// is reports whether shared is the part of this grant that the machine shares with others.
 func (g *grant) is(shared *lease.Grant) bool { return g != nil && &g.Grant == shared }
 
-// homeOf is the machine that made a grant.
+// homeOf returns the machine that made a grant.
 func homeOf(shared *lease.Grant) *State { return shared.Part.(*grant).home }

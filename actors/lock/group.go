@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis'
-// queue, several readers hold together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
-// group decides who becomes a member (group_place.go), passes each message to the member that it is about, and combines the members'
-// effects into those of one actor (group_effects.go).
+// Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
+// several readers hold a lock together, and there are many permits. Each contender or grant is a member, which is a State of its own. The
+// group decides who becomes a member (group_place.go), passes each message to the member that it is about, and combines the members' effects
+// into those of one actor (group_effects.go).
 //
-// A member decides about its own contender or grant. Whatever concerns several of them is decided here: who of the process asks Redis, who
-// is subscribed to a channel, whose grant excludes whose, and when the process has its turn.
+// A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
+// subscribed to a channel, which grants exclude each other, and when the process has its turn.
 //
-// A step of one member may lead to steps of others, for example when a release makes another member the holder. Those are noted in again
-// and taken one after the other, never one within another: a member would otherwise be changed while its own step is running.
+// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group notes these in
+// again and takes them one after the other, never one within another: otherwise a member would be changed while its own step is running.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -28,30 +28,30 @@ type Group struct {
 	self    lease.Actor
 
 	queue   wait.Queue // requests that wait to become part of a member
-	crowd   int        // requests that wait, in queue or in a member
+	crowd   int        // number of requests that wait, in queue or in a member
 	first   *member    // the members, oldest first
 	last    *member
 	members int
-	desk    State       // inspects and force-releases, and answers releases of leases that nobody holds
+	desk    State       // handles inspects and force-releases, and refuses releases of leases that nobody holds
 	turns   turns.Turns // all members take their turns together
 
 	spare    spare
 	failures wait.Failures // calls of all members without a reply, in a row
 
 	alarms    alarms
-	arrivals  uint64 // how many members there were so far
+	arrivals  uint64 // number of members so far
 	listeners map[string]*listeners
-	guarded   map[string]int // in how many members an actor waits or holds
+	guarded   map[string]int // by actor: in how many members it waits or holds a lease
 	alarmAt   time.Duration
 	told      time.Duration // the instant of the shell's timer
 	stage     wait.Stage
 	retiring  bool
 	again     []again       // steps that follow from the present one
 	atHand    again         // the step that is running
-	holding   int           // members with a grant
-	fixed     int           // of these, members whose fixed lease Redis may lose unnoticed
+	holding   int           // number of members with a grant
+	fixed     int           // number of members among these whose fixed lease Redis may lose unnoticed
 	lookAt    time.Duration // when Redis is asked about those next; 0: there is no waiter
-	wanted    bool          // something has happened since the last question that calls for another
+	wanted    bool          // since the last question there has been a reason for another
 	effects   []wait.Effect
 }
 
@@ -60,12 +60,12 @@ type member struct {
 	State
 	group      *Group
 	prev, next *member
-	reserved   string // the id of the next grant; "": a new one
+	reserved   string // the id for the next grant; "": a new one is made
 	first      bool   // it was the first in Redis' queue when it asked last
 	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
-	shared     bool   // by all holders with the usual lease
-	counted    bool   // among group.holding
-	fixed      bool   // among group.fixed
+	shared     bool   // all holders with the usual lease share this member
+	counted    bool   // it is counted in group.holding
+	fixed      bool   // it is counted in group.fixed
 	gone       bool
 }
 
@@ -75,7 +75,7 @@ type listeners struct {
 	ready  bool
 }
 
-// again is a step of a member that follows from another's. A nil message only lets the member do what is due.
+// again is a step of a member that follows from another step. With a nil message, the member only does what is due.
 type again struct {
 	state   *State
 	message any
@@ -92,10 +92,10 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 
 // Step handles one message and returns the effects, which belong to the caller then.
 //
-// What is due follows the message in a fixed order. Waiters are admitted before promote chooses the first contender, because it may be one
-// of them.
+// After the message, it does what is due in a fixed order. Waiters are admitted before promote chooses the first contender, because that may
+// be one of them.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
-	h.follow(now) // the steps that a panic has left undone
+	h.follow(now) // the steps that a panic has left
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
@@ -154,7 +154,7 @@ func (h *Group) receive(now time.Duration, message any) {
 	}
 }
 
-// onRequest chooses the member that serves a request. Home remembers it, so that a cancel finds it.
+// onRequest chooses the member that serves a request. The request's Home keeps it, so that a cancel finds the member.
 func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	switch r.Do {
 	case wait.Acquire:
@@ -172,11 +172,11 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-// servedBy is the member that serves a request, or served it last.
+// servedBy returns the member that serves a request, or served it last.
 func servedBy(r *wait.Request) *State { return r.Home.(*State) }
 
-// servesLease is the member of the lease that a release or extend names. If nobody holds it, the desk serves the request: it has no grant,
-// so it refuses.
+// servesLease returns the member with the lease that a release or extend names. If no member has it, the desk serves the request: the desk
+// has no grant, so it refuses.
 func (h *Group) servesLease(r *wait.Request) *State {
 	if r.Hold != nil {
 		return homeOf(r.Hold.Grant)
@@ -189,7 +189,8 @@ func (h *Group) servesLease(r *wait.Request) *State {
 	return &h.desk
 }
 
-// onCancel ends the wait of a request. A waiter of a fair lock leaves a place in Redis' queue, into which those behind it move up first.
+// onCancel ends the wait of a request. If it waits for a fair lock, the waiters behind it first move up, so that its place in Redis' queue
+// is not lost.
 func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 	switch r := m.Request; {
 	case h.leave(r):
@@ -201,20 +202,20 @@ func (h *Group) onCancel(now time.Duration, m wait.CancelRequest) {
 }
 
 // onChannelReady wakes all members that are subscribed to the channel. It remembers the confirmation for members that come later, because
-// only the first one of a channel makes the actor subscribe.
+// only the first member on a channel makes the actor subscribe.
 func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
 		h.turns.SetOthersListen(true)
 		if h.address.Kind.Plural() {
-			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // the messages of earlier releases have gone to others only
+			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // this process has not received the messages of earlier releases
 		}
 		h.tell(now, l, m)
 	}
 }
 
-// onChannelMessage wakes the members that are subscribed to the channel. Where processes take turns, all members take theirs together, so
-// the message is counted once. Each member would otherwise count it as another process's turn.
+// onChannelMessage wakes the members that are subscribed to the channel. If processes take turns, all members take them together and count
+// the message once. Otherwise each member would count it as another process's turn.
 func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
@@ -233,14 +234,14 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	}
 }
 
-// tell has each listener handle a message. A step may end a subscription, so it goes through a copy of the list.
+// tell has each listener handle a message. It uses a copy of the list, because a step may end a subscription.
 func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	for _, s := range slices.Clone(l.states) {
 		h.deliver(now, s, message)
 	}
 }
 
-// onAlarm has those members step whose alarm is due. An alarm that was set to a later instant since is put back.
+// onAlarm has the members whose alarm is due take a step. An alarm that has been moved to a later instant meanwhile is put back.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step
@@ -270,7 +271,7 @@ func (h *Group) onRequesterGone(now time.Duration, m wait.RequesterGone) {
 	h.each(func(s *State) { h.deliver(now, s, m) })
 }
 
-// onClose refuses the waiters that are no part of a member. advanceStage does the rest.
+// onClose refuses the waiters that are not part of a member. advanceStage does the rest.
 func (h *Group) onClose(m wait.Close) {
 	h.stage = max(h.stage, m.Stage)
 	h.refuseWaiting(protocol.ErrClosed)
@@ -282,7 +283,7 @@ func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
 	}
-	for s := h.last; s != nil; { // leaving Redis' queue costs least for the member that came last
+	for s := h.last; s != nil; { // last member first: for that one, leaving Redis' queue costs least
 		prev := s.prev
 		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
 			h.deliver(now, &s.State, wait.Close{Stage: h.stage})
@@ -304,7 +305,7 @@ func (h *Group) each(f func(s *State)) {
 	}
 }
 
-// reportSlow reports the waiters that are no part of a member and have waited for long.
+// reportSlow reports the waiters that are not part of a member and have waited for SlowWait.
 func (h *Group) reportSlow(now time.Duration) {
 	limit := h.policy.SlowWait
 	for r := h.queue.NextSlow(now, limit); r != nil; r = h.queue.NextSlow(now, limit) {
@@ -338,8 +339,8 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust resets the member whose step panicked; the others are unaffected. Follow-up steps that the panic cut off run at the start of the
-// next step, for which an alarm is set.
+// Distrust resets the member whose step panicked; the others are unaffected. The follow-up steps that the panic has left run at the start of
+// the next step. An alarm is set for that.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {
 		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another
@@ -355,7 +356,7 @@ func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	return h.takeEffects()
 }
 
-// WaitingOf finds the acquire that a Cancel of the actor message API names; nil when it has been answered.
+// WaitingOf returns the acquire that a Cancel of the actor message API names; nil: it has been answered.
 func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	for r := h.queue.Front(); r != nil; r = r.Next {
 		if r.Requester != nil && r.Requester.GetId() == pid.GetId() && r.ID == id {
@@ -370,7 +371,7 @@ func (h *Group) WaitingOf(pid lease.Ref, id uint64) *wait.Request {
 	return nil
 }
 
-// Held are the local leases, and the number of waiters.
+// Held returns the local leases and the number of waiters.
 func (h *Group) Held() (holds []*lease.Hold, waiting int) {
 	h.each(func(s *State) { holds = append(holds, s.holds...) })
 	return holds, h.crowd
@@ -386,7 +387,7 @@ func (h *Group) Leased() bool {
 	return false
 }
 
-// Requesters are the actors that wait here or hold leases.
+// Requesters returns the actors that wait here or hold leases.
 func (h *Group) Requesters() []lease.Ref {
 	var all []lease.Ref
 	for r := h.queue.Front(); r != nil; r = r.Next {
@@ -400,8 +401,8 @@ func (h *Group) Requesters() []lease.Ref {
 	return all
 }
 
-// Forget removes a request that has been answered elsewhere: from the queue, from the step that is running, from those that follow, from
-// the effects, and from its member.
+// Forget removes a request that has been answered elsewhere: from the queue, the running step, the steps that follow, the effects, and its
+// member.
 func (h *Group) Forget(r *wait.Request) {
 	h.leave(r)
 	if h.atHand.message == r {

@@ -9,13 +9,14 @@ import (
 )
 
 // alarms are the members of a group that have set an alarm, as a heap with the earliest first: a group may have very many members, and few
-// alarms are due. Among alarms of one instant, the oldest member comes first, so a step does not depend on the heap.
+// alarms are due. Among alarms for the same instant, the oldest member's comes first, so that a step does not depend on the order in the
+// heap.
 type alarms []*State
 
 // alarmPlace is the place of a member among the alarms.
 type alarmPlace struct {
-	order uint64 // of arrival
-	index int    // from 1; 0: it has set none
+	order uint64 // by arrival of the member
+	index int    // counted from 1; 0: the member has set no alarm
 	due   time.Duration
 }
 
@@ -62,7 +63,7 @@ func (a *alarms) set(s *State, at time.Duration) {
 	}
 }
 
-// next is the instant of the earliest alarm.
+// next returns the instant of the earliest alarm; clock.Never: there is none.
 func (a *alarms) next() time.Duration {
 	if len(*a) == 0 {
 		return clock.Never

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The effects of the members' steps, combined into those of one actor.
+// This file combines the effects of the members' steps into those of one actor.
 
-// deliver has a member handle a message, and carries out the steps that follow from it. Within a step it only notes the message: the step that
-// is running comes to its end first.
+// deliver has a member handle a message, and takes the steps that follow from it. While a step is running, deliver only notes the message:
+// the running step ends first.
 func (h *Group) deliver(now time.Duration, s *State, message any) {
 	h.again = append(h.again, again{s, message})
 	if h.atHand.state == nil { // else follow is running
@@ -21,8 +21,7 @@ func (h *Group) deliver(now time.Duration, s *State, message any) {
 	}
 }
 
-// follow takes the noted steps in the order in which they were noted, until none is left. Each may note others. A panic leaves the rest to
-// the next step.
+// follow takes the noted steps in order, until none is left. Each may note others. After a panic, the next step of the group takes the rest.
 func (h *Group) follow(now time.Duration) {
 	for len(h.again) > 0 {
 		next := h.again[0]
@@ -34,10 +33,10 @@ func (h *Group) follow(now time.Duration) {
 // take has a member do one step, and does the group's part of it.
 //
 // The group looks at the result of a call only after the member, because the member decides what the result means for itself. A result may
-// also concern another member: a release may have made another one the holder, or a refusal may name a place or a holder of this process
-// that its own member does not know of. That member then steps next.
+// also concern another member: a release may have made that member the holder, or a refusal may name that member's place in Redis' queue or
+// its grant. Then that member steps next.
 //
-// At the end, a member in which nothing is left leaves the group, unless a step is noted for it.
+// At the end, a member that has nothing left to do leaves the group, unless a step is noted for it.
 func (h *Group) take(now time.Duration, next again) {
 	s, message := next.state, next.message
 	h.atHand = next
@@ -70,8 +69,8 @@ func (h *Group) take(now time.Duration, next again) {
 	}
 }
 
-// onFreed notifies the members whose grants were ended. There may be very many members and grants, so it looks each member up in a set, and
-// tells each only of its own grant.
+// onFreed notifies the members whose grants were ended. There may be very many members and grants, so each member is looked up in a set, and
+// gets a message about its own grant only.
 func (h *Group) onFreed(m wait.Freed) {
 	ended := make(map[string]bool, len(m.Grants))
 	for _, grant := range m.Grants {
@@ -87,13 +86,13 @@ func (h *Group) onFreed(m wait.Freed) {
 	})
 }
 
-// expects reports whether a message is on its way to a member that has nothing now.
+// expects reports whether a step is noted for a member.
 func (h *Group) expects(s *State) bool {
 	return slices.ContainsFunc(h.again, func(a again) bool { return a.state == s })
 }
 
 // overtakes reports whether a contender entered Redis' queue before an older contender of this process, whose calls were lost. Then this
-// contender must be subscribed when it becomes the first, and on standby it is not.
+// contender must leave standby: it must be subscribed when it becomes the first in the queue.
 func (h *Group) overtakes(s *State) bool {
 	for other := h.first; other != nil && &other.State != s; other = other.next {
 		if other.contends() && !other.pending.standing {
@@ -103,8 +102,8 @@ func (h *Group) overtakes(s *State) bool {
 	return false
 }
 
-// count updates the number of members with a grant. It reports whether this member has just got one. The number is kept because a group may
-// have very many members, and many decisions depend on whether there is a grant.
+// count updates the number of members with a grant. It reports whether this member has just got a grant. The number is kept because a group
+// may have very many members, and many decisions depend on whether any of them has a grant.
 func (h *Group) count(s *State) bool {
 	if s.member == nil {
 		return false
@@ -121,9 +120,9 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends grants that Redis cannot have any more, because it has granted s, and one of the two excludes the other. Redis has lost them,
-// in a failover for example. Without that, their holders would learn of it only at the next renewal, with two holders in one process until
-// then.
+// depose ends grants of other members that Redis cannot have any more, because s's new grant and theirs exclude each other. Redis has lost
+// them, for example in a failover. Otherwise their holders would learn of the loss only at the next renewal, and the process would have two
+// holders until then.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
@@ -170,12 +169,12 @@ func (h *Group) absorb(now time.Duration, s *State, effects []wait.Effect) {
 	}
 }
 
-// onCall completes a call with what one member cannot know.
+// onCall adds to a call what only the group knows.
 //
 // The release of a fair lock names its heir. If the heir is first in Redis' queue, the script grants it the lock in the same step, which
-// saves the message and the attempt. With AckReplicas it must not, because only an acquire of its own can wait for replicas.
+// saves the message and the attempt. With AckReplicas no heir is named, because only an acquire can wait for replicas.
 //
-// An acquire of an owner that holds the lock alone names that grant, so that the script lets the owner share the lock with itself.
+// If the owner of an acquire holds the lock alone, the call names that grant, so that the script lets the owner share the lock with itself.
 func (h *Group) onCall(s *State, call *lockCall) {
 	call.home = s
 	switch {
@@ -189,8 +188,8 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	}
 }
 
-// heir is this process's first contender in Redis' queue. The release of s grants it the lock if it is first in the whole queue. It is a
-// copy, because the contender may ask for another grant until the result comes.
+// heir returns the grant of this process's first contender in Redis' queue. The release of s gives it the lock if it is first in the whole
+// queue. It is a copy, because the contender may ask for another grant before the result comes.
 func (h *Group) heir(s *State) *pendingGrant {
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s && other.contends() && other.pending.id != "" {
@@ -208,7 +207,7 @@ func (h *Group) inherit(done *callDone) {
 	}
 }
 
-// contender is the member that asks for this grant; nil: none does.
+// contender returns the member that asks for this grant; nil: none does.
 func (h *Group) contender(id string) *State {
 	for s := h.first; s != nil; s = s.next {
 		if s.pending.id == id {
@@ -218,9 +217,9 @@ func (h *Group) contender(id string) *State {
 	return nil
 }
 
-// call has the contender ask at once whose place in Redis' queue is next. It need not be the first contender here, because the calls of older
-// ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was left; it is left again,
-// because other processes take all waiters of a living process for alive.
+// call has the contender whose place in Redis' queue is next ask at once. It need not be the first contender here, because the calls of
+// older ones may have been lost. If the place belongs to no contender, a failover has brought back a place that was given up. It is given up
+// again, because other processes would wait for it: they consider all waiters of a living process alive.
 func (h *Group) call(now time.Duration, next string) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -228,7 +227,7 @@ func (h *Group) call(now time.Duration, next string) {
 			h.again = append(h.again, again{&s.State, promoted{}})
 			return
 		case s.hasOrphan(next), s.grant != nil && s.grant.ID == next:
-			return // the place is being left, or has got the lock meanwhile
+			return // the place is being given up, or has got the lock meanwhile
 		}
 	}
 	if h.desk.hasOrphan(next) {
@@ -238,8 +237,8 @@ func (h *Group) call(now time.Duration, next string) {
 	h.again = append(h.again, again{&h.desk, nil})
 }
 
-// tellHolder has a contender ask at once that holds the lock in Redis without knowing it: the reply of the release that made it the heir was
-// lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
+// tellHolder has a contender ask at once if it holds the lock in Redis without knowing it: the reply of the release that gave it the lock
+// was lost, and the repeated release named another heir. On standby the contender would ask only after a third of its lease.
 func (h *Group) tellHolder(id string) bool {
 	s := h.contender(id)
 	if s == nil || s.phase != free {
@@ -259,8 +258,8 @@ func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	}
 }
 
-// gather serves all requests of an owner that waits in several goroutines, when one of them has got the lock. They re-enter. Left in the
-// queue, they would wait for their own owner.
+// gather serves the other requests of an owner that waits in several goroutines, when one of them has got the lock. These requests re-enter.
+// Left in the queue, they would wait for their own owner.
 func (h *Group) gather(s *State, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
@@ -282,12 +281,12 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		switch {
 		case match.Owner != r.Owner:
 			continue
-		case q == &h.queue && h.upgrades(match): // it came before its owner got the grant that now blocks it
+		case q == &h.queue && h.upgrades(match): // the request came before its owner got the grant that now blocks it
 			h.leave(match)
 			h.answer(match, match.Because(protocol.ErrUpgrade))
 			continue
 		case match.Address.Kind == r.Address.Kind:
-		case q == &h.queue && h.above(match) == s.member: // it waits to share the lock, which its owner holds alone now
+		case q == &h.queue && h.above(match) == s.member: // the request waits to share the lock, which its owner holds alone now
 			home = &h.newMember(match).State
 		default:
 			continue
@@ -302,7 +301,8 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 	}
 }
 
-// wait appends a request to the queue of those that are no part of a member yet. The group watches their actors, as members do.
+// wait appends a request to the group's queue, for requests that are not part of a member yet. The group has their actors watched, as
+// members do.
 func (h *Group) wait(r *wait.Request) {
 	h.queue.Push(r)
 	if r.Requester != nil {
@@ -310,7 +310,7 @@ func (h *Group) wait(r *wait.Request) {
 	}
 }
 
-// leave removes a request from that queue; false: it is not there.
+// leave removes a request from the group's queue; false: it is not there.
 func (h *Group) leave(r *wait.Request) bool {
 	if !h.queue.Remove(r) {
 		return false
@@ -335,11 +335,11 @@ func (h *Group) guard(pid lease.Ref) {
 	h.effects = append(h.effects, wait.Effect{Do: wait.DoGuard, Actor: pid})
 }
 
-// unguard ends that with the last of them.
+// unguard ends the watch of an actor with the last of its waits and leases.
 func (h *Group) unguard(pid lease.Ref) {
 	n := h.guarded[pid.GetId()]
 	if n == 0 {
-		return // it has terminated
+		return // the actor has terminated
 	}
 	if h.guarded[pid.GetId()] = n - 1; n == 1 {
 		delete(h.guarded, pid.GetId())
@@ -347,8 +347,8 @@ func (h *Group) unguard(pid lease.Ref) {
 	}
 }
 
-// listen subscribes a member to a channel, and the actor with the first one. A member that comes later gets the confirmation from the
-// group.
+// listen subscribes a member to a channel, and the actor with the first one. If the subscription is confirmed already, the group passes the
+// confirmation on.
 func (h *Group) listen(s *State, channel string) {
 	l := h.listeners[channel]
 	if l == nil {
@@ -372,8 +372,9 @@ func (h *Group) unlisten(s *State, channel string) {
 	}
 }
 
-// hear notes whether Redis answers at all. The queued requests are refused, like those in a member, if it is silent for too long while they
-// wait; a try, which waits for the end of a grant that lingered, at once. Calls that fail while others are answered are no reason: the queued requests do not depend on them.
+// hear notes whether Redis answers at all. If Redis is silent for too long, the queued requests are refused, like those in a member. A
+// queued try, which waits for the end of a grant that lingered, is refused at once. A failed call is no reason for that while others are
+// answered, because the queued requests do not depend on it.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
@@ -408,8 +409,8 @@ func (h *Group) local() (all []string) {
 	return all
 }
 
-// known is the member that knows most about the lock's holder: a member that holds it, or the first that was refused. If there is neither,
-// it is the desk, which knows nothing.
+// known returns the member that knows most about the lock's holder: one that holds the lock, or else the first contender. If there is
+// neither, it returns the desk, which knows nothing.
 func (h *Group) known() *State {
 	known := &h.desk
 	for s := h.first; s != nil; s = s.next {

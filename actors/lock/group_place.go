@@ -9,20 +9,20 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Which requests become part of a member, and when. Requests are admitted in order of arrival: none overtakes one that has to wait.
-// Otherwise readers that arrive again and again would keep a writer of the same process waiting for ever.
+// This file decides which requests become part of a member, and when. Requests are admitted in order of arrival: none overtakes one that has
+// to wait. Otherwise readers that arrive again and again would keep a writer of the same process waiting for ever.
 
 const (
-	// contendersMax is the number of waiters of a process that ask Redis at a time, where several may hold the lock together.
+	// contendersMax is the maximum number of waiters of a process that ask Redis at a time, if several may hold the lock together.
 	contendersMax = 16
-	// behindMax is the number of members behind a waiter that gives up that may move up.
+	// behindMax is how many of the members behind a waiter may move up when it gives up.
 	behindMax = 16
 )
 
-// admit takes a request. A request that returns from a member (before) is counted as a waiter already.
+// admit takes in a request. If it comes back from a member (before), it is counted as a waiter already.
 //
-// Two kinds of request do not wait behind the queue, because it may be waiting for their very owner: re-entries, and requests of an owner
-// that holds the lock alone and wants to share it.
+// Two kinds of request do not wait behind the queue, because the queue may be waiting for their very owner: re-entries, and requests of an
+// owner that holds the lock alone and wants to share it.
 func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	if !before {
 		r.Came = now
@@ -50,7 +50,7 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 	}
 }
 
-// objection is why an acquire cannot be served at all.
+// objection returns the error for an acquire that cannot be served at all; nil: it can.
 func (h *Group) objection(r *wait.Request) error {
 	switch {
 	case r.Requester != nil && h.WaitingOf(r.Requester, r.ID) != nil:
@@ -63,8 +63,8 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r would become part of a member at once, because a try may not wait for that. A try that shares the lock may join
-// holders; one that wants it alone may not.
+// open reports whether r, a try, would become part of a member at once, because a try may not wait for that. A try that shares the lock may
+// join holders; a try that wants the lock alone may not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -76,7 +76,7 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 		}
 	}
 	_, ok := h.find(now, r)
-	return ok || h.lingering() != nil // that one ends at once
+	return ok || h.lingering() != nil // the grant that lingers ends at once
 }
 
 // admitWaiters admits waiters until the next one has to wait.
@@ -88,7 +88,7 @@ func (h *Group) admitWaiters(now time.Duration) {
 	}
 }
 
-// place makes r part of a member, if it does not have to wait for that.
+// place makes r part of a member, unless r has to wait for that.
 func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	s, ok := h.find(now, r)
 	if !ok {
@@ -102,7 +102,7 @@ func (h *Group) place(now time.Duration, r *wait.Request) bool {
 	return true
 }
 
-// find finds the member for r; nil: a new one; not ok: r has to wait.
+// find returns the member for r; nil: r needs a new one; not ok: r has to wait.
 func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	switch kind := r.Address.Kind; {
 	case kind.Queued:
@@ -116,9 +116,9 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	}
 }
 
-// moveUp has the waiters behind one that gives up take the places ahead of them in Redis' queue, and leaves the last place. If the process
-// left the first place instead, a process with impatient waiters would never reach the head of the queue. Other processes do not wait
-// longer for it. There may be very many waiters, so at most behindMax move up.
+// moveUp has the waiters behind one that gives up take the places ahead of them in Redis' queue, so that the process gives up its last
+// place. If it gave up the first place instead, a process with impatient waiters would never reach the head of the queue. Other processes do
+// not wait longer because of that. There may be very many waiters, so at most behindMax move up.
 func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 	s := servedBy(gone).member
 	if s == nil || !s.address.Kind.Queued || gone.Queue != &s.queue {
@@ -135,7 +135,7 @@ func (h *Group) moveUp(now time.Duration, gone *wait.Request) {
 		}
 		places = append(places, other)
 	}
-	for i := len(places) - 1; i > 0; i-- { // the last one first, because a place without a waiter would be left
+	for i := len(places) - 1; i > 0; i-- { // last place first, because a place without a waiter would be given up
 		from := places[i]
 		r := from.queue.Front()
 		from.queue.Remove(r)
@@ -154,7 +154,7 @@ func (s *member) suits(r *wait.Request) bool {
 }
 
 // findAlone finds the member for a request that wants the lock alone. Such requests share one member, so that the grant can be handed on
-// inside the process. They wait until no member of another kind has a grant or a waiter: those came before.
+// inside the process. They wait until no member of another kind has a grant or a waiter, because those came before.
 func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		if s.address.Kind == r.Address.Kind {
@@ -166,8 +166,8 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 	return found, true
 }
 
-// findShared finds the member for a request that shares the lock. It waits for a holder that has the lock alone. Requests for the usual
-// lease share one member as long as its lease is renewed; other terms have a member of their own.
+// findShared finds the member for a request that shares the lock. The request waits while a member has the lock alone or waits for that.
+// Requests for the usual lease share one member as long as its lease is renewed. A request with other terms gets a member of its own.
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -181,8 +181,8 @@ func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, o
 	return found, found != nil || h.mayContend(now, r)
 }
 
-// mayContend reports whether another waiter may ask Redis: contendersMax do so at a time, but only one after a refusal. While one has been
-// refused and pauses, the others would be refused as well. Tries are not counted, because they do not stay.
+// mayContend reports whether another waiter may ask Redis. At most contendersMax do so at a time. After a refusal no other waiter starts:
+// while the refused one pauses, the others would be refused as well. Tries are not counted, because they do not stay.
 func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -202,7 +202,7 @@ func (h *Group) upgrades(r *wait.Request) bool {
 	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Beside }) != nil
 }
 
-// above is the member with which r's owner holds the lock alone while r wants to share it, which it may do at the same time.
+// above returns the member with which r's owner holds the lock alone, if r wants to share the lock. The owner may do both at the same time.
 func (h *Group) above(r *wait.Request) *member {
 	if !r.Address.Kind.Beside {
 		return nil
@@ -213,12 +213,12 @@ func (h *Group) above(r *wait.Request) *member {
 // enters reports whether a contender's owner holds the lock alone.
 func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.queue.Front()) != nil }
 
-// alone is the member with which an owner holds the lock alone.
+// alone returns the member with which an owner holds the lock alone; nil: none.
 func (h *Group) alone(owner protocol.Owner) *member {
 	return h.holds(owner, func(s *member) bool { return !s.address.Kind.Beside })
 }
 
-// holds is the first such member with which an owner holds the lock.
+// holds returns the first member for which such is true and with which the owner holds the lock; nil: none.
 func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	if owner.IsZero() {
 		return nil
@@ -231,7 +231,7 @@ func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	return nil
 }
 
-// reentered is the member with which r's owner already holds the lock.
+// reentered returns the member with which r's owner already holds the lock, so that r re-enters; nil: none.
 func (h *Group) reentered(r *wait.Request) *State {
 	if !r.Address.Kind.Owned {
 		return nil
@@ -243,8 +243,8 @@ func (h *Group) reentered(r *wait.Request) *State {
 	return &s.State
 }
 
-// newMember appends a member for r, and for requests that may share it. Members are in order of arrival, which decides about the first
-// contender, the heir, and who moves up.
+// newMember appends a member for r, and for requests that may share it. Members are in order of arrival. This order decides about the first
+// contender, the heir, and the waiters that move up.
 func (h *Group) newMember(r *wait.Request) *member {
 	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && !r.Own()}
 	s.init(h.policy, r.Address)
@@ -255,7 +255,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	s.standby = r.Address.Kind.Queued && h.holding+h.members > 0
 	if alone := h.above(r); alone != nil {
 		s.shared = false
-		if !alone.grant.lent { // an owner that holds alone keeps its number when it shares, but no number is used twice
+		if !alone.grant.lent { // an owner that holds the lock alone keeps its number for one share of it; further shares get new numbers
 			alone.grant.lent, s.reserved = true, alone.grant.plain
 		}
 	}
@@ -269,7 +269,7 @@ func (h *Group) newMember(r *wait.Request) *member {
 	return s
 }
 
-// leaveMember removes a member in which nothing is left.
+// leaveMember removes a member that has nothing left to do.
 func (h *Group) leaveMember(s *member) {
 	if s.prev == nil {
 		h.first = s.next
@@ -286,8 +286,8 @@ func (h *Group) leaveMember(s *member) {
 	h.members--
 }
 
-// promote ends the standby of this process's first contender if no local holder can pass the lock to it. It listens from then on; while a
-// local holder was there, that holder's release named the heir.
+// promote ends the standby of this process's first contender if no local holder can pass the lock to it. It is subscribed from then on. As
+// long as there was a local holder, its release would have named the heir.
 func (h *Group) promote(now time.Duration) {
 	if !h.address.Kind.Queued || h.holding > 0 {
 		return
@@ -307,7 +307,7 @@ func (s *State) contends() bool {
 	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
 }
 
-// waits reports whether a contender has been refused, or not answered, and pauses before it asks again.
+// waits reports whether a contender pauses before it asks again, because it was refused or got no answer.
 func (s *State) waits(now time.Duration) bool {
 	return s.contends() && (s.failures.Count > 0 || s.phase == free && s.retryAt > now)
 }

@@ -10,16 +10,16 @@ import (
 
 // spare is how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.Kind.Plural). A release
 // serves one waiter, so if it made all waiters ask, all but one would ask in vain. The reply to an acquire says how many grants are left. A
-// message says that at least one is.
+// release message says that at least one is left.
 type spare struct {
-	count int           // of waiters that may ask
-	from  time.Duration // when they may
-	heard time.Duration // when a grant has become free for the last time, as far as is known
-	busy  busy          // what the waiter that was refused last has found
-	until time.Duration // when a grant expires and becomes free, as it has found; clock.Never: none does
+	count int           // how many waiters may ask
+	from  time.Duration // the instant from which they may ask
+	heard time.Duration // when a grant last became free, as far as is known
+	busy  busy          // what the last refusal said about the holders
+	until time.Duration // when a grant expires and becomes free, according to that refusal; clock.Never: none does
 }
 
-// freed notes that this many grants have become free. Waiters may ask for them from an instant on.
+// freed notes that n grants have become free. Waiters may ask for them from the instant from on.
 func (p *spare) freed(now, from time.Duration, n int) {
 	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
 }
@@ -37,12 +37,12 @@ func (p *spare) asked(s *State, done *callDone) {
 	}
 }
 
-// noteSpare notes what a call says about grants that are free.
+// noteSpare notes what the result of a call says about free grants.
 func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	switch {
 	case !h.address.Kind.Plural():
 	case done.class == scripts.Rejected && done.call.do == callAcquire:
-		h.spare.freed(now, now, contendersMax) // the others are to learn the reason, too
+		h.spare.freed(now, now, contendersMax) // the other waiters ask as well, to be refused with the reason
 	case done.class != scripts.Done:
 	case done.call.do == callAcquire:
 		h.spare.asked(s, done)
@@ -51,8 +51,9 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findPlural finds the member for a request that gets a grant of its own: one that is left without a request, with no waiter behind it, or a
-// new one. As many waiters are members as may ask. One always is, asking or not, to look now and then.
+// findPlural finds the member for a request that gets a grant of its own: a member that has neither grant nor waiter, if no member after it
+// waits, or otherwise a new one. Only as many waiters become members as may ask. At least one always is a member, so that somebody asks now
+// and then.
 func (h *Group) findPlural(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -61,9 +62,9 @@ func (h *Group) findPlural(r *wait.Request) (found *member, ok bool) {
 			if found == nil {
 				found = s
 			}
-		case s.queue.Len == 0 || s.queue.Front().Try: // tries do not stay
+		case s.queue.Len == 0 || s.queue.Front().Try: // holders; and tries, which do not stay
 		case !s.contends():
-			found = nil // it waits for a pass, or asks after a release
+			found = nil // it waits for a pass, or asks once its release is done
 		case s.failures.Count > 0:
 			return nil, r.Try
 		default:
@@ -74,7 +75,7 @@ func (h *Group) findPlural(r *wait.Request) (found *member, ok bool) {
 	return found, r.Try || n < max(h.spare.count, 1)
 }
 
-// advanceSpare has as many of those waiters ask that have been refused as there are grants to spare, oldest first.
+// advanceSpare has the refused waiters ask again, oldest first: as many as there are grants to spare.
 func (h *Group) advanceSpare(now time.Duration) {
 	if h.crowd == 0 {
 		return
@@ -92,8 +93,8 @@ func (h *Group) advanceSpare(now time.Duration) {
 	}
 }
 
-// exhausted reports whether Redis is known to have no grant to spare: it has refused or given the last one, and nothing has become free
-// since, as this process would have heard, or known before.
+// exhausted reports whether Redis is known to have no grant to spare: the last reply left none, and none can have become free since. This
+// process would have received the message of a release, and the last refusal has said when the next grant expires.
 func (h *Group) exhausted(now time.Duration) bool {
 	return h.spare.count == 0 && now < h.spare.until && h.hears()
 }
@@ -104,7 +105,7 @@ func (h *Group) hears() bool {
 	return l != nil && l.ready
 }
 
-// hold has the first waiter of a new member wait for a message if it would be refused now.
+// hold has the first waiter of a new member wait for a message if Redis would refuse it now.
 func (s *State) hold(now time.Duration) {
 	if s.address.Kind.Plural() && s.member.group.exhausted(now) && !s.queue.Front().Try {
 		spare := &s.member.group.spare
@@ -114,8 +115,8 @@ func (s *State) hold(now time.Duration) {
 	}
 }
 
-// succeed has the oldest waiter take the place of a holder that releases its grant, so that the grant is passed on and not released. A waiter
-// that asks for another grant at this moment is left out: its call would have to be undone.
+// succeed has the oldest waiter take the place of a holder that releases its grant, so that the grant is passed on and not released. A
+// waiter whose own acquire is in flight is left out, because that call would have to be undone.
 func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 	if h.crowd == 0 || s.holdOf(gone) == nil || len(s.holds) > 1 || !s.passesOn(now) {
 		return

@@ -12,14 +12,14 @@ import (
 // refused it has told this runtime (wait.Demanded). Clients that send no demand, such as Redisson's, find the lock free after Options.Linger
 // at the latest, because the time counts from the first release in a turn, however often the lock is used after that.
 //
-// The same is done with files by NFSv4 (delegations, RFC 7530, section 10.4) and by Chubby's clients with their cached locks (M. Burrows,
-// "The Chubby lock service", 2006, section 2.7).
+// NFSv4 does the same with files (delegations, RFC 7530, section 10.4), and so do Chubby's clients with their cached locks (M. Burrows, "The
+// Chubby lock service", 2006, section 2.7).
 
-// onDemanded notes that the grant is wanted. It may be so before this process knows that it has the grant. A grant that is being released is
-// wanted no more: whoever asked is told of the release.
+// onDemanded notes that another process wants the grant. The demand may arrive before this process knows that it has the grant. While the
+// grant is being released, a demand changes nothing: the waiters are notified of the release.
 //
-// If the grant was released by force while it lingered, somebody here may have it by now. Then Redis is asked at once, because anybody may
-// publish such a message.
+// Freed says that the grant was released by force while it lingered. If a local holder has it by now, Redis is asked at once whether that is
+// true, because anybody may publish such a message.
 func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
 	ours := s.grant != nil && s.grant.ID == m.Grant
 	if m.Grant == "" || s.phase == releasing || !ours && s.pending.id != m.Grant {
@@ -31,12 +31,12 @@ func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
 	}
 }
 
-// linger reports whether a grant that nobody here holds or waits for stays in Redis.
+// linger reports whether a grant stays in Redis although nobody here holds it or waits for it.
 func (s *State) linger(now time.Duration) bool {
 	if !s.address.Kind.Lingers || s.stage != wait.Running || s.demanded || s.turn.spent || s.turn.served == 0 {
 		return false
 	}
-	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // no terms that only one holder has asked for
+	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // not with terms that only one holder has asked for
 	if !usual || !s.sound(now) || s.extension != nil && len(s.extension.waiting) > 0 {
 		return false
 	}
@@ -46,7 +46,8 @@ func (s *State) linger(now time.Duration) bool {
 	return true
 }
 
-// advanceLinger ends the time in which the grant of this turn may linger. If a local holder has the grant then, its release is the end.
+// advanceLinger ends the time in which the grant of this turn may linger. If a local holder has the grant then, it ends with that holder's
+// release.
 func (s *State) advanceLinger(now time.Duration) {
 	if now >= s.turn.lingerTo {
 		s.turn.spent = true
@@ -65,7 +66,7 @@ func (s *State) lingerAt() time.Duration {
 	return min(s.turn.lingerTo, s.grant.Until()-s.grant.Lease/3)
 }
 
-// tellLinger says when a grant begins to linger, and when it does no longer.
+// tellLinger emits an effect when a grant begins to linger, and when it stops.
 func (s *State) tellLinger() {
 	if lingering := s.phase == held && len(s.holds) == 0; lingering != s.lingering {
 		s.lingering = lingering
@@ -77,7 +78,8 @@ func (s *State) tellLinger() {
 	}
 }
 
-// endLinger ends a grant that lingers if a request waits that cannot have it. It is that of a writer, which excludes all others.
+// endLinger ends a grant that lingers if a request is queued, because that request cannot have it: only a writer's grant lingers, and it
+// excludes all others.
 func (h *Group) endLinger(now time.Duration) {
 	if h.queue.Len == 0 {
 		return
@@ -87,7 +89,7 @@ func (h *Group) endLinger(now time.Duration) {
 	}
 }
 
-// lingering is the member whose grant lingers; nil: none does. There is one at most, because only an exclusive grant lingers.
+// lingering returns the member whose grant lingers; nil: none does. There is at most one, because only an exclusive grant lingers.
 func (h *Group) lingering() *State {
 	if h.policy.Linger == 0 {
 		return nil

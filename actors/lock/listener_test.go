@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestStep_ListenersCostLittle lets the processes of TestStep_SharesAreEven contend while others are told of releases who never come:
-// monitors, waiters in another database of the server. Once the processes have found out, the lock is in use for almost as long as
-// without them, and shares are even. A process alone has found out after a second; where many take turns it takes many turns.
+// TestStep_ListenersCostLittle lets the processes of TestStep_SharesAreEven contend while mere listeners receive the release messages, too:
+// monitors, or waiters in another database of the server. They never try. Once the processes have noticed that, the lock is in use for
+// almost as long as without listeners, and shares are even. A single process notices it within a second; several processes need many turns.
 func TestStep_ListenersCostLittle(t *testing.T) {
 	alone, many := []int{1, 3, 20}, []int{1, 3}
 	for _, c := range []struct {
 		processes, users int
-		section, lag     time.Duration // lag: of messages, beyond that of replies
+		section, lag     time.Duration // lag: how much later messages arrive than replies
 		listeners        []int
 		settle, end      time.Duration
-		used             float64 // how much of what it is used without them
+		used             float64 // minimum number of sections, as a part of the number without listeners
 	}{
 		{1, 1, 0, 0, alone, time.Second, 3 * time.Second, 0.9},
 		{1, 1, 0, 2 * time.Millisecond, alone, time.Second, 3 * time.Second, 0.9},
@@ -60,8 +60,8 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 	}
 }
 
-// TestStep_StoppedProcessIsMissed stops a process that contends. The others find out that it does not come for the lock, also with a
-// mere listener beside it. When it goes on, they find out that it does come, and it has its share.
+// TestStep_StoppedProcessIsMissed stops a process that contends. The others notice that it does not try any more, even with a mere listener
+// beside it. When it continues, they notice that it tries again, and it gets its share.
 func TestStep_StoppedProcessIsMissed(t *testing.T) {
 	const stopped, goesOn, settle, end = time.Second, 4 * time.Second, 6500 * time.Millisecond, 10 * time.Second
 	for _, c := range []struct {
@@ -108,7 +108,8 @@ func (f *fight) stopWaiting(p *proc, until time.Duration) {
 	p.PausedTo = until
 }
 
-// TestStep_LateComerGetsItsShare has a process come for a lock that others have contended for beside mere listeners.
+// TestStep_LateComerGetsItsShare starts a process late, when others have contended for the lock beside mere listeners for some time. It gets
+// its share.
 func TestStep_LateComerGetsItsShare(t *testing.T) {
 	for _, c := range []struct {
 		processes, users, listeners int
@@ -136,7 +137,7 @@ func sum(numbers []int) (sum int) {
 	return sum
 }
 
-// ways are the two ways to end a turn; a short test looks at one, with few processes.
+// ways returns the values of Policy.Counts to test: they are two ways to end a turn. A short test uses one, and only with few processes.
 func ways(processes int) (counts []bool) {
 	switch {
 	case !testing.Short():

@@ -12,25 +12,25 @@ import (
 )
 
 // A fixed lease is not renewed, so this process would not notice that Redis has lost it, or that it was force-released: other processes
-// would acquire the lock while the waiters here wait for the end of the lease. So as long as there are local waiters, Redis is asked
-// whether it still has the grant, as often as a waiter of another process would ask. A renewed lease is asked about only if another process
-// says that it has released it by force (linger.go).
+// would acquire the lock while the waiters here wait for the end of the lease. So as long as there are local waiters, Redis is asked whether
+// it still has the grant, as often as a waiter of another process would ask. For a renewed lease, Redis is asked only if another process
+// says that it has released the lease by force (linger.go).
 
 // looking is the state of these questions.
 type looking struct {
 	call   *lockCall     // in flight; nil: none
 	at     time.Duration // when the next question is due; 0: there is no waiter
-	wanted bool          // something has happened since the last question that calls for another
+	wanted bool          // since the last question there has been a reason for another
 }
 
-// forgettable reports whether the held grant is one that Redis may lose unnoticed while local requests wait for it. Permits are excluded:
-// their waiters wait for any permit.
+// forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for it. Permits are excluded: their waiters
+// wait for any permit.
 func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }
 
-// wantLook has Redis asked although no request waits, for two reasons: a try was refused because of the local holder, and the next try
-// should know better; or a force-release may have ended the grant.
+// wantLook has Redis asked although no request waits. There are two reasons for that: a try was refused because of the local holder, and the
+// next try should not rely on the same knowledge; or a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true
@@ -80,7 +80,7 @@ func (s *State) look(now time.Duration) {
 // looks reports whether a question is in flight.
 func (s *State) looks() bool { return s.looking != nil && s.looking.call != nil }
 
-// onLookDone ends the grant if Redis does not have it. Any other answer, and none, leaves it as it is: the next question is due soon.
+// onLookDone ends the grant if Redis does not have it. With any other result the grant stays: the next question is due soon.
 func (s *State) onLookDone(now time.Duration, m *callDone) {
 	if s.looking == nil || m.call != s.looking.call {
 		return
@@ -92,7 +92,7 @@ func (s *State) onLookDone(now time.Duration, m *callDone) {
 	}
 }
 
-// advanceLook has those members ask Redis whose grants other local requests wait for.
+// advanceLook has the members with a fixed lease ask Redis whether it still has their grants, while other local requests wait.
 func (h *Group) advanceLook(now time.Duration) {
 	switch {
 	case h.fixed == 0 || h.crowd == 0 && !h.wanted:

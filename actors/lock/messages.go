@@ -14,14 +14,15 @@ import (
 type (
 	// woken says when to try again after a release message that the group has received.
 	woken struct{ at time.Duration }
-	// inherited says that a release of this process, sent at this instant, has made the first contender in Redis' queue the holder.
+	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant;
+	// the release was sent at the instant sent.
 	inherited struct {
 		id   string
 		sent time.Duration
 	}
 	// promoted ends a contender's standby: it is now the first one of its process.
 	promoted struct{}
-	// callDone is the answer of a script call of this lock.
+	// callDone is the result of a script call of this lock.
 	callDone struct {
 		call  *lockCall
 		class scripts.Class
@@ -29,7 +30,7 @@ type (
 		sent  time.Duration // the instant before the call was sent
 
 		acquired  scripts.Acquired
-		unacked   error          // of an acquire: not enough replicas have it
+		unacked   error          // of an acquire: too few replicas have acknowledged it
 		receivers int            // of a release, or of a pass that became one
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
@@ -39,8 +40,8 @@ type (
 	}
 )
 
-// news is what the holders of the same name by other kinds of lock must learn after a force-release: it has ended their grants as well, and
-// their own actors have not asked for it. nil: nothing.
+// news returns the message for the actors that the same name has in other families, after a force-release; nil: none. The force-release has
+// ended their grants as well, and they have not asked for it.
 func (m *callDone) news() any {
 	switch {
 	case m.class == scripts.Unknown:
@@ -51,8 +52,8 @@ func (m *callDone) news() any {
 	return nil
 }
 
-// lockCall is a script call that the step asks for. It has all that the shell needs to make the script, because the state may have changed
-// by the time when the script is made or repeated.
+// lockCall is a script call that the step asks for. It has everything that the shell needs to make the script, because the state may have
+// changed by the time the script is made or repeated.
 type lockCall struct {
 	do       callKind
 	address  *lease.Address
@@ -67,23 +68,23 @@ type lockCall struct {
 	channel  string        // of an acquire: a refusal counts the subscribers of this channel; empty: it does not
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
-	keep     time.Duration // of a release: how long the lock stays taken all the same, from when Redis executes it
+	keep     time.Duration // of a release: how long the lock stays taken after Redis has executed the release
 	heir     *pendingGrant // of a release: our first contender in Redis' queue
 	request  *wait.Request // of a side call: the request that asked for it
-	target   *grant        // of a look: the grant when it was asked
+	target   *grant        // of a look: the grant that was held when the call was made
 	again    bool          // of a side call: its first copy reached Redis too late
 
 	rpc.Call // the call in flight: the step sets its timing, the shell the rest
 
-	// the shell's
+	// set by the shell
 	room scripts.Room
-	done callDone // its answer
+	done callDone // the result
 }
 
 type callKind uint8
 
 const (
-	// The main calls. A state has at most one of them in flight, and recognizes its result by the call itself.
+	// The main calls. A state has at most one of them in flight, and recognizes its result by the pointer to the call.
 	callAcquire callKind = iota
 	callPass
 	callRelease
@@ -92,5 +93,5 @@ const (
 	callExtend
 	callInspect
 	callForceRelease
-	callLook // whether Redis still has a grant
+	callLook // asks whether Redis still has a grant
 )

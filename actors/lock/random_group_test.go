@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_RandomModelOfReadWrite is the same with both halves of a read/write lock: users read and write, take the one beside the
-// other, with their own leases or the watchdog's. And nobody holds beside a writer but the writer's own owner.
+// TestStep_RandomModelOfReadWrite plays the random model with both halves of a read/write lock. Users read and write, some take one half
+// while they hold the other, with fixed leases or renewed ones. Beside a writer, nobody but the writer's own owner holds the lock.
 func TestStep_RandomModelOfReadWrite(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world {
 		return newWorld(seed, &readWriteKey{holds: map[string]time.Duration{}}, scripts.ReadLock, scripts.WriteLock)
 	})
 }
 
-// readWriteKey is the key of a read/write lock, with the timeout keys beside it.
+// readWriteKey models the key of a read/write lock and the timeout keys beside it.
 type readWriteKey struct {
 	holds   map[string]time.Duration // by field: the end of a reader's timeout key; a writer has none
 	expires time.Duration            // of the hash
@@ -46,7 +46,7 @@ func (k *readWriteKey) has(w *world, id string) bool {
 	return there && (writes(id) || w.Now < until)
 }
 
-// fields: that of a reader whose timeout key has ended may stay in the hash, but does not count.
+// fields leaves out the field of a reader whose timeout key has expired: it may stay in the hash, but does not count.
 func (k *readWriteKey) fields(w *world) []string {
 	return slices.DeleteFunc(k.fieldList(), func(id string) bool { return strings.HasPrefix(id, "peer") || !k.has(w, id) })
 }
@@ -118,7 +118,7 @@ func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads 
 	}
 }
 
-// longest is when the last of the readers ends.
+// longest returns when the last timeout key of a reader expires.
 func (k *readWriteKey) longest(w *world) (until time.Duration) {
 	for id, end := range k.holds {
 		if !writes(id) && end > w.Now {

@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_RandomModelOfPermits plays the random model with a few permits. A free permit does not stay free for long while somebody waits,
-// as long as Redis answers and no message is lost.
+// TestStep_RandomModelOfPermits plays the random model with a few permits. As long as Redis answers and no message is lost, no permit stays
+// free for long while requests wait.
 func TestStep_RandomModelOfPermits(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world {
 		kind := *scripts.Permit
-		kind.ID = func(plain string) string { return plain } // so that an id tells whose it is
+		kind.ID = func(plain string) string { return plain } // the id begins with the name of its process
 		k := &permitKey{held: map[string]time.Duration{}}
 		w := newWorld(seed, k, &kind)
 		if w.lossless = w.Chance(50); w.lossless {
@@ -31,11 +31,11 @@ func TestStep_RandomModelOfPermits(t *testing.T) {
 	})
 }
 
-// permitKey is the key of a permit semaphore, with that of the permits that are held.
+// permitKey models the keys of a permit semaphore: the number of permits, and the permits that are held.
 type permitKey struct {
 	all   int
-	held  map[string]time.Duration // until when
-	since time.Duration            // since when a permit has been free while somebody waits; 0: none is
+	held  map[string]time.Duration // by id: until when a permit is held
+	since time.Duration            // since when a permit has been free while requests wait; 0: no permit is
 }
 
 func (k *permitKey) String() string { return fmt.Sprintf("%v of %d", k.held, k.all) }
@@ -51,7 +51,7 @@ func (k *permitKey) fields(w *world) []string {
 
 func (k *permitKey) free() int { return k.all - len(k.held) }
 
-// reap is what the acquire of anybody does.
+// reap removes expired permits, as every acquire does.
 func (k *permitKey) reap(w *world) {
 	n := len(k.held)
 	maps.DeleteFunc(k.held, func(_ string, until time.Duration) bool { return until <= w.Now })
@@ -138,7 +138,7 @@ func (k *permitKey) remove(w *world) {
 	w.publish()
 }
 
-// checkIdle: a permit that is free gets a holder soon.
+// checkIdle checks that a free permit soon gets a holder while requests wait.
 func (k *permitKey) checkIdle(w *world) {
 	waits := false
 	for _, p := range w.procs {
@@ -158,5 +158,5 @@ func (k *permitKey) checkIdle(w *world) {
 	}
 }
 
-// idleMax covers a connection that is broken.
+// idleMax is the longest time for which a permit may be free while requests wait. It is long enough for a broken connection.
 const idleMax = 100 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// proc is one process: a lock state and its shell.
+// proc is one process of the model: the machine of a lock, with its shell and watchdog.
 type proc struct {
 	machinetest.Process
 	w       *world
@@ -23,12 +23,12 @@ type proc struct {
 	checker *stepChecker
 	policy  wait.Policy
 
-	lag     time.Duration // messages take that much longer to come here
-	clock   time.Duration // how wrong it is about the server's clock
+	lag     time.Duration // how much longer messages take to arrive here
+	clock   time.Duration // the error of its idea of the server's clock
 	channel string
-	timers  map[*lease.Grant]int // the watchdog's; the number changes with every one, and an older timer means nothing
+	timers  map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect
 	dead    map[string]bool
-	holds   []*lease.Hold // that were given and not released
+	holds   []*lease.Hold // leases that were granted and not released
 	waiting map[*wait.Request]func(error)
 	stopped bool
 }
@@ -58,7 +58,7 @@ func newProc(w *world, name string, policy wait.Policy) *proc {
 	return p
 }
 
-// What follows is what the shell does.
+// The methods that follow do what the shell does.
 
 func (p *proc) step(message any) {
 	w := p.w
@@ -71,7 +71,7 @@ func (p *proc) step(message any) {
 	}
 	if done, ok := message.(*callDone); ok {
 		for _, id := range done.freed {
-			if strings.HasPrefix(id, p.Name+":") { // the process that asked knows of its own grants
+			if strings.HasPrefix(id, p.Name+":") { // the process that asked for the force-release learns that its own grants have ended
 				delete(w.removed, id)
 			}
 		}
@@ -91,7 +91,7 @@ func (p *proc) step(message any) {
 	}
 }
 
-// refuse answers what comes after the end, as the registry does.
+// refuse answers a request that comes after the actor has stopped, as the registry does.
 func (p *proc) refuse(message any) {
 	if r, ok := message.(*wait.Request); ok {
 		p.answer(r, protocol.ErrClosed)
@@ -143,11 +143,11 @@ func (p *proc) answer(r *wait.Request, err error) {
 	}
 }
 
-// checkRefusal: no try is refused because of a grant that its own process is releasing, unless that takes long. A try whose caller gives up
-// ends all the same, and one that finds others waiting here is refused on arrival, whoever holds the lock.
+// checkRefusal checks that no try is refused because of a grant that its own process is releasing, unless that takes long. There are two
+// exceptions: a try whose caller gives up, and a try that finds others waiting here and is refused on arrival, whoever holds the lock.
 func (p *proc) checkRefusal(r *wait.Request, err error) {
 	var busy *protocol.BusyError
-	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of each request, a state only of those that wait
+	onArrival := r.Came == 0 || r.Came == p.w.Now // a group notes the arrival of every request, a state only of requests that wait
 	if r.Do != wait.Acquire || !r.Try || onArrival || !errors.As(err, &busy) || errors.Is(err, context.Canceled) || p.w.Now >= r.Came+rpc.Window(machinetest.Lease) {
 		return
 	}
@@ -175,7 +175,7 @@ func describe(message any) string {
 	return strings.TrimPrefix(text, "actors.")
 }
 
-// What follows is what the watchdog does.
+// The methods that follow do what the watchdog does.
 
 func (p *proc) keep(g *lease.Grant) {
 	g.Kept.Store(true)

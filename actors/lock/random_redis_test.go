@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// call sends a script of this process.
+// call sends a script call of this process to the model of Redis.
 func (p *proc) call(c *lockCall, answer func(callDone)) {
 	w := p.w
 	give := func(done callDone, sent time.Duration) {
@@ -30,7 +30,7 @@ func (p *proc) call(c *lockCall, answer func(callDone)) {
 	})
 }
 
-// execute is what the scripts do.
+// execute does what the script of a call does.
 func (w *world) execute(c *lockCall) callDone {
 	bounded := c.do != callRelease && c.do != callOrphan && c.do != callInspect && c.do != callLook
 	if bounded && w.Now > c.NotAfter {
@@ -45,7 +45,8 @@ func (w *world) execute(c *lockCall) callDone {
 	return done
 }
 
-// noteRelease remembers that a holder's release was executed. A repeated pass finds only the heir, so the first one counts.
+// noteRelease notes that a holder's release, or the pass that replaced it, was executed, and which grant the pass created. If a pass is
+// repeated, the first copy counts.
 func (w *world) noteRelease(c *lockCall, done *callDone) {
 	switch {
 	case c.do == callRelease && done.held:
@@ -55,8 +56,8 @@ func (w *world) noteRelease(c *lockCall, done *callDone) {
 	}
 }
 
-// checkRelease: whose release was executed is not told that the lease was lost. A pass is the exception whose heir was deleted: nobody
-// can know which of both grants that was.
+// checkRelease checks that a holder whose release was executed does not get the answer that the lease was lost. The exception is a pass
+// whose new grant was deleted: nobody can know which of the two grants that was.
 func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	heir, released := w.released[h.ID()]
 	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
@@ -64,7 +65,7 @@ func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	}
 }
 
-// checkKept: a release keeps the lock taken for what is missing.
+// checkKept checks that a release keeps the lock taken until the at-least of its holders is over.
 func (w *world) checkKept(c *lockCall) {
 	if least := w.leasts[c.grant]; w.Now+c.keep < least {
 		w.Failf("%s is released, and kept for %v, but has to be kept until %v", c.grant, c.keep, least)
@@ -97,7 +98,7 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// demand tells the process of a grant, if it is one of ours, that somebody wants the lock.
+// demand sends the process of a grant, if it is one of ours, the message that another process wants the lock.
 func (w *world) demand(holder string, freed bool) {
 	if strings.HasPrefix(holder, "peer") || strings.Contains(holder, ":-") {
 		return
@@ -111,13 +112,13 @@ func (w *world) demand(holder string, freed bool) {
 type key interface {
 	fmt.Stringer
 	execute(w *world, c *lockCall, done *callDone)
-	has(w *world, id string) bool // this grant holds the lock
-	fields(w *world) []string     // what is in it, of us
-	remove(w *world)              // somebody deletes it
-	peer(w *world)                // a process of another make takes it now and then, and may die with it
+	has(w *world, id string) bool // whether this grant holds the lock
+	fields(w *world) []string     // the grants of our processes that are in it
+	remove(w *world)              // deletes it
+	peer(w *world)                // a client of another library takes the lock, and may die with it
 }
 
-// plainKey is the key of a lock with one holder.
+// plainKey models the key of a lock with one holder.
 type plainKey struct {
 	holder  string // "" when it is free
 	expires time.Duration
@@ -130,7 +131,7 @@ func (k *plainKey) free(w *world) bool { return k.holder == "" || w.Now >= k.exp
 func (k *plainKey) has(w *world, id string) bool { return k.holder == id && !k.free(w) }
 
 func (k *plainKey) fields(w *world) []string {
-	if k.free(w) || strings.HasPrefix(k.holder, "peer") || strings.Contains(k.holder, ":-") { // that is nobody
+	if k.free(w) || strings.HasPrefix(k.holder, "peer") || strings.Contains(k.holder, ":-") { // not a grant of ours
 		return nil
 	}
 	return []string{k.holder}
@@ -211,7 +212,7 @@ func (k *plainKey) remove(w *world) {
 	k.holder = ""
 }
 
-// peer lets another process take part as long as users come.
+// peer lets a client of another library contend now and then, as long as users come.
 func (w *world) peer() {
 	w.key.peer(w)
 	if !w.Calm {
@@ -219,7 +220,7 @@ func (w *world) peer() {
 	}
 }
 
-// remove deletes the key, whoever has it.
+// remove deletes the key now and then, whoever holds the lock.
 func (w *world) remove() {
 	w.Logf("the key of %v is deleted", w.key)
 	w.key.remove(w)

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_RandomModel lets a few processes contend for one lock: each a State, with a shell, a watchdog and users made up
-// here, around a model of the one key in Redis. The network delays, loses and cuts; processes pause; users cancel, extend,
-// re-enter, die and close. All of it follows from the seed. After every event:
+// TestStep_RandomModel lets a few processes contend for one lock. Each is a State with a made-up shell, watchdog and users; Redis is a model
+// of the one key. The network delays and loses messages and breaks connections; processes pause and close; users cancel, extend, re-enter
+// and die. All of it follows from the seed. After every event:
 //
-//   - whoever may believe to hold the lock does so in Redis, so no two processes do;
-//   - whatever has the lock in Redis is known to its process, so it will be released;
-//   - whoever released in Redis what it held is not told that it was lost;
-//   - whatever ends a grant keeps the lock taken until the at-least of its holders is over;
-//   - the stepChecker is content.
+//   - a lease that is valid in its process is valid in Redis, so no two processes hold the lock;
+//   - a grant that has the lock in Redis is known to its process, so it will be released;
+//   - a holder whose release was executed does not get the answer that its lease was lost;
+//   - a release keeps the lock taken until the at-least of its holders is over;
+//   - the stepChecker finds no error.
 //
-// And when the users have gone and the network is well: every request was answered, the key is free, and all actors retire or have
+// When the users have left and the network works again, every request has been answered, the key is free, and all actors retire or have
 // closed.
 func TestStep_RandomModel(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world {
@@ -37,22 +37,22 @@ func playSeeds(t *testing.T, newWorld func(seed uint64) *world) {
 	})
 }
 
-// world is everything around the lock states.
+// world is everything around the machines.
 type world struct {
 	machinetest.World
-	lossless bool          // no message of a release is lost, but those of a broken connection
-	hasty    bool          // waiters lose patience with Redis soon
+	lossless bool          // no release message is lost, except by a broken connection
+	hasty    bool          // waiters have little patience with a silent Redis
 	forced   int           // percent of the users' operations that are force-releases
-	way      time.Duration // how long a message takes to Redis or back at most, when nothing happens to it
-	watch    func()        // called after every event; nil: nobody looks
+	way      time.Duration // maximum time of a message to Redis or back, unless it is delayed or lost
+	watch    func()        // called after every event; nil: nothing is called
 
-	kinds     []*scripts.Kind // that users ask for
+	kinds     []*scripts.Kind // kinds of lock that users ask for
 	key       key
-	listeners int                      // that are told of releases, and want nothing
-	told      []func()                 // those of them that want something nevertheless
-	removed   map[string]bool          // grants whose key somebody deleted: nobody can know
-	leasts    map[string]time.Duration // by grant: until when its holders have asked to keep others out
-	released  map[string]string        // grants whose holder's release was executed; with the heir of a pass
+	listeners int                      // number of subscribers to releases other than our processes
+	told      []func()                 // called for each release, for the listeners that do want the lock
+	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
+	leasts    map[string]time.Duration // by grant: the end of the at-least of its holders
+	released  map[string]string        // grants whose holder's release was executed, and the new grant if it was a pass
 	procs     []*proc
 	owners    uint64
 }
@@ -89,7 +89,7 @@ func newWorld(seed uint64, key key, kinds ...*scripts.Kind) *world {
 	return w
 }
 
-// run plays until nothing is left to happen.
+// run plays the events until none is left.
 func (w *world) run() error {
 	for w.Next() {
 		w.MustEnd()
@@ -105,7 +105,7 @@ func (w *world) run() error {
 	return w.Err
 }
 
-// checkHolders: a lease that is valid here is valid in Redis.
+// checkHolders checks that a lease that is valid in its process is valid in Redis.
 func (w *world) checkHolders() {
 	for _, p := range w.procs {
 		p.holds = slices.DeleteFunc(p.holds, func(h *lease.Hold) bool { return h.Err() != nil })
@@ -117,7 +117,7 @@ func (w *world) checkHolders() {
 	}
 }
 
-// checkOrphan: what has the lock in Redis is wanted, asked for, or being released.
+// checkOrphan checks that a grant that has the lock in Redis is known to its process: held, asked for, or being released.
 func (w *world) checkOrphan() {
 	if w.Excused {
 		return
@@ -130,7 +130,7 @@ func (w *world) checkOrphan() {
 	}
 }
 
-// knows tells whether a process will release this grant.
+// knows reports whether a process knows a grant, so that it will release it.
 func (p *proc) knows(id string) (known bool) {
 	look := func(s *State) {
 		known = known || s.grant != nil && s.grant.ID == id || s.pending.id == id ||

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// user acquires and releases, one lease after the other, sometimes as an actor.
+// user acquires and releases one lease after another. Some users are actors.
 type user struct {
 	p     *proc
 	pid   lease.Ref // nil: a goroutine
@@ -42,7 +42,7 @@ func (u *user) request(do wait.Operation, then func(error)) *wait.Request {
 	return r
 }
 
-// address is the lock, of one of the kinds.
+// address returns the address of the lock, with one of the kinds at random.
 func (w *world) address() *lease.Address {
 	kind := w.kinds[0]
 	if len(w.kinds) > 1 {
@@ -51,12 +51,12 @@ func (w *world) address() *lease.Address {
 	return &lease.Address{Kind: kind, Name: "orders", Raw: "orders"}
 }
 
-// send is a request on its way through the registry.
+// send delivers a request after a moment, as the registry does.
 func (u *user) send(r *wait.Request) { u.p.Post(u.p.w.UpTo(100*time.Microsecond), r) }
 
 func (u *user) gone() bool { return u.pid != nil && u.p.dead[u.pid.GetId()] }
 
-// next is the next thing that this user does, if it is not the end.
+// next is the user's next operation, unless the test is about to end.
 func (u *user) next() {
 	w := u.p.w
 	switch {
@@ -93,7 +93,7 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	if w.Chance(30) {
 		r.Lease = 50*time.Millisecond + w.UpTo(500*time.Millisecond)
 	}
-	if len(w.kinds) == 1 && w.kinds[0].Owned && r.Lease == 0 && w.Chance(15) { // the model of read/write locks keeps nothing
+	if len(w.kinds) == 1 && w.kinds[0].Owned && r.Lease == 0 && w.Chance(15) { // the model of read/write locks has no at-least
 		r.AtLeast = 50*time.Millisecond + w.UpTo(machinetest.Lease)
 		if w.Chance(30) {
 			r.AtMost = r.AtLeast + w.UpTo(machinetest.Lease)
@@ -108,7 +108,7 @@ func (u *user) take(granted func(h *lease.Hold), refused func()) {
 	}
 }
 
-// holding is mostly short, and sometimes longer than any lease.
+// holding returns how long a user holds a lease: mostly short, and sometimes longer than any lease.
 func (u *user) holding() time.Duration {
 	if u.p.w.Chance(95) {
 		return u.p.w.UpTo(3 * time.Millisecond)
@@ -133,7 +133,7 @@ func (u *user) use(h *lease.Hold, then func()) {
 	}
 }
 
-// nest re-enters, or takes the other half, and releases what it has in either order.
+// nest re-enters, or takes the other half of a read/write lock, and releases the two leases in either order.
 func (u *user) nest(h *lease.Hold, then func()) {
 	w := u.p.w
 	release := func(h *lease.Hold, then func()) func() {
@@ -165,7 +165,7 @@ func (u *user) extend(h *lease.Hold) {
 	}
 }
 
-// meddle names the lease of somebody who is no actor.
+// meddle has an actor release or extend a goroutine's lease by its serial, which must fail.
 func (u *user) meddle() {
 	w := u.p.w
 	others := slices.DeleteFunc(slices.Clone(u.p.holds), func(h *lease.Hold) bool { return h.Requester != nil })
@@ -213,7 +213,7 @@ func (u *user) release(h *lease.Hold, then func()) {
 	}
 }
 
-// die is the end of an actor: nobody will hear its answers.
+// die ends an actor: nobody will receive the answers to its requests.
 func (u *user) die() {
 	u.p.dead[u.pid.GetId()] = true
 	for r := range u.p.waiting {

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// lockCalls keeps main calls that have been answered, for reuse: a call would be half of what an acquire and its release allocate.
+// lockCalls keeps answered main calls for reuse: without that, calls would be half of what an acquire and its release allocate.
 var lockCalls = sync.Pool{New: func() any { return new(lockCall) }}
 
-// ScriptCall is the script of a call, with its arguments.
+// ScriptCall returns the script of a call, with its arguments.
 func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Call {
 	kind, raw := c.address.Kind, c.address.Raw
 	switch c.do {
@@ -47,7 +47,7 @@ func (c *lockCall) ScriptCall(site *scripts.Site, _ wait.ServerTime) scripts.Cal
 func (c *lockCall) Carrier() *rpc.Call { return &c.Call }
 func (c *lockCall) Acquires() bool     { return c.do == callAcquire }
 
-// Recycle keeps a main call for reuse. The others are few, and the state may still refer to them.
+// Recycle keeps a main call for reuse. Other calls are few, and the state may still refer to them.
 func (c *lockCall) Recycle() {
 	if c.do <= callRelease {
 		*c = lockCall{}

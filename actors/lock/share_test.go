@@ -15,18 +15,18 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_SharesAreEven lets processes whose users never have enough contend in the model for ten seconds. Messages reach some
-// later than others, always the same, as with subscribers of Redis; their clocks differ. Each gets its share, and so does somebody
-// who only looks every few milliseconds.
+// TestStep_SharesAreEven lets processes contend in the model for ten seconds; their users want the lock all the time. Release messages
+// always reach some of them later than others, as with subscribers of Redis, and their clocks differ. Every process gets its share, and so
+// does a client that only polls every few milliseconds.
 func TestStep_SharesAreEven(t *testing.T) {
 	for _, c := range []struct {
 		processes, users int
 		section          time.Duration
-		busy             float64 // how much of the time somebody has the lock at least
+		busy             float64 // minimum part of the time for which the lock is in use
 	}{
-		{1, 1, 20 * time.Millisecond, 0.8}, // one user of a process never waits when it releases
+		{1, 1, 20 * time.Millisecond, 0.8}, // the only user of a process is not waiting when it releases
 		{1, 16, time.Millisecond, 0.7},
-		{2, 1, time.Millisecond, 0.45}, // the way to Redis and back takes as long as the section
+		{2, 1, time.Millisecond, 0.45}, // a round trip to Redis takes as long as the section
 		{8, 1, 20 * time.Millisecond, 0.8},
 		{8, 8, 500 * time.Microsecond, 0.6},
 		{8, 8, time.Millisecond, 0.7},
@@ -50,8 +50,9 @@ func TestStep_SharesAreEven(t *testing.T) {
 	}
 }
 
-// TestStep_NobodyStarvesBesideRedisson lets processes contend beside clients that take no turns: whoever is told of a release tries at once.
-// The process whose messages come last loses nearly always. It must not conclude that it should let ever more others go first.
+// TestStep_NobodyStarvesBesideRedisson lets processes contend beside clients that take no turns: these try as soon as they receive a release
+// message. The process that receives its messages last nearly always loses. It must not conclude that it should let ever more others go
+// first.
 func TestStep_NobodyStarvesBesideRedisson(t *testing.T) {
 	f := newFight(4, 1, time.Millisecond, true)
 	f.end = 20 * time.Second
@@ -61,7 +62,7 @@ func TestStep_NobodyStarvesBesideRedisson(t *testing.T) {
 	assert.GreaterOrEqual(t, slices.Min(f.served), 40)
 }
 
-// besideRedisson has clients of another make want the lock all the time, too.
+// besideRedisson adds clients of another library that want the lock all the time, too.
 func (f *fight) besideRedisson(clients int) {
 	f.listeners = clients
 	for i := range clients {
@@ -94,21 +95,22 @@ func (f *fight) besideRedisson(clients int) {
 
 const fightFor = 10 * time.Second
 
-// vainMax is for how long somebody who only looks may look in vain. Contenders leave the lock free for him after the first release in each
-// period of 1.5 s. That release may come a turn after the begin of the period, and he needs a look or two to find the gap: well below 300 ms.
+// vainMax is how long a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first release in
+// each period of 1.5 s. That release may come a turn after the period begins, and the client needs a poll or two to find the gap: well below
+// 300 ms.
 const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
-// fight is a world in which everybody wants the lock all the time.
+// fight is a world in which all users want the lock all the time.
 type fight struct {
 	*world
 	key     *plainKey
 	section time.Duration
 
 	served  []int
-	settled []int // the same from settle on
+	settled []int // sections from settle on
 	settle  time.Duration
 	end     time.Duration
-	vain    time.Duration // for how long somebody looked in vain at most
+	vain    time.Duration // longest time for which a polling client failed to find the lock free
 	used    time.Duration
 }
 
@@ -133,7 +135,7 @@ func newFight(count, users int, section time.Duration, counts bool) *fight {
 	return f
 }
 
-// next is what a user does all the time.
+// next has a user acquire and release, again and again.
 func (f *fight) next(u *user, process int) {
 	if f.Now >= f.end {
 		return
@@ -152,7 +154,7 @@ func (f *fight) next(u *user, process int) {
 	u.send(r)
 }
 
-// look is somebody who listens to nothing, and looks for the lock now and then.
+// look adds a client that receives no messages and polls for the lock.
 func (f *fight) look(every time.Duration) {
 	since := f.Now
 	var again func()
@@ -176,10 +178,10 @@ func (f *fight) look(every time.Duration) {
 	again()
 }
 
-// use counts a section of a process, or of somebody else.
+// use counts a section of a process, or of another client (-1).
 func (f *fight) use(process int) {
 	if f.Now >= f.end {
-		return // by those who still waited
+		return // a section of a user that was still waiting
 	}
 	f.used += f.section
 	if process >= 0 {

@@ -33,8 +33,8 @@ func (s *State) sideCall(c *lockCall) {
 
 // onSideDone answers the request of a side call.
 //
-// A force-release with an unknown outcome is not repeated: the repeat could end the lease of the next holder. A call that reached the
-// server too late was not executed, so that one is repeated, once.
+// A force-release with an unknown outcome is not repeated: the repeat could end the lease of the next holder. A call that reached the server
+// too late was not executed, so it is repeated, once.
 func (s *State) onSideDone(now time.Duration, m *callDone) {
 	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}) // also if the request was cancelled
 	i := slices.Index(s.sides, m.call)
@@ -67,8 +67,8 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onFreed ends the local side of grants that a force-release has ended in Redis. The reply of the acquire or pass that created such a grant
-// may still be in flight; it does not count any more.
+// onFreed ends the local side of grants that a force-release has ended in Redis. If the reply of the acquire or pass that created such a
+// grant is still in flight, it does not count any more.
 func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
 		s.lose(now, m.Reason, false)

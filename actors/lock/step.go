@@ -20,7 +20,7 @@ import (
 //     is gone, or its lease has expired.
 //   - At most one main call is in flight, so its result describes the state from which the next call starts. If a call must be given up,
 //     its grant becomes an orphan first.
-//   - grant is set in the phases held, passing and releasing, and in no other one. Only a held grant has holds. It has none while it lingers.
+//   - grant is set in the phases held, passing and releasing, and in no others. Only a held grant has holds. It has none while it lingers.
 //   - In the phase free, pending is empty, unless it has a place in Redis' queue (standing).
 type State struct {
 	// fixed at construction
@@ -30,7 +30,7 @@ type State struct {
 
 	phase    phase
 	watch    wait.Watch
-	standby  bool // another contender of this process is ahead, so this one need not listen, nor ask often
+	standby  bool // another contender of this process is ahead, so this one need not subscribe, nor ask often
 	unsure   bool // the grant may have been released already, by an earlier copy of the release
 	guarded  bool // the deadline of the grant is near, or a renewal failed: watch the clock
 	stage    wait.Stage
@@ -42,15 +42,15 @@ type State struct {
 	holds     []*lease.Hold // the local leases on the grant, all of one owner
 	turn      turn
 	lingering bool // the grant is held by nobody, and stays for the next local holder
-	demanded  bool // it must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
+	demanded  bool // the grant must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
 
 	pending  pendingGrant // phases acquiring and passing: the grant that Redis has been asked for
 	inflight *lockCall    // the main call in flight; nil: none
 	failures wait.Failures
 
 	retryAt  time.Duration // no attempt before this instant
-	watchAt  time.Duration // when the last waiter left; clock.Never: somebody waits
-	busy     busy          // what the last attempt found
+	watchAt  time.Duration // when the last waiter left; clock.Never: there are waiters
+	busy     busy          // what the last refusal said about the holder
 	turns    *turns.Turns
 	ownTurns turns.Turns // what turns points to, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
@@ -60,17 +60,17 @@ type State struct {
 	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
 
 	extension *extension // calls about the length of the grant's fixed lease; nil: none were made
-	looking   *looking   // calls that ask whether Redis still has a fixed lease while others wait; nil: none were made
+	looking   *looking   // calls that ask whether Redis still has a fixed lease while requests wait; nil: none were made
 	orphans   []orphan   // grants that may exist in Redis but should not
 	claimed   int32      // holds that were lost here while their release was in flight
 	spins     uint32     // pauses so far, if the lock spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
-	member *member // in a group; nil: alone
+	member *member // this state as a member of a group; nil: it is in none
 
 	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
-	ringing *alarmPlace   // the same, in a group
+	ringing *alarmPlace   // its place among the alarms of its group; nil: it is in none
 	effects []wait.Effect
 }
 
@@ -95,23 +95,23 @@ type turn struct {
 	start    time.Duration
 	served   int           // local holders so far
 	spent    bool          // no other local waiter may get the grant
-	lingerTo time.Duration // until then its grant may linger; 0: it has not begun to
+	lingerTo time.Duration // until then its grant may linger; 0: no grant of this turn has lingered yet
 	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }
 
 // pendingGrant is a grant that Redis has been asked for.
 type pendingGrant struct {
 	plain          string // runtimeUUID:number
-	id             string // the field of the lock's hash, made of plain
+	id             string // the field in the lock's hash, made from plain
 	terms          wait.Terms
 	lease          time.Duration // of its holder
 	ttl            time.Duration // what Redis is asked for: the lease, or longer
 	duplicateUntil time.Duration // until then a delayed duplicate of the attempt may still run
-	passed         time.Duration // from then on the first copy may have run, if the attempt is a pass
-	standing       bool          // it is in Redis' queue, and must be removed from the queue when it is abandoned
+	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
+	standing       bool          // it is in Redis' queue, and must be removed from there when it is abandoned
 }
 
-// busy is what is known about the holder since an attempt was refused.
+// busy is what is known about the holder from the last refusal of an attempt.
 type busy struct {
 	known  bool
 	unset  bool // the permits were never set, so nobody can hold the lock yet
@@ -174,7 +174,7 @@ func (s *State) receive(now time.Duration, message any) {
 	case wait.Demanded:
 		s.onDemanded(now, m)
 	case wait.LookAround:
-		if s.grant != nil && !s.grant.Watched { // a renewal finds out by itself
+		if s.grant != nil && !s.grant.Watched { // the renewals of a watched grant find out by themselves
 			s.look(now)
 		}
 	case wait.RequesterGone:
@@ -202,8 +202,8 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-// onCallDone takes the result of a call. The results of main calls count only for the call in flight. Another result belongs to a call that
-// was disregarded: its grant is an orphan, and the orphan's release finds out what became of it.
+// onCallDone handles the result of a call. A main call's result counts only if that call is the one in flight. Any other result belongs to a
+// call that was disregarded: its grant is an orphan, and the orphan's release finds out whether it exists.
 func (s *State) onCallDone(now time.Duration, m *callDone) {
 	switch m.call.do {
 	case callOrphan:
@@ -270,7 +270,7 @@ func (s *State) advance(now time.Duration) {
 		s.attemptAgain(now)
 	}
 	if len(s.orphans) > 0 {
-		s.releaseOrphans(now) // before an attempt: an orphan that is still in Redis would refuse it
+		s.releaseOrphans(now) // before an attempt: an orphan that is still in Redis would make Redis refuse the attempt
 	}
 	switch {
 	case s.phase != free || s.queue.Len == 0:
@@ -278,7 +278,7 @@ func (s *State) advance(now time.Duration) {
 		s.attempt(now)
 	case s.turns.Waits(now):
 		s.turns.Waited()
-		s.listen() // counts the turns of other processes
+		s.listen() // subscribed, it can count the turns of other processes
 	}
 	if s.policy.SlowWait > 0 {
 		s.reportSlow(now)
@@ -321,9 +321,8 @@ func (s *State) Idle() bool {
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
 }
 
-// setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one
-// empty step; one that is missing would leave a waiter waiting for ever. So every condition of advance that depends on the time has its
-// line here.
+// setAlarm sets the timer to the earliest instant at which advance would have something to do. An alarm that comes too early costs one empty
+// step; a missing alarm would leave a waiter waiting for ever. So every condition of advance that depends on the time has its line here.
 func (s *State) setAlarm() {
 	at := clock.Never
 	if s.inflight == nil && (s.phase != free || s.queue.Len > 0) && s.phase != held {
@@ -360,7 +359,8 @@ func (s *State) setAlarm() {
 
 func (s *State) emit(e wait.Effect) { s.effects = append(s.effects, e) }
 
-// call emits a main call, whose terms the caller fills in. Its result counts only while this call is the one in flight.
+// call emits a main call and returns it, so that the caller can fill in its terms. Its result counts only while this call is the one in
+// flight.
 func (s *State) call(do callKind) *lockCall {
 	c := lockCalls.Get().(*lockCall)
 	c.do, c.address = do, s.address
@@ -369,7 +369,7 @@ func (s *State) call(do callKind) *lockCall {
 	return c
 }
 
-// recall withdraws the main call if it has not been sent. A withdrawn call is never executed, so nothing of it has to be released. It
+// recall withdraws the main call if it has not been sent. A withdrawn call is never executed, so it leaves nothing to release. recall
 // reports whether no main call is in flight now.
 func (s *State) recall() bool {
 	if s.inflight != nil && s.inflight.Withdraw() {
@@ -379,7 +379,7 @@ func (s *State) recall() bool {
 }
 
 // disregard drops the call for the pending grant, whatever its result will be. The call may be executed until its deadline, so
-// duplicateUntil covers that time. Whoever abandons the grant afterwards releases it until then.
+// duplicateUntil is moved to that instant: if the grant is abandoned afterwards, it is released again and again until then.
 func (s *State) disregard() {
 	if !s.recall() {
 		s.pending.duplicateUntil = max(s.pending.duplicateUntil, s.inflight.Deadline)
@@ -403,7 +403,7 @@ func (s *State) answer(r *wait.Request, err error) {
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// holdOf finds the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. A goroutine's lease
+// holdOf returns the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. A goroutine's lease
 // can be ended only through its Lease value, so a guessed serial ends nobody's lease.
 func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
@@ -415,7 +415,7 @@ func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	return s.holds[i]
 }
 
-// Held are the local leases, and the number of waiters.
+// Held returns the local leases and the number of waiters.
 func (s *State) Held() ([]*lease.Hold, int) { return slices.Clone(s.holds), s.queue.Len }
 
 // Leased reports whether there is a local lease.

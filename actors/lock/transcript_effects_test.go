@@ -1,6 +1,6 @@
 package lock
 
-// What comes out of a transcript: effects as lines.
+// This file writes effects as lines of a transcript.
 
 import (
 	"fmt"

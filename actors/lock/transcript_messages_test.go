@@ -1,6 +1,6 @@
 package lock
 
-// What goes into a transcript: messages from their lines.
+// This file makes messages from the lines of a transcript.
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// message is what a line says; nil when it is done already.
+// message returns the message of a line; nil: the line has no message, and what it asks for is done.
 func (p *player) message(verb string, a machinetest.Arguments) any {
 	switch verb {
 	case "acquire":
 		return p.acquire(a)
 	case "release", "extend", "inspect", "force-release":
 		return p.ask(verb, a)
-	case "claim": // the holder calls Release; the message comes with a later "release"
+	case "claim": // the holder calls Release; a later "release" sends the message
 		require.True(p.T, p.request(a.Word(0)).Hold.Claim())
 	case "cancel":
 		return p.cancel(a)
@@ -40,11 +40,11 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return wait.ChannelMessage{Channel: p.Channel, Releases: releases}
 	case "alarm":
 		return wait.Alarm{}
-	case "due": // the watchdog says that the deadline is near; suspect: because a renewal failed
+	case "due": // the watchdog reports that the deadline is near; suspect: because a renewal failed
 		g := p.grants[a.Word(0)]
 		g.Suspect.Store(a.Has("suspect"))
 		return lease.Due{Grant: g}
-	case "renewed": // by the watchdog, with a renewal sent at this instant; nobody is told
+	case "renewed": // the watchdog has renewed the lease, with a call sent at this instant; the machine gets no message
 		g := p.grants[a.Word(0)]
 		require.True(p.T, g.Extend(p.Now, lease.Deadline(p.Now, g.Lease)))
 		g.Suspect.Store(false)
@@ -63,7 +63,7 @@ func (p *player) message(verb string, a machinetest.Arguments) any {
 		return wait.Close{Stage: wait.Closing}
 	case "shut-down":
 		return wait.Close{Stage: wait.Draining}
-	case "break": // the next lease that is given makes the step panic
+	case "break": // the next grant of a lease makes the step panic
 		p.Broken = true
 	default:
 		return p.answer(verb, a)
@@ -117,7 +117,7 @@ func (p *player) pid(name string) *actor.PID {
 	return p.pids[name]
 }
 
-// request finds "a", or "release a" for a cancel.
+// request returns the request named "a", or "release a" for a cancel.
 func (p *player) request(words ...string) *wait.Request {
 	r := p.requests[strings.Join(words, " ")]
 	if r == nil {
@@ -148,7 +148,7 @@ func (p *player) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// cancel takes "a" or "release a", and a cause: without one the time to wait is over.
+// cancel makes a cancel of "a" or "release a" with a cause. Without a cause, the time to wait is over.
 func (p *player) cancel(a machinetest.Arguments) any {
 	m := wait.CancelRequest{Request: p.request(a.Words...), Cause: protocol.ErrNotAcquired}
 	if cause := a.Values["cause"]; cause != "" {
@@ -157,7 +157,7 @@ func (p *player) cancel(a machinetest.Arguments) any {
 	return m
 }
 
-// answer is the answer of the call on its way; if there are several, the kind or the grant says which.
+// answer makes the result of the call in flight. If there are several, the line names the call by its kind or grant.
 func (p *player) answer(verb string, a machinetest.Arguments) any {
 	call := p.flying(a)
 	done := &callDone{call: call, class: scripts.Done, sent: p.sent[call]}
@@ -183,7 +183,7 @@ func (p *player) answer(verb string, a machinetest.Arguments) any {
 		if ttl := a.Values["ttl"]; ttl != "" {
 			done.acquired.TTL = p.Duration(ttl)
 		}
-	case "done": // a pass, release, extend or force-release did it, an inspect has been answered; inherits: and the heir has the lock
+	case "done": // a pass, release, extend or force-release has succeeded, or an inspect has an answer; inherits: the heir has the lock
 		done.held = true
 		done.inherits = call.heir != nil && a.Values["inherits"] == call.heir.id
 		if call.do == callForceRelease {

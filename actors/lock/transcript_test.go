@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/machinetest"
 )
 
-// TestTranscripts plays testdata/*.txt: what a lock actor is told and when, and what it decides. A file looks like this:
+// TestTranscripts plays testdata/*.txt: the messages that a lock actor receives and when, and what it decides. A file looks like this:
 //
 //	=== name of the case; everything starts anew
 //	policy max=2
@@ -20,8 +20,8 @@ import (
 //	----
 //	call acquire g1 lease=30s deadline=2s
 //
-// Above the dashes are messages, each a step; below is what they made happen. Lines with # are for the reader. play and
-// answer, below, know all the messages. After every step the stepChecker looks for what must never be.
+// Above the dashes are messages, each of them a step; below are their effects. Lines with # are for the reader. The methods message and
+// answer know all the messages. After every step the stepChecker looks for what must never happen.
 func TestTranscripts(t *testing.T) {
 	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newPlayer(t, title) })
 }
@@ -33,11 +33,11 @@ type player struct {
 	state   wait.Machine
 	checker *stepChecker
 
-	requests map[string]*wait.Request // by their names
+	requests map[string]*wait.Request // by name
 	names    map[*wait.Request]string
 	acquires []string        // names of acquires, in order
-	ended    map[string]bool // their holds that are known to be lost
-	calls    []*lockCall     // on their way
+	ended    map[string]bool // by name: acquires whose hold was reported as lost
+	calls    []*lockCall     // calls in flight
 	sent     map[*lockCall]time.Duration
 	grants   map[string]*lease.Grant
 	pids     map[string]*actor.PID
@@ -53,7 +53,7 @@ func newPlayer(t *testing.T, title string) *player {
 	return p
 }
 
-// start makes the actor of these options.
+// start makes the machine and its checker.
 func (p *player) start() {
 	p.state = New(&p.Policy, &lease.Address{Kind: p.Kind, Name: "orders", Raw: "orders"})
 	p.checker = newStepChecker(p.state)
@@ -85,7 +85,7 @@ func (p *player) step(message any) {
 	for i := range effects {
 		p.print(&effects[i])
 	}
-	for _, name := range p.acquires { // holds end without an effect
+	for _, name := range p.acquires { // some holds end without an effect
 		if h := p.request(name).Hold; lost(h) && !p.ended[name] {
 			p.ended[name] = true
 			p.Writef("end %s %q", name, h.Err())

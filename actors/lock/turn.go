@@ -33,7 +33,7 @@ func (s *State) next(now time.Duration) {
 		s.endTurn(now, head)
 	case !s.address.Kind.Plural() && !s.grant.terms.Own() && !head.Own():
 		s.give(now, head)
-	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire of its own can wait for replicas
+	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire can wait for replicas
 		s.release(now)
 	default:
 		s.pass(now, head)
@@ -45,7 +45,7 @@ func (s *State) lasts(now time.Duration) bool {
 	return s.address.Kind.Handoff && s.sound(now) && s.grant.Missing(now) <= 0
 }
 
-// passesOn reports whether the grant would be passed on to another waiter if it was released now.
+// passesOn reports whether the grant would be passed on to another waiter if its holder released it now.
 func (s *State) passesOn(now time.Duration) bool {
 	return s.phase == held && s.lasts(now) && !s.turnOver(now) && s.policy.AckReplicas == 0
 }
@@ -60,8 +60,8 @@ func (s *State) turnOver(now time.Duration) bool {
 	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
 }
 
-// turnsIn is how many turns of this kind last as long as one of others. With a grant for each holder, nobody leaves gaps for Redisson's
-// clients, which take no turns: if turns are a third as long, they get about as much as the processes that take turns.
+// turnsIn is how many turns of this kind last as long as one turn of other kinds. If each holder has a grant of its own, nobody leaves gaps
+// for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes that take turns.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Plural() {
 		return 3
@@ -73,7 +73,7 @@ func (s *State) turnsIn() time.Duration {
 // local waiter, which saves a release and an acquire. The script decides that by the number of subscribers, so the server must know all of
 // them (Counts).
 //
-// Only in gaps the lock is released all the same: without them, clients that poll would never find it free.
+// When a gap is due, the lock is released all the same: without gaps, clients that poll would never find it free.
 func (s *State) endTurn(now time.Duration, head *wait.Request) {
 	if !s.address.Kind.PassEndsTurn || !s.policy.Counts || s.policy.AckReplicas > 0 || s.policy.HandoffMax == 1 || s.turns.GapDue(&s.policy.Policy, now) {
 		s.release(now)
@@ -84,13 +84,13 @@ func (s *State) endTurn(now time.Duration, head *wait.Request) {
 }
 
 // sound reports whether the grant may be handed on to another waiter: no renewal has failed, and more than a renewal interval is left.
-// Otherwise the next holder could lose the lease right after it got it.
+// Otherwise the next holder could lose the lease right after getting it.
 func (s *State) sound(now time.Duration) bool {
 	return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3
 }
 
 // give makes a waiter the holder of the grant, together with those behind it that may share it. Each holder gets its own fencing token, and
-// a later holder a larger one, also within one grant in Redis.
+// a later holder a larger one, even within one grant in Redis.
 func (s *State) give(now time.Duration, r *wait.Request) {
 	s.turn.served++
 	if s.address.Kind.Tokens {
@@ -107,7 +107,7 @@ func (s *State) give(now time.Duration, r *wait.Request) {
 	if s.queue.Owners[r.Owner] == 0 {
 		return
 	}
-	for q := s.queue.Front(); q != nil; { // the same owner may wait in several goroutines
+	for q := s.queue.Front(); q != nil; { // the same owner may be waiting in several goroutines
 		other := q
 		q = q.Next
 		if other.Owner == r.Owner {
@@ -129,7 +129,7 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 	s.answer(r, nil)
 }
 
-// keepFor begins r's at-least, if it has one. The later of several ends counts.
+// keepFor begins r's at-least, if it has one. Of the at-leasts of several holders, the one that ends last counts.
 func (s *State) keepFor(now time.Duration, r *wait.Request) {
 	if r.AtLeast > 0 {
 		s.grant.KeepUntil(now + r.AtLeast)
@@ -146,8 +146,8 @@ func (s *State) reenters(r *wait.Request) bool {
 	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
 }
 
-// reenter grants at once. If r asks for more time than Redis has granted, the lease is extended there first: a holder must never be told of
-// more time than that.
+// reenter grants at once. If r asks for more time than Redis has granted, the lease is first extended in Redis: no holder may be given more
+// time than Redis has granted.
 func (s *State) reenter(now time.Duration, r *wait.Request) {
 	if s.lacks(now, r) {
 		e := s.extending()
@@ -163,7 +163,7 @@ func (s *State) reenter(now time.Duration, r *wait.Request) {
 // onRelease ends one lease, and the grant with its last lease.
 //
 // A goroutine ends its lease itself (Claim) before its request arrives here. If the lease is lost in between, endHolds cannot end it any
-// more and counts it in claimed. This request is the one that it counted.
+// more and counts it in claimed. This request is then one of those that it counted.
 func (s *State) onRelease(now time.Duration, r *wait.Request) {
 	h := s.holdOf(r)
 	switch {
@@ -208,7 +208,7 @@ func (s *State) pass(now time.Duration, head *wait.Request) {
 	s.sendPass(now)
 }
 
-// sendPass sends a pass, or a repeat of it. A script that has replaced the old grant already confirms the new one.
+// sendPass sends a pass, or a repeat of it. If an earlier copy has replaced the old grant already, the script confirms the new one.
 func (s *State) sendPass(now time.Duration) {
 	c := s.call(callPass)
 	c.from, c.grant, c.lease = s.grant.ID, s.pending.id, s.pending.ttl
@@ -219,8 +219,8 @@ func (s *State) sendPass(now time.Duration) {
 	c.Timing = rpc.Hasty(now, rpc.Window(min(s.pending.lease, s.grant.Left(now)))) // leaves time for a second attempt
 }
 
-// passAgain repeats a pass whose outcome is unknown while the old grant lasts. After that, neither grant can be trusted to be in Redis, and
-// either may be, so both become orphans.
+// passAgain repeats a pass whose outcome is unknown, as long as the old grant lasts. After that, each of the two grants may be in Redis or
+// not, so both become orphans.
 func (s *State) passAgain(now time.Duration) {
 	if s.grant.Left(now) > 0 {
 		s.sendPass(now)
@@ -242,9 +242,8 @@ func (s *State) abandonPass(now time.Duration, cause error) {
 //
 //   - Redis has the new grant: it is held from now on, and the release of the old one is confirmed.
 //   - Redis has the new grant, but its lease has passed here: the pass is repeated. The old grant is gone for certain.
-//   - Redis has neither, because other processes wait and the call released the lock, or because an earlier copy did: this process stays
-//     out.
-//   - Redis has neither for no such reason: the lock was lost.
+//   - Redis has neither, because this call or an earlier copy has released the lock, as other processes wait for it: this process stays out.
+//   - Redis has neither, and no copy of the call can be the reason: the lock was lost.
 //   - Redis refuses the pass: the old grant is released instead, in the background if it has expired here.
 //   - The outcome is unknown: the pass is repeated.
 func (s *State) onPassDone(now time.Duration, m *callDone) {
@@ -296,9 +295,9 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt is an instant since which Redis has not had the old grant, or only from a delayed duplicate of its acquire, after a pass that has
-// succeeded. A repeated pass finds the new grant in place. If others may be beside that, the old one may have been brought back since the
-// first copy.
+// passedAt returns an instant for endGrant, after a pass that has succeeded: a duplicate of the old grant's acquire that runs after this
+// instant may have brought the grant back. Usually it is when the call was sent. But a repeated pass finds the new grant in place, and if
+// the old one may exist beside it, a duplicate may have run since the first copy of the pass.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Plural() && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -314,7 +313,7 @@ func (s *State) passedAndOver(now time.Duration) bool {
 }
 
 // endPass drops both grants of a pass, because Redis has neither. Late copies of their calls may bring one back; endGrant and forgetPending
-// see to that.
+// provide for that.
 func (s *State) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
@@ -342,8 +341,8 @@ func (s *State) sendRelease(now time.Duration) {
 	c.First = true
 }
 
-// releaseAgain repeats a release that was not confirmed until the lease has expired on the server, too. A renewal that was in flight may
-// have extended the lease there, so after the local deadline the grant is an orphan, which is released in the background.
+// releaseAgain repeats an unconfirmed release until the lease should have expired on the server, too. A renewal that was in flight may have
+// extended the lease there, so from then on the grant is an orphan, which is released in the background.
 func (s *State) releaseAgain(now time.Duration) {
 	if s.grant.Left(now)+lease.Margin(s.grant.longest) > 0 {
 		s.sendRelease(now)
@@ -385,12 +384,13 @@ func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 	s.released(now, m.sent, err)
 }
 
-// lostBy is the error for a lease that was lost for this reason.
+// lostBy returns the error for a lease that was lost for this reason.
 func lostBy(reason protocol.LossReason) error {
 	return fmt.Errorf("%w: %s", protocol.ErrLeaseLost, reason)
 }
 
-// goneFromRedis handles a grant that Redis no longer has although it has not ended here. Nobody has lost one that lingered.
+// goneFromRedis reports the loss of a grant that Redis no longer has although it has not ended here. If the grant lingered, nobody has lost
+// it.
 func (s *State) goneFromRedis() {
 	if s.grant.vacant {
 		return
@@ -418,9 +418,9 @@ func (s *State) released(now, sent time.Duration, err error) {
 	s.retryAt = s.startAt()
 }
 
-// endGrant drops the grant, which has no holders any more. A call sent at this instant showed that Redis no longer has it. A delayed
-// duplicate of its acquire could create it again, and then nobody would hold a lock that is taken. So it is released in the background
-// until no duplicate can arrive.
+// endGrant drops the grant, which has no holders any more. A call that was sent at the instant sent showed that Redis no longer has it. A
+// delayed duplicate of its acquire could create it again, and then the lock would be taken although nobody holds it. So it is released in
+// the background until no duplicate can arrive.
 func (s *State) endGrant(now, sent time.Duration) {
 	s.grant.End()
 	if s.grant.duplicateUntil > sent {
@@ -429,14 +429,15 @@ func (s *State) endGrant(now, sent time.Duration) {
 	s.grant, s.guarded = nil, false
 }
 
-// orphanGrant has the grant released in the background, because Redis may still have it. endGrant, which follows, need not do that again.
+// orphanGrant has the grant released in the background, because Redis may still have it. endGrant is called next, and need not do that
+// again.
 func (s *State) orphanGrant(now time.Duration) {
 	g := s.orphanFrom(now, s.grant.ID, max(s.grant.duplicateUntil, now), s.grant.longest)
 	g.lasting, g.least = s.grant.lasting, s.grant.Least()
 	s.grant.duplicateUntil = 0
 }
 
-// unconfirmed is the error of a release that nobody knows to be executed.
+// unconfirmed returns the error of a release about which nobody knows whether it was executed.
 func unconfirmed(cause error) error {
 	return fmt.Errorf("not confirmed, the lock comes free within its lease: %w", cause)
 }
@@ -452,7 +453,7 @@ func (s *State) lateRelease() error {
 // stayOut decides how long this process pauses after a confirmed release. The process that releases a lock would nearly always win it
 // again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
-	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // else other local holders still share the lock
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // otherwise other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 		})

@@ -12,26 +12,26 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds, with sections of a moment or of more than a
-// second, and some of them try instead of waiting. In half of the worlds the connections for messages break and are made anew again and
-// again; otherwise every message arrives. Nobody waits for a free lock for longer than processes stay out for one another.
+// TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds. Their sections last a moment or more than a second,
+// and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the others every
+// message arrives. No user waits for a free lock for longer than processes stay out to let each other go first.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
 
-// freeMax is for how long a lock may be free while somebody waits: the longest stay-out after a turn, and a gap on top.
+// freeMax is how long a lock may be free while a user waits: the longest pause after a turn, and a gap on top.
 const freeMax = 160 * time.Millisecond
 
-// visitEvery is how often everybody comes at the same time.
+// visitEvery is the interval at which all users come at the same time.
 const visitEvery = 300 * time.Millisecond
 
 // visits is a world in which users come and go.
 type visits struct {
 	*world
 	key   *plainKey
-	since time.Duration // the key has been free since then; never: it is taken
+	since time.Duration // since when the key has been free; clock.Never: it is taken
 
-	together bool // users come at the same time
+	together bool // users come at the same time, and later nobody else wakes a waiter whose wake-up was lost
 }
 
 func newVisits(seed uint64) *visits {
@@ -44,7 +44,7 @@ func newVisits(seed uint64) *visits {
 	v.watch = v.lookAround
 	policy := wait.Policy{Lease: 3 * time.Second, HandoffMax: 10_000, HandoffFor: 10 * time.Millisecond, MaxWaiters: 100, Counts: v.Chance(50)}
 	v.together = v.Chance(50)
-	broken := v.Chance(50) // the connections for messages
+	broken := v.Chance(50) // connections for messages break
 	gaps := []time.Duration{1500, 100, 50}[v.Random.IntN(3)] * time.Millisecond
 	for i := range 1 + v.Random.IntN(3) {
 		p := newProc(v.world, string(rune('A'+i)), policy)
@@ -61,7 +61,7 @@ func newVisits(seed uint64) *visits {
 	return v
 }
 
-// visit is what a user does for as long as the world lasts.
+// visit has a user acquire and release, with pauses, until fightFor is over.
 func (v *visits) visit(u *user) {
 	if v.Now >= fightFor {
 		return
@@ -83,7 +83,8 @@ func (v *visits) visit(u *user) {
 	}
 }
 
-// interrupt breaks a process's connection for messages again and again. A moment later there is another one; messages in between are lost.
+// interrupt breaks a process's connection for messages again and again. A moment later there is a new connection; messages in between are
+// lost.
 func (v *visits) interrupt(p *proc) {
 	if v.Now >= fightFor {
 		return
@@ -95,8 +96,8 @@ func (v *visits) interrupt(p *proc) {
 	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 }
 
-// pause is sometimes long enough for a gap, or for a subscription to end, and mostly as short as a message takes. When users come
-// together, nobody else wakes a waiter whose wake-up was lost.
+// pause returns how long a user holds the lock or stays away: mostly about as long as a message takes, and sometimes long enough for a gap,
+// or for a subscription to end. It is never that long if users come together.
 func (v *visits) pause() time.Duration {
 	switch n := v.Random.IntN(100); {
 	case !v.together && n < 15:
@@ -107,7 +108,7 @@ func (v *visits) pause() time.Duration {
 	return v.UpTo(time.Millisecond)
 }
 
-// leave is how long a user stays away.
+// leave returns how long a user stays away.
 func (v *visits) leave() time.Duration {
 	if v.together && v.Chance(50) {
 		return visitEvery - v.Now%visitEvery + v.UpTo(time.Millisecond)
@@ -115,7 +116,7 @@ func (v *visits) leave() time.Duration {
 	return v.pause()
 }
 
-// lookAround is called after every event.
+// lookAround checks after every event that no user waits for too long while the key is free.
 func (v *visits) lookAround() {
 	if !v.key.free(v.world) {
 		v.since = clock.Never
