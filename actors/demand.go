@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// demand exists if locks may linger. Whenever another process is refused a lock that this one has, it receives a message and passes it on to
+// demand exists if locks may linger. It receives a message whenever another process is refused a lock that this one has, and passes it on to
 // the lock's actors. If a message is lost, for example with a broken connection, another one follows: waiters ask Redis every second.
 type demand struct{ engine *Engine }
 

@@ -57,7 +57,7 @@ type Config struct {
 	Salt   func() uint64                     // random bits for the ids of grants; nil: from the operating system
 	Shard  func(name string) uint64          // chooses the shard of a name; nil: by a hash with a random seed
 
-	Between func(ctx context.Context) // see Engine.Between; nil: nothing
+	Between func(ctx context.Context) // see Engine.Between; nil: nothing is called
 }
 
 // Engine is the part of one runtime that consists of its actors and the objects that they call.
@@ -170,9 +170,9 @@ func Start(c Config) (*Engine, error) {
 		e.ownSystem = true
 		e.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return slog.New(slog.DiscardHandler) // what matters is reported as events
-		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // its goroutine outlives Close by one interval
+		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // the throttle's goroutine outlives Close by one interval
 	}
-	e.root = actor.NewRootContext(e.system, nil) // the root context of the system has the user's middleware and guardian
+	e.root = actor.NewRootContext(e.system, nil) // the system's own root context has the user's middleware and guardian
 	e.lockRoot = actor.NewRootContext(e.system, nil).WithGuardian(resume)
 	e.outbox = outbox.New(e.clock, e.root, e.events)
 	e.api = api.API{Config: api.Config{

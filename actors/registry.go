@@ -32,7 +32,7 @@ type registry struct {
 	drained countdown     // those among them that a Shutdown waits for
 }
 
-// shard has the actors of the names with one hash. All of them use the same lane.
+// shard has the actors of all names with the same hash. All of them use the same lane.
 type shard struct {
 	registry *registry
 	lane     *lane
@@ -72,7 +72,7 @@ type member struct {
 // Send gives the actor a message. It posts the message straight into the mailbox, because a PID would have to be looked up first.
 func (m *member) Send(message any) { m.mailbox.PostUserMessage(message) }
 
-// routed marks a message that the registry has counted. A request has a field for that, Routed.
+// routed wraps a message that the registry has counted. Requests are not wrapped: they have the field Routed.
 type routed struct{ message any }
 
 const shardCount = 16
@@ -212,7 +212,7 @@ func (s *shard) spawn(a *lease.Address) *member {
 	number := strconv.FormatUint(r.spawned.Add(1), 10)
 	_, err := r.engine.lockRoot.SpawnNamed(s.props, "holdfast-"+r.engine.id+"/"+number+":"+a.Raw)
 	if err != nil {
-		panic(err) // two actors have the same number
+		panic(err) // impossible: two actors would have the same number
 	}
 	s.members[keyOf(a)] = m
 	r.living.add()
@@ -324,7 +324,7 @@ func (m *member) stopped() {
 	m.shard.registry.living.done()
 }
 
-// refuse answers a request that comes after Close with ErrClosed.
+// refuse answers a request with ErrClosed, because it came after Close.
 func (e *Engine) refuse(r *wait.Request) {
 	r.Err = r.Because(protocol.ErrClosed)
 	e.answer(r)

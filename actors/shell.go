@@ -28,7 +28,7 @@ type shell struct {
 	machine wait.Machine
 	timer   clock.Timer
 	stage   wait.Stage
-	idle    bool          // as last reported to the registry
+	idle    bool          // whether the machine was idle, as last reported to the registry
 	done    bool          // the machine wants the actor to stop
 	request *wait.Request // the request that is being handled, not answered yet; refused after a panic
 }

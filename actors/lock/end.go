@@ -30,7 +30,7 @@ type orphan struct {
 	nobody         bool          // only the at-least keeps the lock taken, and the release waits for its end
 }
 
-// orphanFrom has a grant released in the background, first at this instant. length is the lease that Redis was asked for.
+// orphanFrom has a grant released in the background, first at the instant from. length is the lease that Redis was asked for.
 func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),

@@ -19,8 +19,9 @@ import (
 // A member decides about its own contender or grant. The group decides whatever concerns several of them: which members ask Redis, which are
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
 //
-// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group notes these in
-// again and takes them one after the other, never one within another: otherwise a member would be changed while its own step is running.
+// A step of one member may lead to steps of others, for example when a release makes another member the holder. The group notes these in the
+// list again, and takes them one after the other, never one within another: otherwise a member would be changed while its own step is
+// running.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -50,8 +51,8 @@ type Group struct {
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
 	fixed     int           // number of members among these whose fixed lease Redis may lose unnoticed
-	lookAt    time.Duration // when Redis is asked about those next; 0: there is no waiter
-	wanted    bool          // since the last question there has been a reason for another
+	lookAt    time.Duration // when Redis is asked about those next; 0: not planned
+	wanted    bool          // ask Redis once more, even if no request waits
 	effects   []wait.Effect
 }
 
@@ -154,7 +155,7 @@ func (h *Group) receive(now time.Duration, message any) {
 	}
 }
 
-// onRequest chooses the member that serves a request. The request's Home keeps it, so that a cancel finds the member.
+// onRequest chooses the member that serves a request. It stores the member in the request's Home, so that a cancel finds it.
 func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	switch r.Do {
 	case wait.Acquire:

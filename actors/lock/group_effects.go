@@ -294,7 +294,7 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		if !h.leave(match) {
 			q.Remove(match)
 			servedBy(match).unbindMoved(match)
-			h.again = append(h.again, again{servedBy(match), nil}) // it may be left with nothing to do
+			h.again = append(h.again, again{servedBy(match), nil}) // its member may have nothing left to do
 		}
 		match.Home = home
 		h.again = append(h.again, again{home, match})

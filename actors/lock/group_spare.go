@@ -64,7 +64,7 @@ func (h *Group) findPlural(r *wait.Request) (found *member, ok bool) {
 			}
 		case s.queue.Len == 0 || s.queue.Front().Try: // holders; and tries, which do not stay
 		case !s.contends():
-			found = nil // it waits for a pass, or asks once its release is done
+			found = nil // its waiter waits for a pass, or asks once the release is done
 		case s.failures.Count > 0:
 			return nil, r.Try
 		default:
@@ -129,7 +129,7 @@ func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 		from.queue.Remove(heir)
 		from.unbindMoved(heir)
 		h.join(now, s, heir)
-		h.deliver(now, &from.State, nil) // it may be left with nothing to do
+		h.deliver(now, &from.State, nil) // its member may have nothing left to do
 		return
 	}
 	if heir := h.queue.Front(); heir != nil && !heir.Try {

@@ -36,7 +36,7 @@ func (s *State) linger(now time.Duration) bool {
 	if !s.address.Kind.Lingers || s.stage != wait.Running || s.demanded || s.turn.spent || s.turn.served == 0 {
 		return false
 	}
-	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // not with terms that only one holder has asked for
+	usual := s.grant.Watched && !s.grant.terms.Own() && s.grant.Missing(now) <= 0 // no special terms that only one holder has asked for
 	if !usual || !s.sound(now) || s.extension != nil && len(s.extension.waiting) > 0 {
 		return false
 	}
@@ -46,8 +46,8 @@ func (s *State) linger(now time.Duration) bool {
 	return true
 }
 
-// advanceLinger ends the time in which the grant of this turn may linger. If a local holder has the grant then, it ends with that holder's
-// release.
+// advanceLinger ends the time in which the grant of this turn may linger. If a local holder has the grant then, the grant ends with that
+// holder's release.
 func (s *State) advanceLinger(now time.Duration) {
 	if now >= s.turn.lingerTo {
 		s.turn.spent = true

@@ -19,8 +19,8 @@ import (
 // looking is the state of these questions.
 type looking struct {
 	call   *lockCall     // in flight; nil: none
-	at     time.Duration // when the next question is due; 0: there is no waiter
-	wanted bool          // since the last question there has been a reason for another
+	at     time.Duration // when the next question is due; 0: none is planned
+	wanted bool          // ask once more, even if no request waits
 }
 
 // forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for it. Permits are excluded: their waiters
@@ -30,7 +30,7 @@ func (s *State) forgettable() bool {
 }
 
 // wantLook has Redis asked although no request waits. There are two reasons for that: a try was refused because of the local holder, and the
-// next try should not rely on the same knowledge; or a force-release may have ended the grant.
+// next try should get a fresh answer; or a force-release may have ended the grant.
 func (s *State) wantLook() {
 	if s.forgettable() {
 		s.lookingOf().wanted = true
@@ -60,7 +60,7 @@ func (s *State) advanceLook(now time.Duration) {
 	}
 }
 
-// lookAt is when advanceLook will ask next; clock.Never: not by itself.
+// lookAt returns when advanceLook will ask Redis next; clock.Never: no question is planned.
 func (s *State) lookAt() time.Duration {
 	if s.looking.at == 0 || !s.forgettable() {
 		return clock.Never

@@ -31,7 +31,7 @@ type (
 
 		acquired  scripts.Acquired
 		unacked   error          // of an acquire: too few replicas have acknowledged it
-		receivers int            // of a release, or of a pass that became one
+		receivers int            // of a release, or of a pass that released: how many subscribers got the message
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
 		held      bool
@@ -65,7 +65,7 @@ type lockCall struct {
 	lease    time.Duration // of acquire, pass and extend: the TTL
 	alone    string        // of an acquire: the grant with which its owner holds the lock alone
 	holder   bool          // of an acquire: name the holder when busy
-	channel  string        // of an acquire: a refusal counts the subscribers of this channel; empty: it does not
+	channel  string        // of an acquire: a refusal counts the subscribers of this channel; empty: it counts none
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
 	keep     time.Duration // of a release: how long the lock stays taken after Redis has executed the release

@@ -24,7 +24,7 @@ type proc struct {
 	policy  wait.Policy
 
 	lag     time.Duration // how much longer messages take to arrive here
-	clock   time.Duration // the error of its idea of the server's clock
+	clock   time.Duration // how far its estimate of the server's clock is off
 	channel string
 	timers  map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect
 	dead    map[string]bool

@@ -22,7 +22,7 @@ func TestStep_SharesAreEven(t *testing.T) {
 	for _, c := range []struct {
 		processes, users int
 		section          time.Duration
-		busy             float64 // minimum part of the time for which the lock is in use
+		busy             float64 // minimum fraction of the time in which the lock is in use
 	}{
 		{1, 1, 20 * time.Millisecond, 0.8}, // the only user of a process is not waiting when it releases
 		{1, 16, time.Millisecond, 0.7},

@@ -85,7 +85,7 @@ type phase uint8
 const (
 	free      phase = iota // nothing is held, and nothing was asked for
 	acquiring              // an acquire is in flight, or will be repeated
-	held                   // a local holder has the grant
+	held                   // a local holder has the grant, or the grant lingers
 	passing                // Redis is asked to replace the grant by the next holder's
 	releasing              // a release is in flight, or will be repeated
 )
@@ -203,7 +203,7 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 }
 
 // onCallDone handles the result of a call. A main call's result counts only if that call is the one in flight. Any other result belongs to a
-// call that was disregarded: its grant is an orphan, and the orphan's release finds out whether it exists.
+// call that was disregarded: its grant is an orphan, and the orphan's release finds out whether that grant exists.
 func (s *State) onCallDone(now time.Duration, m *callDone) {
 	switch m.call.do {
 	case callOrphan:
@@ -278,7 +278,7 @@ func (s *State) advance(now time.Duration) {
 		s.attempt(now)
 	case s.turns.Waits(now):
 		s.turns.Waited()
-		s.listen() // subscribed, it can count the turns of other processes
+		s.listen() // to count the turns of other processes by their messages
 	}
 	if s.policy.SlowWait > 0 {
 		s.reportSlow(now)

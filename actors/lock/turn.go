@@ -437,7 +437,7 @@ func (s *State) orphanGrant(now time.Duration) {
 	s.grant.duplicateUntil = 0
 }
 
-// unconfirmed returns the error of a release about which nobody knows whether it was executed.
+// unconfirmed returns the error of a release that may or may not have been executed.
 func unconfirmed(cause error) error {
 	return fmt.Errorf("not confirmed, the lock comes free within its lease: %w", cause)
 }
