@@ -401,7 +401,7 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held, passing, releasing: // the message of our own release, or of a forced one, which the renewals will notice
+	case held, passing, releasing: // the message of our own release, or of a force-release, which the renewals will notice
 		s.turns.Overheard(releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {

@@ -40,7 +40,7 @@ func (s *State) bind(r *wait.Request) bool {
 	return true
 }
 
-// unwait notes that an actor's acquire no longer waits. If the acquire was not granted, the actor has one wait or lease less.
+// unwait notes that an actor's acquire no longer waits. If the acquire was not granted, the actor has one wait less.
 func (s *State) unwait(r *wait.Request) {
 	if c := s.clients[r.Requester.GetId()]; c != nil {
 		delete(c.waiting, r.ID)

@@ -91,7 +91,7 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 	h.spare.count = contendersMax
 }
 
-// Step handles one message and returns the effects, which belong to the caller then.
+// Step handles one message and returns the effects, which then belong to the caller.
 //
 // After the message, it does what is due in a fixed order. Waiters are admitted before promote chooses the first contender, because that may
 // be one of them.

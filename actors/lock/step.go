@@ -119,7 +119,7 @@ type busy struct {
 	until  time.Duration
 }
 
-// Step handles one message and returns the effects, which belong to the caller then.
+// Step handles one message and returns the effects, which then belong to the caller.
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	if s.phase == held && s.grant.Left(now) <= 0 {
 		s.lose(now, s.grant.whyOver(), true) // before anything else: an expired grant must not be handed on, extended or passed
