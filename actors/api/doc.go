@@ -1,5 +1,5 @@
-// Package api is the actor message API inside the engine: it makes requests of the messages of package protocol, and messages of answers.
+// Package api is the actor message API inside the engine: it turns the messages of package protocol into requests, and answers into messages.
 //
-// A front calls Read with each message of a user, and sends the request on through the registry. The engine calls Answer when the actor of a
-// lock has answered it. Messages to users' actors go through the outbox. Nothing here decides anything about locks.
+// A front actor calls Read with each message of a user's actor, and passes the request to the registry. The engine calls Answer when the
+// lock's actor has answered it. Messages to users' actors go through the outbox. Nothing here decides anything about locks.
 package api

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Config is what the API needs of its runtime.
+// Config is what the API needs from its runtime.
 type Config struct {
 	System  *actor.ActorSystem
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // its UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front, so it must return whatever the user's code does
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front actor: it must return even if the user's code exits
 	Time    func(instant time.Duration) time.Time                        // as wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -36,8 +36,8 @@ type Asked struct {
 	lock string
 }
 
-// Read makes a request of a message. It returns false if there is nothing to route: a wrong request has been answered, and whatever cannot
-// be answered has been reported.
+// Read turns a message into a request. It returns false if there is nothing to route: it has answered an invalid request, or reported a
+// message that cannot be answered.
 func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	q = parse(message)
 	switch {
@@ -56,7 +56,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	err := a.resolve(q)
 	switch {
 	case err == nil:
-	case q.Do == wait.Cancel: // its ID is that of an acquire, which has an answer of its own
+	case q.Do == wait.Cancel: // its ID names an acquire, which gets an answer of its own
 		a.Drop(q.lock, fmt.Sprintf("cancel: %v", err))
 	default:
 		q.Err = q.Because(err)
@@ -81,7 +81,7 @@ func (a API) Drop(lock, reason string) {
 	a.Events.Emit(protocol.RequestDropped{Name: lease.Shorten(lock), Reason: reason})
 }
 
-// parse returns no Request if a message does not belong to the API. Users may send pointers as well as values.
+// parse returns an Asked without Request if the message does not belong to the API. Users may send pointers as well as values.
 func parse(message any) Asked {
 	switch m := message.(type) {
 	case *protocol.Acquire:
@@ -121,12 +121,12 @@ func parse(message any) Asked {
 	return Asked{}
 }
 
-// unresolved is the address for the answer to a request whose lock is not known to exist: the answer repeats what was asked for.
+// unresolved is the address in the answer to a request that cannot be resolved: it repeats the kind and the name that were asked for.
 func (q Asked) unresolved() *lease.Address {
 	return &lease.Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock}
 }
 
-// resolve finds the lock that a request is about, and returns what is wrong with the request.
+// resolve finds the lock that a request is about. It returns an error if the request is invalid.
 func (a API) resolve(q Asked) error {
 	kind, known := scripts.KindOf(q.kind)
 	if !known {
@@ -157,7 +157,8 @@ func (a API) isLocal(pid *actor.PID) bool {
 	return pid.Address == a.System.Address() || pid.Address == "nonhost" // what protoactor calls a system without a remote
 }
 
-// isFuture recognizes a future of protoactor by its name. A user may have given an actor such a name, so the process is looked at, too.
+// isFuture recognizes a future of protoactor by its name. A user may have given an actor such a name, so isFuture also checks what the process
+// is.
 func (a API) isFuture(pid *actor.PID) bool {
 	if !strings.HasPrefix(pid.Id, "future$") {
 		return false

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// desk is an API, an actor that sends to it, and what becomes of that.
+// desk is an API with an actor that sends to it, and the answers and events that follow.
 type desk struct {
 	API
 	sender  *actor.PID
@@ -62,7 +62,7 @@ func TestRead_MakesARequest(t *testing.T) {
 	}
 }
 
-// A wrong request is answered, with the lock as it was named.
+// An invalid request is refused, and the answer repeats the kind and the name of the lock.
 func TestRead_AnswersAWrongRequest(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

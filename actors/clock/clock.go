@@ -1,5 +1,4 @@
-// Package clock is the time of this process, which includes suspensions, and its timers. The packages under actors take their time from
-// here.
+// Package clock provides the time of this process, suspensions included, and timers. The packages under actors take their time from here.
 package clock
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Redis counts on while the machine is suspended, so the clock does too.
+// Keys in Redis continue to expire while the machine is suspended, so the clock must count that time.
 func TestSystemClock_CountsSuspensions(t *testing.T) {
 	t.Parallel()
 	var slept atomic.Int64
@@ -25,7 +25,7 @@ func TestSystemClock_CountsSuspensions(t *testing.T) {
 	assert.Less(t, clock.Now(), 10*time.Minute+awake())
 
 	before := clock.Now()
-	slept.Add(-int64(10 * time.Minute)) // an answer that was disturbed: no reason to go back
+	slept.Add(-int64(10 * time.Minute)) // a disturbed reading must not set the clock back
 	afterAsking(t, clock)
 	assert.Greater(t, clock.Now(), before)
 
@@ -40,7 +40,7 @@ func afterAsking(t *testing.T, c System) {
 	assert.Eventually(t, func() bool { return time.Since(c.start) > since+askEvery }, time.Second, askEvery)
 }
 
-// The kernel is asked rarely: Valid is called again and again by those who are careful.
+// The kernel is asked rarely, because careful callers check Valid again and again.
 func TestSystemClock_AsksTheKernelRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestSystemClock_AsksTheKernelRarely(t *testing.T) {
 	})
 }
 
-// In a bubble of testing/synctest time is not the kernel's, which has nothing to say there.
+// In a testing/synctest bubble the clock follows the bubble's time, and the kernel's time does not disturb it.
 func TestSystemClock_FollowsABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

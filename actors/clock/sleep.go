@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stands still meanwhile (golang/go#24595), so
-// without it a lease would look valid after a suspension for as long as before.
+// sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stops during a suspension (golang/go#24595), so
+// without the gauge a lease would seem to have as much time left after a suspension as before.
 //
-// The kernel is asked at most once per askEvery of time awake, because that costs two system calls. The answer is not late because of that:
-// the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Both take longer
-// than askEvery, and the monotonic clock runs meanwhile, so the first call of Now after a suspension asks.
+// The kernel is asked at most once per askEvery of time awake, because that costs two system calls. A suspension is noticed at once all the
+// same: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Both take
+// longer than askEvery, and the monotonic clock runs meanwhile, so the first call of Now after a suspension asks.
 type sleepGauge struct {
 	// fixed at construction
-	suspended func() time.Duration // since some instant; may err to the low side; nil: this system does not tell
+	suspended func() time.Duration // time suspended since a fixed instant, perhaps too low; nil: unknown on this system
 	base      time.Duration
 
 	slept atomic.Int64
-	asked atomic.Int64 // how long the machine had been awake at the last question
+	asked atomic.Int64 // time awake when the kernel was last asked
 }
 
 const (
 	askEvery = 100 * time.Microsecond
-	// sleptLeast is more than the error of the base, and less than the margin of every deadline.
+	// sleptLeast is the shortest suspension that counts. It is more than the error of base, and less than the margin of every deadline.
 	sleptLeast = time.Millisecond
 )
 
@@ -37,16 +37,16 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 	return g
 }
 
-// until is how long the machine has been suspended so far. awake is how long it has been awake.
+// until returns how long the machine has been suspended so far. awake is how long it has been awake.
 func (g *sleepGauge) until(awake time.Duration) time.Duration {
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // only when slept is up to date: another goroutine may rely on it then
+		g.asked.Store(int64(awake)) // only when slept is up to date, because other goroutines rely on that from now on
 	}
 	return time.Duration(g.slept.Load())
 }
 
-// ask asks the kernel. It ignores an answer that is smaller than the one before: time does not go backwards.
+// ask asks the kernel and keeps the answer if it is at least sleptLeast more than the last one. Time does not go backwards.
 func (g *sleepGauge) ask() {
 	slept := int64(g.suspended() - g.base)
 	for {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended is how long the machine has been suspended since it was started: CLOCK_BOOTTIME is CLOCK_MONOTONIC plus that time. The
-// monotonic clock is read last, so a pause in between makes the result smaller. It is read from the kernel, because the clock of package
-// time may be that of a testing/synctest bubble.
+// suspended returns how long the machine has been suspended since it was started: CLOCK_BOOTTIME is CLOCK_MONOTONIC plus that time. The
+// monotonic clock is read last, so a pause between the readings makes the result smaller. Both are read from the kernel, because the clock of
+// package time may be that of a testing/synctest bubble.
 func suspended() time.Duration {
 	return kernelClock(unix.CLOCK_BOOTTIME) - kernelClock(unix.CLOCK_MONOTONIC)
 }
 
-// kernelClock is 0 if the system call fails. Then both clocks are 0, and suspensions are not noticed.
+// kernelClock reads a clock of the kernel, or returns 0 if the system call fails. Then both clocks are 0, and suspensions are not noticed.
 func kernelClock(id int32) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(id, &t); err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The gauge reads the clock that counts suspensions: it cannot be tried out, so at least both are the clocks that they should be.
+// A test cannot suspend the machine. So it checks at least that the gauge reads the right two clocks of the kernel.
 func TestSleep_ReadsTheKernelsClocks(t *testing.T) {
 	t.Parallel()
 	start, before := time.Now(), kernelClock(unix.CLOCK_MONOTONIC)

@@ -4,5 +4,5 @@ package clock
 
 import "time"
 
-// suspended is nil: on this system, the next renewal finds out what a suspension has cost.
+// suspended is nil: on this system, only the next renewal shows which leases were lost in a suspension.
 var suspended func() time.Duration

@@ -19,7 +19,7 @@ type countDone struct {
 	expired bool // refused, because Redis may have forgotten an earlier copy's result
 }
 
-// news is what the holders of permits must learn after an operation that ends some of them; nil: nothing.
+// news is the message to the holders of permits after an operation that may have ended some of the permits; nil: there is nothing to tell.
 func (m *countDone) news() any {
 	op := m.call.op
 	switch known := m.class == scripts.Done; {
@@ -42,7 +42,7 @@ type countCall struct {
 
 	rpc.Call // the call in flight: the step sets its timing, the shell the rest
 
-	done countDone // its result; the shell's
+	done countDone // its result, set by the shell
 }
 
 // copies is what is known about the calls of one request. Redis keeps the request's result for repeated calls, so several calls have the
@@ -53,7 +53,7 @@ type copies struct {
 	call           *countCall    // the call in flight
 	sent           time.Duration // when the first call was sent; 0: none was
 	duplicateUntil time.Duration // until then a delayed duplicate of a call without a result may still run
-	limit          int64         // server time, ms, after which the first one's result may be gone; 0: not known yet. The shell's
+	limit          int64         // server time, ms, after which the first call's result may be gone; 0: not known yet. Set by the shell
 }
 
 // recall withdraws the call if it has not been sent. It reports whether no call is in flight now.

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// countChecker watches one countState from outside, step by step, and says what must never be. Transcripts and the random model test
+// countChecker watches one State from outside, step by step, and reports violations of its invariants. Transcripts and the random model test
 // both use it.
 type countChecker struct {
 	state *State
@@ -27,7 +27,7 @@ func newCountChecker(s *State) *countChecker {
 	return &countChecker{state: s, open: map[*wait.Request]bool{}, flying: map[*countCall]bool{}, alarmAt: clock.Never}
 }
 
-// step takes one step and checks it. When the step panics, the request at hand is answered.
+// step takes one step and checks it. If the step panics, the request being handled counts as answered.
 func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -50,7 +50,7 @@ func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked 
 			return err
 		}
 	}
-	if panicked { // the next step does what this one could not
+	if panicked { // the next step makes up for this one
 		return c.checkOpen()
 	}
 	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())
@@ -87,7 +87,7 @@ func (c *countChecker) effect(now time.Duration, e *wait.Effect) error {
 	return nil
 }
 
-// checkOpen: every request that was not answered is somewhere where it will be.
+// checkOpen checks that each unanswered request is in exactly one place that will answer it.
 func (c *countChecker) checkOpen() error {
 	s := c.state
 	places := map[*wait.Request]int{}
@@ -115,7 +115,7 @@ func (c *countChecker) checkOpen() error {
 	return nil
 }
 
-// checkProgress: whatever has to go on has a call on its way or an alarm, and no alarm spins.
+// checkProgress checks that all unfinished work has a call in flight or an alarm, and that no alarm is due already.
 func (c *countChecker) checkProgress(now time.Duration) error {
 	s := c.state
 	moving := func(call *countCall) bool { return c.alarmAt != clock.Never || call != nil && c.flying[call] }
@@ -151,7 +151,7 @@ func (c *countChecker) checkProgress(now time.Duration) error {
 	return nil
 }
 
-// checkAttempt: whom an attempt is for waits, and nobody who waits was overtaken.
+// checkAttempt checks that the requests of an attempt still wait, and that all acquired permits have been given to somebody.
 func (c *countChecker) checkAttempt() error {
 	a := &c.state.attempt
 	if a.request == "" && (a.call != nil || a.served != nil || a.duplicateUntil != 0) {
@@ -171,7 +171,7 @@ func (c *countChecker) checkAttempt() error {
 	return nil
 }
 
-// checkTwins: what the shell was told is what the state believes.
+// checkTwins checks that the shell's timer and subscription are what the state believes them to be.
 func (c *countChecker) checkTwins() error {
 	s := c.state
 	switch {

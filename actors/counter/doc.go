@@ -1,8 +1,8 @@
-// Package counter is the machine of semaphores and latches: nothing is held, something is counted. It is pure: messages and time go in,
-// effects come out. The shell (package actors) calls Step and carries out the effects; transcripts in testdata show each decision.
+// Package counter is the machine of semaphores and latches, which have a count and no holders. It is pure: messages and time go in, effects
+// come out. The shell (package actors) calls Step and carries out the effects; transcripts in testdata show each decision.
 //
 //	step.go    the state, what is due next
-//	wait.go    those who wait: attempts, their answers, waking
+//	wait.go    waiters: attempts, their answers, waking
 //	want.go    reserving a semaphore for a waiter for several permits
 //	task.go    requests that wait for nothing but Redis
 //	end.go     what ends early: cancel, panic, Close

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// onCancel ends the wait of a request that has not been answered yet. Permits that it returns are returned all the same. Permits that a
-// call in flight may have taken for it go back when the reply arrives (onTaken), or by an undo.
+// onCancel ends the wait of a request that has not been answered yet. If the request returns permits, they are returned all the same. Permits
+// that a call in flight may have taken for the request go back when the reply arrives (onTaken), or by an undo.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	head := s.queue.Front()
@@ -52,13 +52,13 @@ func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	s.dropTask(e)
 }
 
-// goesOn is the error for a caller that does not wait until Redis has confirmed the return of its permits.
+// goesOn is the error for a caller that stops waiting before Redis has confirmed the return of its permits.
 func goesOn(cause error) error {
 	return fmt.Errorf("not confirmed yet, the runtime goes on trying: %w", cause)
 }
 
-// onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do. An aborting actor stops
-// at once, and reports the permits whose return was not confirmed, or that it may have taken.
+// onClose refuses the waiters and finishes the calls in flight. A closing actor stops when nothing is left to do. An aborting actor stops at
+// once, and reports permits that it may have taken, or whose return was not confirmed.
 func (s *State) onClose(to wait.Stage) {
 	s.stage = max(s.stage, to)
 	s.refuseAll(protocol.ErrClosed)
@@ -90,7 +90,7 @@ func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The state may be wrong, even in which calls were sent, so all calls are repeated, which does no harm:
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are repeated. That does no harm:
 // a repeat under the same id has no second effect. The effects from before the panic are carried out, except for the request that was being
 // handled, which the shell has answered.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
@@ -107,12 +107,12 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 		again(&e.copies)
 		e.retryAt = s.retryAt
 	}
-	s.alarmAt = s.retryAt // the next step does what this one could not
+	s.alarmAt = s.retryAt // the next step makes up for this one
 	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }
 
-// disown drops a request that has been answered elsewhere. Only an operation whose result nobody else wants is undone with it.
+// disown drops a request that has been answered elsewhere. If the request had a task of its own (Ask), the task is undone.
 func (s *State) disown(r *wait.Request) {
 	if r == nil {
 		return

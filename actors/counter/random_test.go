@@ -16,16 +16,16 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestCountStep_RandomModel lets a few processes share a semaphore: each a countState, with a shell and users made up here, around a
-// model of what the scripts do. The network delays, loses and cuts; processes pause and close; steps panic; users wait for several
-// permits, try, cancel, change the number of permits and drain them. All of it follows from the seed. After every event:
+// TestCountStep_RandomModel lets a few processes share a semaphore. Each process is a State with a simulated shell and simulated users; Redis
+// is a model of what the scripts do. The network delays and loses messages; processes pause and close; steps panic; users wait for several
+// permits, try, cancel, read the number of permits and drain them. The seed determines all of it. After every event:
 //
-//   - the permits in Redis and those that users hold are no more than there should be: nothing counts twice;
-//   - inside a process nobody who waits is overtaken;
-//   - the countChecker is content.
+//   - the permits in Redis and those that users hold are at most all there are: nothing counts twice;
+//   - within a process no waiter is overtaken;
+//   - the countChecker finds no violation.
 //
-// And when the users have gone and the network is well: every request was answered, all actors retire or have closed, every permit is
-// there again, and nothing else is left in Redis but what its TTL was set for.
+// At the end, when the users have stopped and the network works: every request was answered, all actors retire or have closed, and every
+// permit is back. If there were no faults, Redis keeps no results of requests.
 func TestCountStep_RandomModel(t *testing.T) {
 	machinetest.RunSeeds(t, func(seed uint64, trace func(line string)) error {
 		w := newCountWorld(seed)
@@ -34,14 +34,14 @@ func TestCountStep_RandomModel(t *testing.T) {
 	})
 }
 
-// countWorld is everything around the count states.
+// countWorld is the simulation: a model of Redis, the processes, and the permits as they should be.
 type countWorld struct {
 	machinetest.World
 
 	permits int64 // in Redis
-	total   int64 // there should be, with those that are held
-	held    int64 // by users, as far as they know
-	lost    int64 // whose release was refused by a closed process, or whose holder was told to give up
+	total   int64 // permits that should exist, including held ones
+	held    int64 // held by users, as far as they know
+	lost    int64 // permits whose release a closed process refused
 	results map[string]countResult
 	want    string // the key of reservations
 	wantEnd time.Duration
@@ -101,7 +101,7 @@ func (w *countWorld) checkEnd() {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
 			w.Failf("%s: %d requests are not answered", p.Name, len(p.checker.open))
 		}
-		for range 2 { // the first may delete results before
+		for range 2 { // the first may only delete results
 			if !p.stopped {
 				p.step(wait.TryRetire{})
 				w.drain()
@@ -118,13 +118,13 @@ func (w *countWorld) checkEnd() {
 	}
 }
 
-// drain lets what is on its way come to its end.
+// drain handles the events that are left.
 func (w *countWorld) drain() {
 	for w.Next() {
 	}
 }
 
-// goHome has everybody lose patience: who was killed or closed has taken permits along, and those who are left may wait for too many.
+// goHome cancels all waiting acquires: processes that were killed or closed have kept permits, so there may be too few for the other waiters.
 func (w *countWorld) goHome() {
 	for _, p := range w.countProcs {
 		for _, r := range p.arrived {
@@ -232,7 +232,7 @@ func (p *countProc) carryOut(e *wait.Effect) {
 	}
 }
 
-// answer gives the answer to its user, and checks that nobody who waits was overtaken.
+// answer gives the answer to its user, and checks that no waiter was overtaken.
 func (p *countProc) answer(r *wait.Request, err error) {
 	if i := slices.Index(p.arrived, r); i >= 0 {
 		if i > 0 && err == nil {
@@ -252,7 +252,7 @@ type countUser struct{ p *countProc }
 
 func (u *countUser) think() { u.p.w.After(u.p.w.UpTo(10*time.Millisecond), u.next) }
 
-// send asks for something, and may lose patience.
+// send sends a request, and sometimes cancels it.
 func (u *countUser) send(op *scripts.CountOp, number int64, try bool, then func(*wait.Request, error)) {
 	w := u.p.w
 	r := &wait.Request{Do: wait.Count, Address: u.p.state.address, Count: op, Number: number, Try: try}
@@ -305,7 +305,7 @@ func (u *countUser) drain() {
 	})
 }
 
-// hold keeps permits for a moment and then gives them back, by a release or by raising the number of permits.
+// hold keeps permits for a moment and then releases them.
 func (u *countUser) hold(number int64) {
 	w := u.p.w
 	w.held += number

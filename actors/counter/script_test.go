@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A process that was stopped for a minute repeats a request. Its idea of the server's clock may be put right meanwhile, but Redis does
-// not keep the result of the first copy for so long: no copy runs any more, so none counts twice.
+// A process that was stopped for a minute repeats a request. Redis has not kept the result of the first copy for that long. Even if the
+// estimate of the server's clock is corrected meanwhile, no copy may run any more, so none counts twice.
 func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	t.Parallel()
 	const server, keep = 1_700_000_000_000 * time.Millisecond, 40 * time.Second
 	site := &scripts.Site{}
-	var start time.Duration // the server's clock at instant 0 of ours, as we know it
+	var start time.Duration // our estimate of the server's clock at our instant 0; 0: unknown
 	at := func(_ string, instant time.Duration) (int64, bool) {
 		return (start + instant).Milliseconds(), start > 0
 	}
@@ -30,7 +30,7 @@ func TestCountCall_NoCopyRunsWhenRedisMayHaveForgotten(t *testing.T) {
 	limit := (server + time.Second + keep - limitMargin).Milliseconds()
 	assert.Equal(t, limit, call.ScriptCall(site, at).Limit)
 
-	start = server + time.Minute // put right
+	start = server + time.Minute // corrected
 	script := call.ScriptCall(site, at)
 	script.SetNotAfter((server + 2*time.Minute).Milliseconds())
 	assert.Equal(t, []any{limit}, script.Command[len(script.Command)-4:len(script.Command)-3])

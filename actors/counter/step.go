@@ -17,9 +17,9 @@ import (
 //
 // Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its
 // result for a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call
-// deletes its result, which costs one DEL within the script; the last ones are deleted before the actor retires. If they were left to their
-// TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to it, because a duplicate of
-// the request may still arrive.
+// deletes its result, which costs one DEL within the script; the last results are deleted before the actor retires. If results were left to
+// their TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to the TTL, because a
+// duplicate of the request may still arrive.
 //
 // These hold between any two steps:
 //
@@ -60,7 +60,7 @@ type State struct {
 	effects []wait.Effect
 }
 
-// answeredMax is the number of results that may wait to be deleted. The rest is left to the TTL.
+// answeredMax is the number of results that may wait to be deleted. Further ones are left to their TTL.
 const answeredMax = 32
 
 // New is the machine of a counter without requests.
@@ -85,7 +85,7 @@ func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
 
-// Step handles one message and returns the effects, which belong to the caller then.
+// Step handles one message and returns the effects, which then belong to the caller.
 func (s *State) Step(now time.Duration, message any) []wait.Effect {
 	s.request, _ = message.(*wait.Request)
 	s.receive(now, message)
@@ -101,7 +101,7 @@ func (s *State) takeEffects() []wait.Effect {
 	return effects
 }
 
-// receive notes a message. What follows from it is due in advance.
+// receive notes a message. Then advance does what follows from it.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:
@@ -143,8 +143,8 @@ func (s *State) onRequest(now time.Duration, r *wait.Request) {
 	}
 }
 
-// onDone takes the result of a call. It counts only for the call in flight: an earlier one was disregarded, and its request was repeated or
-// undone.
+// onDone takes the result of a call. Only the result of the call in flight counts: earlier calls were disregarded, and their requests repeated
+// or undone.
 func (s *State) onDone(now time.Duration, m *countDone) {
 	c := m.call.copies
 	if c.call != m.call {
@@ -194,9 +194,8 @@ func (s *State) advanceWatch(now time.Duration) {
 	s.emit(wait.Effect{Do: wait.DoUnwatch, Channel: s.channel()})
 }
 
-// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do. Before that,
-// the results that Redis need not keep are deleted: afterwards nobody knows their ids. That makes the actor stay until the call has its
-// result.
+// advanceEnd lets the actor stop if it was asked to retire, or is closing, and has nothing left to do. First it deletes the results that Redis
+// need not keep, because nobody knows their ids afterwards. The actor stays until that call has its result.
 func (s *State) advanceEnd(now time.Duration) {
 	ending := s.retiring || s.stage >= wait.Closing
 	if ending && s.Idle() && len(s.answered) > 0 {
@@ -236,8 +235,8 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send emits a call: the first one of a request, or a repeated one. A repeat is the same in everything that its effect depends on. The
-// first call takes the results that are to be deleted along.
+// send emits a call: the first one of a request, or a repeated one. A repeat is the same in everything that its effect depends on. The first
+// call also carries the ids of results to delete.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)
@@ -254,8 +253,8 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
-// timing is the timing of a call for a task, or for the waiters. Permits that are returned go before other calls, because others wait for
-// them.
+// timing is the timing of a call for a task, or for the waiters. Calls that return permits go before other calls, because others wait for the
+// permits.
 func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timing {
 	window := rpc.Window(s.policy.Lease)
 	switch {

@@ -23,8 +23,8 @@ type task struct {
 	retryAt  time.Duration
 }
 
-// pending is the sum of the permits to return when the return in flight has been confirmed. Returns are added up because they need no order
-// among each other.
+// pending is the sum of the permits to return once the return in flight has been confirmed. Returns can be added up, because their order does
+// not matter.
 type pending struct {
 	op       *scripts.CountOp
 	number   int64
@@ -78,7 +78,7 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 // onTaskDone takes the result of a task's call.
 //
 //   - Redis answered: the callers get its number, and the result may be deleted.
-//   - Redis refused for good: the callers get the reason.
+//   - Redis refused permanently: the callers get the reason.
 //   - The time for repeats is over: if no copy was executed, the task starts over with a new id. Otherwise its outcome stays unknown.
 //   - There is no reply: the call is repeated until the patience is over.
 func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {

@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestCountTranscripts plays testdata/*.txt: what the actor of a counter is told and when, and what it decides. They are written
-// as those of TestTranscripts. A case is about a semaphore unless its policy says latch.
+// TestCountTranscripts plays testdata/*.txt: messages to a counter's actor, with their times, and what it decides. They are written like those
+// of TestTranscripts. A case is about a semaphore unless its policy says latch.
 func TestCountTranscripts(t *testing.T) {
 	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newCountPlayer(t, title) })
 }
 
-// countOps are the operations by the words of the transcripts.
+// countOps maps the words of the transcripts to operations.
 var countOps = map[string]*scripts.CountOp{
 	"acquire": scripts.SemaphoreAcquire, "release": scripts.SemaphoreRelease, "add": scripts.SemaphoreAdd, "drain": scripts.SemaphoreDrain,
 	"set": scripts.SemaphoreTrySet, "read": scripts.SemaphoreRead, "delete": scripts.SemaphoreDelete,
@@ -51,7 +51,7 @@ type countPlayer struct {
 	requests map[string]*wait.Request
 	names    map[*wait.Request]string
 	calls    []*countCall // on their way
-	breakAt  int          // the id that makes the step panic, counted from now; 0: none
+	breakAt  int          // which of the next ids makes the step panic; 0: none
 	sent     map[*countCall]time.Duration
 }
 
@@ -67,7 +67,7 @@ func newCountPlayer(t *testing.T, title string) *countPlayer {
 	return p
 }
 
-// countPolicy makes ids r1, r2, ... and lets "break" do its work.
+// countPolicy sets a policy that makes ids r1, r2, ... and panics at the id that "break" has chosen.
 func (p *countPlayer) countPolicy() {
 	ids := 0
 	p.Policy.NewID = func() string {
@@ -79,7 +79,7 @@ func (p *countPlayer) countPolicy() {
 	}
 }
 
-// SetPolicy takes what those of locks have, and latch.
+// SetPolicy takes the options that transcripts of locks have, and latch.
 func (p *countPlayer) SetPolicy(options []string) {
 	latch := slices.Index(options, "latch")
 	if latch >= 0 {
@@ -120,7 +120,7 @@ func (p *countPlayer) message(verb string, a machinetest.Arguments) any {
 		return wait.Close{Stage: wait.Closing}
 	case "shut-down":
 		return wait.Close{Stage: wait.Draining}
-	case "break": // the next id makes the step panic, or that after it, ...
+	case "break": // the step panics at the next id, or at the n-th from now
 		p.breakAt = 1
 		if a.Word(0) != "" {
 			p.breakAt = p.Number(a.Word(0))
@@ -148,8 +148,8 @@ func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// answer is the answer of the call on its way; if there are several, its id says which. done takes what is left, and of an acquire who
-// was served and whether it reserved.
+// answer is the result of the call in flight; if there are several, the line names its request or operation. done takes the number of permits
+// that are left, and for an acquire which waiters were served and whether it reserved.
 func (p *countPlayer) answer(verb string, a machinetest.Arguments) any {
 	call := p.flying(a)
 	done := &countDone{call: call, class: scripts.Done, sent: p.sent[call]}
@@ -185,7 +185,7 @@ func (p *countPlayer) flying(a machinetest.Arguments) *countCall {
 			return word != "reserved" && word != "not-set" && word != call.terms.Request && word != wordOf(call.op)
 		}) {
 			if len(found) == 1 && found[0].terms.Request == call.terms.Request && found[0].op == call.op {
-				found = nil // of a request that was repeated after a panic only the last call counts
+				found = nil // of a request that was repeated after a panic, only the last call counts
 			}
 			found = append(found, call)
 		}

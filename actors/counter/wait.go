@@ -18,7 +18,7 @@ type attempt struct {
 	op     *scripts.CountOp
 	upTo   int64 // of a Look: the number of the last waiter that it can answer
 	number []int64
-	served []*wait.Request // of a Take: the waiters that it is for, in order; nil: one has left
+	served []*wait.Request // of a Take: its waiters, in order; a nil one has left
 }
 
 // attemptMax is the largest number of waiters that one call is for.
@@ -79,7 +79,7 @@ func (s *State) advanceAttempt(now time.Duration) {
 	}
 }
 
-// wants reports whether a waiter needs the attempt's outcome. A Look is for whoever waits.
+// wants reports whether a waiter needs the outcome of the attempt. A Look serves every waiter.
 func (s *State) wants(a *attempt) bool {
 	if a.op.Way == scripts.Look {
 		return s.queue.Len > 0
@@ -147,8 +147,8 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 
 // onTaken gives the acquired permits to the waiters. Permits of waiters that have left are returned.
 //
-// All permits of the reply are owed first, and each waiter that is still there takes its own off again. What is left has no waiter. An
-// attempt that took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
+// At first all permits of the reply count as owed; then each waiter that is still there takes its own. The rest has no waiter. An attempt that
+// took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
 func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
@@ -198,8 +198,8 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// waitOn has the waiters wait for a message if the channel was subscribed to before the attempt, else for the subscription; and in any case
-// for a timer.
+// waitOn decides when the waiters try again: at a message, or when the subscription is confirmed if there was none before the attempt; and at
+// the latest when a timer ends.
 //
 // If nobody was refused, the next waiters try at once: an attempt is for attemptMax waiters at most. If a message came during the attempt,
 // permits may have been returned after the script ran.
@@ -219,7 +219,8 @@ func (s *State) waitOn(now time.Duration) {
 	}
 }
 
-// onAttemptFailed handles an attempt without a reply. A try is refused at once, with the cause; waiters when Redis is silent for too long.
+// onAttemptFailed handles an attempt without a reply. A try is refused at once, with the cause; other waiters only when Redis has been silent
+// for too long.
 //
 // If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
 // taken are lost to everybody, which is reported.
@@ -243,7 +244,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 	}
 }
 
-// failed notes an attempt without a reply. It refuses tries, and waiters for whom Redis has been silent longer than they have patience. The
+// failed notes an attempt without a reply. It refuses tries, and waiters for which Redis has been silent as long as their patience. The
 // attempt itself continues for the others, or is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)
@@ -266,8 +267,8 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// leave removes a request from the queue and from the attempt; false: it does not wait. The attempt keeps an empty place, because the reply
-// has one entry for each waiter that it was sent for.
+// leave removes a request from the queue and from the attempt. It returns false if the request does not wait. The attempt keeps an empty
+// place, because the reply has one entry for each waiter that it was sent for.
 func (s *State) leave(r *wait.Request) bool {
 	for i, other := range s.attempt.served {
 		if other == r {
@@ -289,7 +290,7 @@ func (s *State) refusal(r *wait.Request) error {
 	}
 }
 
-// waitError is the answer to a waiter whose wait has ended.
+// waitError is the answer to a waiter whose wait was cancelled.
 func (s *State) waitError(r *wait.Request, cause error) error {
 	if last := s.failures.Last; last != nil && s.failures.Count > 0 {
 		cause = fmt.Errorf("%w: %w", cause, last)

@@ -62,7 +62,7 @@ func (s *State) reservation(now time.Duration) (reserve, rest time.Duration) {
 	return max(min(w.until-now, wantStep), time.Millisecond), max(now-w.began, restMin)
 }
 
-// noteReservation handles that part of an attempt's reply.
+// noteReservation handles the part of an attempt's reply that is about the reservation.
 func (s *State) noteReservation(now time.Duration, m *countDone) {
 	w := &s.want
 	switch {
@@ -96,8 +96,8 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	return clock.Never // another process has a reservation: the next poll is early enough
 }
 
-// advanceReservation ends a reservation without a waiter, by an attempt for no one: other processes would wait until it expires. The actor
-// of a closing runtime leaves no rest.
+// advanceReservation ends a reservation that has no waiter any more, because other processes would wait until it expires. It does so by an
+// acquire for nobody. The actor of a closing runtime also ends the rest.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {

@@ -19,7 +19,7 @@ import (
 
 var errFlushed = errors.New("the server forgets scripts faster than they can be loaded: somebody flushes them all the time")
 
-// run sends a batch and posts the results. It may block in go-redis for any time, because the gateway has deadlines of its own.
+// run sends a batch and posts the results. It may block in go-redis for any length of time, because the gateway has deadlines of its own.
 func (s *Sender) run(b *batch) {
 	defer s.recoverBatch(b)
 	bounded := false
@@ -39,7 +39,7 @@ func (s *Sender) run(b *batch) {
 		s.exchange(b, open)
 		var away []int
 		if !b.node.Alone {
-			open, away = b.split(open) // those that are answered do not wait for another master
+			open, away = b.split(open) // answered calls do not wait for another master
 		}
 		open = s.postExcept(b, open)
 		if len(away) > 0 {
@@ -118,7 +118,7 @@ func demoted(p parcel) bool {
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
 }
 
-// bound sets, by the server's clock, after which instant the call must not be executed, and the least value of its tokens.
+// bound sets the instant, by the server's clock, after which the call must not be executed, and the least value of its tokens.
 func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	if c.Bounded() {
 		c.SetNotAfter(server.At(c.NotAfter))
@@ -129,8 +129,7 @@ func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 }
 
 // finish sends commands as one pipeline, with a WAIT for replicas at the end if they must acknowledge. err is the reason why the outcome of
-// the calls among them is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls
-// wrote.
+// the calls is unknown; nil: each call has its own reply. unacked is the reason why too few replicas may have what the calls wrote.
 func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, parcels []parcel) (unacked, err error) {
 	var wait redisnode.Command
 	if b.acked {
@@ -146,10 +145,10 @@ func (s *Sender) finish(b *batch, pipe redis.Pipeliner, commands []redis.Cmder, 
 	return unacked, err
 }
 
-// exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the reply does not, the connection
-// was out of step or broke, and some of the earlier replies may belong to other commands.
+// exec sends commands as one pipeline, with a mark at its end: a PING whose reply repeats its argument. If the mark does not come back, the
+// connection was out of step or broke, and some of the earlier replies may belong to other commands.
 //
-// It returns the reason why the mark was not returned; nil: it was. Each command has its own error besides. When the server refuses the
+// It returns the reason why the mark did not come back; nil: it did. Each command also has its own error. When the server refuses the
 // handshake of a new connection, go-redis reports that by Exec alone, so exec sets the error of the commands.
 func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redis.Cmder) error {
 	var text any = strconv.FormatUint(s.marks.Add(1), 10)
@@ -177,7 +176,7 @@ var (
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
-// missing is the reason why the mark with this text was not returned; nil: it was.
+// missing returns the reason why the mark with this text did not come back; nil: it did.
 func missing(mark redisnode.Command, text any) error {
 	err := mark.Err()
 	if err == nil && mark.Val() != text {
@@ -195,8 +194,8 @@ func missing(mark redisnode.Command, text any) error {
 	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // it is no reply to the mark
 }
 
-// invalidateReplies discards the replies of a pipeline whose mark was not returned, so the outcome of its calls is unknown. A server that
-// refuses every command, the mark included, is believed.
+// invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. If the mark was
+// refused because the server refuses every command, the refusals of the calls count.
 func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
@@ -220,7 +219,8 @@ func (b *batch) loads() (loads []redis.Cmder) {
 	return loads
 }
 
-// postExcept posts all results except those of calls whose script the server lacks, or refuses as a bundle. It returns their indices.
+// postExcept posts all results except those of calls whose script the server lacks, or refuses as a bundle. It returns the indices of these
+// calls, which have to be sent again.
 func (s *Sender) postExcept(b *batch, open []int) []int {
 	var again []int
 	for _, i := range open {

@@ -18,7 +18,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Without its mark no reply of a pipeline counts, but for the refusals of a server that refuses the mark too.
+// If a pipeline's mark does not come back, none of its replies count, except refusals by a server that refuses the mark as well.
 func TestBatch_MarkDecidesWhatCounts(t *testing.T) {
 	const done, refused, unknown = scripts.Done, scripts.Refused, scripts.Unknown
 	loading, broken := refusal("LOADING x"), io.ErrUnexpectedEOF

@@ -26,7 +26,7 @@ type clusterGateway struct {
 	gateways map[*redisnode.Node]*nodeGateway
 	waiting  line // calls whose master is not known yet
 	learning bool
-	failures int         // of the discovery, in a row
+	failures int         // failed discoveries in a row
 	pause    clock.Timer // before the next discovery
 	stopped  bool
 	group    sync.WaitGroup // goroutines that ask the servers, and gateways that stop
@@ -39,7 +39,7 @@ type nodeGateway struct {
 }
 
 const (
-	unusedWait = time.Minute // after which the gateway of a node that may have left the cluster is closed
+	unusedWait = time.Minute // a gateway that was not used for this long is closed: its node may have left the cluster
 )
 
 func newClusterGateway(s *Sender, c *redisnode.Cluster, o Options) *clusterGateway {
@@ -49,7 +49,7 @@ func newClusterGateway(s *Sender, c *redisnode.Cluster, o Options) *clusterGatew
 // Submit takes a call.
 func (x *clusterGateway) Submit(call *rpc.Call) { x.locked(func() { x.forward(call) }) }
 
-// Resume does nothing: the gateways of the masters are resumed themselves.
+// Resume does nothing, because the watchdog resumes the gateways of the masters themselves.
 func (x *clusterGateway) Resume() {}
 
 // locked changes the state, and sends the messages that follow from that.
@@ -71,7 +71,7 @@ func (x *clusterGateway) locked(change func()) {
 	}
 }
 
-// refuse has a call answered that was not sent.
+// refuse queues the answer to a call that was not sent.
 func (x *clusterGateway) refuse(call *rpc.Call, err error) {
 	x.outgoing = append(x.outgoing, message{call.From, call.Answer(rpc.Result{Class: scripts.Refused, Err: err})})
 }
@@ -146,7 +146,7 @@ func (x *clusterGateway) onLearned(err error) {
 		for _, call := range x.waiting.all() {
 			x.forward(call)
 		}
-		err = redisnode.ErrNoMaster // no slot of the calls that still wait has a master
+		err = redisnode.ErrNoMaster // the slots of the calls that still wait have no master
 	}
 	for _, call := range x.waiting.sweep(x.sender.Clock.Now(), 0) {
 		x.refuse(call, x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err)))

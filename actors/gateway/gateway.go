@@ -27,17 +27,17 @@ type Gateway interface {
 // gateway packs the script calls of all locks of its lane into pipelines. A single call is sent at once; while a batch is in flight, the
 // next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
 //
-// It is an object under a mutex and no actor, so that a call costs no message. A mailbox runs its actor on the goroutine of whoever sends
-// to it, and that actor may submit its next call. So nothing is sent while the mutex is held: it is kept in outgoing until then.
+// It is an object with a mutex and not an actor, so that a call costs no message. A mailbox may run its actor on the goroutine of the sender,
+// and that actor may submit its next call. So the gateway sends nothing while it holds the mutex: messages wait in outgoing.
 //
 // It keeps deadlines of its own, because go-redis does not: a call without a reply at its deadline is answered with an unknown outcome, and
 // a worker that hangs with it is replaced, up to StuckMax. It does not interpret results, except to see whether Redis serves at all. While
 // Redis does not serve, calls stay in line and only a probe is sent now and then, so the cost of an outage does not depend on how many
 // calls wait (outage.go).
 //
-// go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But it sends call by call, which
-// end when a goroutine that waits for them says so, it has no deadlines of its own, and nobody can tell the instant just before a call
-// is sent, from which a lease counts.
+// go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But goroutines must wait for the
+// results of its calls, it has no deadlines of its own, and it does not reveal the instant just before a call is sent, from which a lease
+// counts.
 type gateway struct {
 	// fixed at construction
 	sender  *Sender
@@ -55,14 +55,14 @@ type gateway struct {
 	stuck    int      // workers that hang with a batch whose calls have all been answered
 	checkAt  time.Duration
 	timer    clock.Timer
-	unused   []leash // of batches that have ended
+	unused   []leash // contexts of batches that have ended
 	stopped  bool
 	outage   outage
 }
 
 const (
 	batchMax = 256 // calls in one pipeline
-	StuckMax = 4   // when so many workers hang, nothing more is sent
+	StuckMax = 4   // hanging workers that are replaced; if one more hangs, nothing is sent
 )
 
 // batch is one pipeline. Each call in it is answered by whoever claims it first: the worker, or the gateway at its deadline.
@@ -149,7 +149,7 @@ func (g *gateway) deliver(messages []message) {
 	}
 }
 
-// answer has the result of a call sent. The caller must have claimed the call.
+// answer queues the result of a call. The caller must have claimed the call.
 func (g *gateway) answer(call *rpc.Call, r rpc.Result) {
 	g.outgoing = append(g.outgoing, message{call.From, call.Answer(r)})
 }
@@ -308,7 +308,7 @@ func (g *gateway) onDone(b *batch) {
 	}
 }
 
-// idle reports whether nobody waits for this gateway.
+// idle reports whether no calls wait or are in flight.
 func (g *gateway) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,7 +35,7 @@ type lateGateway struct {
 	pause func(failures int) time.Duration
 }
 
-// newLateGateway is one for which so many calls wait.
+// newLateGateway makes a lateGateway for which this many calls wait.
 func newLateGateway(t *testing.T, calls int) *lateGateway {
 	g := &lateGateway{clock: &stillClock{now: time.Minute}, pause: func(int) time.Duration { return time.Millisecond }}
 	sender := NewSender(Config{
@@ -49,7 +49,7 @@ func newLateGateway(t *testing.T, calls int) *lateGateway {
 	return g
 }
 
-// advance keeps what the gateway would send.
+// advance records the messages that the gateway would send.
 func (g *lateGateway) advance() { g.sent = append(g.sent, g.gateway.advance()...) }
 
 // next is the batch that is sent now; nil: none is.
@@ -63,13 +63,13 @@ func (g *lateGateway) next() *batch {
 	}
 }
 
-// end says what became of a batch.
+// end ends a batch with this outcome.
 func (g *lateGateway) end(b *batch, reached, lost bool) {
 	b.reached, b.lost = reached, lost
 	g.onDone(b)
 }
 
-// After an outage, told by calls without an answer or by one that took long, nothing is sent until the watchdog says so.
+// After an outage, which shows in an unanswered or a slow batch, nothing is sent until the watchdog resumes the gateway.
 func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(g *lateGateway){
@@ -95,8 +95,8 @@ func TestGateway_LetsRenewalsGoFirst(t *testing.T) {
 	}
 }
 
-// While nothing comes back from Redis, one call at a time is sent to look for it, at once and then with back-off. The others stay in line,
-// and are sent in their order when that one was answered.
+// While Redis is silent, the gateway probes it with one call at a time: at once, and then with back-off. The other calls stay in line, and are
+// sent in their order when a probe was answered.
 func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
@@ -130,7 +130,7 @@ func TestGateway_ProbesWhileRedisIsSilent(t *testing.T) {
 	assert.Equal(t, g.clock.now+2*time.Second, b.calls[0].Deadline, "it has all of its window")
 }
 
-// A server that refuses what is sent, but answers, is looked for with full batches: some calls may only read.
+// A server that answers but refuses calls is probed with full batches, because some calls may only read.
 func TestGateway_ProbesARefusingServerWithBatches(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
@@ -142,16 +142,16 @@ func TestGateway_ProbesARefusingServerWithBatches(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// What is late says nothing about the present: neither a batch that was given up and ends in vain, nor one that ends in vain twice.
+// A batch that was given up is not counted again when it fails later, and does not hide that a newer batch was served.
 func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
 	old := g.next()
-	g.stuck = StuckMax // nobody is hired instead of its worker
+	g.stuck = StuckMax // its worker is not replaced
 	g.clock.now += 3 * time.Second
 	g.giveUp(old, g.clock.now)
 	assert.Equal(t, 1, g.outage.vain)
-	g.free = 1 // but somebody else has come back
+	g.free = 1 // but another worker has come back
 	probe := g.next()
 	require.Len(t, probe.calls, 1)
 	g.end(probe, true, false)
@@ -161,8 +161,7 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// A worker that hangs counts as one until it comes back: it does not work beside the one that was hired in its place, and as many may hang
-// as before.
+// When a hanging worker comes back, one worker ends, so that it does not work beside its replacement. As many workers may hang then as before.
 func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 3*StuckMax*batchMax)
@@ -172,7 +171,7 @@ func TestGateway_HangingWorkersComeBack(t *testing.T) {
 		b.given = true // as by giveUp
 		g.remove(b)
 		g.stuck++
-		g.free++ // somebody was hired
+		g.free++ // the replacement
 		g.end(b, true, false)
 		require.Zero(t, g.stuck)
 		require.Equal(t, 1, g.free)
@@ -181,7 +180,7 @@ func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	}
 }
 
-// A batch that is given up has its context ended, and no other batch has: each has a context of its own while it lasts.
+// Giving up a batch ends its context and no other: each batch in flight has its own.
 func TestGateway_GivingUpEndsOneBatchAlone(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 4*batchMax)
@@ -203,7 +202,7 @@ func TestGateway_GivingUpEndsOneBatchAlone(t *testing.T) {
 	}
 }
 
-// Calls that wait are refused when Redis has been silent for as long as they have patience, and not as long as it serves others.
+// Waiting calls are refused when Redis has been silent for as long as their patience, but not while it answers other calls.
 func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
@@ -219,7 +218,7 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 		return n
 	}
 	g.end(g.next(), true, false)
-	for range 20 { // a backlog that takes longer than anybody has patience
+	for range 20 { // a backlog that takes longer than the patience of a call
 		b := g.next()
 		g.clock.now += time.Second - time.Millisecond
 		assert.Zero(t, refused())
@@ -238,7 +237,7 @@ func TestGateway_RefusesWhenRedisIsSilent(t *testing.T) {
 	assert.Zero(t, g.waiting.len())
 }
 
-// On a cluster the calls that wait for a master are sent elsewhere when another one has its keys.
+// On a cluster, calls that wait for a master go back to the clusterGateway when another master has their keys.
 func TestGateway_ReturnsStrays(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 0)
@@ -258,8 +257,8 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	assert.Zero(t, g.waiting.len())
 }
 
-// While the workers of a silent master hang, the gateway looks up the masters again, though not all the time. So the calls in its line go to
-// the master that replaces it before any worker has returned.
+// While the workers of a silent master hang, the gateway looks up the masters again from time to time. So the calls in its line go to the
+// master that replaces it before any worker has returned.
 func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 	t.Parallel()
 	for name, hanging := range map[string]func(g *lateGateway){
@@ -301,7 +300,7 @@ func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 	}
 }
 
-// newSilentNode is a node that nobody asks for anything.
+// newSilentNode makes a node to which nothing is sent.
 func newSilentNode(t *testing.T) *redisnode.Node {
 	client := redis.NewClient(&redis.Options{})
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
@@ -312,7 +311,7 @@ func newSilentNode(t *testing.T) *redisnode.Node {
 type oneNode struct {
 	redisnode.Nodes
 	node     *redisnode.Node
-	suspects int // how often it was asked for again
+	suspects int // calls of Suspect
 }
 
 func (o *oneNode) ForKey(string) *redisnode.Node { return o.node }

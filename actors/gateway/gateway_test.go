@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A deadline's timer that fires while the gateway stops must not hire a worker that nobody waits for.
+// A timer for a deadline that fires while the gateway stops must not start a worker, because nobody would wait for it.
 func TestGateway_StoppedChecksNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(NewSender(Config{Clock: clock.NewSystem()}), &redisnode.Node{}, Options{})
@@ -28,7 +28,7 @@ func TestGateway_StoppedChecksNothing(t *testing.T) {
 	assert.False(t, b.given)
 }
 
-// A timer that fires when the gateway has stopped sets no other one: the batch that hangs stays due.
+// A timer that fires after the gateway has stopped must not set another one, although a hanging batch is still due.
 func TestGateway_StoppedSetsNoTimer(t *testing.T) {
 	t.Parallel()
 	g := newGateway(NewSender(Config{Clock: clock.NewSystem()}), &redisnode.Node{}, Options{})
@@ -38,7 +38,7 @@ func TestGateway_StoppedSetsNoTimer(t *testing.T) {
 	assert.Nil(t, g.timer)
 }
 
-// answers is a hook of a client that stands for a server.
+// answers is a hook of a client that answers in place of a server.
 type answers func(args []any) (any, error)
 
 func (answers) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -78,8 +78,8 @@ type asker chan *rpc.Result
 
 func (a asker) Send(message any) { a <- message.(*rpc.Result) }
 
-// A call that another master has to answer, which may be silent, does not hold up the others of its batch. And what the other master says
-// of its clock is not taken for the first one's.
+// A call that is redirected to another master, which may be silent, does not hold up the other calls of its batch. And the time of the other
+// master is not taken for the time of the first one.
 func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	t.Parallel()
 	answered := make(asker, 2)

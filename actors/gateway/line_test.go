@@ -17,7 +17,7 @@ func callAsked(at time.Duration, first bool) *rpc.Call {
 	return c
 }
 
-// Those that go first do, and each leaves the line once, with the time that it has from then on.
+// Calls with priority leave the line first. Each call leaves once, and its window counts from that instant.
 func TestLine_Order(t *testing.T) {
 	t.Parallel()
 	var l line
@@ -37,7 +37,7 @@ func TestLine_Order(t *testing.T) {
 	assert.Zero(t, c.Since)
 }
 
-// A call expires when Redis has been silent for its patience, counted from the call on. It does not expire while Redis serves others.
+// A call expires when Redis has been silent for its patience since the call was asked for. It does not expire while Redis serves others.
 func TestLine_Patience(t *testing.T) {
 	t.Parallel()
 	var l line
@@ -58,13 +58,13 @@ func TestLine_Patience(t *testing.T) {
 	assert.Zero(t, l.len())
 }
 
-// Looking at a long line again and again costs little.
+// A long line is swept seldom, so that sweeping costs little.
 func TestLine_SweepsSeldom(t *testing.T) {
 	t.Parallel()
 	var l line
 	const many = 400_000
 	for i := range many {
-		l.push(callAsked(time.Duration(i), false)) // each of them expires at an instant of its own
+		l.push(callAsked(time.Duration(i), false)) // each expires at a different instant
 	}
 	assert.Empty(t, l.sweep(time.Second, 0))
 	assert.GreaterOrEqual(t, l.sweepAt, time.Second+many*sweepCost)

@@ -18,21 +18,22 @@ import (
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis; 0: Redis serves
 	silent      bool          // the last of them got no reply
-	probeAt     time.Duration // the next one is not sent before
+	probeAt     time.Duration // no probe before this instant
 	pausedUntil time.Duration // nothing is sent until then, or until the renewals have been answered; 0: no pause
 
 	heard   time.Duration // when Redis last served
 	reached time.Duration // when the newest batch that was served left the line
 
-	lookAt time.Duration // the masters are not asked for again before
+	lookAt time.Duration // no discovery of the masters before this instant
 }
 
-// Recovered tells the watchdog that Redis serves again. If From is set, that gateway is to be resumed when the renewals have been answered.
+// Recovered tells the watchdog that Redis serves again. If From is set, the watchdog resumes that gateway when the renewals have been
+// answered.
 type Recovered struct{ From Gateway }
 
 const (
-	Silence  = 500 * time.Millisecond // the first reply after so long counts as the end of an outage
-	lookWait = 200 * time.Millisecond // between two looks for another master
+	Silence  = 500 * time.Millisecond // a reply that takes this long counts as the end of an outage
+	lookWait = 200 * time.Millisecond // between two discoveries of the masters
 )
 
 // room is how many calls may be sent in one batch now.
@@ -48,7 +49,7 @@ func (g *gateway) room(now time.Duration) int {
 	return batchMax
 }
 
-// opensAt is when something may be sent again.
+// opensAt is the instant from which something may be sent again.
 func (o *outage) opensAt() time.Duration {
 	if o.vain > 0 {
 		return max(o.pausedUntil, o.probeAt)
@@ -56,7 +57,7 @@ func (o *outage) opensAt() time.Duration {
 	return o.pausedUntil
 }
 
-// detectRecovery notes whether a batch was served.
+// detectRecovery notes whether a batch was served, and tells the watchdog if that ends an outage.
 func (g *gateway) detectRecovery(b *batch) {
 	now, o := g.sender.Clock.Now(), &g.outage
 	if !b.reached {
@@ -91,7 +92,7 @@ func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 }
 
 // returnStrays sends the waiting calls back to the clusterGateway when their keys belong to another master now. While this master does not
-// answer, it also starts a discovery every lookWait. It needs no idle worker, because all workers may hang.
+// answer, returnStrays also starts a discovery every lookWait. All workers may hang, so it does not need an idle one.
 func (g *gateway) returnStrays(now time.Duration) {
 	o := &g.outage
 	if g.waiting.len() == 0 || now < g.doubtedAt() {
@@ -109,7 +110,7 @@ func (g *gateway) returnStrays(now time.Duration) {
 	}
 }
 
-// doubtedAt is from when on there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
+// doubtedAt is the instant from which there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
 	switch {
 	case g.outage.vain > 0:

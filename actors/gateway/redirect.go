@@ -83,7 +83,7 @@ func (s *Sender) follow(b *batch, open []int) {
 }
 
 // exchangeAt is exchange for few calls, preceded by all their scripts, because the node may have none of them. If go-redis has closed the
-// node's client, because the server was away for a minute, the calls keep their replies, and the next ones get another client.
+// node's client, because the server was away for a minute, these calls keep their replies, and later calls get another client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b.ctx, n); err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// waitForReplicas is a WAIT, to follow the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
+// waitForReplicas is the WAIT that follows the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
 // because WAIT covers the writes of its own connection.
 func (s *Sender) waitForReplicas() redisnode.Command {
 	return redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
 }
 
-// unacked is the reason why a WAIT does not show that enough replicas have what was written; nil: it does.
+// unacked returns an error unless the WAIT shows that enough replicas have what was written.
 func (s *Sender) unacked(wait redisnode.Command) error {
 	n, err := wait.Int()
 	switch {

@@ -55,7 +55,7 @@ type Options struct {
 	ForReplicas   bool // replicas must acknowledge the grants of its calls
 }
 
-// New makes and starts a gateway, or on a cluster one for each master behind a common one.
+// New starts a gateway. On a cluster it starts a common one that forwards to a gateway for each master.
 func New(s *Sender, o Options) Gateway {
 	if cluster, ok := s.Nodes.(*redisnode.Cluster); ok {
 		return newClusterGateway(s, cluster, o)

@@ -12,7 +12,7 @@ type Address struct {
 	Kind *scripts.Kind
 	Name string
 	Raw  string
-	Part uint16 // of a cluster, in which all of its keys are; 0 on a single server
+	Part uint16 // the slot of all its keys on a cluster; 0 on a single server
 
 	Arguments scripts.Arguments // only the lock's actor uses them, in its own copy of the address
 }
@@ -20,7 +20,7 @@ type Address struct {
 // shownName is how much an error or an event shows of a string that is too long for a name.
 const shownName = 64
 
-// Quoted is a name for an error. Users may pass any string, and it may be huge.
+// Quoted quotes a name for an error, and shortens it if it is too long for a name. Users may pass any string.
 func Quoted(name string) string {
 	if len(name) > protocol.MaxName {
 		return strconv.Quote(name[:shownName]) + "..."
@@ -28,7 +28,7 @@ func Quoted(name string) string {
 	return strconv.Quote(name)
 }
 
-// Shorten is a name for an event, without quotes.
+// Shorten does the same for an event, without quotes.
 func Shorten(name string) string {
 	if len(name) > protocol.MaxName {
 		return name[:shownName] + "..."

@@ -1,8 +1,8 @@
-// Package lease is what one caller holds and until when. Any goroutine may read it.
+// Package lease holds what a caller has and until when. Any goroutine may read it.
 //
-// The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. A
-// local holder has a Hold on it: several, one after the other or together, may share one grant. The handles of the root read holds, and end
-// them by Claim; the machine ends them by Lose.
+// The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. Each
+// local holder has a Hold on the grant; several holds may share a grant, one after the other or together. The handles in the root package read
+// holds, and end them by Claim; the machine ends them by Lose.
 //
 //	address.go  the address of a lock
 //	grant.go    an acquisition in Redis and its deadline

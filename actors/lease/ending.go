@@ -7,7 +7,7 @@ import (
 	"weak"
 )
 
-// Ending is the end of a lease, which comes once and for all, with its reason. The zero value has not ended.
+// Ending is the end of a lease and its reason. A lease ends only once. The zero value has not ended.
 type Ending struct {
 	mu    sync.Mutex // not locked during calls of functions of the user
 	done  signal
@@ -16,14 +16,14 @@ type Ending struct {
 	why   string // a detail for Reason
 }
 
-// audience is what keeps a function in onEnd.
+// audience is the context that a function in onEnd ends, so that Awaited can find out whether the user still has it.
 type audience struct {
 	context *Context              // the user's context; nil: Awaited was called, or there is none
 	weak    weak.Pointer[Context] // the same after a call of Awaited
 }
 
-// Context is a context of the user that ends with a lease. It wraps the context that is cancelled, and nothing refers to the wrapper: so
-// Awaited can find out whether the user still has it.
+// Context is a context of the user that ends with a lease. It wraps the context that is cancelled. Besides audience, only the user refers to
+// the wrapper, so Awaited can find out whether the user still has it.
 type Context struct{ context.Context }
 
 // Done returns a channel that is closed at the end.
@@ -40,7 +40,7 @@ func (e *Ending) Done() <-chan struct{} {
 	return done
 }
 
-// Err is the reason of the end; nil: it has not come.
+// Err is the reason of the end; nil: the lease has not ended.
 func (e *Ending) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,7 +64,7 @@ func (e *Ending) Why() string {
 	return e.why
 }
 
-// Context makes a context for the user. It ends at the end of the lease, with Err as its cause, or with parent.
+// Context makes a context for the user. It ends with the lease, with Err as its cause, or with parent.
 func (e *Ending) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx := &Context{}
 	inner, cancel := e.bound(parent, &audience{context: ctx})
@@ -72,7 +72,7 @@ func (e *Ending) Context(parent context.Context) (context.Context, context.Cance
 	return ctx, cancel
 }
 
-// Bound is Context for a caller that also has the lease, so that Awaited need not look at it.
+// Bound is Context for a caller that also has the lease, so that Awaited ignores the context.
 func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelFunc) {
 	return e.bound(parent, nil)
 }
@@ -88,7 +88,7 @@ func (e *Ending) bound(parent context.Context, of *audience) (context.Context, c
 	}
 }
 
-// OnEnd has f called once, with the reason, at the end; at once if it has come. f must not block. forget takes f back.
+// OnEnd calls f once, with the reason, when the lease ends, or at once if it has ended. f must not block. forget takes f back.
 func (e *Ending) OnEnd(f func(error)) (forget func()) { return e.tell(f, nil) }
 
 func (e *Ending) tell(f func(error), to *audience) (forget func()) {
@@ -111,8 +111,8 @@ func (e *Ending) tell(f func(error), to *audience) (forget func()) {
 	}
 }
 
-// Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases that the user has dropped
-// otherwise. Awaited makes the references to both weak, so that the collector can take them. The answer is about the time before the last
+// Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases whose handle the user has
+// dropped. Awaited makes the references to both weak, so that the collector can take them. The answer is about the time before the last
 // collection, so the caller has to ask again later.
 func (e *Ending) Awaited() bool {
 	e.mu.Lock()
@@ -136,7 +136,7 @@ func (a *audience) weaken() bool {
 	return a.weak.Value() != nil
 }
 
-// End ends it; false: it has ended before. A Hold is ended by Claim or Lose instead.
+// End ends the lease. It returns false if the lease had ended before. A Hold is ended by Claim or Lose instead.
 func (e *Ending) End(err error, why string) bool {
 	e.mu.Lock()
 	if e.err != nil {

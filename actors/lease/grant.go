@@ -53,8 +53,8 @@ func Check(d time.Duration) error {
 // is the drift of the Redis documentation on distributed locks.
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// Deadline is the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the
-// lease from a later instant, so it never ends it earlier.
+// Deadline is the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the lease
+// from a later instant, so the lease never ends earlier there.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
 // Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.
@@ -84,7 +84,7 @@ func (g *Grant) End() { g.deadline.Store(0) }
 // Least is the instant before which nobody else may get the lock.
 func (g *Grant) Least() time.Duration { return time.Duration(g.least.Load()) }
 
-// KeepUntil has nobody else get the lock before this instant. Only the lock actor may do that.
+// KeepUntil keeps the lock from anybody else until this instant. Only the lock actor may do that.
 func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(instant, g.Least()))) }
 
 // Missing is for how long a lock that is released now has to stay taken.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever the lease, however long the way to the server, and whatever its clock's rate within half a percent of ours: the holder's
-// deadline comes before the server lets the key go.
+// The holder's deadline comes before the server expires the key, whatever the lease, however long the way to the server, and whatever the rate
+// of its clock within half a percent of ours.
 func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -21,7 +21,7 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 		length = max(length, Min)
 		sent := upTo(24 * time.Hour)
 		executed := sent + upTo(10*time.Millisecond)<<random.IntN(10)
-		rate := 1 + (random.Float64()-0.5)/100 // of the server's clock, by ours
+		rate := 1 + (random.Float64()-0.5)/100 // of the server's clock, measured by ours
 
 		// The server cuts the lease and its own clock to milliseconds. Its clock reads phase when it executes the script.
 		phase := upTo(time.Millisecond)
@@ -32,7 +32,7 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	}
 }
 
-// A renewal moves the deadline of a grant that lasts, and nothing else does: neither one that is late, nor one of a grant that is over.
+// A renewal moves the deadline only while the grant lasts: not when it is late, and not when the grant has ended.
 func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	t.Parallel()
 	deadline := Deadline(0, time.Second)
@@ -52,7 +52,7 @@ func TestGrant_ExtendsOnlyWhileItLasts(t *testing.T) {
 	assert.Zero(t, g.Until())
 }
 
-// A renewal sets the lease, but nothing past Most, and no less than what is missing until Least.
+// A renewal sets the length of the lease, but never past Most, and always at least until Least.
 func TestGrant_RenewalHasBounds(t *testing.T) {
 	t.Parallel()
 	g := newTestGrant(Deadline(0, time.Second))

@@ -28,7 +28,7 @@ type Hold struct {
 
 const (
 	holdOpen    = iota // not granted yet, or held
-	holdClaimed        // its holder is releasing it, or has
+	holdClaimed        // its holder is releasing it or has released it
 	holdLost
 )
 
@@ -72,7 +72,7 @@ func (h *Hold) Lose(err error, why protocol.LossReason) bool {
 	return true
 }
 
-// Holder names the holder for people: its owner, or its grant if it has none.
+// Holder names the holder for people: its owner, or the id of its grant if it has none.
 func (h *Hold) Holder() string {
 	if h.Owner.IsZero() {
 		return h.Grant.ID

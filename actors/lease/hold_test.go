@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Local holders of one turn share a grant: what is said about the lease of one must not follow from the grant of the next.
+// Local holders of one turn share a grant. A lease that has ended must not seem valid because the grant continues with the next holder.
 func TestHold_EndsWithItsHolderWhenTheGrantGoesOn(t *testing.T) {
 	grant := newTestGrant(Deadline(0, time.Second))
 	first, second, third := &Hold{Grant: grant}, &Hold{Grant: grant}, &Hold{Grant: grant}

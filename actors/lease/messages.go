@@ -6,6 +6,6 @@ type (
 	Due struct{ Grant *Grant }
 	// Gone says that Redis does not have the grant any more.
 	Gone struct{ Grant *Grant }
-	// CountRequesters asks the shell whether the actors that wait here or hold leases are still there.
+	// CountRequesters asks the shell whether the actors that wait here or hold leases still exist.
 	CountRequesters struct{}
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. Messages that arrive meanwhile, and are left then, are
-// handled by a resident worker. So a call passes from the caller through the actor of the lock to the gateway without a switch of
-// goroutines. And no sender is kept for long: with protoactor's synchronized dispatcher a Send took a second and more under load.
+// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. A resident worker handles the messages that are left then. So
+// a call passes from the caller through the actor of the lock to the gateway without a switch of goroutines. And no sender is kept for long:
+// with protoactor's synchronized dispatcher a Send took a second and more under load.
 //
 // Handlers must not block, and must not send while they hold a mutex that another handler locks: the receiver may run within the Send.
 type Mailbox struct {
@@ -38,7 +38,7 @@ func (m *Mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 	m.invoker, m.dispatcher = invoker, dispatcher
 }
 
-// Start is called once after that. Messages that were posted before are handled now.
+// Start is called once, after RegisterHandlers. It handles the messages that were posted before.
 func (m *Mailbox) Start() {
 	m.mu.Lock()
 	m.started = true
@@ -85,7 +85,7 @@ func (m *Mailbox) post() {
 	m.run(inlineMax)
 }
 
-// run handles up to limit messages here. If some are left then, the actor goes on running on a worker.
+// run handles up to limit messages here. If some are left then, the actor continues on a worker.
 func (m *Mailbox) run(limit int) {
 	for range limit {
 		message, system, ok := m.take()

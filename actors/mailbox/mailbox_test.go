@@ -98,7 +98,7 @@ func TestMailbox_PanicIsEscalatedAndTheNextMessageHandled(t *testing.T) {
 	assert.Equal(t, []any{"one"}, i.failed)
 }
 
-// countingDispatcher counts how often a sender has let go.
+// countingDispatcher counts how often a sender has handed an actor to a worker.
 type countingDispatcher struct {
 	*Workers
 	handed int
@@ -124,7 +124,7 @@ func TestMailbox_SenderIsNotKept(t *testing.T) {
 	assert.Len(t, i.got, 10*inlineMax+1)
 }
 
-// Many senders, from outside and from inside of the actor: nothing is lost, each sender's messages stay in order.
+// With many senders no message is lost, and the messages of each sender stay in order.
 func TestMailbox_LosesNothing(t *testing.T) {
 	t.Parallel()
 	const senders, each = 8, 2000

@@ -49,7 +49,7 @@ type Message struct {
 	System  bool // Content is for protoactor (Watch, Unwatch), not for the actor's Receive
 }
 
-// blockedAfter is the interval of reportBlocked. A receiver is reported when one delivery has taken this long to twice as long.
+// blockedAfter is the interval of reportBlocked. A receiver is reported when one delivery has taken between one and two intervals.
 const blockedAfter = time.Second
 
 // New makes an outbox without messages.

@@ -17,7 +17,7 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 	for _, kind := range kinds {
 		key, err := c.throwAway(kind)
 		if err != nil || key == "" {
-			continue // the findings of scripts report it
+			continue // method scripts reports it
 		}
 		needed := kind.Needs(c.Site, key, c.NewID)
 		renamed, err := c.renamed(ctx, needed)
@@ -40,8 +40,8 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 	return findings
 }
 
-// renamed returns the keys of a kind as the server gets them, by the keys that were sent. The error says why such names cannot work. The
-// result is empty if scripts cannot be called at all.
+// renamed maps the keys of a kind that were sent to the keys that the server got. The error says why such names cannot work. The result is
+// empty if scripts cannot be called at all.
 func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string
@@ -49,7 +49,7 @@ func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]s
 		reply, err := c.call(ctx, scripts.CheckKeys(needed.Keys))
 		names, _ := reply.([]any)
 		if err != nil || len(names) != len(needed.Keys) {
-			return nil, nil //nolint:nilerr // the findings of scripts report it
+			return nil, nil //nolint:nilerr // method scripts reports it
 		}
 		for i, key := range needed.Keys {
 			got, _ := names[i].(string)

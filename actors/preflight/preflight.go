@@ -25,7 +25,7 @@ const (
 	noLimit   = 1 << 53          // ms of server time: the largest number that Lua represents exactly
 )
 
-// Config is what a check needs of its runtime.
+// Config is what a check needs from its runtime.
 type Config struct {
 	Nodes       redisnode.Nodes
 	Publish     *redisnode.PublishMode
@@ -39,7 +39,7 @@ type Config struct {
 	Asking      *sync.WaitGroup                                               // goroutines that may outlive Check, waiting for go-redis
 }
 
-// Check tries everything that a runtime needs of the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
+// Check tries everything that a runtime needs from the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
 // whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end; Check does not wait for that.
 func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	asking, cancel := context.WithTimeout(ctx, checkWait)
@@ -129,8 +129,8 @@ func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
 	return checkError(findings)
 }
 
-// node checks one server. It stops at the first group of findings that makes further ones meaningless: a server that cannot be reached, or
-// of the wrong kind, and then missing rights.
+// node checks one server. It stops early if further findings would mean nothing: the server cannot be reached or is of the wrong kind, or
+// rights are missing.
 func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Kind) []finding {
 	one := &check{Config: c, node: n, user: userOf(n.Client)}
 	if err := one.reach(ctx); err != nil && !scripts.IsDenied(err) {
@@ -268,7 +268,7 @@ func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []
 	return findings
 }
 
-// some names the first ones and counts the rest.
+// some lists the first names and counts the rest.
 func some(names []string) string {
 	const most = 3
 	slices.Sort(names)

@@ -18,7 +18,7 @@ type need struct {
 	rule  string // in the syntax of ACL SETUSER
 	what  string // what the user cannot do without it
 	kinds []string
-	err   error // the refusal that showed that it is missing; nil: it is not, or it cannot be tried yet
+	err   error // the refusal that showed that it is missing; nil: it is there, or could not be tried
 }
 
 // needs are rights in the order in which they were added, each once.
@@ -129,7 +129,7 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	denied := c.denied(ctx, words)
 	if slices.Contains(needed.Commands, "rpush") {
 		names, denied = append(names, "rpush"), append(denied, c.rpush(ctx, raw, func(command string) bool {
-			return !denied[slices.Index(names, command)].command // without the key it may do neither
+			return !denied[slices.Index(names, command)].command // without a right to the key, rpush leaves nothing behind either
 		}))
 	}
 	for i, name := range names {
@@ -140,7 +140,7 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	}
 }
 
-// errUntried is the refusal for a right that can be tried only with others that are missing.
+// errUntried is the refusal for a right that can be tried only when other, missing rights have been granted.
 const errUntried = refusalOf("NOPERM it cannot be tried before the other rights are there")
 
 // rpush tries the one command that leaves something behind, provided that del or lpop may remove it.
@@ -185,7 +185,7 @@ func (c *check) denied(ctx context.Context, words [][]any) []denial {
 	return denied
 }
 
-// channel tries to publish on a channel and to subscribe to it. Without a kind it is one of the runtime, whose messages are plain.
+// channel tries to publish on a channel and to subscribe to it. Without a kind it is a channel of the runtime, which is never sharded.
 func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, channel string) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
 	sharded := kind != nil && c.Publish.IsSharded()
@@ -248,7 +248,7 @@ func (c *check) listen(ctx context.Context, channel string, sharded bool) (*redi
 	return pubsub, err
 }
 
-// patternOf returns the pattern for keys or channels that are built like one of a throw-away name.
+// patternOf returns the pattern for all keys or channels like this one, which was made from a throw-away name.
 func patternOf(key string) string {
 	if before, _, found := strings.Cut(key, throwAwayMark); found {
 		return before + "*"

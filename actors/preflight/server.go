@@ -52,7 +52,7 @@ type about struct {
 	replicas string
 }
 
-// about asks by INFO, which the runtime does not need and a user may have no right to, otherwise by HELLO.
+// about asks by INFO, and by HELLO if that fails: the runtime does not need INFO, so the user may have no right to it.
 func (c *check) about(ctx context.Context) (a about) {
 	if reply, err := c.ask(ctx, "info"); err == nil {
 		info, _ := reply.(string)

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// link is the connection for messages. It replaces the connection when it breaks. One goroutine reads, another one writes subscriptions.
-// They share only the fields under mu with the actor. Until the actor has read the news, it gets one message, however many arrive: a flood
-// of messages costs one map entry per channel.
+// link is the connection for messages. It replaces the connection when it breaks. One goroutine reads, another one writes subscriptions. They
+// share only the fields under mu with the actor. Until the actor has read the news, the link sends it only one message, no matter how many
+// arrive from Redis: a flood costs one map entry per channel.
 //
-// go-redis would subscribe again by itself after an error, to all channels in one command, and it would drop a refusal. So go-redis never
-// gets to connect twice: each connection is a PubSub of its own; see ended.
+// go-redis would subscribe again by itself after an error, to all channels in one command, and it would drop a refusal. So go-redis is kept
+// from connecting again: each connection is a PubSub of its own; see ended.
 type link struct {
 	config *Config
 	owner  *actor.PID
@@ -61,11 +61,11 @@ const (
 	linkPeace = time.Second
 	brokenMax = 4 // failures
 
-	textsMax = 10_000 // demands that the actor has not looked at yet; who sends more is no lock of ours
+	textsMax = 10_000 // demands that the actor has not read yet; our locks never send so many
 )
 
-// ended is the context of all that go-redis does on a connection. After an error go-redis would connect again, which it cannot do under an
-// ended context. Reads and writes still work: they look at the deadline of a context only, and this one has none.
+// ended is the context of everything that go-redis does on a connection. After an error go-redis would connect again, which it cannot do under
+// an ended context. Reads and writes still work: they only look at the deadline of a context, and this one has none.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -218,7 +218,7 @@ func (l *link) dial(try int) (*redis.PubSub, error) {
 	return pubsub, nil
 }
 
-// begin gives the writer a new connection; nil: none. The ping of dial has no reply yet.
+// begin gives the writer a new connection; nil: none. The reply to dial's ping is still to come.
 func (l *link) begin(pubsub *redis.PubSub) {
 	_ = l.change(func() error {
 		l.pubsub = pubsub

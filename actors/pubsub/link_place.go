@@ -18,8 +18,8 @@ const (
 
 // stay keeps the connection at the server that executes the scripts. Behind a host name, or an address that is moved, another server may
 // become the master. Commands reach the new one with their next connection, but this connection may survive at the old one. It may even
-// receive messages, which the new master passes to its replica. But whoever publishes at the new master does not count this subscriber, and
-// concludes that nobody waits for the lock.
+// receive messages, which the new master passes to its replica. But a release at the new master does not count this subscriber, so the
+// releasing process concludes that nobody waits for the lock.
 //
 // So the link publishes to a channel to which only it is subscribed, by the route of the commands, and must find itself among the
 // receivers.

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// standstill is an actor that takes messages and does nothing about them.
+// standstill is an actor that collects messages and does nothing else.
 type standstill struct{ messages []any }
 
 func (s *standstill) SendUserMessage(_ *actor.PID, message any) {
@@ -32,7 +32,7 @@ func (s *standstill) SendUserMessage(_ *actor.PID, message any) {
 func (s *standstill) SendSystemMessage(*actor.PID, any) {}
 func (s *standstill) Stop(*actor.PID)                   {}
 
-// While the subscriber does nothing, a flood costs it one message, and the link what it knows of each channel; nothing is missed.
+// While the subscriber does nothing, a flood of messages costs it one message, and the link one entry per channel. Nothing is lost.
 func TestLink_FloodIsOneMessage(t *testing.T) {
 	const flood, channels = 1_000_000, 100
 	system, owner := actor.NewActorSystem(), &standstill{}
@@ -69,8 +69,8 @@ type sending struct {
 
 func (s sending) Send(to *actor.PID, message any) { s.root.Send(to, message) }
 
-// A demand that comes together with the confirmation of its channel, before the subscriber has looked, is passed on: nobody repeats it for a
-// second. Whichever of both is first.
+// A demand and the confirmation of its channel may both arrive, in either order, before the subscriber reads the news. The demand is passed on
+// all the same, because nobody repeats it for a second.
 func TestSubscriber_DemandBesideAConfirmation(t *testing.T) {
 	demand := &redis.Message{Channel: "demand", Payload: "g1 orders"}
 	confirmation := &redis.Subscription{Kind: "subscribe", Channel: "demand"}
@@ -129,7 +129,7 @@ func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// oneNode is a server of which only the connection for messages matters.
+// oneNode knows only the node for the connection for messages.
 type oneNode struct {
 	redisnode.Nodes
 	node *redisnode.Node

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Config is what the subscriber needs of its runtime.
+// Config is what the subscriber needs from its runtime.
 type Config struct {
 	Ctx      context.Context // ends when the engine needs no more messages
 	Clock    clock.Clock
@@ -66,7 +66,7 @@ type channelState struct {
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // in a row; after the first, the channel has its own command
-	retryAt  time.Duration // the next attempt is not made before; 0: none is due
+	retryAt  time.Duration // no attempt before this instant; 0: none is due
 	reported bool          // an event has reported the refusals
 }
 
@@ -98,7 +98,7 @@ type (
 const (
 	// linkRest is how long a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
-	// refusalsMax is how many refusals in a row make an event, if the cause may pass by itself: they take a second or two.
+	// refusalsMax is how many refusals in a row are reported by an event, if the cause may pass by itself. They take a second or two.
 	refusalsMax = 8
 )
 
@@ -130,7 +130,8 @@ func (s *subscriber) Receive(c actor.Context) {
 	}
 }
 
-// watch adds a waiter. If the channel is subscribed to already, the actor is told at once: it cannot tell which messages came before.
+// watch adds a waiter. If the channel is subscribed to already, the actor gets a ChannelReady at once, because it may have missed earlier
+// messages.
 func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	state := s.channels[m.Channel]
 	if state == nil {
@@ -144,8 +145,8 @@ func (s *subscriber) watch(c actor.Context, m Subscribe) {
 	}
 }
 
-// unwatch removes a waiter, and drops the channel with its last one. A refused channel stays until its pause has ended. Otherwise waiters
-// that come and go would make an attempt each time, and the back-off would mean nothing.
+// unwatch removes a waiter, and drops the channel with its last one. A refused channel stays until its pause has ended. Otherwise waiters that
+// come and go would cause an attempt each time, in spite of the back-off.
 func (s *subscriber) unwatch(c actor.Context, m Unsubscribe) {
 	state := s.channels[m.Channel]
 	if state == nil {
@@ -218,7 +219,8 @@ func (s *subscriber) findHomes(c actor.Context) {
 	}
 }
 
-// rehome moves the channels of a link whose slots have another master now. Their waiters are woken when they are subscribed to there.
+// rehome moves the channels of a link whose slots have another master now. Their waiters are woken when the new master has confirmed the
+// subscriptions.
 func (s *subscriber) rehome(c actor.Context, l *link) {
 	for channel, state := range s.channels {
 		if state.link != l {
@@ -270,7 +272,7 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 	}
 }
 
-// onRefused lets a pause pass before the next attempt. The attempt goes to the master that the slot has then.
+// onRefused schedules the next attempt after a pause. It goes to the master that has the slot by then.
 func (s *subscriber) onRefused(c actor.Context, channel string, state *channelState, news channelNews, pause time.Duration) {
 	s.leave(c, state)
 	state.retryAt = s.Clock.Now() + pause

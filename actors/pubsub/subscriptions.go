@@ -76,7 +76,8 @@ func (s *subscriptions) drop(channel string) {
 	s.changed[channel] = struct{}{}
 }
 
-// tick is called when nothing has arrived for a while. It has next send a ping, and repeat each unsubscription that Redis has refused.
+// tick is called when nothing has arrived for a while. It makes the method next send a ping, and repeat each unsubscription that Redis has
+// refused.
 func (s *subscriptions) tick() {
 	s.ping = true
 	for channel := range s.has {
@@ -151,8 +152,8 @@ func (s *subscriptions) subscribed(channel string) error {
 	return nil
 }
 
-// unsubscribed notes that the server has ended a subscription. It returns true if the link still wants the channel and has not asked for
-// that: then the slot of the channel has left this master.
+// unsubscribed notes that the server has ended a subscription. It returns true if the link still wants the channel and has not unsubscribed:
+// then the slot of the channel has left this master.
 func (s *subscriptions) unsubscribed(channel string) (lost bool) {
 	asked := s.replied(askUnsubscribe, channel)
 	delete(s.has, channel)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// sent are the commands of one look at what is to be sent, as a person would write them.
+// sent returns the commands in a readable form.
 func sent(asks []ask) (commands []string) {
 	for _, a := range asks {
 		commands = append(commands, fmt.Sprint([]string{"ping", "subscribe", "unsubscribe"}[a.do], a.channels))
@@ -55,7 +55,7 @@ func TestSubscriptions_ShardedBySlot(t *testing.T) {
 	assert.Len(t, s.asked, 2)
 }
 
-// Each refusal is that of the oldest command. What was refused is not asked for again by the link.
+// Each refusal belongs to the oldest command. The link does not repeat a subscription that was refused.
 func TestSubscriptions_Refusals(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(false)
@@ -102,7 +102,7 @@ func TestSubscriptions_FewSinglesAtATime(t *testing.T) {
 	assert.Len(t, s.has, 5*singlesMax)
 }
 
-// What nobody asked for shows that replies and commands are out of step; but a slot that leaves takes its channels along unasked.
+// An unasked reply shows that replies and commands are out of step. But when a slot leaves the master, its channels are unsubscribed unasked.
 func TestSubscriptions_Unasked(t *testing.T) {
 	t.Parallel()
 	s := newSubscriptions(true)
@@ -118,8 +118,7 @@ func TestSubscriptions_Unasked(t *testing.T) {
 	assert.Empty(t, s.next(), "somebody else has to find out where it is now")
 }
 
-// Whatever is wanted and dropped, and whatever the server refuses, in the end the server has what is wanted: the link is told to want
-// again what was refused.
+// Whatever is wanted, dropped and refused, in the end the server has exactly the wanted channels, provided that refused ones are wanted again.
 func TestSubscriptions_Random(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

@@ -46,7 +46,7 @@ func (t timeouts) within(most time.Duration) bool {
 
 func inBounds(timeout, most time.Duration) bool { return timeout > 0 && timeout <= most }
 
-// CheckAckTimeout returns what is wrong with a wait for replicas of this length. The server does not answer meanwhile, and after the
+// CheckAckTimeout returns an error if a wait for replicas of this length is too long. The server answers only after the wait, and after the
 // client's ReadTimeout the answer would be lost.
 func CheckAckTimeout(client redis.UniversalClient, d time.Duration) error {
 	t, most := timeoutsOf(client), ReplyWait

@@ -55,7 +55,8 @@ func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// The hooks of the user's client see what the engine sends, whatever timeouts it needs, once, and nothing changes for the user's commands.
+// The hooks of the user's client see each command of the engine once, whatever timeouts the engine needs. Nothing changes for the user's
+// commands.
 func TestBounded_KeepsHooks(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start()

@@ -76,7 +76,7 @@ func (s *Clock) Set(server, received time.Duration) {
 	s.offset, s.received, s.sampled = server-received, received, true
 }
 
-// Peaks remembers for each part of the keys which of its masters' clocks was ahead lately. Fencing tokens are made from the clock of the
+// Peaks remembers for each part of the cluster which of its masters' clocks was ahead lately. Fencing tokens are made from the clock of the
 // master. A failover may lose the counter of tokens and lead to a master whose clock is behind. Then tokens continue from the clock of the
 // previous master until the new clock has caught up, so that no token is smaller than an earlier one.
 type Peaks struct {
@@ -92,7 +92,7 @@ type peak struct {
 // peakFor is the largest difference between the clocks of a master and of its replicas that still keeps the order of tokens.
 const peakFor = time.Minute
 
-// Time converts an instant by the clock that is ahead: the present master's, or that of a master before it.
+// Time converts an instant by the clock that is ahead: the present master's, or an earlier one's.
 func (p *Peaks) Time(part uint16, present *Clock, instant time.Duration) time.Duration {
 	offset := present.Time(0)
 	p.mu.Lock()

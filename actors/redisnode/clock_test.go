@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Tokens follow the clock that was ahead, while it may matter: a master whose clock is behind takes the place of another.
+// After a failover to a master whose clock is behind, tokens follow the clock of the old master until the new one has caught up.
 func TestPeaks_FollowTheClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	var p Peaks

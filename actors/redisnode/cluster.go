@@ -41,7 +41,7 @@ type Cluster struct {
 	ended  bool
 }
 
-// NewCluster does no I/O. Discover decides about tells.
+// NewCluster makes a Cluster without I/O. Discover settles how releases are published (tells).
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{
@@ -97,7 +97,7 @@ func (c *Cluster) Time(instant time.Duration) time.Duration {
 	return c.timed.Clock.Time(instant)
 }
 
-// Keep retains a node until as many calls of Forget. All users of one server get the same node.
+// Keep retains a node until Forget was called as often as Keep. All users of one server get the same node.
 func (c *Cluster) Keep(n *Node) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +131,8 @@ func (c *Cluster) Drop(n *Node) {
 	}
 }
 
-// AtAddr returns the node at an address. go-redis lists only masters that have slots. A master that is about to get its first slot is asked
-// for keys of it already (ASK). For such a master there is a client of our own, with the options of the redirecting node's client.
+// AtAddr returns the node at an address. go-redis lists only masters that have slots. But a master that is about to get its first slot already
+// receives calls for the slot's keys (ASK). For such a master there is a client of our own, with the options of the redirecting node's client.
 func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	host, port, _ := net.SplitHostPort(addr)
 	named := optionsOf(by.Client)
@@ -160,7 +160,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	return c.strays[addr]
 }
 
-// optionsOf returns nil for a kind of client that no master of a cluster has.
+// optionsOf returns the options of a client; nil for a kind of client that no master of a cluster has.
 func optionsOf(client redis.UniversalClient) *redis.Options {
 	if single, ok := client.(*redis.Client); ok {
 		return single.Options()
@@ -194,8 +194,8 @@ func (c *Cluster) PublishCommand() any { return c.tells }
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
 // Suspect discovers the masters again, in the background. It asks several nodes at once while some of them are silent, which ReloadState of
-// go-redis does not. A suspicion during a discovery leads to another one after a pause, because the answer that is on its way may be older
-// than the suspicion.
+// go-redis does not. A suspicion during a discovery leads to another discovery after a pause, because the answer that is on its way may be
+// older than the suspicion.
 func (c *Cluster) Suspect() {
 	if c.suspicions.Add(1) > 1 {
 		return

@@ -13,8 +13,8 @@ const (
 	// allow. So a further question is asked every askAgain until an answer arrives, with at most asksMax at once.
 	askAgain = 100 * time.Millisecond
 	asksMax  = 8
-	// asksHanging is how many questions may hang in all. Without timeouts one hangs for as long as its node is silent, and about every sixth
-	// discovery of a cluster of six nodes asks that one first, four times a second.
+	// asksHanging is how many questions may hang in all. Without timeouts, a question to a silent node hangs for as long as the node is
+	// silent. In a cluster of six nodes about every sixth discovery asks that node first, and there are four discoveries a second.
 	asksHanging = 64
 	// suspectAgain is the pause before the next discovery.
 	suspectAgain = 200 * time.Millisecond
@@ -68,7 +68,7 @@ func (c *Cluster) list(ctx context.Context, start func(func())) ([]*redis.Client
 	}
 }
 
-// askWho lets go-redis ask its nodes in turn.
+// askWho returns the masters from go-redis, which asks its nodes in turn.
 func (c *Cluster) askWho(ctx context.Context) (masters []*redis.Client, err error) {
 	var mu sync.Mutex
 	err = c.client.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {

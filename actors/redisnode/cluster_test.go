@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node is the same for everybody while anybody uses it: two for one server would be two links to it. When nobody does it is forgotten.
+// While a node is in use, everybody gets the same one, because two nodes for one server would mean two links to it. An unused node is
+// forgotten.
 func TestCluster_ForgetsWhatNobodyUses(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
@@ -34,8 +35,8 @@ func TestCluster_ForgetsWhatNobodyUses(t *testing.T) {
 	assert.Same(t, c.Keep(other), c.Keep(seen), "who has seen it before it was forgotten does not bring it back beside another")
 }
 
-// go-redis closes its client for a master that has been away for a minute, and makes another one when the master is back. A call that is sent
-// there by another master takes the new one.
+// go-redis closes its client for a master that has been away for a minute, and makes another one when the master is back. A call that is
+// redirected to that master uses the new client.
 func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
 	t.Parallel()
 	c := NewCluster(redis.NewClusterClient(&redis.ClusterOptions{}), &PublishMode{}, ReplyWait)
@@ -51,8 +52,8 @@ func TestCluster_RedirectsToTheNewestClient(t *testing.T) {
 	assert.NotSame(t, newest, c.AtAddr("127.0.0.1:1", newest), "its client is closed")
 }
 
-// No node is known before it is decided how releases are told, so no channel is subscribed to in one way while they are told in the other.
-// One master that answers is enough.
+// No node is known until it is decided how releases are published. Otherwise a channel could be subscribed to in one way while releases are
+// published in the other. The answer of one master is enough.
 func TestCluster_KnowsNobodyBeforeItHasDecided(t *testing.T) {
 	t.Parallel()
 	var serving atomic.Bool
@@ -85,7 +86,7 @@ func TestCluster_KnowsNobodyBeforeItHasDecided(t *testing.T) {
 	c.Close()
 }
 
-// A node that says nothing keeps nobody from learning of a new master: another node is asked meanwhile.
+// A silent node does not prevent the discovery of a new master, because another node is asked meanwhile.
 func TestCluster_SuspectAsksPastASilentNode(t *testing.T) {
 	t.Parallel()
 	const before, after = "10.0.0.1:1", "10.0.0.1:2" // nobody connects to them
@@ -114,7 +115,7 @@ func TestCluster_SuspectAsksPastASilentNode(t *testing.T) {
 	c.Close()
 }
 
-// What is suspected while a node is being asked leads to another question: the answer may be older.
+// A suspicion during a discovery leads to another discovery, because the answer on its way may be older.
 func TestCluster_SuspectedWhileAsked(t *testing.T) {
 	t.Parallel()
 	var asks atomic.Int32

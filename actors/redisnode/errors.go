@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Errors adds to go-redis's errors what a person needs who sees only the error: which Redis, and what to check. errors.Is and errors.As
-// still find the original error. No text contains a password of the client.
+// Errors adds to go-redis's errors what the reader of an error needs to know: which Redis, and what to check. errors.Is and errors.As still
+// find the original error. No text contains a password of the client.
 type Errors struct {
 	Name    string // "Redis at host:port"
-	cluster bool   // a redirection is normal then
+	cluster bool   // redirections are normal
 	secrets secrets
 	last    atomic.Pointer[error] // the error of the latest batch if it did not reach Redis; nil: it did
 }

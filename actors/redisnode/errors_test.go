@@ -69,7 +69,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// A check asks about the error of each call, also if there is none.
+// IsNoScript may be called without an error: a check calls it after each call.
 func TestIsNoScript_NoError(t *testing.T) {
 	t.Parallel()
 	assert.False(t, IsNoScript(nil))

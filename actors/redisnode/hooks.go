@@ -73,7 +73,7 @@ func (handBack) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// handsBack are the clients that have the hook.
+// handsBack holds the clients that have the hook handBack.
 var handsBack sync.Map // of weak.Pointer[redis.Client]
 
 // handBackOnce adds the hook, once per client. It refers to the client weakly, so that the user's client can be collected.

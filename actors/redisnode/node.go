@@ -19,7 +19,7 @@ type Node struct {
 	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
 
-// NewNode makes a node of a client. No reply is awaited for longer than replyWait.
+// NewNode makes a node for a client. It waits for a reply at most replyWait.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 	return &Node{Client: bounded(client, replyWait), Errors: ErrorsOf(client)}
 }
@@ -30,23 +30,23 @@ type Nodes interface {
 	ForKey(key string) *Node
 	// AtAddr returns the node at an address to which the node by has redirected a call; nil: there is none.
 	AtAddr(addr string, by *Node) *Node
-	// Any returns a node that delivers messages which every node delivers. After a failure, try the next number. nil: call Discover first.
+	// Any returns a node that can deliver messages which every node delivers. After a failure, try the next number. nil: call Discover first.
 	Any(try int) *Node
 	// Keep retains a node returned by ForKey until Forget. Another node for the same server is replaced by the retained one, which is
 	// returned.
 	Keep(n *Node) *Node
 	Forget(n *Node)
-	// Drop has AtAddr name another node for the server of this one, whose client is closed.
+	// Drop forgets a node whose client is closed, so that AtAddr returns another one for its server.
 	Drop(n *Node)
 	// Discover asks the servers which nodes there are, until ctx ends.
 	Discover(ctx context.Context) error
-	// Suspect calls for a Discover in the background, because a slot may have moved.
+	// Suspect discovers the nodes again in the background, because a slot may have moved.
 	Suspect()
 	// Time converts an instant of this process to the time of the servers, since their epoch, by the clock of any node.
 	Time(instant time.Duration) time.Duration
 	// Part returns the part of the cluster in which all keys of a name are. One script reaches the keys of one part only.
 	Part(raw string) uint16
-	// PublishCommand returns the argument of scripts that publish a release.
+	// PublishCommand returns the command that publishes a release, as an argument for scripts.
 	PublishCommand() any
 	// Close closes all connections, except those of the user's client.
 	Close()

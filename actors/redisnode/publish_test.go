@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// replying is a hook that has a client reply to every command by itself.
+// replying is a hook that answers every command of a client without a server.
 type replying struct {
 	redis.Hook
 	reply func(name string) (any, error)
@@ -40,7 +40,7 @@ type serverError string
 func (e serverError) Error() string { return string(e) }
 func (serverError) RedisError()     {}
 
-// standIn is a client that connects to nobody.
+// standIn makes a client that answers by itself and connects to nothing.
 func standIn(t *testing.T, reply func(name string) (any, error)) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	client.AddHook(replying{reply: reply})
@@ -48,7 +48,7 @@ func standIn(t *testing.T, reply func(name string) (any, error)) *redis.Client {
 	return client
 }
 
-// Only a server that does not know the command, or does not allow it, decides that messages are plain. What may pass decides nothing.
+// Messages are plain only if the server does not know the command or does not allow it. An error that may pass decides nothing.
 func TestTelling_Decides(t *testing.T) {
 	t.Parallel()
 	replying := func(reply error) *redis.Client {
@@ -84,7 +84,7 @@ func TestTelling_Decides(t *testing.T) {
 	}
 }
 
-// Masters may differ while a cluster is updated, and several ask at a time. The first decision is for all.
+// While a cluster is upgraded, its masters may differ, and several are asked at the same time. The first decision counts for all.
 func TestTelling_DecidesOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -84,7 +84,7 @@ var passwords = []string{
 	"1700000000000", "can't", "connection refused", "hunter2", "swordfish", "wV3kq9Zr0TnL5xQe8YbH2mJd", "abcdefghijklmnopqrstuvwxyz", `a"b/c%d e@f:g`,
 }
 
-// Whatever the password is: what goes wrong is said as without one, and what the engine goes by is as it was.
+// Whatever the password is, errors read as they would without one, and the engine classifies them in the same way.
 func TestSecrets_ChangeNothingElse(t *testing.T) {
 	t.Parallel()
 	sha := strings.Repeat("0123456789", 4)
@@ -107,7 +107,7 @@ func TestSecrets_ChangeNothingElse(t *testing.T) {
 				s := newSecrets(login{[]string{host + ":6379"}, user, password})
 				for _, err := range errs {
 					if password == "connection refused" && strings.Contains(err.Error(), password) {
-						continue // two words that stand alone: nobody can tell
+						continue // a password like these two words cannot be told from text
 					}
 					got := s.concealError(err)
 					assert.Equal(t, open.conceal(err.Error()), got.Error(), "%q %q", password, host)
@@ -119,7 +119,7 @@ func TestSecrets_ChangeNothingElse(t *testing.T) {
 	}
 }
 
-// Where a password is told, it is hidden, however short or common it is.
+// Where an error quotes a password, it is hidden, however short or common it is.
 func TestSecrets_AreHiddenWhereTheyAreTold(t *testing.T) {
 	t.Parallel()
 	for _, password := range passwords {

@@ -8,11 +8,11 @@ import (
 
 // Timing says how long a call may wait to be sent, and then for its answer.
 //
-// The two times are apart because their ends mean different things. A call that was not sent has done nothing: it may wait as long as its
+// The two times are separate because their ends mean different things. A call that was not sent has done nothing: it may wait as long as its
 // caller does, and nothing has to be repeated. A call that was sent may be executed at any time until its window has passed.
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
-	window   time.Duration // counts from when it is sent: after that Redis must not execute it, and its outcome is unknown
+	window   time.Duration // counts from the sending; after that Redis must not execute the call, and its outcome is unknown
 	Grace    time.Duration // more time for the answer alone, in which replicas acknowledge it
 	Until    time.Duration // Redis must not execute it after that, whenever it is sent; clock.Never: no such instant
 	Patience time.Duration // it is refused if it has not been sent and Redis has been silent for this long

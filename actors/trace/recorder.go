@@ -31,14 +31,14 @@ func New(of clock.Clock, trace *Trace, emit func(protocol.Event)) *Recorder {
 	return r
 }
 
-// Span is an acquire that Trace is told of.
+// Span is an acquire that is reported to Trace.
 type Span struct {
 	ctx   context.Context
 	done  func(Acquired)
 	began time.Duration
 }
 
-// Asked notes an acquire before it is sent. Each has one Outcome. The span is nil if nobody is told of it.
+// Asked notes an acquire before it is sent. Each has one Outcome. The span is nil if Trace follows no acquires.
 func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	t.asked.Add(1)
 	if t.trace.Acquiring == nil && t.trace.Waiting == nil {
@@ -51,7 +51,8 @@ func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	return s
 }
 
-// Outcome notes the outcome of an acquire, just before its caller learns of it. The recorder fills in Waited. leased: it got a lease.
+// Outcome notes the outcome of an acquire, just before its caller learns of it. The recorder fills in Waited. leased is true if the acquire
+// got a lease.
 func (t *Recorder) Outcome(s *Span, a Acquired, leased bool) {
 	if a.Err != nil {
 		t.refused.Add(1)
@@ -70,14 +71,14 @@ func (t *Recorder) Outcome(s *Span, a Acquired, leased bool) {
 	}
 }
 
-// Waiting tells of an acquire that waits for long.
+// Waiting reports an acquire that has waited for long.
 func (t *Recorder) Waiting(s *Span, w protocol.Waiting) {
 	if s != nil && t.trace.Waiting != nil {
 		t.safely(func() { t.trace.Waiting(s.ctx, w) })
 	}
 }
 
-// Released notes that a hold has ended by its holder.
+// Released notes that the holder of a hold has ended it.
 func (t *Recorder) Released(h *lease.Hold, err error) {
 	t.released.Add(1)
 	if f := t.trace.Released; f != nil {
@@ -88,7 +89,7 @@ func (t *Recorder) Released(h *lease.Hold, err error) {
 	}
 }
 
-// Lost notes that a hold has ended without its holder.
+// Lost notes that a hold has ended without its holder's release.
 func (t *Recorder) Lost(h *lease.Hold) {
 	t.lost.Add(1)
 	f := t.trace.Lost
@@ -117,7 +118,8 @@ func (t *Recorder) Renewed(r Renewed) {
 	}
 }
 
-// Exchanged notes the end of one pipeline. began is when it was sent. locks counts its names; it is called only if somebody asks.
+// Exchanged notes the end of one pipeline. began is when it was sent. locks counts the names in it, and is called only if Trace has an
+// Exchanged function.
 func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks func() int) {
 	t.exchanges.Add(1)
 	t.scripts.Add(uint64(calls)) //nolint:gosec // a length
@@ -127,20 +129,20 @@ func (t *Recorder) Exchanged(calls int, began time.Duration, err error, locks fu
 	}
 }
 
-// Leader tells of a term of this process.
+// Leader reports the beginning or the end of a term of this process.
 func (t *Recorder) Leader(c LeaderChange) {
 	if f := t.trace.Leader; f != nil {
 		t.safely(func() { f(c) })
 	}
 }
 
-// Linger notes that so many more grants linger.
+// Linger adds to the number of grants that linger.
 func (t *Recorder) Linger(more int) { t.lingering.Add(int64(more)) }
 
 // Reconnected notes that a connection for subscriptions works again.
 func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
 
-// Stats reads the counters. Those of ends are read before those of beginnings, so that no difference is negative.
+// Stats reads the counters. It reads counters of ends before those of beginnings, so that no difference is negative.
 func (t *Recorder) Stats() Stats {
 	s := Stats{
 		Lost: t.lost.Load(), Released: t.released.Load(), Refused: t.refused.Load(), HandedOn: t.handedOn.Load(),
@@ -156,7 +158,7 @@ func (t *Recorder) Stats() Stats {
 	return s
 }
 
-// safely calls a function of the user, and reports a panic of it.
+// safely calls a function of the user, and reports its panic.
 func (t *Recorder) safely(f func()) {
 	defer func() {
 		if value := recover(); value != nil {

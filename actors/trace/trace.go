@@ -13,21 +13,22 @@ import (
 // Trace has functions that are called when something happens in a runtime. Those that are nil are not called. A nil Trace costs one
 // comparison.
 //
-// They run inside the runtime, on the goroutines of actors, except Acquiring. They must be fast: while one runs, its lock waits. They must
-// not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event. Fields may be added.
+// They run inside the runtime, on the goroutines of actors and pipelines, except Acquiring and Leader. They must be fast: while one runs, its
+// lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event.
+// Fields may be added.
 type Trace struct {
-	// Acquiring is called on the caller's goroutine before an acquire begins, with the caller's context; for an acquire by message with an
-	// empty one. What it returns is called once with the outcome, before the caller learns of it. It may return nil.
+	// Acquiring is called on the caller's goroutine before an acquire begins, with the caller's context, or an empty one for an acquire by
+	// message. The function that it returns, unless nil, is called once with the outcome, before the caller learns of it.
 	//
-	// Each member of a multi lock is an acquire of its own. The acquires of permits of a Semaphore are told, too. An acquire with a bad
-	// name or options is not told: it never begins.
+	// Each member of a multi lock is an acquire of its own. Acquires of permits of a Semaphore are reported, too. An acquire with an invalid
+	// name or options is not reported, because it never begins.
 	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
 	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context of its Acquiring.
 	Waiting func(ctx context.Context, w protocol.Waiting)
-	// Released is called when a holder has released its lease, with the error that Release returns. A holder releases also by its actor's
-	// end, or by dropping its lease. When a lock is handed on in the process, the next holder's Acquired may come first.
+	// Released is called when a holder has released its lease, with the error that Release returns. The end of the holder's actor, or dropping
+	// the lease, also counts as a release. When a lock is handed on in the process, the next holder's Acquired may come first.
 	Released func(r Released)
-	// Lost is called when a lease has ended without its holder's release. Each lease ends in exactly one of Released and Lost.
+	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
 	// Renewed is called after each script that renews leases, and after each that failed.
 	Renewed func(r Renewed)
@@ -75,8 +76,8 @@ type Lost struct {
 // Renewed is one script that renewed leases, or failed to.
 type Renewed struct {
 	Leases int           // asked for
-	Gone   int           // of these, that Redis does not have any more
-	Margin time.Duration // the least time that one of them had left when the answer came; negative: its lease was over
+	Gone   int           // of these, leases that Redis does not have any more
+	Margin time.Duration // the shortest time that one of them had left when the answer came; negative: it had expired
 	Took   time.Duration
 	Err    error // why none was renewed; the renewal is repeated
 }
@@ -84,12 +85,12 @@ type Renewed struct {
 // Exchanged is one pipeline of scripts.
 type Exchanged struct {
 	Scripts int // in it
-	Locks   int // names that they are about: a renewal is about many
+	Locks   int // names that the scripts are about: a renewal is about many
 	Took    time.Duration
 	Err     error // the connection broke; otherwise each script has its own reply
 }
 
-// LeaderChange is the beginning or the end of a term of this process.
+// LeaderChange is the beginning or the end of a term of this process as leader.
 type LeaderChange struct {
 	Name    string // of the election
 	Leading bool   // the term begins; false: it has ended
@@ -104,13 +105,13 @@ type Stats struct {
 	Actors    int // of names
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
-	HandedOn      uint64 // of these, without a call to Redis: inside the process, or re-entered
+	HandedOn      uint64 // of these, granted without a call to Redis: handed on inside the process, or re-entered
 	Refused       uint64 // acquires that ended with an error
-	Released      uint64 // leases that ended by their holders, whatever the outcome
+	Released      uint64 // leases that their holders ended, whatever the outcome
 	Lost          uint64 // leases that ended otherwise
-	Renewals      uint64 // of leases, that succeeded
-	RenewFailures uint64 // of leases, without an answer; they are repeated
+	Renewals      uint64 // successful renewals of leases
+	RenewFailures uint64 // failed renewals of leases; they are repeated
 	Exchanges     uint64 // pipelines with Redis, except subscriptions
 	Scripts       uint64 // in these
-	Reconnects    uint64 // of the connections for subscriptions
+	Reconnects    uint64 // times that lost subscriptions were restored
 }

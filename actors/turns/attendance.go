@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// attendance estimates how many of the subscribers that our release notifies come for the lock.
+// attendance estimates how many of the subscribers that our release notifies try for the lock.
 //
-// Some never do: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives it,
-// and a release does not say who made it, so counting is all that can be done. Between a release of ours and our next grant, each process
-// that wants the lock has one turn; the other subscribers were absent. Turns are sometimes counted wrongly: a process is slow, or has two
-// turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns.
+// Some never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives it,
+// and a release does not say who made it, so counting is all that can be done. Between a release of ours and our next grant, each process that
+// wants the lock has one turn; the other subscribers were absent. Turns are sometimes counted wrongly: a process is slow, or has two turns. So
+// the estimate is the number of subscribers that were absent in nearly all of the newest turns.
 type attendance struct {
 	notified int  // subscribers that our newest release notified, without ourselves
 	came     int  // turns of others since then, as far as we know
@@ -43,7 +43,7 @@ func (a *attendance) heard(releases int) {
 // conclude ends the count when we get a grant.
 func (a *attendance) conclude() {
 	if a.taken {
-		a.came++ // and has released it, but its message has not arrived
+		a.came++ // that process has released the lock, but its message has not arrived
 		a.taken = false
 	}
 	absent := max(a.notified-a.came, 0)
@@ -53,7 +53,7 @@ func (a *attendance) conclude() {
 		a.turns++
 		a.mere = a.usual()
 	}
-	a.mere = min(a.mere, absent) // more came than expected: the next time, we wait for all of them
+	a.mere = min(a.mere, absent) // if more came than expected, fewer count as mere listeners
 }
 
 // usual is how many subscribers were absent in all but the outliers of the newest turns.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn counts one turn: so many were notified, so many came.
+// turn counts one turn in which this many were notified and this many came.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
 	a.waited = true
@@ -59,7 +59,7 @@ func TestAttendance_Leaves(t *testing.T) {
 	assert.Equal(t, 0, a.mere, "what was known before does not count")
 }
 
-// Nobody is judged by a time in which nobody here waited for him.
+// A turn counts only if a local waiter has waited meanwhile.
 func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	var a attendance
 	for range 2 * len(a.absent) {
@@ -69,7 +69,7 @@ func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	assert.Equal(t, 0, a.mere)
 }
 
-// Who has the lock when we are refused has come, whether his release is heard or not.
+// The process that has the lock when we are refused has come, whether its release is heard or not.
 func TestAttendance_Refused(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		var a attendance
@@ -83,7 +83,7 @@ func TestAttendance_Refused(t *testing.T) {
 	}
 }
 
-// Slots get longer while somebody does not make it in his, and shorter again after a while in which everybody does.
+// Slots get longer while a process misses its slot, and shorter again after a while in which none does.
 func TestYield_Slots(t *testing.T) {
 	y := Turns{until: 1, fresh: time.Hour}
 	p := Policy{ServerTime: func(now time.Duration) time.Duration { return now }}.WithTimes()
@@ -125,7 +125,7 @@ func TestYield_SlotAfterLinger(t *testing.T) {
 	assert.Equal(t, p.YieldMax, after(ended))
 }
 
-// A newcomer lets some of those go first who listen, without jitter all of them. Each release takes it one place forward.
+// A newcomer lets a random number of the subscribers go first, without jitter all of them. Each release takes it one place forward.
 func TestYield_NewcomersTakePlaces(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },

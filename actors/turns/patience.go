@@ -6,12 +6,12 @@ import "time"
 // stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
 //
 // So slots become longer with each attempt in vain, and short again with one that finds the lock free: a process ahead has stopped waiting,
-// and the lock was free for its slot. They become longer only after so many attempts in vain that each of the others may have been the
-// cause of one. Where mere listeners are ahead, each process finds the lock free before that, and slots stay short. Long ones would leave
-// the lock free for long, and with turns out of order nobody would find out who comes (attendance).
+// and the lock was free for its slot. They become longer only after so many attempts in vain that each of the others may have been the cause
+// of one. Where mere listeners are ahead, each process finds the lock free before that, and slots stay short. Long slots would leave the lock
+// free for long, and turns out of order would spoil the estimate of attendance.
 type patience struct {
 	turn     time.Duration // the usual time between two releases, or less
-	released time.Duration // the newest one; 0: none is known
+	released time.Duration // instant of the newest release; 0: none is known
 	vain     int           // early attempts in vain since those ahead have last let their slots pass
 	holder   string        // the process that had the lock when the newest attempt was in vain; "": unknown, or we have had a turn since
 	early    bool          // the next attempt is made although processes are ahead
@@ -25,7 +25,7 @@ const (
 // heard notes a release of another process.
 func (w *patience) heard(now time.Duration) {
 	switch turn := now - w.released; {
-	case w.released == 0: // nobody knows how long its turn was
+	case w.released == 0: // it is unknown how long its turn was
 	case w.turn == 0:
 		w.turn = turn
 	case turn < w.turn:
@@ -36,8 +36,9 @@ func (w *patience) heard(now time.Duration) {
 	w.released = now
 }
 
-// refused notes an attempt that found the lock taken. It says something if processes take turns: if another one has the lock than at the
-// attempt before. If the same one has had it twice, those ahead do not come for it, and longer slots would only keep this process behind.
+// refused notes an attempt that found the lock taken. The attempt was in vain if processes take turns, that is, if another one has the lock
+// than at the attempt before. If the same one has had it twice, those ahead do not come for it, and longer slots would only keep this process
+// behind.
 func (w *patience) refused(holder string) {
 	early, known := w.early, holder != "" && w.holder != ""
 	switch {
@@ -57,7 +58,7 @@ func (w *patience) won(absent bool) {
 	w.holder, w.early = "", false
 }
 
-// slot makes a short slot longer, after more attempts in vain than others wait.
+// slot makes a short slot longer when there were more attempts in vain than there are other waiters.
 func (w *patience) slot(short time.Duration, others int) time.Duration {
 	doublings := min(max(w.vain-min(others, othersMax), 0), doublingsMax)
 	return max(short, min(short<<doublings, w.turn+w.turn/4))

@@ -20,7 +20,7 @@ func TestPatience(t *testing.T) {
 			w.heard(now)
 		}
 		assert.Equal(t, turn, w.turn, "the first release says nothing about the turn before it")
-		for _, holder := range []string{"a", "b", "c", "d"} { // the lock may be the same process's all the time; then each of the three
+		for _, holder := range []string{"a", "b", "c", "d"} { // the first proves nothing; then each of the three others may have caused one
 			assert.Equal(t, time.Millisecond, inVain(&w, holder), holder)
 		}
 		return w

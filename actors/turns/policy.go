@@ -2,12 +2,12 @@ package turns
 
 import "time"
 
-// Policy is the times that decide about turns.
+// Policy holds the times that decisions about turns depend on.
 type Policy struct {
 	Gap        time.Duration // a lock in constant demand is left free for this long, for clients that poll
 	GapEvery   time.Duration // interval of gaps if a process has no competitor
-	GapShared  time.Duration // interval of gaps of several competing processes: less than one wait in a hundred where two alternate
-	ClockError time.Duration // how much these may misjudge the server's time
+	GapShared  time.Duration // interval of gaps if processes compete; where two alternate, less than one wait in a hundred meets a gap
+	ClockError time.Duration // how much the processes may misjudge the server's time
 	YieldMax   time.Duration // the longest time to stay out after a turn
 
 	Jitter     func(time.Duration) time.Duration // random, from 0 to below its argument

@@ -14,12 +14,13 @@ import (
 // process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
 // A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
 //
-// Slots become as long as turns while all the others come for the lock (patience). Else they would all ask while the first one has it.
+// While all the others come for the lock, slots become as long as turns (patience). Otherwise all of them would ask while the first one still
+// has it.
 //
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
 // yet. As soon as only such subscribers are ahead, the process does not wait.
 //
-// A process that has had no turn yet learns with a refusal how many subscribers there are, and takes a random place among them. Else all
+// A process that has had no turn yet learns with a refusal how many subscribers there are, and takes a random place among them. Otherwise all
 // newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
 // would count the same number, let each other go first, and leave the lock free meanwhile.
 //
@@ -27,12 +28,12 @@ import (
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
 	ahead int           // how many other processes have a turn before ours
-	fresh time.Duration // until then ahead is taken for true; later those processes have stopped waiting
+	fresh time.Duration // until then ahead counts; later those processes must have stopped waiting
 	slot  time.Duration // how long each of them has to acquire the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while we held the lock, or since its release was sent
 	wins  uint8         // how often we won although a process was ahead: then slots are too short
-	good  uint8         // how often no process was ahead when we won, since then
+	good  uint8         // how often no process was ahead when we won, since the last of these
 
 	echoes int           // messages of our own releases that have not arrived yet
 	echoTo time.Duration // from then on they are not expected any more
@@ -101,7 +102,7 @@ type Refusal struct {
 	Holder      string        // the process that has the lock; "": unknown
 }
 
-// Refused notes a refusal. With it a newcomer gets its place among the subscribers.
+// Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
 	if r.Subscribers > 0 && !y.placed {
 		y.placed, y.ahead = true, r.Subscribers-1-int(p.Jitter(time.Duration(r.Subscribers)))

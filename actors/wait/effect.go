@@ -33,17 +33,17 @@ const (
 	DoAnswer                     // answer Request
 	DoForget                     // drop Request: there is nobody to answer
 	DoLost                       // Hold has ended without its holder
-	DoReleased                   // Hold has ended because its holder has
+	DoReleased                   // Hold was released because the actor that held it has ended
 	DoTellLost                   // tell the requester of Hold that its lease was lost
 	DoKeep                       // give Grant to the watchdog
 	DoDrop                       // take Grant back from the watchdog
 	DoWatch                      // subscribe to Channel
-	DoUnwatch                    // and no more
-	DoLinger                     // a grant is kept that nobody holds
-	DoUnlinger                   // and no more
+	DoUnwatch                    // unsubscribe from Channel
+	DoLinger                     // a grant without holders is kept
+	DoUnlinger                   // it is no longer kept without holders
 	DoAlarm                      // set the timer to At
 	DoGuard                      // watch Actor, to learn of its end
-	DoUnguard                    // and no more
+	DoUnguard                    // stop watching Actor
 	DoEmit                       // report Event
 	DoReport                     // report that Request waits for long, as Waiting says
 	DoRequeue                    // for a group: Request needs another member
@@ -61,6 +61,6 @@ type Call interface {
 	Recycle() // nothing refers to the call any more, so it may be reused
 }
 
-// ServerTime converts an instant of ours to the time, in milliseconds, of the server that decides about a key. It is not known before the
-// server was asked.
+// ServerTime converts an instant of ours to the time, in milliseconds, of the server that decides about a key. The time is not known before
+// the server was asked.
 type ServerTime func(raw string, instant time.Duration) (ms int64, known bool)

@@ -10,7 +10,7 @@ import (
 // Failures counts calls without an answer, in a row.
 type Failures struct {
 	Count int
-	first time.Duration // when the silence began, without the gaps in it
+	first time.Duration // when the silence began, moved on by the gaps in it
 	Last  error
 }
 
@@ -73,5 +73,5 @@ func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request)
 	return t
 }
 
-// LateMax is how often in a row an attempt is repeated at once that reached the server too late.
+// LateMax is how often in a row an attempt that reached the server too late is repeated at once.
 const LateMax = 3

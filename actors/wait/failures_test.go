@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// The repeat of a call that was not answered goes first: what it asks for may be there already, and keeps others out.
+// The repeat of an unanswered call goes first, because its first copy may have acquired the lock, which keeps others out.
 func TestFailures_RepeatsGoFirst(t *testing.T) {
 	t.Parallel()
 	var f Failures

@@ -17,7 +17,7 @@ type Machine interface {
 	Room() *[]Effect                     // the buffer for the effects of the next step; while they are carried out: those that are left
 	Start(self lease.Actor)
 
-	// of the actor message API, which counters have no part in
+	// for the actor message API, which counters do not serve
 	WaitingOf(requester lease.Ref, id uint64) *Request
 	Requesters() []lease.Ref // the actors that wait or hold; some more than once
 	Leased() bool            // there is a local lease

@@ -19,8 +19,8 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
-	// Demanded says that somebody was refused a lock because this grant holds it: another process, or another kind of lock in this one.
-	// Freed: or has released it by force.
+	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. Freed: the grant was
+	// released by force.
 	Demanded struct {
 		Grant string
 		Freed bool
@@ -29,13 +29,13 @@ type (
 	TryRetire struct{}
 	// Close tells the stage of the runtime's end.
 	Close struct{ Stage Stage }
-	// RequesterGone says that an actor has terminated that waits here or holds leases. Replaced: another actor has its name already, and
-	// some of the requests may be that actor's.
+	// RequesterGone says that an actor that waits here or holds leases has terminated. Replaced: another actor has its name already, and some
+	// of the requests may be that actor's.
 	RequesterGone struct {
 		Requester lease.Ref
 		Replaced  bool
 	}
-	// LookAround asks a machine to look whether Redis still has its grants: an operation may have ended some of them, and it is not known
+	// LookAround asks a machine to check whether Redis still has its grants: an operation may have ended some of them, and it is not known
 	// which.
 	LookAround struct{}
 )

@@ -17,7 +17,7 @@ type Policy struct {
 	SlowWait   time.Duration // a waiter that waits longer is reported; 0: none is
 	Runtime    string        // the UUID with which the ids of our grants begin
 
-	Counts bool // there is a single server, so a release is told the number of all subscribers
+	Counts bool // there is a single server, so the reply to a release counts all subscribers
 
 	AckReplicas int           // how many replicas must acknowledge a grant
 	AckTimeout  time.Duration // the longest wait for them
@@ -68,8 +68,8 @@ func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }
 
-// OrphanPause is the pause after this many releases of an orphan that may not have been the last. It doubles, so that the number of
-// releases in vain stays small, and a late copy of the acquire is released after about as long again as it was late.
+// OrphanPause is the pause after this many releases of an orphan that may not have been the last. It doubles, so that few releases are in
+// vain. A late copy of the acquire then lasts about as long as it was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The pause after a failure doubles up to a second, and is a random part of that: those who failed together do not come back together.
+// The pause after a failure doubles up to a second, and is a random part of that, so that processes that failed together do not retry
+// together.
 func TestPolicy_BackoffGrowsAndHasFullJitter(t *testing.T) {
 	t.Parallel()
 	p := Policy{Lease: 30 * time.Second}.WithTimes()
@@ -23,7 +24,7 @@ func TestPolicy_BackoffGrowsAndHasFullJitter(t *testing.T) {
 	}
 }
 
-// Those who have reason to try again at the same instant do it over a time that grows with their number, up to half of the time after
+// Waiters that have reason to try again at the same instant spread over a time that grows with their number, up to half of the time after
 // which they would have tried anyway.
 func TestPolicy_SpreadsThoseWhoTryAgain(t *testing.T) {
 	t.Parallel()
@@ -36,7 +37,7 @@ func TestPolicy_SpreadsThoseWhoTryAgain(t *testing.T) {
 	assert.Zero(t, p.Spread(2000))
 }
 
-// However long an outage lasts, the pause between two probes is short beside the lease.
+// However long an outage lasts, the pause between two probes is short compared with the lease.
 func TestPolicy_ProbesOftenWhereLeasesAreShort(t *testing.T) {
 	t.Parallel()
 	p := Policy{Lease: 3 * time.Second}.WithTimes()

@@ -10,7 +10,7 @@ import (
 // Queue is a FIFO of waiting acquires that any of them can leave in constant time.
 type Queue struct {
 	head, tail *Request
-	fresh      *Request // no request before it is to be reported for waiting long; nil: none is
+	fresh      *Request // requests before it were reported for waiting long; nil: all were
 	Len        int
 	Owners     map[protocol.Owner]int // how many wait under each explicit owner
 	Crowd      *int                   // how many wait in this queue and in others that count together; nil: it counts alone
@@ -87,7 +87,7 @@ func (q *Queue) NextSlow(now, limit time.Duration) *Request {
 
 // SlowAt is when NextSlow has something to return; clock.Never: not before another request comes.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
-	for q.fresh != nil && q.fresh.Slow { // in another queue, before it came here
+	for q.fresh != nil && q.fresh.Slow { // it was reported in another queue, before it came here
 		q.fresh = q.fresh.Next
 	}
 	if limit == 0 || q.fresh == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Requests come and leave from anywhere, in any order: those that are left keep theirs, and are counted.
+// Requests join and leave at any place, in any order. The others keep their order, and are counted.
 func TestQueue_KeepsTheOrderOfThoseWhoStay(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

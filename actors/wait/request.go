@@ -30,7 +30,7 @@ type Request struct {
 	Count  *scripts.CountOp
 	Number int64 // how many; in the answer, what is left
 
-	// who is answered: one of the three
+	// the receiver of the answer: one of the three
 	Answered  chan struct{}  // a goroutine
 	Notify    func(*Request) // a function; called on the lock actor, so it must not block
 	Requester lease.Ref      // an actor
@@ -45,10 +45,10 @@ type Request struct {
 	Held  bool            // of a force-release: the lock was held
 	Until time.Duration   // of an extend: the new deadline
 
-	Span     *trace.Span // nil: nobody is told of this acquire
+	Span     *trace.Span // nil: Trace does not follow this acquire
 	Attempts int         // calls to Redis for this acquire
 
-	Routed bool // the registry has counted it, and takes it off when it has been handled
+	Routed bool // the registry counts it as in flight until it has been handled
 
 	// owned by the lock actor, in a group
 	Home any // the part of the machine that serves it; only that machine looks at it
@@ -79,8 +79,8 @@ func (o Operation) String() string {
 	return [...]string{"acquire", "release", "extend", "inspect", "force-release", "count", "cancel"}[o]
 }
 
-// Because makes the error of a request: the operation, the lock, and the cause. Several names may map to one key; the error has the
-// requester's.
+// Because makes the error of a request from its operation, its lock and the cause. Several names may map to one key; the error has the
+// requester's name.
 func (r *Request) Because(cause error) error {
 	if r.Address.Raw != r.Address.Name && (errors.Is(cause, protocol.ErrForeignKey) || scripts.IsDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.Address.Raw)

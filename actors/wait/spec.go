@@ -19,10 +19,10 @@ type Terms struct {
 	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock sooner; 0: as soon as it is released
 }
 
-// Length is the length of the lease, where the options have this one.
+// Length is the length of the lease. usual is the length in the options.
 func (t Terms) Length(usual time.Duration) time.Duration { return cmp.Or(t.Lease, t.Renewed, usual) }
 
-// First is how long the lease lasts until its first renewal, where the options have this length.
+// First is how long the lease lasts until its first renewal. usual is the length in the options.
 func (t Terms) First(usual time.Duration) time.Duration {
 	if t.AtMost > 0 {
 		return min(t.Length(usual), t.AtMost)
@@ -63,7 +63,7 @@ type AcquireSpec struct {
 	Try   bool
 
 	Backoff  protocol.Backoff // of spin locks; zero fields: defaults
-	BacksOff bool             // one was given, be it the default
+	BacksOff bool             // a back-off was given, even if it is the default
 }
 
 // Check returns what is wrong with a spec, and fills in the defaults of its back-off.

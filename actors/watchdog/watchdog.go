@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
 
-// Config is what the watchdog needs of its runtime.
+// Config is what the watchdog needs from its runtime.
 type Config struct {
 	Clock    clock.Clock
 	Root     *actor.RootContext
@@ -54,7 +54,7 @@ type Watchdog struct {
 	failed      map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
 	inFlight    int                                          // renewals without an answer
 	recoveries  int                                          // how often Redis has come back
-	resumeLater []gateway.Gateway                            // to be resumed when the last of those has its answer
+	resumeLater []gateway.Gateway                            // to be resumed when no renewal is in flight
 
 	// The wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while the wheel
 	// holds any grant, the nudger wakes it now and then: the wheel reads the clock, and hands over what became due during a suspension.
@@ -92,14 +92,14 @@ type (
 // exactly one renewal interval, so that grants of one slot stay together.
 const slotsPerLease = 66
 
-// coarsest is how many times shorter than Options.Lease the shortest lease is whose renewals are due in wheel. Its renewals come up to
-// a fifth of their interval early.
+// coarsest limits the leases whose renewals are due in wheel: shorter ones than Options.Lease/coarsest are in fine. At the limit, renewals
+// come up to a fifth of their interval early.
 const coarsest = 4
 
 // nudgeEvery bounds how late, in time awake, a holder learns of a loss that happened while the machine was suspended.
 const nudgeEvery = time.Second
 
-// New makes the actor. It has to be stopped.
+// New makes the watchdog, which has to be stopped.
 func New(c Config) (*Watchdog, error) {
 	w := &Watchdog{Config: c, failed: map[*timerwheel.Timer[*lease.Grant]]struct{}{}}
 	var err error
@@ -323,7 +323,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // what a re-entry has asked for since the renewal was sent is missing
+	var short []*timerwheel.Timer[*lease.Grant] // since the renewal was sent, a re-entry has asked for more time than it gave
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
@@ -345,7 +345,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.renewAll(short, w.Batch)
 }
 
-// onFailed tells the lock's actors, and has the renewal repeated soon: several times before the deadline, with jitter.
+// onFailed tells the lock's actors, and repeats the renewal soon: several times before the deadline, with jitter.
 func (w *Watchdog) onFailed(r *renewal, err error) {
 	now := w.Clock.Now()
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - r.asked, Err: err})
@@ -376,7 +376,8 @@ func (w *Watchdog) onFailed(r *renewal, err error) {
 	w.arm(kept, now+pause/2+w.Jitter(pause))
 }
 
-// arm puts grants with leases of one length back into their wheel. A Drop may have run just before that and found no timer to cancel, so arm looks at Kept afterwards.
+// arm puts grants with leases of one length back into their wheel. A Drop may have run just before that and found no timer to cancel, so arm
+// looks at Kept afterwards.
 func (w *Watchdog) arm(timers []*timerwheel.Timer[*lease.Grant], at time.Duration) {
 	if len(timers) == 0 {
 		return

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
 
-// sent is the watchdog's context with the message that it gets. It keeps the renewals that a gateway gets, and counts how often
-// one is resumed.
+// sent is the watchdog's context with one message. It records the renewals that a gateway gets, and counts how often a gateway is resumed.
 type sent struct {
 	actor.Context
 	message  any
@@ -36,7 +35,7 @@ type nobody struct{}
 
 func (nobody) Send(any) {}
 
-// gateways are all of them.
+// gateways stands for all gateways.
 type gateways struct{ *sent }
 
 func (g gateways) Submit(c *rpc.Call)    { g.renewals = append(g.renewals, c) }
@@ -54,7 +53,7 @@ type idleTimer struct{}
 func (idleTimer) Stop() bool               { return true }
 func (idleTimer) Reset(time.Duration) bool { return true }
 
-// renewalAt is the renewal that was sent as number i, from 0.
+// renewalAt is the renewal with this number in the order of sending, from 0.
 func (s *sent) renewalAt(i int) *renewal { return s.renewals[i].Tag.(*renewal) }
 
 // newWatchdog is a watchdog that a test steps by hand. Its wheel posts nothing: the leases are longer than any test.
@@ -81,7 +80,7 @@ func (w *Watchdog) keepNew(name string) *lease.Grant {
 	return g
 }
 
-// When Redis is back, what could not be renewed is renewed at once. The gateway that waits for that resumes with the last answer.
+// When Redis is back, failed renewals are repeated at once. The gateway that waits for them resumes with the last answer.
 func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)
@@ -126,7 +125,7 @@ func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
 	assert.Equal(t, 1, s.resumed)
 }
 
-// What is due at once is renewed by few scripts, none of them for more keys than Options.RenewBatch.
+// Grants that are due together are renewed by few scripts, each for at most Options.RenewBatch keys.
 func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)
@@ -150,7 +149,7 @@ func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
 	assert.Len(t, seen, grants)
 }
 
-// The nudge asks for leaks, and is repeated while anything is kept, and no longer.
+// The nudge has leaked leases looked for (Nudged), and is repeated only while a grant is kept.
 func TestWatchdog_NudgesWhileItKeepsGrants(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)
@@ -169,7 +168,7 @@ func TestWatchdog_NudgesWhileItKeepsGrants(t *testing.T) {
 	assert.False(t, w.nudging.Load())
 }
 
-// A renewal without an answer took from when it was asked for, not from the start of the runtime.
+// The duration of a renewal without an answer counts from its submission, not from the start of the runtime.
 func TestWatchdog_TellsHowLongARenewalTook(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)
