@@ -21,7 +21,7 @@ type Config struct {
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // its UUID
 	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front actor: it must return even if the user's code exits
-	Time    func(instant time.Duration) time.Time                        // as wall-clock time
+	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
 
@@ -65,7 +65,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	return q, err == nil
 }
 
-// TurnAway answers a message to a front that has stopped.
+// TurnAway answers a message to a front actor that has stopped.
 func (a API) TurnAway(message any, sender *actor.PID) {
 	q := parse(message)
 	if q.Request == nil || q.Do == wait.Cancel || sender == nil || !a.isLocal(sender) {

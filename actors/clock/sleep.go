@@ -41,12 +41,12 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 func (g *sleepGauge) until(awake time.Duration) time.Duration {
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // only when slept is up to date, because other goroutines rely on that from now on
+		g.asked.Store(int64(awake)) // only now that slept is up to date: from here on other goroutines rely on it
 	}
 	return time.Duration(g.slept.Load())
 }
 
-// ask asks the kernel and keeps the answer if it is at least sleptLeast more than the last one. Time does not go backwards.
+// ask asks the kernel and keeps the answer if it is at least sleptLeast more than the last one kept. Time does not go backwards.
 func (g *sleepGauge) ask() {
 	slept := int64(g.suspended() - g.base)
 	for {

@@ -52,7 +52,7 @@ type copies struct {
 	answered       []string      // requests whose results these calls delete
 	call           *countCall    // the call in flight
 	sent           time.Duration // when the first call was sent; 0: none was
-	duplicateUntil time.Duration // until then a delayed duplicate of a call without a result may still run
+	duplicateUntil time.Duration // until then a delayed duplicate of a call without a reply may still run
 	limit          int64         // server time, ms, after which the first call's result may be gone; 0: not known yet. Set by the shell
 }
 

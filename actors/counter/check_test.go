@@ -50,7 +50,7 @@ func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked 
 			return err
 		}
 	}
-	if panicked { // the next step makes up for this one
+	if panicked { // the other rules hold again after the next step
 		return c.checkOpen()
 	}
 	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())

@@ -107,7 +107,7 @@ func (s *State) Distrust(now time.Duration) []wait.Effect {
 		again(&e.copies)
 		e.retryAt = s.retryAt
 	}
-	s.alarmAt = s.retryAt // the next step makes up for this one
+	s.alarmAt = s.retryAt // the next step does what the panic has prevented
 	s.emit(wait.Effect{Do: wait.DoAlarm, At: s.alarmAt})
 	return s.takeEffects()
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // TestCountStep_RandomModel lets a few processes share a semaphore. Each process is a State with a simulated shell and simulated users; Redis
-// is a model of what the scripts do. The network delays and loses messages; processes pause and close; steps panic; users wait for several
-// permits, try, cancel, read the number of permits and drain them. The seed determines all of it. After every event:
+// is a model of what the scripts do. The network delays and loses messages, connections break; processes pause and close; steps panic; users
+// wait for several permits, try, cancel, read the number of permits and drain them. The seed determines all of it. After every event:
 //
 //   - the permits in Redis and those that users hold are at most all there are: nothing counts twice;
 //   - within a process no waiter is overtaken;

@@ -26,8 +26,8 @@ const attemptMax = 100
 
 // onWait queues a waiter, or refuses it at once.
 //
-// A waiter for zero needs a look that was sent after it came, because the count may have been zero before and have risen since. So those
-// waiters are numbered, and each look knows up to which number it answers.
+// A waiter for zero needs a look that was sent after it came, because the count may have been zero before and have risen since. So waiters for
+// zero are numbered, and each look has the number of the last waiter that it can answer.
 func (s *State) onWait(now time.Duration, r *wait.Request) {
 	switch {
 	case r.Try && s.blocked:
@@ -49,8 +49,8 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	}
 }
 
-// wake schedules the next attempt for this instant at the latest. During an attempt the instant is kept: the permits may have been returned
-// after the script ran. While Redis does not answer, the back-off decides.
+// wake schedules the next attempt for this instant at the latest. If an attempt is in flight, the instant is kept, because permits may have
+// been returned after its script ran. While Redis does not answer, the back-off decides.
 func (s *State) wake(at time.Duration) {
 	switch {
 	case s.attempt.call != nil:

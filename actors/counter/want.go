@@ -17,11 +17,11 @@ import (
 // a reservation nobody may make another for as long as it lasted, so half of the time is left to other waiters.
 type want struct {
 	head   *wait.Request    // the oldest waiter
-	since  time.Duration    // since when it is the oldest
+	since  time.Duration    // when it became the oldest waiter
 	length time.Duration    // length of its next reservation
 	began  time.Duration    // when our reservation began
 	until  time.Duration    // when our reservation ends; 0: we have none
-	rest   time.Duration    // no reservation before this instant
+	rest   time.Duration    // we make no reservation before this instant
 	op     *scripts.CountOp // the operation that made the reservation
 }
 

@@ -45,7 +45,7 @@ type gateway struct {
 	home    *clusterGateway // on a cluster: gets calls back when this node is no longer their master; nil: there is no other node
 	options Options
 	jobs    chan *batch
-	group   sync.WaitGroup // of the workers
+	group   sync.WaitGroup // waits for the workers
 
 	mu       sync.Mutex
 	outgoing []message // to be sent when mu is free
@@ -76,7 +76,7 @@ type batch struct {
 	// owned by the gateway
 	begun time.Duration // when it was taken from the line
 	due   time.Duration // the earliest deadline of a call without an answer
-	vain  bool          // it has been counted as a batch that did not reach Redis
+	vain  bool          // the batch was counted as one that did not reach Redis
 	given bool          // all calls were answered at their deadlines
 
 	// owned by the worker

@@ -17,7 +17,7 @@ import (
 // watchdog's renewals go first.
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis; 0: Redis serves
-	silent      bool          // the last of them got no reply
+	silent      bool          // the newest of these batches got no reply
 	probeAt     time.Duration // no probe before this instant
 	pausedUntil time.Duration // nothing is sent until then, or until the renewals have been answered; 0: no pause
 
@@ -33,7 +33,7 @@ type Recovered struct{ From Gateway }
 
 const (
 	Silence  = 500 * time.Millisecond // a reply that takes this long counts as the end of an outage
-	lookWait = 200 * time.Millisecond // between two discoveries of the masters
+	lookWait = 200 * time.Millisecond // pause between two discoveries of the masters
 )
 
 // room is how many calls may be sent in one batch now.

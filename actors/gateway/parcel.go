@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	bundleMin = 4  // for fewer calls a second script in the server is not worth it
+	bundleMin = 4  // fewer calls are not worth a second script in the server
 	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client
 )
 
@@ -26,7 +26,7 @@ type parcel struct {
 
 // reply is the outcome of a call.
 type reply struct {
-	node    *redisnode.Node // whose it is
+	node    *redisnode.Node // the node that sent it
 	value   any
 	err     error
 	unacked error // why too few replicas may have what the script wrote
@@ -41,7 +41,7 @@ type scratch struct {
 	bundled []*scripts.Call
 
 	pipe     redis.Pipeliner // sends one pipeline after the other
-	commands []redis.Cmder   // of the present one
+	commands []redis.Cmder   // the commands of the present pipeline
 }
 
 // begin makes room for the replies to n calls, which are all open.

@@ -12,7 +12,7 @@ type Address struct {
 	Kind *scripts.Kind
 	Name string
 	Raw  string
-	Part uint16 // the slot of all its keys on a cluster; 0 on a single server
+	Part uint16 // the cluster's slot of the lock's keys; 0 on a single server
 
 	Arguments scripts.Arguments // only the lock's actor uses them, in its own copy of the address
 }

@@ -9,7 +9,7 @@ import (
 
 // Ending is the end of a lease and its reason. A lease ends only once. The zero value has not ended.
 type Ending struct {
-	mu    sync.Mutex // not locked during calls of functions of the user
+	mu    sync.Mutex // not held while functions of the user run
 	done  signal
 	onEnd map[*func(error)]*audience
 	err   error
@@ -19,7 +19,7 @@ type Ending struct {
 // audience is the context that a function in onEnd ends, so that Awaited can find out whether the user still has it.
 type audience struct {
 	context *Context              // the user's context; nil: Awaited was called, or there is none
-	weak    weak.Pointer[Context] // the same after a call of Awaited
+	weak    weak.Pointer[Context] // the context after a call of Awaited
 }
 
 // Context is a context of the user that ends with a lease. It wraps the context that is cancelled. Besides audience, only the user refers to
@@ -112,8 +112,8 @@ func (e *Ending) tell(f func(error), to *audience) (forget func()) {
 }
 
 // Awaited reports whether the user still has a channel from Done or a context from Context. It is for leases whose handle the user has
-// dropped. Awaited makes the references to both weak, so that the collector can take them. The answer is about the time before the last
-// collection, so the caller has to ask again later.
+// dropped. Awaited makes the references to both weak, so that the garbage collector can take them. The answer describes the time before the
+// last collection, so the caller has to ask again later.
 func (e *Ending) Awaited() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -54,7 +54,7 @@ func Check(d time.Duration) error {
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
 // Deadline is the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the lease
-// from a later instant, so the lease never ends earlier there.
+// from a later instant, so it never ends the lease before that deadline.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
 // Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.
@@ -99,7 +99,7 @@ func (g *Grant) Renewal(now time.Duration) time.Duration {
 	return max(length, (g.Missing(now) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// Final reports whether the present deadline is that of Most, which no renewal moves.
+// Final reports whether the present deadline is the last one, because of Most. No renewal moves it.
 func (g *Grant) Final() bool { return g.Most > 0 && g.Until() >= g.Most-Margin(g.Lease) }
 
 // Extend moves the deadline after a renewal, unless the grant has ended or its deadline has passed before the answer came.

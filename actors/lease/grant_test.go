@@ -21,7 +21,7 @@ func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 		length = max(length, Min)
 		sent := upTo(24 * time.Hour)
 		executed := sent + upTo(10*time.Millisecond)<<random.IntN(10)
-		rate := 1 + (random.Float64()-0.5)/100 // of the server's clock, measured by ours
+		rate := 1 + (random.Float64()-0.5)/100 // the server's clock, measured by ours
 
 		// The server cuts the lease and its own clock to milliseconds. Its clock reads phase when it executes the script.
 		phase := upTo(time.Millisecond)

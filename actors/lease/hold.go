@@ -19,7 +19,7 @@ type Hold struct {
 	Token     int64 // fencing token; 0: the kind has none
 	Since     time.Duration
 	Owner     protocol.Owner
-	Requester Ref // of the actor message API; nil for a goroutine
+	Requester Ref // the actor that asked by message; nil: a goroutine has asked
 
 	state atomic.Uint32
 

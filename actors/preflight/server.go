@@ -45,7 +45,7 @@ func unreachable(by *redisnode.Errors, err error) finding {
 
 // about is what a server reports about itself; "": not reported.
 type about struct {
-	version  string // of Redis; "" for servers that only report with which Redis they are compatible
+	version  string // the version of Redis; "" for servers that only report with which Redis they are compatible
 	role     string
 	mode     string
 	policy   string

@@ -46,15 +46,15 @@ type channelNews struct {
 	refused    error // the error of Redis, or errMoved; the link does not try again
 	single     bool  // the refused command had no other channel
 	messages   int
-	texts      map[string]struct{} // of the demand channel, at most textsMax
+	texts      map[string]struct{} // messages of the demand channel, at most textsMax
 }
 
 // errMoved says that the slot of a channel has left the master of the link.
 var errMoved = errors.New("the slot has moved")
 
 const (
-	pingAfter = 5 * time.Second  // of silence
-	deadAfter = 10 * time.Second // of silence: the connection counts as broken
+	pingAfter = 5 * time.Second  // after this much silence a ping is sent
+	deadAfter = 10 * time.Second // after this much silence the connection counts as broken
 
 	// After a connection that lasted for linkPeace, the next one is made at once. After a shorter one that has worked, the pause is at most
 	// 160 ms, and 80 ms on average.

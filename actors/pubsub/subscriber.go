@@ -44,9 +44,8 @@ func New(c Config) *subscriber {
 // connection for messages only while some actor waits, and for linkRest after that. With sharded channels it has one connection for each
 // master, and a channel follows its hash slot.
 //
-// No wake-up is ever lost. Whatever may have lost a message ends in a new confirmation that the channel is subscribed to, and the
-// confirmation wakes every waiter of the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off, for
-// each channel by itself.
+// No wake-up is ever lost. Whatever may have lost a message is followed by a new confirmation of the subscription, which wakes every waiter of
+// the channel. If Redis refuses to subscribe to a channel, the subscriber tries again with back-off, for each channel by itself.
 type subscriber struct {
 	Config
 
@@ -54,7 +53,7 @@ type subscriber struct {
 	channels map[string]*channelState
 	links    map[*redisnode.Node]*link // by the master whose messages a link receives; nil: the messages of all masters
 	ended    sync.WaitGroup            // links that are closing
-	again    clock.Timer               // for the channels that Redis has refused
+	again    clock.Timer               // retries the channels that Redis has refused
 	againAt  time.Duration
 }
 
@@ -65,7 +64,7 @@ type channelState struct {
 	waiting []*actor.PID
 	ready   bool // the server has confirmed the subscription
 
-	refusals int           // in a row; after the first, the channel has its own command
+	refusals int           // refusals in a row; after the first, the channel gets its own command
 	retryAt  time.Duration // no attempt before this instant; 0: none is due
 	reported bool          // an event has reported the refusals
 }

@@ -18,8 +18,8 @@ type subscriptions struct {
 	wanted  map[string]bool // true: in a command of its own, because Redis may refuse it, and with it the rest of the command
 
 	// of the present connection
-	has     map[string]bool     // subscribed to, as the server has confirmed
-	asking  map[string]bool     // in a command without a reply
+	has     map[string]bool     // channels whose subscription the server has confirmed
+	asking  map[string]bool     // channels in a command without a reply
 	changed map[string]struct{} // the channels that next compares
 	asked   []ask               // the commands without a reply, the oldest first
 	singles int                 // how many of those were sent with a single channel
@@ -29,7 +29,7 @@ type subscriptions struct {
 // ask is one command.
 type ask struct {
 	do       askKind
-	channels []string // those without a reply yet
+	channels []string // its channels without a reply yet
 	single   bool     // it was sent with a single channel
 }
 

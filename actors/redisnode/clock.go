@@ -85,7 +85,7 @@ type Peaks struct {
 }
 
 type peak struct {
-	offset time.Duration // of the clock, as in Clock
+	offset time.Duration // the offset of the clock, as in Clock
 	seen   time.Duration // when that clock was last used
 }
 

@@ -28,7 +28,7 @@ type through struct{ client *redis.Client }
 
 type (
 	processKey  struct{} // the context key of the redis.ProcessHook that gets the command back
-	pipelineKey struct{} // and of the redis.ProcessPipelineHook, for a pipeline
+	pipelineKey struct{} // the context key of the redis.ProcessPipelineHook, for a pipeline
 )
 
 func (through) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -19,7 +19,7 @@ type Node struct {
 	users  int           // in a cluster: calls of Keep minus calls of Forget
 }
 
-// NewNode makes a node for a client. It waits for a reply at most replyWait.
+// NewNode makes a node for a client. The node waits at most replyWait for a reply.
 func NewNode(client redis.UniversalClient, replyWait time.Duration) *Node {
 	return &Node{Client: bounded(client, replyWait), Errors: ErrorsOf(client)}
 }

@@ -30,14 +30,14 @@ type PublishMode struct {
 	sharded atomic.Bool
 }
 
-// NewPublishMode makes a mode that is decided, except for PubSubAuto.
+// NewPublishMode makes a mode. Unless p is PubSubAuto, the mode is decided already.
 func NewPublishMode(p PubSub) *PublishMode {
 	t := &PublishMode{auto: p == PubSubAuto}
 	t.sharded.Store(p == PubSubSharded)
 	return t
 }
 
-// IsSharded reports whether messages are sharded. It is false until that is decided.
+// IsSharded reports whether messages are sharded. It returns false until the mode is decided.
 func (t *PublishMode) IsSharded() bool { return t.sharded.Load() }
 
 // WasAsked reports whether a server was asked about sharded messages.
@@ -52,7 +52,7 @@ func (t *PublishMode) Server(m Nodes, channel string) (n *Node, known bool) {
 	return n, n != nil
 }
 
-// MarshalBinary returns the command. go-redis calls it when it writes a script call, and by then it is decided.
+// MarshalBinary returns the command. go-redis calls it when it writes a script call. By then the mode is decided.
 func (t *PublishMode) MarshalBinary() ([]byte, error) {
 	if t.sharded.Load() {
 		return []byte("SPUBLISH"), nil
@@ -60,7 +60,7 @@ func (t *PublishMode) MarshalBinary() ([]byte, error) {
 	return []byte("PUBLISH"), nil
 }
 
-// settle decides, unless it is decided already.
+// settle decides the mode, unless it is decided already.
 func (t *PublishMode) settle(sharded bool) {
 	t.once.Do(func() { t.sharded.Store(sharded) })
 }

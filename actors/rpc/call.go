@@ -12,12 +12,12 @@ type Call struct {
 	scripts.Call
 	Timing
 	From  Caller // gets a *Result
-	Tag   any    // by which the sender recognizes it
+	Tag   any    // anything by which the sender recognizes the call
 	Locks int    // how many names it is about; 0: one
 
 	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender to withdraw it
 	claimed  atomic.Bool
-	Since    time.Duration // since when Redis has not answered it; before that, Redis answered calls in front of it
+	Since    time.Duration // from then on Redis kept it waiting; before that, Redis answered calls in front of it
 	NotAfter time.Duration // Redis must not execute it after that; 0: it was not sent
 	Deadline time.Duration // from then on its outcome is unknown; 0: it was not sent
 
@@ -31,7 +31,7 @@ type Caller interface{ Send(message any) }
 type Result struct {
 	Call  *Call // nil until it is answered
 	Class scripts.Class
-	Last  bool // only the receiver of this result refers to the call now, so it may be reused
+	Last  bool // only the receiver of this result refers to the call now, so the call may be reused
 	Reply any
 	Err   error
 	Sent  time.Duration // the instant before it was sent; 0: it was not, or has no answer

@@ -49,7 +49,7 @@ type Acquiring struct {
 type Acquired struct {
 	Kind     protocol.Kind
 	Name, ID string        // ID is that of the lease; "": there is none
-	Waited   time.Duration // from the call to the outcome
+	Waited   time.Duration // time from the call to the outcome
 	Local    bool          // granted without a call to Redis: handed on inside the process, or re-entered
 	Attempts int           // calls to Redis for it
 	Token    int64
@@ -60,7 +60,7 @@ type Acquired struct {
 type Released struct {
 	Kind     protocol.Kind
 	Name, ID string
-	Held     time.Duration // from the grant to the answer of the release
+	Held     time.Duration // time from the grant to the answer of the release
 	Err      error         // what Release returns
 }
 
@@ -75,8 +75,8 @@ type Lost struct {
 
 // Renewed is one script that renewed leases, or failed to.
 type Renewed struct {
-	Leases int           // asked for
-	Gone   int           // of these, leases that Redis does not have any more
+	Leases int           // leases that were to be renewed
+	Gone   int           // leases among them that Redis does not have any more
 	Margin time.Duration // the shortest time that one of them had left when the answer came; negative: it had expired
 	Took   time.Duration
 	Err    error // why none was renewed; the renewal is repeated
@@ -105,7 +105,7 @@ type Stats struct {
 	Actors    int // of names
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
-	HandedOn      uint64 // of these, granted without a call to Redis: handed on inside the process, or re-entered
+	HandedOn      uint64 // those of them without a call to Redis: handed on inside the process, or re-entered
 	Refused       uint64 // acquires that ended with an error
 	Released      uint64 // leases that their holders ended, whatever the outcome
 	Lost          uint64 // leases that ended otherwise

@@ -12,7 +12,7 @@ import "time"
 type patience struct {
 	turn     time.Duration // the usual time between two releases, or less
 	released time.Duration // instant of the newest release; 0: none is known
-	vain     int           // early attempts in vain since those ahead have last let their slots pass
+	vain     int           // early attempts in vain since a process ahead last let its slot pass
 	holder   string        // the process that had the lock when the newest attempt was in vain; "": unknown, or we have had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }

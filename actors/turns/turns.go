@@ -32,11 +32,11 @@ type Turns struct {
 	slot  time.Duration // how long each of them has to acquire the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
 	heard int           // messages and subscriptions that came while we held the lock, or since its release was sent
-	wins  uint8         // how often we won although a process was ahead: then slots are too short
-	good  uint8         // how often no process was ahead when we won, since the last of these
+	wins  uint8         // how often we won although a process was ahead, which means that slots are too short
+	good  uint8         // how often since then no process was ahead when we won
 
 	echoes int           // messages of our own releases that have not arrived yet
-	echoTo time.Duration // from then on they are not expected any more
+	echoTo time.Duration // from then on our own messages are not expected any more
 
 	placed bool // ahead was counted since this process has subscribed
 
@@ -98,7 +98,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 type Refusal struct {
 	Sent        time.Duration
 	Longest     time.Duration // the longest that a turn usually lasts
-	Subscribers int           // of the channel, this process included; 0: unknown
+	Subscribers int           // subscribers of the channel, this process included; 0: unknown
 	Holder      string        // the process that has the lock; "": unknown
 }
 
@@ -244,7 +244,7 @@ func (y *Turns) Joined(now time.Duration) {
 	y.patience = patience{}
 }
 
-// gaps are the moments in which a lock that is always in demand is left free for clients that only look now and then.
+// gaps are the moments in which a lock that is always in demand is left free for clients that only poll.
 //
 // A process without competitors makes a gap when the last one is GapEvery ago. With several competing processes, all must pause after the
 // same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their clocks need not

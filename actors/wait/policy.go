@@ -9,12 +9,12 @@ import (
 
 // Policy is the user's options, and the fixed times that follow from them, for the decisions of the machines.
 type Policy struct {
-	Lease      time.Duration // of a watchdog lease
+	Lease      time.Duration // length of a watchdog lease
 	HandoffMax int           // holders per turn
 	HandoffFor time.Duration // length of a turn
-	Linger     time.Duration // a released grant is kept this long for the next local holder; 0: it is not
+	Linger     time.Duration // a released grant is kept for the next local holder for this long; 0: it is not kept
 	MaxWaiters int
-	SlowWait   time.Duration // a waiter that waits longer is reported; 0: none is
+	SlowWait   time.Duration // a waiter that waits longer than this is reported; 0: no waiter is
 	Runtime    string        // the UUID with which the ids of our grants begin
 
 	Counts bool // there is a single server, so the reply to a release counts all subscribers
@@ -33,8 +33,8 @@ type Policy struct {
 	Want    time.Duration // after this long a waiter for several permits reserves them, for twice as long each time
 	WantMax time.Duration // longest reservation
 
-	NewID  func() string          // of a grant; never the same twice
-	Serial func() uint64          // of a lease; never the same twice
+	NewID  func() string          // makes the id of a grant; never the same twice
+	Serial func() uint64          // makes the serial number of a lease; never the same twice
 	Why    func(raw string) error // the error if no server has answered about a name yet
 }
 

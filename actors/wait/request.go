@@ -21,10 +21,10 @@ type Request struct {
 	Owner    protocol.Owner // explicit owner of an acquire
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
-	Backoff  protocol.Backoff // of an acquire that spins
+	Backoff  protocol.Backoff // back-off of an acquire that spins
 	Bounded  bool             // its wait is bounded, and the error will name the holder
-	Deadline time.Duration    // of a force-release: it must not be executed later; 0: its own window is the only limit
-	Hold     *lease.Hold      // of an acquire: to be filled; of release and extend: which one
+	Deadline time.Duration    // of a force-release: the last instant for its execution; 0: only its window limits it
+	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
 	Count  *scripts.CountOp
@@ -37,7 +37,7 @@ type Request struct {
 
 	// of a request by an actor
 	ID     uint64 // its own number for the request
-	Serial uint64 // of a release or renew: which lease
+	Serial uint64 // of a release or renew: the serial number of the lease
 
 	// the answer
 	Err   error
@@ -56,7 +56,7 @@ type Request struct {
 	// owned by the lock actor while it waits
 	Queue      *Queue
 	Next, prev *Request
-	Came       time.Duration // when it came: failures of earlier attempts do not count for it
+	Came       time.Duration // when the request came: failures of earlier attempts do not count for it
 	Slow       bool          // it was reported for waiting long
 	Timer      clock.Timer   // ends the wait of an actor's bounded acquire
 }

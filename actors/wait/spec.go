@@ -14,7 +14,7 @@ import (
 // Terms gets a grant of its own, which only its holder's re-entries share.
 type Terms struct {
 	Lease   time.Duration // of an acquire: a fixed lease, 0 watchdog; of an extend: the new length
-	Renewed time.Duration // what the watchdog sets; 0: Options.Lease
+	Renewed time.Duration // the length that the watchdog sets; 0: Options.Lease
 	AtMost  time.Duration // the watchdog does not renew it past this; 0: there is no end
 	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock sooner; 0: as soon as it is released
 }
@@ -62,7 +62,7 @@ type AcquireSpec struct {
 	Wait  time.Duration  // 0: no bound but the context
 	Try   bool
 
-	Backoff  protocol.Backoff // of spin locks; zero fields: defaults
+	Backoff  protocol.Backoff // back-off of a spin lock; zero fields: defaults
 	BacksOff bool             // a back-off was given, even if it is the default
 }
 

@@ -323,7 +323,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // since the renewal was sent, a re-entry has asked for more time than it gave
+	var short []*timerwheel.Timer[*lease.Grant] // after the renewal was sent, a re-entry has asked for more time
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
@@ -365,7 +365,7 @@ func (w *Watchdog) onFailed(r *renewal, err error) {
 			w.failed[t] = struct{}{}
 		}
 	}
-	if r.recoveries != w.recoveries { // it was sent before Redis came back, so it goes first, as in onRecovered
+	if r.recoveries != w.recoveries { // r was sent before Redis came back, so it is repeated at once, as in onRecovered
 		for _, t := range kept {
 			delete(w.failed, t)
 		}
