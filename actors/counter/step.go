@@ -56,7 +56,7 @@ type State struct {
 	retiring bool
 
 	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
-	request *wait.Request // the request being handled; after a panic the shell answers it
+	request *wait.Request // the request being handled; the shell answers it after a panic
 	effects []wait.Effect
 }
 

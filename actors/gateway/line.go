@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// line is where calls wait to be sent: first those that have priority, then the others, each in order of arrival. The cost per call does
+// line holds the calls that wait to be sent: first those that have priority, then the others, each in order of arrival. The cost per call does
 // not depend on how many wait, not even in an outage.
 type line struct {
 	first, rest file

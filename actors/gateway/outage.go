@@ -78,8 +78,8 @@ func (g *gateway) detectRecovery(b *batch) {
 	g.outgoing = append(g.outgoing, message{g.sender.Renewer, back})
 }
 
-// inVain counts a batch that did not reach Redis, once, unless a newer batch did. The first probe is sent at once, because often only one
-// connection has broken.
+// inVain counts a batch that did not reach Redis. It counts a batch only once, and not if a newer batch has reached Redis. The first probe is
+// sent at once, because often only one connection has broken.
 func (g *gateway) inVain(b *batch, now time.Duration, silent bool) {
 	o := &g.outage
 	if b.vain || b.begun < o.reached {

@@ -28,7 +28,7 @@ func Quoted(name string) string {
 	return strconv.Quote(name)
 }
 
-// Shorten does the same for an event, without quotes.
+// Shorten shortens a name that is too long, for an event. It adds no quotes.
 func Shorten(name string) string {
 	if len(name) > protocol.MaxName {
 		return name[:shownName] + "..."

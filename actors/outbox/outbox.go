@@ -33,7 +33,7 @@ type Outbox struct {
 	empty  chan struct{}     // closed when the last queue is removed; nil unless Finish waits
 }
 
-// queue is the messages to one receiver. The mutex of the outbox guards it.
+// queue holds the messages to one receiver. The mutex of the outbox guards it.
 type queue struct {
 	to        *actor.PID
 	messages  []Message

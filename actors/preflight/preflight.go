@@ -1,5 +1,5 @@
-// Package preflight is Runtime.Check. It tries every script, right, channel and setting that a runtime needs on the servers. It reports
-// what does not work, and what to do about it.
+// Package preflight implements Runtime.Check. It tries every script, right, channel and setting that a runtime needs on the servers. It
+// reports what does not work, and what to do about it.
 package preflight
 
 import (

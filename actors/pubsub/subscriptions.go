@@ -11,8 +11,8 @@ import (
 // subscriptions compares the channels that a link should be subscribed to with those that it is subscribed to, and decides what to send. It
 // does no I/O.
 //
-// The server replies in the order of the commands, so a refusal belongs to the oldest command without a reply. That is why a channel is in
-// at most one command without a reply: a second one could be taken for the first.
+// The server replies in the order of the commands, so a refusal belongs to the oldest command without a reply. That is why a channel is in at
+// most one command without a reply: otherwise a reply to the second could be taken for one to the first.
 type subscriptions struct {
 	sharded bool
 	wanted  map[string]bool // true: in a command of its own, because Redis may refuse it, and with it the rest of the command

@@ -10,8 +10,8 @@ import (
 // ReplyWait is the time limit for reading from, or writing to, a connection in one pipeline, whatever the client's options say.
 const ReplyWait = 5 * time.Second
 
-// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. The user's timeouts may
-// be long or off. Then a connection that has died silently would keep its worker, until all workers hang while Redis serves again, and
+// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. The user's timeouts may be
+// long or off. With those, a connection that has died silently would block its worker, until all workers hang although Redis serves again, and
 // Close would wait for them.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)

@@ -45,7 +45,7 @@ func (c *Call) Leave(now, heard time.Duration) bool {
 	return c.Expire(heard)
 }
 
-// Expire takes a call that will not be sent out of the line. It fails if the call was withdrawn.
+// Expire removes a call from the line without sending it. It fails if the call was withdrawn.
 func (c *Call) Expire(heard time.Duration) bool {
 	c.Since = max(c.Asked, heard)
 	return c.claimed.CompareAndSwap(false, true)

@@ -105,7 +105,7 @@ type Stats struct {
 	Actors    int // of names
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
-	HandedOn      uint64 // those of them without a call to Redis: handed on inside the process, or re-entered
+	HandedOn      uint64 // those that took no call to Redis: handed on inside the process, or re-entered
 	Refused       uint64 // acquires that ended with an error
 	Released      uint64 // leases that their holders ended, whatever the outcome
 	Lost          uint64 // leases that ended otherwise

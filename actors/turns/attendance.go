@@ -7,10 +7,10 @@ import (
 
 // attendance estimates how many of the subscribers that our release notifies try for the lock.
 //
-// Some never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who receives it,
-// and a release does not say who made it, so counting is all that can be done. Between a release of ours and our next grant, each process that
-// wants the lock has one turn; the other subscribers were absent. Turns are sometimes counted wrongly: a process is slow, or has two turns. So
-// the estimate is the number of subscribers that were absent in nearly all of the newest turns.
+// Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who
+// receives it, and a release does not say who made it, so counting is all that can be done. Between a release of ours and our next grant, each
+// process that wants the lock has one turn; the other subscribers were absent. Turns are sometimes counted wrongly: a process is slow, or has
+// two turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns.
 type attendance struct {
 	notified int  // subscribers that our newest release notified, without ourselves
 	came     int  // turns of others since then, as far as we know

@@ -5,10 +5,10 @@ import "time"
 // patience makes slots as long as the turns of other processes. A process behind others asks when their slots are over, in case they have
 // stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
 //
-// So slots become longer with each attempt in vain, and short again with one that finds the lock free: a process ahead has stopped waiting,
-// and the lock was free for its slot. They become longer only after so many attempts in vain that each of the others may have been the cause
-// of one. Where mere listeners are ahead, each process finds the lock free before that, and slots stay short. Long slots would leave the lock
-// free for long, and turns out of order would spoil the estimate of attendance.
+// So slots become longer with each attempt in vain, and short again with an attempt that finds the lock free: then a process ahead has stopped
+// waiting, and the lock was free for its slot. Slots become longer only after so many attempts in vain that each of the other processes may
+// have caused one. Where mere listeners are ahead, each process finds the lock free before that, and slots stay short. Long slots would leave
+// the lock free for long, and turns out of order would spoil the estimate of attendance.
 type patience struct {
 	turn     time.Duration // the usual time between two releases, or less
 	released time.Duration // instant of the newest release; 0: none is known

@@ -40,7 +40,7 @@ const (
 	DoWatch                      // subscribe to Channel
 	DoUnwatch                    // unsubscribe from Channel
 	DoLinger                     // a grant without holders is kept
-	DoUnlinger                   // it is no longer kept without holders
+	DoUnlinger                   // the grant of DoLinger has ended, or has a holder
 	DoAlarm                      // set the timer to At
 	DoGuard                      // watch Actor, to learn of its end
 	DoUnguard                    // stop watching Actor

@@ -64,7 +64,7 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// Acquiring is the timing of an attempt to acquire. If replicas must acknowledge the grant, they have more time.
+// Acquiring is the timing of an attempt to acquire. If replicas must acknowledge the grant, the attempt gets more time.
 func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request) rpc.Timing {
 	t := f.Waiting(p, now, rpc.Window(lease), head)
 	if p.AckReplicas > 0 {

@@ -14,7 +14,7 @@ type Machine interface {
 	Distrust(now time.Duration) []Effect // starts over after a panic
 	Idle() bool                          // the actor may stop
 	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for the effects of the next step; while they are carried out: those that are left
+	Room() *[]Effect                     // the buffer for the effects of the next step; while effects are carried out, the rest of them
 	Start(self lease.Actor)
 
 	// for the actor message API, which counters do not serve

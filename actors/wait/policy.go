@@ -69,7 +69,7 @@ func (p *Policy) Spread(waiters int) time.Duration {
 }
 
 // OrphanPause is the pause after this many releases of an orphan that may not have been the last. It doubles, so that few releases are in
-// vain. A late copy of the acquire then lasts about as long as it was late.
+// vain. A late copy of the acquire then holds the lock for about as long as it was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -58,7 +58,7 @@ func (t Terms) check(kind *scripts.Kind) error {
 // AcquireSpec is what an acquire asks for.
 type AcquireSpec struct {
 	Terms
-	Owner protocol.Owner // zero: an owner of its own
+	Owner protocol.Owner // zero: the acquire gets an owner of its own
 	Wait  time.Duration  // 0: no bound but the context
 	Try   bool
 
