@@ -132,7 +132,7 @@ func (p *countPlayer) message(verb string, a machinetest.Arguments) any {
 	return p.ask(verb, a)
 }
 
-// ask takes a name, a number (default 1) and try.
+// ask makes a request from a line with a name, a number (default 1) and try.
 func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	op := countOps[verb]
 	if op == nil {

@@ -154,8 +154,8 @@ type check struct {
 	user string // the user of the connection, for messages
 }
 
-// reach pings the server. It does not wait for go-redis, which may dial for longer than the whole check takes: the finding has to name the
-// silent server.
+// reach pings the server. It does not wait for go-redis, which may dial for longer than the whole check takes, because the finding has to name
+// the silent server.
 func (c *check) reach(ctx context.Context) error {
 	answer := make(chan error, 1)
 	c.Asking.Go(func() { answer <- c.do(ctx, "ping") })

@@ -129,7 +129,7 @@ func TestLink_SilentConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// oneNode knows only the node for the connection for messages.
+// oneNode has the same node for every connection.
 type oneNode struct {
 	redisnode.Nodes
 	node *redisnode.Node

@@ -76,8 +76,8 @@ func (s *subscriptions) drop(channel string) {
 	s.changed[channel] = struct{}{}
 }
 
-// tick is called when nothing has arrived for a while. It makes the method next send a ping, and repeat each unsubscription that Redis has
-// refused.
+// tick is called when nothing has arrived for a while. The following call of next then sends a ping, and repeats each unsubscription that
+// Redis has refused.
 func (s *subscriptions) tick() {
 	s.ping = true
 	for channel := range s.has {

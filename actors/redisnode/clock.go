@@ -8,8 +8,8 @@ import (
 )
 
 // Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received.
-// The server made the sample before that, so the estimate is early, never late. That is the safe side: the server may refuse a call a
-// little early, but it never executes one too late.
+// The server took the sample before we received it, so the estimate is early, never late. That is the safe side: the server may refuse a call
+// a little early, but it never executes one too late.
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool

@@ -48,7 +48,7 @@ type Turns struct {
 }
 
 const (
-	slotMax = 5 * time.Millisecond   // longest slot before patience makes it longer: it passes unused if the subscriber does not want the lock
+	slotMax = 5 * time.Millisecond   // longest slot before patience makes it longer: a slot is lost if its subscriber does not want the lock
 	farMax  = 900 * time.Millisecond // most time that a process far behind adds: all those ahead may have stopped waiting at once
 	winsMax = 10
 	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again

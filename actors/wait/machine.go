@@ -17,7 +17,7 @@ type Machine interface {
 	Room() *[]Effect                     // the buffer for the effects of the next step; while effects are carried out, the rest of them
 	Start(self lease.Actor)
 
-	// for the actor message API, which counters do not serve
+	// methods for the actor message API, which counters do not serve
 	WaitingOf(requester lease.Ref, id uint64) *Request
 	Requesters() []lease.Ref // the actors that wait or hold; some more than once
 	Leased() bool            // there is a local lease

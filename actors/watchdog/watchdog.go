@@ -145,7 +145,7 @@ func (w *Watchdog) Stop() {
 func (w *Watchdog) Keep(g *lease.Grant) {
 	at := g.Until()
 	switch {
-	case g.Final(): // renewals only find out whether Redis has it; its actor watches the deadline
+	case g.Final(): // renewals only find out whether Redis has the grant; the lock's actor watches the deadline
 		at = slotOf(w.Clock.Now()+g.Lease/3, g.Lease)
 	case g.Watched:
 		at = slotOf(at+lease.Margin(g.Lease)-g.Lease+g.Lease/3, g.Lease)
