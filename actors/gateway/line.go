@@ -15,7 +15,7 @@ type line struct {
 
 const (
 	sweepCost  = 3 * time.Microsecond // times the number of waiting calls: the least time between two sweeps
-	sweepLeast = time.Second          // the most time between two sweeps, so that withdrawn calls are dropped
+	sweepLeast = time.Second          // the most time between two sweeps, unless the line is very long; drops withdrawn calls
 )
 
 func (l *line) len() int { return len(l.first.waiting) + len(l.rest.waiting) }
