@@ -21,7 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/web"
 )
 
-// The public API is a contract: every symbol is assigned to a variable of its exact type, so that a change does not compile.
+// The public API is a contract. Every symbol is assigned to a variable of its exact type here, so that a changed signature does
+// not compile.
 var (
 	_ func(redis.UniversalClient, holdfast.Options) (*holdfast.Runtime, error)     = holdfast.New
 	_ func(*holdfast.Runtime, context.Context) error                               = (*holdfast.Runtime).Check
@@ -239,7 +240,7 @@ var (
 	}
 )
 
-// TestAPI_KindsAreSpelled: the words of the kinds are part of the contract.
+// TestAPI_KindsAreSpelled: the strings of the kinds are part of the contract, too.
 func TestAPI_KindsAreSpelled(t *testing.T) {
 	t.Parallel()
 	for kind, word := range map[holdfast.Kind]string{

@@ -13,7 +13,7 @@ import (
 
 const module = "github.com/holdfast-go/holdfast"
 
-// dependencies are the packages that end up in the binary of a program that imports pkg.
+// dependencies returns the packages that end up in the binary of a program that imports pkg.
 func dependencies(t *testing.T, pkg string) []string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-deps", pkg).Output()
@@ -21,8 +21,8 @@ func dependencies(t *testing.T, pkg string) []string {
 	return strings.Fields(string(out))
 }
 
-// mayImport lists, for each part of the module that users get, the other parts that it and the packages below it may import: root
-// -> actors -> scripts -> protocol, actors -> timerwheel, and no other part of the project.
+// mayImport lists, for each part of the module that users get, the other parts that its packages may import, directly or
+// indirectly: root -> actors -> scripts -> protocol, actors -> timerwheel, and nothing else of the project.
 var mayImport = map[string][]string{
 	"protocol":     {},
 	"timerwheel":   {},
@@ -36,14 +36,14 @@ var mayImport = map[string][]string{
 	"":             {"actors", "protocol", "scripts", "timerwheel"},
 }
 
-// part is that of a package: the first folder on its path in the module, "" for the root.
+// part returns the part of the module that a package belongs to: the first folder on its path, or "" for the root.
 func part(pkg string) (folder string, ours bool) {
 	within, ours := strings.CutPrefix(pkg+"/", module+"/")
 	folder, _, _ = strings.Cut(within, "/")
 	return folder, ours
 }
 
-// shipped are the packages that users may import, by their parts.
+// shipped returns the packages that users may import, by part.
 func shipped(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "./...").Output()
@@ -75,7 +75,7 @@ func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// mayUse says for each package of the engine which of the others it may import. What a package may not import it need not be read with.
+// mayUse lists, for each package of the engine, the other packages of it that it may import. A package can be understood without the others.
 var mayUse = map[string][]string{
 	"actors":           {"actors/api", "actors/clock", "actors/counter", "actors/gateway", "actors/lease", "actors/lock", "actors/mailbox", "actors/outbox", "actors/preflight", "actors/pubsub", "actors/redisnode", "actors/rpc", "actors/trace", "actors/turns", "actors/wait", "actors/watchdog"},
 	"actors/api":       {"actors/clock", "actors/lease", "actors/outbox", "actors/rpc", "actors/trace", "actors/turns", "actors/wait"},
@@ -112,7 +112,7 @@ func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// Machines decide by their inputs only: no connection, no actor system, no clock, no goroutines.
+// Machines depend on their inputs only: they use no connection, no actor system, no clock and no goroutines.
 func TestArchitecture_MachinesArePure(t *testing.T) {
 	t.Parallel()
 	impure := regexp.MustCompile(`protoactor|go-redis|time\.Now\(|\tgo (func|\w+\()|\tselect \{|"sync/|sync\.(Mutex|RWMutex|WaitGroup|Once|Cond|Map)`)
@@ -128,7 +128,7 @@ func TestArchitecture_MachinesArePure(t *testing.T) {
 	}
 }
 
-// ARCHITECTURE.md has a row for each package, and names files and functions that are there.
+// ARCHITECTURE.md has a row for each package, and the files and functions that it names exist.
 func TestArchitecture_DocumentIsTrue(t *testing.T) {
 	t.Parallel()
 	text := read(t, "ARCHITECTURE.md")
@@ -160,7 +160,7 @@ func TestArchitecture_DocumentIsTrue(t *testing.T) {
 	}
 }
 
-// A user's binary has nothing in it that only tests need, and no embedded Redis unless it asks for one.
+// A user's binary contains nothing that only tests need, and no embedded Redis unless the program imports it.
 func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
 	t.Parallel()
 	unwanted := regexp.MustCompile(`^testing$|stretchr/testify|miniredis|gopher-lua|goleak|holdfast/internal|porcupine`)
@@ -169,8 +169,8 @@ func TestArchitecture_UsersGetNoTestCode(t *testing.T) {
 	}
 }
 
-// Nothing that is sent to Redis comes from a wall clock: nobody turns a time into a number. (Instants count from the runtime's start,
-// and the server's time comes from the server.)
+// Nothing that is sent to Redis comes from a wall clock: no code converts a time to a Unix timestamp. (Instants count from the runtime's start, and
+// the server's time comes from the server.)
 func TestArchitecture_NoWallClockIsSent(t *testing.T) {
 	t.Parallel()
 	for folder, packages := range shipped(t) {
@@ -189,7 +189,7 @@ func TestArchitecture_NoWallClockIsSent(t *testing.T) {
 	}
 }
 
-// The checker of histories is imported by one package, which is internal.
+// Only internal/linearize imports porcupine, the checker of histories.
 func TestArchitecture_PorcupineIsForOnePackage(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-test", "-f", "{{.ImportPath}} {{.Imports}}", "./...").Output()
@@ -205,7 +205,7 @@ func TestArchitecture_PorcupineIsForOnePackage(t *testing.T) {
 	assert.Positive(t, imported)
 }
 
-// Visitors of the repository should see the library first, so most tests are elsewhere.
+// Visitors of the repository should see the library first, so the root folder has few tests.
 func TestArchitecture_RootHasFewTests(t *testing.T) {
 	t.Parallel()
 	tests, err := filepath.Glob("*_test.go")

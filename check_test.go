@@ -31,7 +31,7 @@ func TestCheck_FindsNothingWrong(t *testing.T) {
 	})
 }
 
-// asUser is a runtime for a user that has only the rights of these rules.
+// asUser returns a runtime whose Redis user has only the rights that the rules grant.
 func asUser(t *testing.T, server *redistest.Server, rules []string, options holdfast.Options) *holdfast.Runtime {
 	const name, password = "app", "canary-password"
 	rules = append([]string{"reset", "on", ">" + password}, rules...)
@@ -39,7 +39,7 @@ func asUser(t *testing.T, server *redistest.Server, rules []string, options hold
 	return locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: name, Password: password}), options)
 }
 
-// leastRights are the rules that SECURITY.md recommends.
+// leastRights returns the rules that SECURITY.md recommends.
 func leastRights(t *testing.T) []string {
 	block := regexp.MustCompile("(?s)ACL SETUSER app on >PASSWORD (.*?)```").FindStringSubmatch(read(t, "SECURITY.md"))
 	require.NotNil(t, block)
@@ -83,7 +83,7 @@ func TestCheck_NamesTheMissingRight(t *testing.T) {
 	server := redistest.Start(t)
 	for _, rule := range leastRights(t) {
 		if rule == "+hello" || !strings.ContainsRune("+~&", rune(rule[0])) {
-			continue // go-redis does without, or it is no right
+			continue // go-redis works without it, or it is not a right
 		}
 		rules := slices.DeleteFunc(leastRights(t), func(r string) bool { return r == rule })
 		require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())
@@ -135,7 +135,7 @@ func TestCheck_WrongPassword(t *testing.T) {
 	assert.NotContains(t, err.Error(), "canary-password")
 }
 
-// clusterRights are the rules that SECURITY.md adds for clusters.
+// clusterRights returns leastRights and the rules that SECURITY.md adds for clusters.
 func clusterRights(t *testing.T) (rules []string) {
 	paragraph := regexp.MustCompile(`(?s)\n- A cluster needs (.*?)\n- `).FindStringSubmatch(read(t, "SECURITY.md"))
 	require.NotNil(t, paragraph)

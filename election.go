@@ -13,8 +13,8 @@ import (
 // Election is a handle to the election with one name. The processes that call Run elect one leader at a time. Safe for concurrent
 // use.
 //
-// The leader holds the fenced lock of the same name, so an election and a FencedLock with one name exclude each other. The hash and
-// the channel "holdfast_leader:{name}" say who leads.
+// The leader holds the fenced lock of the same name, so an election and a FencedLock with one name exclude each other. The leader is announced in the
+// hash "holdfast_leader:{name}" and on the channel of the same name.
 type Election struct {
 	rt      *Runtime
 	lock    *Lock
@@ -25,18 +25,18 @@ type Election struct {
 	running bool
 	term    *term // in progress
 
-	earliest time.Time // Run's own: no campaign begins before, because this process has resigned
+	earliest time.Time // used by Run only: no campaign begins before it, because this process has resigned
 }
 
 // ElectionOptions configures an Election. The zero value works.
 type ElectionOptions struct {
-	// Value is what others learn of the leader, such as its address. Default: Options.Process, or else the runtime's ID.
+	// Value is what other processes learn about this process when it leads, such as its address. Default: Options.Process, or else the runtime's ID.
 	Value string
-	// Lease is that of the leadership: how long after a crash of the leader another one can be elected. 50 ms to 24 h; default
-	// Options.Lease.
+	// Lease is the lease of the leadership: after a crash of the leader, nobody else can be elected until it has expired. 50 ms to 24
+	// h; default Options.Lease.
 	Lease time.Duration
-	// OnLeader is called with each new leader, this process included, while Run runs, beginning with the present leader. The calls
-	// are made one at a time, beside lead. It may block; Run does not return before it has.
+	// OnLeader is called while Run runs: with the present leader, if any, and then with each new one, which may be this process. The
+	// calls are made one at a time, concurrently with lead. OnLeader may block; Run does not return before it has.
 	OnLeader func(Leader)
 }
 
@@ -44,7 +44,7 @@ type ElectionOptions struct {
 type Term struct {
 	// Token is the fencing token of the term. It grows from term to term, across all processes: see Runtime.FencedLock.
 	Token int64
-	// Lease is that of the election's lock. Check Lease.Valid immediately before each side effect.
+	// Lease is the lease of the election's lock. Check Lease.Valid immediately before each side effect.
 	Lease *Lease
 }
 
@@ -69,18 +69,17 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 	return e
 }
 
-// Run campaigns for the leadership and calls lead while this process leads. After a term that was lost or resigned, or when lead has
-// returned nil, it campaigns again. It returns nil when ctx ends or lead returns ErrResign, and lead's error when it returns another
-// one while the term lasts. What lead returns after its context has ended does not matter, unless it is ErrResign.
+// Run campaigns for the leadership and calls lead while this process leads. It campaigns again after a term that was lost or resigned, and when lead
+// has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run returns that
+// error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
 //
-// lead's context ends with the term, before anybody else can lead: with ctx, by Resign, or when the lease is lost. Its cause is then
-// ErrResign or the lease's Err; LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
+// lead's context ends with the term, before anybody else can lead: when ctx ends, after Resign, or when the lease is lost. After Resign its cause is
+// ErrResign, after a loss the lease's Err; LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
 // should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
 //
-// While Redis is away, a term ends at the deadline of its lease, and Run keeps trying; the first failure in a row is logged. A bad
-// name or option, and a second Run of the same Election at a time, are ErrInvalid. When the runtime is closed, Run returns ErrClosed
-// after lead has returned. When the keys hold something else, Run returns ErrForeignKey. Shutdown waits for a term in progress, so
-// end ctx before.
+// While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying; of several failures in a row the first is logged. A bad
+// name or option, and a second Run of an Election that is already running, are ErrInvalid. When the runtime is closed, Run returns ErrClosed after
+// lead has returned. When the keys hold something else, Run returns ErrForeignKey. Shutdown waits for a term in progress, so end ctx first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
 		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)

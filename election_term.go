@@ -26,7 +26,7 @@ func (t *term) acquire() []AcquireOption {
 	return []AcquireOption{WithOwner(t.election.rt.NewOwner()), WithRenewedLease(t.election.options.Lease)}
 }
 
-// run holds the lock, whose lease is in ctx, while lead runs.
+// run calls lead for one term. The lock is held, and ctx carries its lease.
 func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term) error) {
 	t.began, t.lease = true, LeaseFromContext(ctx)
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -37,7 +37,7 @@ func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term
 	announced := make(chan struct{})
 	beside.Go(func() { t.announce(announced) })
 	beside.Go(t.trace)
-	select { // so that lead most often is the leader for everybody else, too
+	select { // lead waits for the announcement, so that others usually know the leader by then
 	case <-announced:
 	case <-time.After(min(retryAfter, t.election.options.Lease/4)):
 	case <-t.ctx.Done():
@@ -50,7 +50,7 @@ func (t *term) run(ctx context.Context, lead func(ctx context.Context, term Term
 	}
 }
 
-// trace tells of the beginning and the end of the term.
+// trace reports the beginning and the end of the term to Options.Trace.
 func (t *term) trace() {
 	change := LeaderChange{Name: t.election.lock.Name(), Leading: true, Token: t.lease.Token()}
 	t.election.rt.engine.TellLeader(change)
@@ -70,13 +70,13 @@ func (e *Election) setTerm(t *term) {
 	e.term = t
 }
 
-// resigned reports whether others go first.
+// resigned reports whether the process has resigned, so that others go first.
 func (t *term) resigned() bool {
 	return errors.Is(t.err, ErrResign) || t.began && errors.Is(context.Cause(t.ctx), ErrResign)
 }
 
-// announce writes who leads, again and again until the term ends, because Redis may lose it. It closes announced after the first
-// attempt.
+// announce writes to Redis who leads. It repeats this until the term ends, because Redis may lose it. It closes announced after
+// the first attempt.
 func (t *term) announce(announced chan struct{}) {
 	e := t.election
 	call := scripts.AnnounceLeader(e.lock.address.Raw, scripts.Leader{
@@ -97,7 +97,7 @@ func (t *term) announce(announced chan struct{}) {
 	}
 }
 
-// lookEvery is how often at least it is written, and read, who leads.
+// lookEvery is the longest time between two announcements of a leader, and between two looks of a Watch.
 func (e *Election) lookEvery() time.Duration {
 	return min(max(e.options.Lease, time.Second), 30*time.Second)
 }

@@ -42,12 +42,12 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 	return Leader{Value: leader.Value, Runtime: leader.Runtime, Token: leader.Token, Since: epoch.Add(leader.Since).Local()}, err
 }
 
-// Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It says
-// nothing when a leader goes, only when the next one comes. A change is noticed by a message, or when that was lost, within
-// ElectionOptions.Lease (between 1 s and 30 s). Leaders that were followed by others meanwhile are left out.
+// Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It yields
+// nothing when a leader leaves, only when the next one begins. It notices a change by a message, or if the message was lost,
+// within ElectionOptions.Lease (between 1 s and 30 s). Leaders that have been replaced by then are left out.
 //
-// A Watch has a connection of its own for messages. While Redis is away it keeps trying. With a bad name or option it yields
-// nothing.
+// Watch uses a connection of its own for messages. While Redis is unreachable, it keeps trying. With a bad name or option it
+// yields nothing.
 func (e *Election) Watch(ctx context.Context) iter.Seq[Leader] {
 	return func(yield func(Leader) bool) {
 		if e.bad == nil {
@@ -61,7 +61,7 @@ func (e *Election) watch(ctx context.Context, yield func(Leader) bool) {
 	defer cancel()
 	subscription := e.rt.client.Subscribe(ctx, scripts.LeaderKey(e.lock.address.Raw))
 	defer func() { _ = subscription.Close() }()
-	news := subscription.ChannelWithSubscriptions() // also of each new connection, after which a message may have been missed
+	news := subscription.ChannelWithSubscriptions() // it also reports each new connection, before which messages may have been missed
 	var last Leader
 	for ctx.Err() == nil {
 		again := e.lookEvery()
@@ -150,7 +150,7 @@ func (e *Election) ask(ctx context.Context, call scripts.Call) (any, error) {
 	}
 }
 
-// whyEnded is the error of a context of untilClosed that has ended.
+// whyEnded returns the error for a context of untilClosed that has ended.
 func whyEnded(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrClosed) {
 		return ErrClosed

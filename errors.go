@@ -9,9 +9,9 @@ import (
 // Sentinel errors. Every error of this package matches one of them by errors.Is, or wraps the error of Redis or of the context that
 // caused it. An error about a lock names it.
 var (
-	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended while waiting; then ctx's error
-	// matches too. If others have the lock, the error is a *BusyError (errors.As). Otherwise Redis has not answered within the wait, and
-	// the error wraps the cause, such as a net.Error. (Semaphores have no holders: of these it also means that there are too few permits.)
+	// ErrNotAcquired: you do not have the lock. TryAcquire found it taken, WithWait elapsed, or ctx ended while waiting; then ctx's error matches too.
+	// If others have the lock, the error is a *BusyError (errors.As). Otherwise Redis has not answered within the wait, and the error wraps the cause,
+	// such as a net.Error. (Semaphores have no holders; for them it also means that too few permits are available.)
 	ErrNotAcquired = protocol.ErrNotAcquired
 	// ErrNotHeld: the lease was already released when Release or Extend was called.
 	ErrNotHeld = protocol.ErrNotHeld

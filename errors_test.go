@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A lock that is taken by this runtime or by another one: every way not to get it tells by whom.
+// The lock is taken, by this runtime or by another one. However an acquire fails, its error names the holder.
 func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock, wait time.Duration) (err, cause error){
@@ -51,8 +51,8 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.Lock(rt), "another": p.Lock(other)} {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
-					asked := way != "cancelled" || who == "same runtime"                     // else Redis is not asked by whom
-					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // on a busy machine Redis has not said it by then
+					asked := way != "cancelled" || who == "same runtime"                     // otherwise Redis is not asked for the holder
+					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // a busy machine may need longer to learn the holder
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 						assert.ErrorContains(t, err, p.Name)
@@ -78,12 +78,13 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 	})
 }
 
-// A lock that is in the way of one of another kind, or of the other half of a read/write lock, is this runtime's own all the same.
+// BusyError.Local is true if this runtime holds the lock that is in the way, even a lock of another kind or the other half of a
+// read/write lock.
 func TestBusyError_LocalWhateverTheKind(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
-		name := "" // one for each: an attempt that was given up may hold the lock for a moment
+		name := "" // a new name for each case: an attempt that was given up may hold the lock for a moment
 		book := func(rt *holdfast.Runtime) *holdfast.RWLock { return rt.RWLock(name) }
 		permits := rt.PermitSemaphore(p.Name + "-permits")
 		require.NoError(t, permits.SetPermits(t.Context(), 1))
@@ -115,7 +116,7 @@ func TestBusyError_LocalWhateverTheKind(t *testing.T) {
 				require.NoError(t, err, what)
 				for _, try := range []bool{true, false} {
 					var busy *holdfast.BusyError
-					for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis has not said it by then
+					for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis may need longer to name the holder
 						_, err := in.way(rt, try, wait)
 						require.ErrorIs(t, err, holdfast.ErrNotAcquired, what)
 						errors.As(err, &busy)
@@ -364,7 +365,7 @@ func TestErrInvalid_NamesWhatIsWrongWithAName(t *testing.T) {
 	})
 }
 
-// What Redis said stays reachable below our errors.
+// The error of Redis can be reached through ours with errors.As.
 func TestErrors_KeepTheCause(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

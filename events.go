@@ -52,11 +52,11 @@ type (
 	ActorPanicked = protocol.ActorPanicked
 	// RequestDropped reports that a message to Lock.PID could not be answered. Fields: Name and Reason. See [protocol.RequestDropped].
 	RequestDropped = protocol.RequestDropped
-	// RequesterBlocked reports that an actor that uses Lock.PID has not taken an answer for a second. Fields: Requester (the actor) and
-	// Waiting, the number of messages for it. See [protocol.RequesterBlocked].
+	// RequesterBlocked reports that an actor that uses Lock.PID has not accepted an answer for a second. Fields: Requester (the actor) and Waiting, the
+	// number of messages for it. See [protocol.RequesterBlocked].
 	RequesterBlocked = protocol.RequesterBlocked
-	// CallbackPanicked reports that a function of Options.Trace panicked, or Options.OnEvent, which is only logged. Field: Value. See
-	// [protocol.CallbackPanicked].
+	// CallbackPanicked reports that Options.OnEvent or a function of Options.Trace panicked. A panic of OnEvent is only logged.
+	// Field: Value. See [protocol.CallbackPanicked].
 	CallbackPanicked = protocol.CallbackPanicked
 	// EventsDropped reports that Options.OnEvent was too slow, so events were dropped. Field: Count. See [protocol.EventsDropped].
 	EventsDropped = protocol.EventsDropped

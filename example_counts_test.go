@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// A job begins once three parts are ready, in whatever process.
+// A job begins once three parts are ready, no matter which processes made them.
 func ExampleCountDownLatch() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -46,7 +46,7 @@ func ExampleCountDownLatch() {
 	// all parts are there
 }
 
-// Three connections to a printer are shared by all processes, which take what they need and return it.
+// All processes share three connections to a printer. Each takes what it needs and returns it.
 func ExampleSemaphore() {
 	ctx := context.Background()
 	server, err := embedded.Start()

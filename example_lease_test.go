@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// The context of a lease ends with it, so that work that takes long is given up when the lock is lost.
+// The context of a lease ends with the lease, so that long work stops when the lock is lost.
 func ExampleLease_Context() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -43,7 +43,7 @@ func ExampleLease_Context() {
 	// lost: true false
 }
 
-// A fixed lease is not renewed. Extend sets what is left of it.
+// A fixed lease is not renewed. Extend sets how much longer it lasts.
 func ExampleLease_Extend() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -71,7 +71,7 @@ func ExampleLease_Extend() {
 	// <nil>
 }
 
-// Done is for programs that wait for several things at a time.
+// Done is for programs that wait for several things at once.
 func ExampleLease_Done() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -99,7 +99,7 @@ func ExampleLease_Done() {
 	// lost: true
 }
 
-// A function deep inside learns under which lease it runs, here to use the lease's fencing token.
+// A function deep in the call stack can get the lease that it runs under, here to use its fencing token.
 func ExampleLeaseFromContext() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -126,7 +126,7 @@ func ExampleLeaseFromContext() {
 	// <nil>
 }
 
-// An owner may enter its lock again; the lock is free after as many releases. Do passes its owner on in the context.
+// An owner may acquire its lock again; the lock is free after as many releases. Do passes its owner on in the context.
 func ExampleWithOwner() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -156,7 +156,7 @@ func ExampleWithOwner() {
 	// <nil> <nil>
 }
 
-// A bounded wait: somebody else has the lock for all of that time.
+// WithWait bounds the wait. Here somebody else has the lock for longer than that.
 func ExampleWithWait() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -181,7 +181,7 @@ func ExampleWithWait() {
 	// true
 }
 
-// A refusal says who holds the lock: Local if it is this process.
+// The error of a refused acquire says who holds the lock; Local is true if it is this process.
 func ExampleBusyError() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -209,7 +209,7 @@ func ExampleBusyError() {
 	// held by this process: true for at least another second: true
 }
 
-// A hundred waits without a goroutine each.
+// A hundred acquires wait, without a goroutine for each.
 func ExampleLock_AcquireAsync() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -241,7 +241,7 @@ func ExampleLock_AcquireAsync() {
 	// 100 have had it
 }
 
-// A wait that is given up. If the lock is granted at the same moment, it is released again.
+// Cancel gives up a wait. If the lock is granted at the same moment, it is released again.
 func ExamplePending_Cancel() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -268,7 +268,7 @@ func ExamplePending_Cancel() {
 	// true
 }
 
-// Both accounts, or none. All callers may name the locks in any order.
+// Multi acquires both accounts or none. Callers may name the locks in any order.
 func ExampleMultiLock_Do() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -315,7 +315,7 @@ func ExampleEscapeName() {
 	// <nil>
 }
 
-// A function that holds the lock calls another one that locks, too: with the context of Do it re-enters.
+// A function that holds the lock calls another one that acquires it, too. With the context of Do, the second Do re-enters.
 func ExampleLock_Do() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -347,7 +347,7 @@ func ExampleLock_Do() {
 	// <nil>
 }
 
-// A lease that does not end with a function: release it, also if ctx has ended.
+// A lease from Acquire does not end with a function: release it, even if ctx has ended.
 func ExampleLock_Acquire() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -41,7 +41,7 @@ func ExampleLock_Inspect() {
 	// <nil>
 }
 
-// An operator frees a lock. Its holder learns of it from its lease.
+// An operator frees a lock. The holder's lease reports the loss.
 func ExampleLock_ForceRelease() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -116,7 +116,7 @@ func ExampleRuntime_CheckFor() {
 	// <nil>
 }
 
-// Holders have a second to finish; nobody else gets a lock meanwhile.
+// Holders have a second to finish; meanwhile the runtime refuses new acquires.
 func ExampleRuntime_Shutdown() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -145,7 +145,7 @@ func ExampleRuntime_Shutdown() {
 	// true
 }
 
-// Counting acquires and what became of them. Module otelholdfast makes such a Trace for OpenTelemetry.
+// A Trace that reports acquires with their outcomes, and releases. Module otelholdfast makes such a Trace for OpenTelemetry.
 func ExampleTrace() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -202,7 +202,7 @@ func ExampleOptions() {
 	// orders expired false
 }
 
-// How many acquires did not need Redis, because another goroutine of this process passed the lock on?
+// Stats shows how many acquires did not need Redis, because another goroutine of this process passed the lock on.
 func ExampleRuntime_Stats() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -234,7 +234,7 @@ func ExampleRuntime_Stats() {
 	// acquired: 2 handed on: 1 held: 1
 }
 
-// Locks that other processes should get soon: this one passes a lock on at most twice before it asks Redis again.
+// Other processes should get these locks soon: this process passes a lock on at most twice before it asks Redis again.
 func ExampleHandoff() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

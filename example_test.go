@@ -72,7 +72,7 @@ func ExampleRuntime_FairLock() {
 	// job 2
 }
 
-// A spin lock asks again and again instead of listening.
+// Waiters of a spin lock poll instead of listening for a release.
 func ExampleRuntime_SpinLock() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -102,7 +102,7 @@ func ExampleRuntime_SpinLock() {
 	// Output: 4
 }
 
-// One of several processes does the work, and another takes over when it ends.
+// One of several processes does the work, and another takes over when that process ends.
 func ExampleElection() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -164,7 +164,7 @@ func ExampleElection_Watch() {
 	// leader: b
 }
 
-// A job that runs on every replica at the same time, but is to be done by one of them: the others skip it.
+// A job starts on every replica at the same time, but only one should do it. The others skip it.
 func ExampleLock_TryDo() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -244,7 +244,7 @@ func ExampleWithAtMost() {
 	// true
 }
 
-// A short lease for one lock that others have to get soon after a crash; it is renewed more often.
+// A short lease makes this lock free soon after a crash; it is renewed more often.
 func ExampleWithRenewedLease() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -340,7 +340,7 @@ func ExampleRuntime_FencedLock() {
 	// 50 rows changed: 0
 }
 
-// The rest is a database with one row that supports only that statement.
+// The following fake database has one row and supports only the statement above.
 
 func init() { sql.Register("example", &account{}) }
 

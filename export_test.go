@@ -11,7 +11,7 @@ var (
 	Validity = validity
 )
 
-// EvenOut is what Multi does with fixed leases when it has them all.
+// EvenOut extends fixed leases as Multi does once it has acquired all members.
 func EvenOut(ctx context.Context, fixed time.Duration, leases []*Lease) {
 	(&plan{fixed: fixed}).evenOut(ctx, leases)
 }

@@ -169,15 +169,15 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // after this many successes the others get only as much time again; 0: no such limit
-	hopeless int // after this many failures the others are cancelled; 0: no such limit
+	enough   int // after this many successes the remaining calls get only as much time again; 0: no such limit
+	hopeless int // after this many failures the remaining calls are cancelled; 0: no such limit
 }
 
 // leeway is the least time that the remaining calls get once enough have succeeded.
 const leeway = 2 * time.Millisecond
 
-// run returns the errors once all calls have returned. Calls that are no longer waited for are cancelled through their context. run
-// calls start for one after the other; start must not block, the call that it returns may.
+// run makes all calls and returns their errors once all have returned. It cancels calls that it no longer waits for through their context. It calls
+// start once for each, in order; start must not block, but the call that it returns may.
 func (t together) run(ctx context.Context, start func(i int) (call func(ctx context.Context) error)) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

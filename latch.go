@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// CountDownLatch is a handle to the latch with one name: waiters wait until its count has gone down to zero. The count is that of
+// CountDownLatch is a handle to the latch with one name: waiters wait until its count has reached zero. The count is that of
 // Redisson's RCountDownLatch. Errors are those of Semaphore. Safe for concurrent use.
 type CountDownLatch struct{ counter }
 

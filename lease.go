@@ -152,7 +152,7 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 		closed := l.Err()
 		cancel()
 		err = actors.Join(err, l.Release(ctx))
-		if errors.Is(closed, ErrClosed) { // which its release does not report
+		if errors.Is(closed, ErrClosed) { // Release does not report this
 			err = actors.Join(err, fmt.Errorf("holdfast: lock %s: %w before the function had returned", lease.Quoted(l.name), ErrClosed))
 		}
 	}()
@@ -161,14 +161,14 @@ func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) 
 
 type leaseKey struct{}
 
-// LeaseFromContext returns the lease of the innermost Do, or term of an Election, that made ctx, for example to read its fencing
-// token; nil if there is none.
+// LeaseFromContext returns the lease of the innermost Do, or term of an Election, from which ctx descends; nil if there is none.
+// Use it, for example, to read the fencing token.
 func LeaseFromContext(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }
 
-// notAcquired is the error for a grant that was given up.
+// notAcquired returns the error for a granted lock that the caller had given up.
 func (l *Lease) notAcquired(cause error) error {
 	return fmt.Errorf("holdfast: acquire %q: %w: %w", l.Name(), ErrNotAcquired, cause)
 }

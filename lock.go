@@ -173,8 +173,9 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 // ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
 // held. A holder in this runtime learns of it at once, others within a third of their lease.
 //
-// If its outcome is unknown it is not repeated: the error says so, and the lock may or may not be free. It is never executed after
-// ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and then frees the lock no matter who holds it by that time.
+// A ForceRelease whose outcome is unknown is not repeated: the error says so, and the lock may or may not be free. It is never
+// executed after ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and
+// then frees the lock no matter who holds it by that time.
 func (l *Lock) ForceRelease(ctx context.Context) (bool, error) {
 	if l.bad != nil {
 		return false, fmt.Errorf("holdfast: force-release %s: %w", lease.Quoted(l.address.Name), l.bad)

@@ -28,16 +28,17 @@ type MultiLock struct {
 // Multi returns a lock that is held when all of the given locks are: Redisson's getMultiLock. They may be of different kinds,
 // runtimes and servers, and may also be used on their own.
 //
-// All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each
-// other. Cycles with other clients (a caller that already holds a member, a Redisson multi lock with another order) are broken by
-// time limits. Only the first wait, while nothing is held, is as long as the caller's. Each later wait is at most 2 s. If it fails,
-// everything is released, and after a random pause the next attempt begins by waiting for the member that was not available.
+// All multi locks acquire their members in the same order, by name and then by position in locks, so they do not deadlock with each other. Cycles
+// with other clients (a caller that already holds a member, a Redisson multi lock with another order) are broken by time limits. Only the first wait,
+// while nothing is held, lasts as long as the caller allows. Each later wait is at most 2 s. If it fails, everything is released, and after a random
+// pause the next attempt begins by waiting for the member that was not available.
 //
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
 // Closing one of the runtimes ends the lease with ErrClosed.
 //
-// No locks, a nil lock, or the same lock twice (the same name in the same runtime) are ErrInvalid. Multi cannot detect other locks
-// that exclude each other, such as one name through two runtimes of one Redis: acquiring them fails when ctx ends.
+// Acquiring fails with ErrInvalid without locks, with a nil lock, or with the same lock twice (the same name in the same runtime).
+// Multi cannot detect other locks that exclude each other, such as one name through two runtimes of one Redis: acquiring them
+// fails when ctx ends.
 func Multi(locks ...*Lock) *MultiLock {
 	m := newMultiLock(locks)
 	m.quorum, m.take = len(m.members), m.takeAll
@@ -78,9 +79,9 @@ func (l *Lock) sameKey(other *Lock) bool {
 // error, Acquire releases what it has acquired, for at most 500 ms; the runtimes keep trying to release what no server has
 // confirmed by then.
 //
-// WithWait limits the whole acquire. The options about the lease apply to every member; Multi extends the leases WithLease of early
-// members to their full length if later ones took long. An Owner is valid in its runtime only, so WithOwner and ContextWithOwner are
-// ErrInvalid when a member belongs to another runtime. A nested Do re-enters without them.
+// WithWait limits the whole acquire. The options about the lease apply to every member. If later members took long, Multi extends the fixed leases
+// (WithLease) of early ones to their full length. An Owner is valid in its runtime only, so WithOwner and ContextWithOwner are ErrInvalid when a
+// member belongs to another runtime. A nested Do re-enters without them.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return m.acquire(ctx, opts, false)
 }
@@ -147,7 +148,7 @@ type plan struct {
 	end     time.Time     // of WithWait; zero: none
 }
 
-// plan checks everything that can be wrong with an acquire before anything is sent.
+// plan makes the plan of an acquire. It checks everything that can be wrong before anything is sent.
 func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*plan, error) {
 	if m.bad != nil {
 		return nil, fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(m.name), m.bad)
@@ -158,7 +159,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // a member that is given back must not stay taken
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // a member that is released again must not stay taken
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {
@@ -260,14 +261,14 @@ type jitter func(time.Duration) time.Duration
 
 func (m *MultiLock) jitter(d time.Duration) time.Duration { return m.members[0].rt.engine.Jitter(d) }
 
-// doubled is d, doubled in each round, up to most.
+// doubled returns d, doubled once for each round so far, up to most.
 func doubled(d time.Duration, round int, most time.Duration) time.Duration {
 	return min(d<<min(round, 10), most)
 }
 
-// patience is how long to wait for a later member while holding others. It grows from round to round, to leave a cycle soon and yet
-// outlast a long queue in the end. It is random, so that two callers do not keep giving up at the same time. And it leaves most of
-// a lease with an end to the caller.
+// patience returns how long to wait for a later member while holding others. It grows from round to round: short waits end a cycle soon, long ones
+// outlast a long queue. It is random, so that two callers do not keep giving up at the same time. If the lease has an end, it is at most a third of
+// the lease, so that most of it is left to the caller.
 func patience(jitter jitter, round int, most time.Duration) time.Duration {
 	longest := doubled(patienceMin, round, patienceMax)
 	if most > 0 {
@@ -288,7 +289,7 @@ func (p *plan) pause(ctx context.Context, jitter jitter, round int) bool {
 	}
 }
 
-// left is the remainder of WithWait, at least 1 ns; 0 without WithWait.
+// left returns the remainder of WithWait, at least 1 ns; 0 without WithWait.
 func (p *plan) left() time.Duration {
 	if p.end.IsZero() {
 		return 0
@@ -296,7 +297,7 @@ func (p *plan) left() time.Duration {
 	return max(time.Until(p.end), 1)
 }
 
-// atMost is d, or the remainder of WithWait if that is less.
+// atMost returns d, or the remainder of WithWait if that is less.
 func (p *plan) atMost(d time.Duration) time.Duration {
 	if left := p.left(); left > 0 {
 		return min(d, left)
@@ -304,8 +305,8 @@ func (p *plan) atMost(d time.Duration) time.Duration {
 	return d
 }
 
-// evenOut extends the fixed leases of members that waited for later ones to their full length. If that fails they keep what is
-// left.
+// evenOut extends fixed leases to their full length if they were acquired well before the last one. If that fails they keep what
+// is left.
 func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	waited := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool {
 		return !l.hold.Fixed() || time.Until(l.ExpiresAt()) > p.fixed-p.fixed/8
@@ -318,8 +319,8 @@ func (p *plan) evenOut(ctx context.Context, leases []*Lease) {
 	together{n: len(waited)}.run(ctx, func(i int) func(ctx context.Context) error { return waited[i].startExtend(p.fixed) })
 }
 
-// keep begins the at-least of all members that were acquired. If that fails for too many, nothing is kept; but a member for which it
-// succeeded stays taken until then.
+// keep begins the at-least time of all acquired members. If that fails for too many of them, keep releases all members, but those for which it
+// succeeded stay taken in Redis until their at-least time has passed.
 func (p *plan) keep(ctx context.Context, m *MultiLock, leases []*Lease) ([]*Lease, error) {
 	held := slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool { return l == nil })
 	if p.atLeast == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Members that were acquired first are held for as long as the last one, if that one took long.
+// The fixed lease of a member that was acquired early is extended to its full length if a later member took
+// long.
 func TestMultiLock_FixedLeaseIsWholeAfterWaiting(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

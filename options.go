@@ -46,8 +46,8 @@ type Options struct {
 	// NameMapper maps a lock's name to its Redis key, for example to add a prefix. It must be fast and deterministic, because
 	// actors block on it. Default: the key is the name.
 	NameMapper func(name string) string
-	// Logger receives the same events as OnEvent: a constant message for each type of event, and its fields as attributes. Default
-	// slog.Default().
+	// Logger receives the same events as OnEvent: a constant message for each type of event, with the event's fields as attributes.
+	// Default slog.Default().
 	Logger *slog.Logger
 	// OnEvent is called with every event, one at a time, outside the actors; it may block or panic without harm. Once it is more
 	// than 1024 events behind, further events are dropped and counted. Runtime.Close waits up to 5 s for a running call, so OnEvent
@@ -183,7 +183,9 @@ type acquireOptions struct {
 	lease, renewed, atMost, atLeast, wait bool // whether the option was given
 }
 
-// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Such an acquire always calls Redis. When an owner re-enters, WithLease has no effect on a lease that the watchdog renews, and prolongs a fixed one to
+// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal.
+// Such an acquire always calls Redis. When an owner re-enters, WithLease has no
+// effect on a lease that the watchdog renews, and prolongs a fixed one to
 // max(remaining, d).
 func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
@@ -196,14 +198,14 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
 }
 
-// WithAtLeast keeps everybody else from acquiring the lock before d, 50 ms to 24 h, has passed since the acquire: a release, Close or
-// death of the process before that leaves the lock in Redis for what is missing of d. The lease ends for its holder all the same, at
-// once and without an event. It is for jobs that are shorter than the difference between the clocks of their processes, so that each
-// process finds the lock taken. Redisson's clients are kept out, too; ForceRelease is not.
+// WithAtLeast keeps everybody else, Redisson's clients included, from acquiring the lock before d, 50 ms to 24 h, has passed since the acquire. If
+// the lease is released, its runtime closed or its process dies before that, the lock stays in Redis for the rest of d. The lease ends for its holder
+// all the same, at once and without an event. ForceRelease frees the lock even then. WithAtLeast is for jobs that are shorter than the difference
+// between the clocks of their processes: each process finds the lock taken.
 //
-// Such an acquire always calls Redis. When an owner re-enters, the later of the two ends counts. For a multi lock, d
-// counts from when all members are acquired, for each of them. An Extend of a lease WithLease does not end it before d. It is ErrInvalid
-// with kinds other than lock, fenced, fair and write lock, and if d is longer than WithAtMost or WithLease allow.
+// Such an acquire always calls Redis. When an owner re-enters, the later of the two ends counts. For a multi lock, d begins for each member when all
+// are acquired. Extending a lease WithLease does not free the lock before d has passed. WithAtLeast is ErrInvalid with kinds other than lock, fenced,
+// fair and write lock, and if d is longer than WithAtMost or WithLease allow.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }

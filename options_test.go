@@ -38,7 +38,7 @@ func TestNew_NamesEveryBadField(t *testing.T) {
 	}
 }
 
-// While the server waits for replicas it does not answer: a client that waits no longer than that would take each acquire for lost.
+// The server does not answer while it waits for replicas. A client whose ReadTimeout is no longer than that would give up on each acquire.
 func TestNew_AckTimeoutIsShorterThanReadTimeout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestOptions_NameMapperMakesTheKey(t *testing.T) {
 	})
 }
 
-// Several names may be one key: they are one lock, and each lease has the name that it was asked for by.
+// Several names may map to one key. They are then one lock, and each lease has the name under which it was acquired.
 func TestOptions_NameMapperMayMakeNamesOne(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -219,7 +219,7 @@ func FuzzOptions_WorkOrAreNamed(f *testing.F) {
 	f.Add(5*second, 100, second, 1<<53+1, int64(time.Millisecond), 1, 0, second, 2)
 	f.Add(int64(-7), -7, int64(-7), -7, int64(-7), -7, -7, int64(-7), 256)
 	f.Fuzz(func(t *testing.T, lease int64, renewBatch int, fairWait int64, most int, passFor int64, waiters, replicas int, ackTimeout int64, pubsub int) {
-		if pubsub >= 256 { // else hardly any of them would work
+		if pubsub >= 256 { // otherwise hardly any options would be valid
 			lease, passFor, ackTimeout = second+positive(lease)%(day-second), positive(passFor)%(second/3), positive(ackTimeout)%(second/3)
 			renewBatch, most, waiters = positive(renewBatch)%10_001, positive(most), positive(waiters)
 			fairWait, replicas, pubsub = positive(fairWait), 0, pubsub%2
@@ -250,7 +250,7 @@ func FuzzOptions_WorkOrAreNamed(f *testing.F) {
 
 func positive[T int | int64](n T) T { return max(n, -(n + 1)) }
 
-// wrongFields are those that the documentation forbids.
+// wrongFields returns the fields whose values the documentation forbids.
 func wrongFields(o holdfast.Options) (wrong []string) {
 	lease := o.Lease
 	if lease == 0 {

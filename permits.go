@@ -15,10 +15,10 @@ import (
 // PermitSemaphore is a semaphore whose permits are leases. The watchdog renews permits that are held; those of a crashed process
 // become available again within Options.Lease plus ten seconds. Safe for concurrent use.
 //
-// The waiters of one process are served in order of arrival. For a third of the time of Options.Handoff, a process passes a permit on to
-// its own waiters. That takes one call to Redis, which gives the permit a new id.
+// The waiters of one process are served in order of arrival. A process passes a permit on to its own waiters for at most a third of the time of
+// Options.Handoff. That takes one call to Redis, which gives the permit a new id.
 //
-// Redisson takes a permit back ten seconds after its expiry, because clients' clocks may be wrong.
+// The ten seconds are Redisson's: it takes a permit back that long after its expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {
 	lock *Lock
 	counter
@@ -94,7 +94,7 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int, error) {
 
 // Delete removes the semaphore with its permits, and reports whether there was one. This runtime's leases are lost at once or, if
 // the watchdog renews them, at the next renewal. In other processes renewed leases are lost at their next renewal. Leases acquired
-// there with WithLease are not renewed, so they do not learn of it and stay valid until they end.
+// there with WithLease are not renewed, so they do not notice the loss and stay valid until they end.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	deleted, err := s.count(ctx, scripts.PermitsDeleteAll, 0, 0, false)
 	return deleted == 1, err
@@ -104,7 +104,7 @@ func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 // ErrNotHeld.
 //
 // The leases that the permits belong to are lost: at once in this runtime, at the next renewal in other processes. Leases acquired
-// there with WithLease are not renewed, so they do not learn of it and stay valid until they end.
+// there with WithLease are not renewed, so they do not notice the loss and stay valid until they end.
 func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
 	ids = slices.Clone(ids)
 	for i, id := range ids {

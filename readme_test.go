@@ -97,7 +97,7 @@ func TestReadme_BadgesAreTrue(t *testing.T) {
 	}
 }
 
-// The documents say which test shows what. Each of those tests exists.
+// The documents name the tests that back their claims. Each of those tests exists.
 func TestReadme_NamesTestsThatExist(t *testing.T) {
 	t.Parallel()
 	var tests strings.Builder
@@ -116,7 +116,7 @@ func TestReadme_NamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// documents are all in a folder and below it.
+// documents returns all documents in a folder and below it.
 func documents(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
@@ -151,7 +151,7 @@ func TestReadme_LinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are those of the headings of a document, as GitHub makes them.
+// anchors returns the anchors of a document's headings, as GitHub makes them.
 func anchors(text string) (all []string) {
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
 		plain := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
@@ -160,7 +160,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// SAFETY.md has each hazard in one short row, and its tests in another table; or the reason why it does not apply.
+// SAFETY.md has one short row for each hazard and its tests in another table, or the reason why the hazard does not apply.
 func TestSafety_HasEveryHazard(t *testing.T) {
 	t.Parallel()
 	const hazards, twoLines = 70, 310
@@ -179,7 +179,7 @@ func TestSafety_HasEveryHazard(t *testing.T) {
 	assert.NotContains(t, text, fmt.Sprintf("| H%d |", hazards+1))
 }
 
-// A row of a table that needs more than two lines on a page is not read.
+// Nobody reads a table row that takes more than two lines on a page.
 func TestDoc_RowsAreShort(t *testing.T) {
 	t.Parallel()
 	const twoLines = 310
@@ -202,7 +202,7 @@ func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	called := map[string]bool{}
 	for _, file := range append(files, included...) {
 		for _, call := range regexp.MustCompile(`redis\.p?call\('?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
-			called[call[1]] = true // publish is called by the name that the script gets: PUBLISH or SPUBLISH
+			called[call[1]] = true // scripts call publish by the name that they get as an argument: PUBLISH or SPUBLISH
 		}
 	}
 	rule := regexp.MustCompile("(?s)```\nACL SETUSER.*?```").FindString(read(t, "SECURITY.md"))
@@ -250,7 +250,7 @@ func TestDoc_AliasesNameTheirFields(t *testing.T) {
 	assert.Positive(t, aliases)
 }
 
-// typesOf are the types that a package declares, with their comments.
+// typesOf returns the types that a package declares, with their comments.
 func typesOf(t *testing.T, folder string) (types []*ast.TypeSpec) {
 	t.Helper()
 	for _, file := range packageOf(t, folder) {
@@ -272,7 +272,7 @@ func typesOf(t *testing.T, folder string) (types []*ast.TypeSpec) {
 	return types
 }
 
-// packageOf are the files of a package, without its tests.
+// packageOf returns the files of a package, without its tests.
 func packageOf(t *testing.T, folder string) (files []*ast.File) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -289,7 +289,7 @@ func packageOf(t *testing.T, folder string) (files []*ast.File) {
 	return files
 }
 
-// Everything that a user can see on a package page is explained there.
+// Every exported symbol has a comment, which its package page shows.
 func TestDoc_ExportedSymbolsHaveComments(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{
@@ -338,8 +338,8 @@ func exportedReceiver(f *ast.FuncDecl) bool {
 	return ok && name.IsExported()
 }
 
-// There is an example for each type that users make or get, and each can be run as the package page shows it: with output, and without
-// functions that the page does not show.
+// Each type that users make or get has an example. Each example can be run as the package page shows it: it has output, and calls no function that
+// the page does not show.
 func TestDoc_EachTypeHasAnExample(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("*_test.go")
@@ -394,7 +394,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// functionBody is the text between the braces of a function, moved to the left margin.
+// functionBody returns the text between the braces of a function, moved to the left margin.
 func functionBody(t *testing.T, file, name string) string {
 	t.Helper()
 	text := read(t, file)

@@ -34,13 +34,13 @@ func Red(locks ...*Lock) *MultiLock {
 	return m
 }
 
-// tryTime is how long a red lock tries a member: short compared with the lease, to leave validity, and long enough for a busy
+// tryTime returns how long a red lock tries a member: short compared with the lease, to leave validity, and long enough for a busy
 // server.
 func tryTime(lease time.Duration) time.Duration {
 	return min(lease/4, max(lease/20, 200*time.Millisecond), 500*time.Millisecond)
 }
 
-// validity is the remaining time for which a lease excludes others if it was requested elapsed ago.
+// validity returns for how much longer a lease excludes others if it was requested elapsed ago.
 func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }
@@ -101,7 +101,7 @@ func (l *Lock) try(ctx context.Context, p *plan, i int) (*Lease, error) {
 	return lease, err
 }
 
-// shortest is the shortest of the members' leases.
+// shortest returns the shortest of the members' leases.
 func (m *MultiLock) shortest(p *plan) time.Duration {
 	shortest := lease.Max
 	for i, member := range m.members {
@@ -110,8 +110,8 @@ func (m *MultiLock) shortest(p *plan) time.Duration {
 	return shortest
 }
 
-// refusal is the error of a round without a majority. It matches ErrNotAcquired, unless so many members refuse permanently that no
-// round can succeed.
+// refusal returns the error of a round without a majority. It matches ErrNotAcquired, unless so many members refuse permanently
+// that no round can succeed.
 func (m *MultiLock) refusal(errs []error) error {
 	if hopeless := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return !lasting(err) }); len(hopeless) > len(errs)-m.quorum {
 		return fmt.Errorf("holdfast: acquire %s: %w", lease.Quoted(m.name), actors.Join(hopeless...))

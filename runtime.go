@@ -50,14 +50,14 @@
 //
 // # Testing
 //
-// Package holdfasttest is a Redis in memory for tests of services. It loses locks and cuts connections, and runs on the time of a bubble of
-// testing/synctest. Package embedded is the same without a test.
+// Package holdfasttest is a Redis in memory for tests of services. It loses locks and cuts connections, and uses the time of a testing/synctest
+// bubble. Package embedded is a Redis in memory for programs that are not tests.
 //
 // # Observability
 //
 // [Options.OnEvent] and the log report losses. [Options.Trace], [Runtime.Stats] and [Runtime.Held] show what happens in a process; module
-// otelholdfast makes OpenTelemetry of them. Package inspect, package web and the command cmd/holdfast show what Redis has. [Runtime.Check] looks
-// for missing rights and settings.
+// otelholdfast exports it to OpenTelemetry. Package inspect, package web and the command cmd/holdfast show what Redis has. [Runtime.Check] looks for
+// missing rights and settings.
 package holdfast
 
 import (
@@ -225,8 +225,8 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages, Redisson's
 // getFairLock. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, up to sixteen of the next waiters of its process each move up to the process's previous place, and the
-// process leaves the last place that this frees. So no waiter of another process gets more waiters ahead of it than before.
+// When a waiter gives up, up to sixteen of its process's next waiters each take the place of the one before, and the last place
+// that this frees is given up. So no waiter of another process gets more waiters ahead of it than before.
 //
 // A waiter whose process has died blocks the others for at most Options.Lease while another Holdfast process uses the lock.
 // Redisson's own dead waiters stay for its fairLockWaitTimeout.

@@ -53,7 +53,7 @@ func TestPromise_OneHolderAtATime(t *testing.T) {
 	})
 }
 
-// contest is many goroutines of several runtimes that want the same few locks.
+// contest has many goroutines of several runtimes compete for the same few locks.
 type contest struct {
 	place   *locktest.Place
 	prizes  []*prize
@@ -65,7 +65,7 @@ type contest struct {
 type prize struct {
 	place   *locktest.Place
 	wins    atomic.Int64
-	counter atomic.Int64 // read, and written later: two holders at a time lose a count
+	counter atomic.Int64 // read, and written later: two holders at a time would lose a count
 	spans   locktest.Spans
 }
 
@@ -93,7 +93,7 @@ func (c *contest) enter(t *testing.T, rt *holdfast.Runtime, goroutines int, leas
 	}
 }
 
-// run lets the contest go on for that long, and until so much has happened that it shows something.
+// run lets the contest last for at least d, and until each prize has been won often enough to show something.
 func (c *contest) run(t *testing.T, d time.Duration, wins int64) {
 	start := time.Now()
 	locktest.Await(t, "the contest", func() bool {
@@ -103,7 +103,7 @@ func (c *contest) run(t *testing.T, d time.Duration, wins int64) {
 	c.helpers.Wait()
 }
 
-// tryToWin takes the lock in one of the ways there are, holds it for a moment, and gives it back. All of that may fail.
+// tryToWin acquires the lock in one of several ways, holds it for a moment, and releases it. Each step may fail.
 func (p *prize) tryToWin(t *testing.T, rt *holdfast.Runtime, fixed time.Duration) {
 	var lease *holdfast.Lease
 	var err error
@@ -125,12 +125,12 @@ func (p *prize) tryToWin(t *testing.T, rt *holdfast.Runtime, fixed time.Duration
 	}
 	p.hold(lease, time.Duration(rand.IntN(3))*time.Millisecond)
 	if rand.IntN(4) == 0 {
-		go func() { _ = lease.Release(ctx) }() // a second one does no harm
+		go func() { _ = lease.Release(ctx) }() // a second release does no harm
 	}
 	_ = lease.Release(ctx)
 }
 
-// hold counts, and notes for how long the lease said that it was valid.
+// hold counts, and records for how long the lease reported that it was valid.
 func (p *prize) hold(lease *holdfast.Lease, d time.Duration) {
 	p.wins.Add(1)
 	seen := p.counter.Load()
@@ -144,7 +144,7 @@ func (c *contest) assertNeverTwoValid(t *testing.T) {
 	}
 }
 
-// disturb does to the links of runtimes what networks do, until ended is closed.
+// disturb injects network faults into the links of runtimes, until ended is closed.
 func disturb(t *testing.T, ended chan struct{}, proxies []*faultproxy.Proxy, lease time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed of the faults: %d", seed)
@@ -178,7 +178,7 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 			stalls.Take()
 			err = lease.Release(ended)
 			assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
-			if stalls.Take() < 100*time.Millisecond { // else Redis may have needed longer than the time it has of its own
+			if stalls.Take() < 100*time.Millisecond { // else Redis may have needed longer than Release waits after ctx has ended
 				require.NoError(t, err)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Semaphore is a handle to the semaphore with one name: a number of permits without owners. Release what you acquire; the permits
+// Semaphore is a handle to the semaphore with one name: a number of permits without owners. Release what you acquire: the permits
 // of a process that crashes are never returned (those of a PermitSemaphore are). Safe for concurrent use.
 //
 // The permits are those of Redisson's RSemaphore. Waiters are served in order of arrival inside a process, and processes take
@@ -110,7 +110,7 @@ func (rt *Runtime) counter(kind *scripts.Kind, name string) counter {
 // Name returns the name that the handle was made with.
 func (c *counter) Name() string { return c.address.Name }
 
-// bad is the error of an operation on an invalid name, nil for a valid one.
+// bad returns the error of an operation on an invalid name, nil for a valid one.
 func (c *counter) bad(op *scripts.CountOp) error {
 	if c.invalid == nil {
 		return nil

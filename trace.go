@@ -47,7 +47,7 @@ type (
 // use). See [trace.Stats].
 type Stats = trace.Stats
 
-// Stats reads the counters of this runtime. It is cheap, and may be called any time, also after Close.
+// Stats reads the counters of this runtime. It is cheap, and may be called at any time, even after Close.
 func (rt *Runtime) Stats() Stats { return rt.engine.Stats() }
 
 // HeldLease is a lease that a runtime holds.
@@ -60,8 +60,8 @@ type HeldLease struct {
 	Waiting   int       // acquires of this process that wait for the lock
 }
 
-// Held yields what this runtime holds at this moment, in no order; the members of a multi lock one by one. It asks the actor of each name,
-// so it is for people and debug pages, not for hot paths. After Close it yields nothing.
+// Held yields the leases that this runtime holds at this moment, in no particular order, and the members of a multi lock one by one. It asks the
+// actor of each name, so it is for people and debug pages, not for hot paths. After Close it yields nothing.
 func (rt *Runtime) Held() iter.Seq[HeldLease] {
 	return func(yield func(HeldLease) bool) {
 		for held := range rt.engine.Held() {
