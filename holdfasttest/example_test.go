@@ -43,7 +43,7 @@ func Example() {
 	// no Redis: true
 }
 
-// exampleT has what holdfasttest needs of a test, which an example has not.
+// exampleT stands in for the *testing.T, which an example does not have.
 type exampleT struct{ recorded }
 
 func (*exampleT) Helper()           {}

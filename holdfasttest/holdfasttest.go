@@ -7,14 +7,13 @@
 //		...
 //	}
 //
-// A Server can hold locks as another process would, lose them, cut a runtime off from Redis, and restart. In a bubble of
-// testing/synctest its time is that of the bubble, so a test of hours of renewals takes milliseconds. Call New inside the bubble, with
-// the bubble's t.
+// A Server can hold locks as another process would, lose them, cut a runtime off from Redis, and restart. In a bubble of testing/synctest it uses the
+// time of the bubble, so a test of hours of renewals takes milliseconds. Call New inside the bubble, with the bubble's t.
 //
 // While a runtime is cut off, go-redis writes a line to stderr for each connection that it cannot make; redis.SetLogger turns that off.
 //
-// The server is miniredis with its clock running. Package embedded lists in what it differs from a real Redis. Do not move its time
-// with functions of miniredis: the runtime would not notice.
+// The server is miniredis with its clock running. Package embedded lists how it differs from a real Redis. Do not move its time with functions of
+// miniredis: the runtime would not notice.
 package holdfasttest
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pipe"
 )
 
-// Server is a running Redis in memory. It ends with its test. Safe for concurrent use, except that methods fail the test as
+// Server is a running Redis in memory. It ends with its test. It is safe for concurrent use, but its methods may fail the test as
 // testing.TB.Fatalf does, so call them from the test's goroutine.
 type Server struct {
 	t      testing.TB
@@ -42,7 +41,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	links map[*holdfast.Runtime]*pipe.Link
-	held  []*holdfast.Lease // by the other process: one that nobody refers to would be released
+	held  []*holdfast.Lease // by the other process; kept here, because a dropped lease would be released
 }
 
 // New starts an empty server. It ends with the test.
@@ -61,11 +60,11 @@ func New(t testing.TB) *Server {
 // Client returns a client of the server, the same for every call. Cut does not affect it. It is closed when the test ends.
 func (s *Server) Client() redis.UniversalClient { return s.client }
 
-// Runtime returns a new runtime with a client of its own, as a process would have it. There may be one Options; their default Logger
-// writes to the test's log.
+// Runtime returns a new runtime with a client of its own, as a process would have it. At most one Options may be given. The default Logger writes to
+// the test's log.
 //
-// The runtime is closed when the test ends. Then it must hold nothing: a lease that is left, and is not released within ten seconds, fails
-// the test, and the error names its lock. Fixed leases count, too.
+// The runtime is shut down when the test ends. It must hold nothing then: a lease that is not released within ten seconds fails the test, and the
+// error names its lock. Fixed leases count, too.
 func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	s.t.Helper()
 	var options holdfast.Options
@@ -88,10 +87,10 @@ func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	return rt
 }
 
-// leftAfter is how long after the end of a test its leases may be released.
+// leftAfter is how much time leases have to end after the test.
 const leftAfter = 10 * time.Second
 
-// start makes a runtime whose client ends after it.
+// start makes a runtime and its client. The client is closed after the runtime.
 func (s *Server) start(options holdfast.Options) (*holdfast.Runtime, *pipe.Link) {
 	s.t.Helper()
 	if options.Logger == nil {
@@ -132,8 +131,8 @@ func (s *Server) HeldElsewhere(name string) (free func()) {
 
 const elsewhereWait = 10 * time.Second
 
-// Lose deletes the key with this name, as an eviction or somebody's hand would: a lock is free in Redis at once. Its holder learns of
-// it at the next renewal, within a third of the lease. With Options.NameMapper, name is the mapped name.
+// Lose deletes the key with this name, as an eviction or an operator would. The lock is then free in Redis at once, and its holder learns of the loss
+// at the next renewal, within a third of the lease. With Options.NameMapper, name is the mapped name.
 func (s *Server) Lose(name string) {
 	s.t.Helper()
 	s.redis.Del(name)
@@ -162,8 +161,8 @@ func (s *Server) link(rt *holdfast.Runtime) *pipe.Link {
 	return link
 }
 
-// Restart breaks all connections. If empty, the server also forgets all keys, as one without persistence. Scripts are forgotten in any
-// case. Runtimes that were cut off stay so.
+// Restart acts as a restart of the server: it breaks all connections and forgets all scripts. If empty is true, the server also forgets all keys, as
+// one without persistence would. Runtimes that were cut off stay cut off.
 func (s *Server) Restart(empty bool) {
 	s.t.Helper()
 	s.mu.Lock()

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // it tells of every connection that is refused
+	redis.SetLogger(silent{}) // go-redis logs every connection that is refused
 	goleak.VerifyTestMain(m)
 }
 
@@ -26,7 +26,7 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// both runs a test as it is and in a bubble.
+// both runs a test in real time and in a bubble.
 func both(t *testing.T, test func(t *testing.T, s *holdfasttest.Server)) {
 	t.Run("real time", func(t *testing.T) { test(t, holdfasttest.New(t)) })
 	t.Run("bubble", func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestServer_CutAndHeal(t *testing.T) {
 	})
 }
 
-// A runtime that is cut off sees what one sees whose Redis is down.
+// A runtime that is cut off gets the same errors as one whose Redis is down.
 func TestServer_CutRefusesConnections(t *testing.T) {
 	both(t, func(t *testing.T, s *holdfasttest.Server) {
 		rt := s.Runtime()
@@ -130,7 +130,7 @@ func TestServer_Restart(t *testing.T) {
 	})
 }
 
-// recorded is a test that notes how it fails.
+// recorded is a testing.TB that records how the test fails.
 type recorded struct {
 	testing.TB
 	cleanups []func()

@@ -1,14 +1,14 @@
 // Package inspect shows what Redis knows about locks: who holds them, for how much longer, and who waits. It works with any client of
 // go-redis for a server, a Sentinel or a cluster, needs no Runtime, and reads without changing anything. Only Free writes.
 //
-// Names are keys of Redis, as Options.NameMapper returns them. What comes from Redis is data that anybody may have written: a program
-// that prints it should quote it. Values that Holdfast and Redisson never write are left out, or end the look with ErrForeignKey.
+// Names are keys of Redis, as Options.NameMapper returns them. What comes from Redis is data that anybody may have written: a program that prints it
+// should quote it. Values that Holdfast and Redisson never write are left out, or lead to ErrForeignKey.
 //
 // Redis stores no kind, so an Entry has the kind that its keys show. A spin lock, and a fair lock for which nobody waits, look like a
 // lock; a permit semaphore without acquired permits, and a latch that nobody waits for, look like a semaphore. A string with a number
 // that has nothing to do with locks looks like a semaphore, too.
 //
-// An Entry is read with several commands. If the lock changes meanwhile, parts of the Entry may be from before the change and others
-// from after it. Commands are short, however many locks there are: keys are found with SCAN, and looked at in small batches. SECURITY.md
-// lists the rights that a user of Redis needs.
+// An Entry is read with several commands. If the lock changes meanwhile, parts of the Entry may be from before the change and others from after it.
+// Each command is short, no matter how many locks there are: keys are found with SCAN, and looked at in small batches. SECURITY.md lists the rights
+// that a user of Redis needs.
 package inspect

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// freeWithin is how long a call of Free may be on its way before Redis refuses it. A late one could hit the next holder.
+// freeWithin is how old a call of Free may be when Redis executes it. A later call could hit the next holder.
 const freeWithin = 2 * time.Second
 
-// Free frees a lock, no matter who holds it, and wakes its waiters. Of a permit semaphore it takes back all acquired permits. It returns false
-// if nobody held it. Holders learn of their loss from their next renewal, until which they continue to work.
+// Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back all acquired permits. It returns false if
+// nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then.
 //
-// Of a semaphore or a latch nothing is held: that is ErrInvalid. If the key holds something that is no lock, the error matches
-// holdfast.ErrForeignKey. After any other error the lock may have been freed.
+// Semaphores and latches have no holders: for them the error matches holdfast.ErrInvalid. If the key holds something other than a
+// lock, it matches holdfast.ErrForeignKey. After any other error the lock may have been freed.
 func Free(ctx context.Context, client redis.UniversalClient, name string) (bool, error) {
 	freed, err := free(ctx, client, name)
 	if err != nil {
@@ -63,8 +63,8 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 	return len(freed) > 0, err
 }
 
-// publish is the command by which the waiters are notified. On a cluster they choose sharded messages if its servers know them, unless
-// they are told otherwise, which shows in their subscriptions.
+// publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if its servers know them. If they are configured
+// for plain messages, their subscriptions show it.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {
 		return "SPUBLISH"
@@ -89,7 +89,7 @@ func freePermits(ctx context.Context, client redis.UniversalClient, site *script
 	return freed, nil
 }
 
-// run calls a script, which is loaded if the server does not have it.
+// run calls a script, and loads it if the server does not have it.
 func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (any, error) {
 	reply, err := process(ctx, client, call)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
@@ -104,7 +104,7 @@ func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (
 	return reply, err
 }
 
-// loadScript loads a script on the server that needs it. A cluster client would want every master to answer.
+// loadScript loads a script on the server that needs it. The ScriptLoad of a cluster client would need an answer of every master.
 func loadScript(ctx context.Context, client redis.UniversalClient, call scripts.Call) error {
 	server, err := masterOf(ctx, client, call.Key())
 	if err != nil {
@@ -119,7 +119,7 @@ func process(ctx context.Context, client redis.UniversalClient, call scripts.Cal
 	return cmd.Result()
 }
 
-// once is a command that go-redis does not repeat by itself: it could hit the next holder.
+// once is a command that go-redis must not retry by itself: a retry could hit the next holder.
 type once struct{ *redis.Cmd }
 
 // NoRetry tells go-redis so.

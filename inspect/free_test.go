@@ -131,7 +131,8 @@ func TestFree_LoadsItsScript(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// With RouteByLatency and the like, go-redis makes a cluster client for a master with replicas, whose messages are not sharded.
+// With RouteByLatency and the like, go-redis makes a cluster client for a master with replicas. Its messages are plain, not
+// sharded.
 func TestFree_ClusterClientWithoutACluster(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)

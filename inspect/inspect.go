@@ -36,7 +36,7 @@ type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
 	Holds   int           // how often it has acquired the lock
 	TTL     time.Duration // of its lease; negative: it never expires
-	Process Process       // zero if the process has not announced itself, and for permits, which do not name it
+	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }
 
 // Process is a process that has announced itself: see holdfast.Options.Process.
@@ -50,12 +50,12 @@ type Process struct {
 // ListOptions selects what List returns. The zero value selects everything.
 type ListOptions struct {
 	Pattern   string // of the key, as in the command KEYS; default "*"
-	Contended bool   // only names that somebody listens for; their number, not that of all keys, determines the cost
+	Contended bool   // only names that somebody listens for; the cost then depends on their number, not on that of all keys
 	Batch     int    // keys per SCAN and per pipeline; default 200, at most 1000
 }
 
-// Look returns what Redis knows about a name, 1 to 512 bytes. Of a name that is not in use it returns an Entry that has only a Name. If
-// the key holds something that is no lock, the error matches holdfast.ErrForeignKey; a bad name is ErrInvalid.
+// Look returns what Redis knows about a name, 1 to 512 bytes. For a name that is not in use it returns an Entry that has only a Name. If the key
+// holds something other than a lock, the error matches holdfast.ErrForeignKey; for a bad name it matches ErrInvalid.
 func Look(ctx context.Context, client redis.UniversalClient, name string) (Entry, error) {
 	o, err := newLooker(client).lookAt(ctx, name)
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *looker) lookAt(ctx context.Context, name string) (*object, error) {
 
 var errNoCount = foreign("a string that is no count")
 
-// describeString is the error for a string that is no count. Other libraries write a lock as a string that expires.
+// describeString returns the error for a string that is not a count. Other libraries write a lock as a string that expires.
 func (l *looker) describeString(ctx context.Context, name string) error {
 	ttl, err := l.client.PTTL(ctx, name).Result()
 	if err != nil || ttl <= 0 {
@@ -90,10 +90,10 @@ func (l *looker) describeString(ctx context.Context, name string) error {
 	return foreign(fmt.Sprintf("a string that expires in %v, as a lock of redsync or redislock does", ttl.Round(100*time.Millisecond)))
 }
 
-// List returns the names that are in use, in no order, each once. Keys that hold no lock, that are longer than 512 bytes, or that the
-// user may not read, are passed over. What is acquired or released while the list is read may be missing.
+// List returns the names that are in use, each once, in no particular order. It skips keys that hold no lock, that are longer than 512 bytes, or that
+// the user may not read. Locks that are acquired or released while the list is read may be missing.
 //
-// An error ends the list. Its Entry is empty.
+// An error ends the list; the Entry that comes with it is empty.
 func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if o.Batch < 0 || o.Batch > maxBatch {

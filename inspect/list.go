@@ -39,7 +39,7 @@ func (l *lister) scan(ctx context.Context) error {
 					return err
 				}
 			}
-			// Everything that was found so far is shown, so that a caller sees progress however few of the keys are locks.
+			// Show everything found so far, so that the caller sees progress even if few of the keys are locks.
 			if err := l.flush(ctx); err != nil || l.stopped {
 				return err
 			}
@@ -56,7 +56,7 @@ func (l *lister) contended(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	added := map[string]struct{}{} // each waiter of a fair lock has a channel
+	added := map[string]struct{}{} // each waiter of a fair lock has a channel, so a name may come up again
 	for _, channel := range channels {
 		for _, name := range scripts.RawNames(channel) {
 			if _, again := added[name]; again || !matches(l.Pattern, name) {
@@ -79,7 +79,7 @@ func (l *lister) contended(ctx context.Context) error {
 	return nil
 }
 
-// twinOf is the name that has the same channels and the same queue as this one.
+// twinOf returns the name that has the same channels and the same queue as this one: "{x}" for "x", and "x" for "{x}".
 func twinOf(name string) string {
 	if inner, ok := strings.CutPrefix(name, "{"); ok {
 		return strings.TrimSuffix(inner, "}")
@@ -87,7 +87,7 @@ func twinOf(name string) string {
 	return "{" + name + "}"
 }
 
-// add takes a name that may be a lock's, and looks at a batch of them when it is full.
+// add puts a name that may be a lock's into the batch, and looks at the batch when it is full.
 func (l *lister) add(ctx context.Context, name string) error {
 	if name == "" || len(name) > protocol.MaxName || scripts.IsSideKey(name) {
 		return nil
@@ -121,14 +121,14 @@ func (l *lister) flush(ctx context.Context) error {
 	return nil
 }
 
-// show yields an entry; false if the caller has seen enough.
+// show yields an entry. It returns false if the caller has seen enough.
 func (l *lister) show(o *object) bool {
 	l.seen[o.Name] = struct{}{}
 	l.stopped = !l.yield(o.Entry, nil)
 	return !l.stopped
 }
 
-// mastersOf returns a client of each server that has keys.
+// mastersOf returns a client for each server that has keys.
 func mastersOf(ctx context.Context, client redis.UniversalClient) ([]redis.UniversalClient, error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {

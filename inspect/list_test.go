@@ -176,7 +176,7 @@ func TestList_EveryCallIsShort(t *testing.T) {
 	}
 }
 
-// fill writes locks, and hashes that are none.
+// fill writes locks, and hashes that are not locks.
 func fill(t *testing.T, client redis.UniversalClient, locks, others int) {
 	t.Helper()
 	value := strings.Repeat("x", 100)
@@ -195,7 +195,7 @@ func fill(t *testing.T, client redis.UniversalClient, locks, others int) {
 	}
 }
 
-// The keys of the server do not count when only those names are wanted that somebody waits for.
+// With Contended, List does not scan the keys of the server, so their number does not matter.
 func TestList_ContendedDoesNotScan(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

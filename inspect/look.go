@@ -76,7 +76,8 @@ func (l *looker) look(ctx context.Context, names []string) ([]*object, error) {
 	return objects, nil
 }
 
-// readTypes finds out what the keys hold. Of a hash it reads the name of one field only: a hash that is no lock may be large.
+// readTypes reads the types of the keys. Of a hash it also reads the name of one field, and no more: a hash that is not a lock may
+// be large.
 func (l *looker) readTypes(ctx context.Context, objects []*object) error {
 	err := l.send(ctx, func(p redis.Pipeliner) {
 		for _, o := range objects {
@@ -121,7 +122,7 @@ func (l *looker) read(ctx context.Context, objects []*object) error {
 	})
 }
 
-// readPermits reads the acquired permits of the numbers, which may be those of permit semaphores.
+// readPermits reads, for each key that holds a number, the acquired permits: it may be a permit semaphore.
 func (l *looker) readPermits(ctx context.Context, objects []*object) error {
 	return l.send(ctx, func(p redis.Pipeliner) {
 		for _, o := range objects {
@@ -137,7 +138,8 @@ func (l *looker) readPermits(ctx context.Context, objects []*object) error {
 	})
 }
 
-// isField reports whether a field may be that of a lock. No field: the hash has just disappeared.
+// isField reports whether a field may be that of a lock. Without a field, which means that the hash has just disappeared, it
+// returns true.
 func isField(sample []string) bool {
 	if len(sample) == 0 || sample[0] == "mode" {
 		return true
@@ -146,7 +148,7 @@ func isField(sample []string) bool {
 	return ok
 }
 
-// times returns the clocks of the servers that have permits.
+// times returns, for each object with acquired permits, the time of its server.
 func (l *looker) times(ctx context.Context, objects []*object) (map[*object]time.Duration, error) {
 	times, read := map[*object]time.Duration{}, map[redis.UniversalClient]time.Duration{}
 	for _, o := range objects {
@@ -167,7 +169,7 @@ func (l *looker) times(ctx context.Context, objects []*object) (map[*object]time
 	return times, nil
 }
 
-// timeOf is the clock of a server, since 1970.
+// timeOf returns the time of a server, since 1970.
 func timeOf(ctx context.Context, server redis.UniversalClient) (time.Duration, error) {
 	now, err := server.Time(ctx).Result()
 	return now.Sub(epoch), err
@@ -175,7 +177,7 @@ func timeOf(ctx context.Context, server redis.UniversalClient) (time.Duration, e
 
 var epoch = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// decode finds out the kind, and reads on where one page was not enough.
+// decode determines the kind, and reads further pages where one was not enough.
 func (l *looker) decode(ctx context.Context, o *object, now time.Duration) (err error) {
 	switch {
 	case o.foreign != nil:
@@ -223,7 +225,7 @@ func (l *looker) decodeFields(ctx context.Context, o *object) error {
 	return nil
 }
 
-// decodeHolders reads the fields of a hash; false if it is no lock.
+// decodeHolders decodes the fields of a hash. It returns false if the hash is not a lock.
 func (o *object) decodeHolders(fields []string) bool {
 	writers, seen := 0, map[string]bool{}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -299,7 +301,7 @@ func (l *looker) decodeNumber(ctx context.Context, o *object, now time.Duration)
 			return nil
 		case held:
 			o.Holders = append(o.Holders, Holder{ID: permit.ID, Holds: 1, TTL: permit.Left})
-		default: // Redis takes it back when the next permit is acquired
+		default: // expired: Redis takes it back when the next permit is acquired
 			o.Available++
 		}
 	}
@@ -308,7 +310,7 @@ func (l *looker) decodeNumber(ctx context.Context, o *object, now time.Duration)
 	return nil
 }
 
-// readLeases reads the leases of readers, each of which has its own.
+// readLeases reads the leases of readers. Each hold of a reader has its own lease.
 func (l *looker) readLeases(ctx context.Context, objects []*object) error {
 	type lease struct {
 		holder *Holder

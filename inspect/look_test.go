@@ -40,7 +40,7 @@ func assertLease(t *testing.T, ttl time.Duration) {
 	assert.LessOrEqual(t, ttl, 30*time.Second)
 }
 
-// seenAs is the kind that a lock is seen as while nobody waits for it.
+// seenAs returns the kind that Look reports for a lock while nobody waits for it.
 func seenAs(kind string) holdfast.Kind {
 	if kind == "spin lock" || kind == "fair lock" {
 		return holdfast.KindLock
@@ -71,7 +71,7 @@ func TestLook_TellsWhoHoldsAndWaits(t *testing.T) {
 		}
 		pending := p.Lock(other).AcquireAsync(t.Context())
 		waiting := awaitWaiting(t, p.Redis, p.Name, 1)
-		for p.Kind.Queued && len(waiting.Queue) == 0 { // it listened before it was in the queue
+		for p.Kind.Queued && len(waiting.Queue) == 0 { // the waiter subscribes before it is in the queue
 			waiting = awaitWaiting(t, p.Redis, p.Name, 1)
 		}
 		assert.Equal(t, p.Kind.Name, string(waiting.Kind))
@@ -278,7 +278,7 @@ func TestLook_Redisson(t *testing.T) {
 	assert.Equal(t, int64(17), entry.Token)
 }
 
-// Nothing of these is a lock; the error says what is there, and List passes them over.
+// None of these keys is a lock. The error says what the key holds, and List skips it.
 func TestLook_ForeignKeys(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -324,7 +324,8 @@ func TestLook_ForeignKeys(t *testing.T) {
 	assert.ElementsMatch(t, keys, left)
 }
 
-// Keys beside a lock's may hold anything, too. The lock is seen without them.
+// The keys that belong to a lock, such as its queue, may hold anything, too. Look then shows the lock without
+// them.
 func TestLook_ForeignSideKeys(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)
@@ -410,7 +411,7 @@ func TestLook_ServerAway(t *testing.T) {
 	assert.ErrorContains(t, err, "holdfast: processes: ")
 }
 
-// The subscribers of a server that is down are unknown, but that must not hide those of the others.
+// The subscribers on a server that is down are unknown, but locks on the other servers must still be shown.
 func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, time.Minute)

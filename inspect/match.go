@@ -5,7 +5,7 @@ import "strings"
 // matches reports whether a name matches a pattern as Redis understands it: * any bytes, ? one byte, [a-c] and [^a-c] one of a set, and
 // \ before a byte that stands for itself.
 func matches(pattern, name string) bool {
-	retry, rest := "", "" // after the last *, and the first of the bytes that it has not swallowed
+	retry, rest := "", "" // what follows the last *, in the pattern and in the name
 	starred := false
 	for {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A pattern means the same with and without Contended: what Redis finds by it.
+// A pattern matches the same names with and without Contended: those that Redis itself would find.
 func TestMatches_AsRedisDoes(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

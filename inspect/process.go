@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Processes returns the processes that have announced themselves with holdfast.Options.Process, sorted by name. A process that has died
-// is among them for as long as its locks may be, at least half a minute.
+// Processes returns the processes that have announced themselves with holdfast.Options.Process, sorted by name. A process that has died stays in the
+// list for as long as its locks may exist, at least half a minute.
 func Processes(ctx context.Context, client redis.UniversalClient) ([]Process, error) {
 	l := newLooker(client)
 	if err := l.allProcesses(ctx); err != nil {
@@ -66,8 +66,8 @@ func (l *looker) nameProcesses(ctx context.Context, objects []*object) error {
 	return nil
 }
 
-// readProcesses reads the announcements of runtimes. On a cluster they are on one server, which must not hide the locks of the others when it
-// is down.
+// readProcesses reads the announcements of runtimes. On a cluster they are all on one server. If it is down, the locks on the others must still be
+// shown.
 func (l *looker) readProcesses(ctx context.Context, runtimes []string) error {
 	for some := range slices.Chunk(runtimes, page) {
 		values := make([]*redis.StringCmd, len(some))

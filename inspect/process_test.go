@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// processOf waits until a runtime is announced, and returns what it says of itself.
+// processOf waits until a runtime has announced itself, and returns its announcement.
 func processOf(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) (found inspect.Process) {
 	t.Helper()
 	locktest.Await(t, "the announcement", func() bool {
@@ -96,7 +96,7 @@ func TestProcesses_AreRenewed(t *testing.T) {
 	})
 }
 
-// The list of processes forgets those that died, and is gone with the last one.
+// The list of processes forgets those that have died, and its key disappears with the last one.
 func TestProcesses_DeadOnesAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestProcesses_LiveAsLongAsTheirLocks(t *testing.T) {
 	})
 }
 
-// Others may write what they like under the key of a process.
+// Other programs may write anything under the key of a process.
 func TestProcesses_HostileValues(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

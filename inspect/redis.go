@@ -40,7 +40,7 @@ next:
 	return nil
 }
 
-// tolerable is nil for errors that say no more than that a key is not there, or is of another type than that of a lock.
+// tolerable returns nil for an error that only says that a key does not exist or has the wrong type.
 func tolerable(err error) error {
 	if err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// documentedRights are the rules that SECURITY.md recommends for a user who looks.
+// documentedRights returns the rules that SECURITY.md recommends for a user who only looks.
 func documentedRights(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../SECURITY.md")
@@ -26,8 +26,8 @@ func documentedRights(t *testing.T) []string {
 	return strings.Fields(block[1])
 }
 
-// A user who may do no more than SECURITY.md says sees every kind, and cannot change anything; without any one of the commands it is
-// told what is missing.
+// A user with exactly the rights of SECURITY.md sees every kind and cannot change anything. Without any one of the commands, the error names what is
+// missing.
 func TestRights_AreThoseDocumented(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

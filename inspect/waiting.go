@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// channels are those on which releases of this name are published.
+// channels returns the channels on which releases of this name are published.
 func (o *object) channels() []string {
 	switch o.Kind {
 	case protocol.KindRead, protocol.KindWrite:
@@ -72,7 +72,7 @@ func count(sum map[string]int64, cmd *redis.MapStringIntCmd) error {
 	return cmd.Err()
 }
 
-// channelsOf are the channels of locks that somebody listens to.
+// channelsOf returns the channels of locks that have subscribers.
 func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []string, err error) {
 	err = eachMaster(ctx, client, func(master redis.UniversalClient, clustered bool) error {
 		plain := master.PubSubChannels(ctx, scripts.ChannelPattern)
@@ -87,7 +87,7 @@ func channelsOf(ctx context.Context, client redis.UniversalClient) (channels []s
 	return channels, err
 }
 
-// ifSharded forgets the error of a server that knows no sharded messages, as before Redis 7.
+// ifSharded ignores the error of a server that does not know sharded messages, as before Redis 7.
 func ifSharded(err error) error {
 	if err != nil && !isSilence(err) && strings.HasPrefix(err.Error(), "ERR ") {
 		return nil
@@ -95,8 +95,8 @@ func ifSharded(err error) error {
 	return err
 }
 
-// eachMaster calls f for each server that has keys, one after the other. A subscription may be at any of them, so one that does not
-// answer is passed over while another one does: what it counts is missing then.
+// eachMaster calls f for each server that has keys, one after the other, because a subscription may be at any of them. It skips servers that do not
+// answer, as long as one answers; the subscriptions there are then not counted.
 func eachMaster(ctx context.Context, client redis.UniversalClient, f func(master redis.UniversalClient, clustered bool) error) error {
 	masters, err := mastersOf(ctx, client)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package certmagic gives any storage of [certmagic] locks in Redis. Of the processes that share the storage, only one then obtains or renews a
+// Package certmagic keeps the locks of any [certmagic] storage in Redis. Of the processes that share the storage, only one then obtains or renews a
 // certificate.
 //
 //	magic.Storage = holdmagic.Wrap(storage, rt, "certmagic:")
@@ -18,12 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Wrap returns a storage that keeps its data in inner, and locks in Redis under the names of certmagic behind prefix;
-// holdfast.EscapeName makes them legal. Processes that share inner give the same prefix.
+// Wrap returns a storage that keeps its data in inner and its locks in Redis. The name of a lock is prefix and certmagic's name,
+// made legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
 //
-// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease changes
-// nothing: it returns the lease's error if the lock was lost, and certmagic then gives up the attempt before another process makes the
-// same.
+// The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing: it
+// returns the lease's error if the lock was lost, and certmagic then gives up its attempt before another process makes the same one.
 func Wrap(inner certmagic.Storage, rt *holdfast.Runtime, prefix string) certmagic.Storage {
 	return &storage{Storage: inner, rt: rt, prefix: prefix, leases: map[string][]*holdfast.Lease{}}
 }
@@ -56,7 +55,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// TryLock reports whether the lock was free. It returns an error only if that is not known.
+// TryLock acquires the lock if it is free, and reports whether it did. It returns an error only if that is not known.
 func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.lock(name).TryAcquire(ctx)
 	var busy *holdfast.BusyError
@@ -70,7 +69,7 @@ func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Unlock releases the lock. It returns no error if the lock was lost: it does not need to be released then.
+// Unlock releases the lock. It returns no error if the lock was lost, because there is nothing to release then.
 func (s *storage) Unlock(ctx context.Context, name string) error {
 	lease := s.forget(name)
 	if lease == nil {
@@ -83,7 +82,7 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	return err
 }
 
-// RenewLockLease returns why the lock is not held any more; nil: it is. The duration does not matter, because the watchdog renews it.
+// RenewLockLease returns nil while the lock is held, and otherwise why it is not. It ignores the duration, because the watchdog renews the lock.
 func (s *storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,15 +97,15 @@ func (s *storage) RenewLockLease(_ context.Context, name string, _ time.Duration
 	return nil
 }
 
-// keep remembers a lease, because Unlock names only the lock. There is more than one of a name if a lease was lost, and another goroutine
-// has the lock before the loser has unlocked it.
+// keep remembers a lease, because Unlock gets only the name of the lock. A name has several leases if one was lost, and another goroutine has
+// acquired the lock before the loser has unlocked it.
 func (s *storage) keep(name string, lease *holdfast.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leases[name] = append(s.leases[name], lease)
 }
 
-// forget takes the oldest lease out, because that one is lost if there are several. So the loser's Unlock never ends another's lease.
+// forget removes and returns the oldest lease. If there are several, the oldest was lost. So the loser's Unlock never ends another goroutine's lease.
 func (s *storage) forget(name string) *holdfast.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -119,7 +119,7 @@ func TestWrap_LocksAmongProcesses(t *testing.T) {
 	assert.ErrorContains(t, other.(certmagic.LockLeaseRenewer).RenewLockLease(ctx, "a", time.Hour), `renew "a": it is not locked`)
 }
 
-// Of two goroutines of one process the first has lost the lock and the second got it. The first one's Unlock leaves it to the second.
+// One goroutine of a process has lost the lock, and another one has acquired it. The Unlock of the first does not release the lock of the second.
 func TestWrap_LosersUnlockEndsNobodysLock(t *testing.T) {
 	t.Parallel()
 	redis, one, other := storages(t)

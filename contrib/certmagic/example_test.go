@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// Data stay where they were, locks are in Redis.
+// The data stays where it was, and the locks are in Redis.
 func ExampleWrap() {
 	ctx := context.Background()
 	server, err := embedded.Start() // in a service: its Redis

@@ -1,7 +1,7 @@
 // Package gocron lets several processes share the jobs of [gocron]: with a Locker each run happens in one of them, with an Elector all
 // runs happen in the process that leads.
 //
-// gocron does not end a job whose lock was lost, because its Locker has no way to. A job that must not run beside itself calls Do or
+// gocron does not end a job whose lock was lost, because its Locker has no way to. A job that must never run twice at the same time should call Do or
 // TryDo of a holdfast.Lock, whose context ends with the lease.
 //
 // [gocron]: https://github.com/go-co-op/gocron
@@ -20,21 +20,22 @@ import (
 // Option changes what NewLocker makes.
 type Option func(*locker)
 
-// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, a job that
-// is shorter than the difference between the clocks of two processes runs in both of them. A d that is longer than the difference, and
-// shorter than the interval of the job, is right: for a job of once a minute 10 s, for one of each second 500 ms.
+// AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, a job that is shorter
+// than the difference between the clocks of two processes runs in both of them. Choose a d that is longer than that difference and shorter than the
+// interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second.
 func AtLeast(d time.Duration) Option {
 	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
 }
 
-// Prefix is put before the names of the jobs; the default is "gocron:". Services that use one Redis need different ones.
+// Prefix sets the beginning of the names of the locks, to which the name of the job is added; the default is "gocron:". Services that share one Redis
+// need different prefixes.
 func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix } }
 
-// NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The lock of a job has the job's name,
-// which is the function's name unless gocron.WithName says otherwise, behind the prefix; holdfast.EscapeName makes it legal.
+// NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The name of a lock is the prefix and the job's name,
+// made legal by holdfast.EscapeName. The job's name is the function's name unless gocron.WithName sets another.
 //
-// A run that finds the lock taken is skipped, and gocron tells its AfterLockError listeners: a *holdfast.BusyError is "another process
-// runs it", anything else is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job runs.
+// A run that cannot acquire its lock is skipped, and gocron calls its AfterLockError listeners. The error is a *holdfast.BusyError if another process
+// runs the job; any other error is a failure, such as a Redis that does not answer. A watchdog renews the lock while the job runs.
 func NewLocker(rt *holdfast.Runtime, opts ...Option) gocron.Locker {
 	l := &locker{rt: rt, prefix: "gocron:"}
 	for _, o := range opts {
@@ -60,14 +61,14 @@ func (l *locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 
 type lock struct{ lease *holdfast.Lease }
 
-// Unlock is called after the run, perhaps with a context that has ended: Release works with it all the same.
+// Unlock is called after the run. The context may have ended by then; Release works all the same.
 func (l lock) Unlock(ctx context.Context) error { return l.lease.Release(ctx) }
 
 // NewElector makes an Elector for gocron.WithDistributedElector: jobs run only while e leads. Call e.Run as well, for example
 //
 //	go e.Run(ctx, func(ctx context.Context, _ holdfast.Term) error { <-ctx.Done(); return nil })
 //
-// The Elector asks whether e leads when a run begins. A run that is in progress when the term ends is not stopped.
+// The Elector checks whether e leads when a run begins. A run that is in progress when the term ends is not stopped.
 func NewElector(e *holdfast.Election) gocron.Elector { return elector{e} }
 
 type elector struct{ election *holdfast.Election }

@@ -25,7 +25,7 @@ func replica(t *testing.T, o ...gocron.SchedulerOption) gocron.Scheduler {
 	return s
 }
 
-// run has a scheduler run a job once at this instant, and tells of a run that was skipped.
+// run makes a scheduler run a job once, at this instant, and calls skipped if the run was skipped.
 func run(t *testing.T, s gocron.Scheduler, at time.Time, job func(), skipped func(error)) {
 	t.Helper()
 	_, err := s.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartDateTime(at)), gocron.NewTask(job), gocron.WithName("report"),
@@ -34,7 +34,7 @@ func run(t *testing.T, s gocron.Scheduler, at time.Time, job func(), skipped fun
 	s.Start()
 }
 
-// The clocks of three replicas differ by 100 ms, and the job takes no time: without an at-least each of them would run it.
+// The clocks of three replicas differ by 100 ms, and the job takes no time. Without AtLeast, each of them would run it.
 func TestLocker_ShortJobsRunOnceAlsoIfClocksDiffer(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
@@ -51,7 +51,7 @@ func TestLocker_ShortJobsRunOnceAlsoIfClocksDiffer(t *testing.T) {
 	assert.EqualValues(t, 1, ran.Load())
 }
 
-// gocron's context has ended when a job ends after Shutdown. The lock is released all the same.
+// If a job ends after gocron was stopped, gocron's context has already ended. The lock is released all the same.
 func TestLocker_ReleasesAfterShutdown(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
@@ -69,7 +69,7 @@ func TestLocker_ReleasesAfterShutdown(t *testing.T) {
 	assert.NoError(t, lease.Release(t.Context()))
 }
 
-// Without Redis a run is skipped, and its error is not that of a taken lock.
+// Without Redis a run is skipped, with an error that differs from that of a taken lock.
 func TestLocker_TellsAnOutageFromATakenLock(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

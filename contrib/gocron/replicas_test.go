@@ -27,7 +27,7 @@ import (
 
 const (
 	atLeast = 500 * time.Millisecond
-	addrVar = "HOLDFAST_TEST_REPLICA" // the address of the Redis of a replica: this process is one
+	addrVar = "HOLDFAST_TEST_REPLICA" // if set, this process is a replica; the value is the address of its Redis
 	fileVar = "HOLDFAST_TEST_RUNS"    // where it notes its runs
 )
 
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// noting is a Locker that notes the instant before it got a lock.
+// noting is a Locker that notes when it asked for the lock that it got last.
 type noting struct {
 	gocron.Locker
 	asked atomic.Int64 // Unix time in ns
@@ -57,7 +57,7 @@ func (n *noting) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return l, err
 }
 
-// runReplica runs a job of a millisecond at each second, until SIGTERM.
+// runReplica runs a job that takes a millisecond, once a second, until SIGTERM.
 func runReplica(addr, file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -108,7 +108,8 @@ func readRuns(t *testing.T, file string) (all []noted) {
 	return all
 }
 
-// Three processes share a job of a millisecond each second. One is killed on the way, one is shut down. In full it takes a minute.
+// Three processes share a job that takes a millisecond and runs each second. One is killed on the way, one is shut down. In full
+// the test takes a minute.
 func TestLocker_ReplicasShareAJob(t *testing.T) {
 	t.Parallel()
 	length := time.Minute

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// Every instance of a service migrates the database when it starts, and one of them does.
+// Every instance of a service runs the migrations when it starts, and only one of them applies any.
 func ExampleNewLocker() {
 	ctx := context.Background()
 	server, err := embedded.Start() // in a service: its Redis

@@ -1,5 +1,5 @@
-// Package goose lets several processes run the migrations of [goose] with one lock in Redis, for databases that goose has no lock for
-// (SQLite, ClickHouse, Turso and others).
+// Package goose lets one process at a time run the migrations of [goose], by a lock in Redis. It is for databases that goose has no lock for (SQLite,
+// ClickHouse, Turso and others).
 //
 //	provider, err := goose.NewProvider(dialect, db, migrations, goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
 //
@@ -21,14 +21,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// NewLocker makes a locker for goose.WithLocker. Lock waits until its context ends. name is that of a holdfast.Lock; processes that
-// migrate the same database give the same name.
+// NewLocker makes a locker for goose.WithLocker. Lock waits until its context ends. name is the name of a holdfast.Lock; processes that migrate the
+// same database must use the same name.
 func NewLocker(rt *holdfast.Runtime, name string) lock.Locker {
 	return &locker{lock: rt.Lock(name), name: name}
 }
 
-// NewSessionLocker makes a locker for goose.WithSessionLocker, which calls it for each connection. It is the same lock as NewLocker's, and
-// does nothing with the connection.
+// NewSessionLocker makes a locker for goose.WithSessionLocker, which calls it for each connection. It uses the same lock as NewLocker, and does
+// nothing with the connection.
 func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
 	return sessionLocker{&locker{lock: rt.Lock(name), name: name}}
 }
@@ -38,7 +38,7 @@ type locker struct {
 	name string
 
 	mu     sync.Mutex
-	leases []*holdfast.Lease // oldest first; all but the last were lost, and their Unlock has not come yet
+	leases []*holdfast.Lease // oldest first; all but the last were lost and are not unlocked yet
 }
 
 // Lock waits for the lock.
@@ -62,7 +62,7 @@ func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	return lease.Release(ctx)
 }
 
-// oldest takes the oldest lease out. If one user of this locker has lost the lock and another one holds it, the loser's Unlock must not end
+// oldest removes and returns the oldest lease. If one user of this locker has lost the lock and another one holds it, the loser's Unlock must not end
 // the other's lease.
 func (l *locker) oldest() *holdfast.Lease {
 	l.mu.Lock()

@@ -39,7 +39,7 @@ func open(t *testing.T, file string) *sql.DB {
 	return db
 }
 
-// goose's own tests of what a locker promises, with a runtime for each provider, as different processes have.
+// These are goose's own tests of a locker. Each provider has its own runtime, as in different processes.
 func TestLocker_KeepsGoosesPromises(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]func(rt *holdfast.Runtime) goose.ProviderOption{
@@ -81,7 +81,8 @@ func TestLocker_SaysWhatIsWrong(t *testing.T) {
 	assert.ErrorIs(t, bad.Lock(t.Context(), nil), holdfast.ErrInvalid)
 }
 
-// Of two users of one locker the first has lost the lock and the second got it. The first one's Unlock leaves it to the second.
+// One user of a locker has lost the lock, and another one has acquired it. The Unlock of the first does not release the lock of
+// the second.
 func TestLocker_LosersUnlockEndsNobodysLock(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)

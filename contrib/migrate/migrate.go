@@ -1,5 +1,5 @@
-// Package migrate lets several processes run the migrations of [golang-migrate] with one lock in Redis, for databases whose driver has no
-// lock of its own.
+// Package migrate lets one process at a time run the migrations of [golang-migrate], by a lock in Redis. It is for databases whose driver has no lock
+// of its own.
 //
 //	driver := holdmigrate.Wrap(driver, rt, "orders/migrations", 10*time.Second)
 //	m, err := migrate.NewWithDatabaseInstance("file://migrations", "orders", driver)
@@ -20,20 +20,20 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// defaultWait is the wait if none is given: less than the 15 s after which golang-migrate gives up.
+// defaultWait is used if no wait is given. It is less than the 15 s after which golang-migrate gives up.
 const defaultWait = 10 * time.Second
 
-// Wrap returns a driver that locks the holdfast.Lock of this name, and beneath it d's own lock. Processes that migrate the same database
-// give the same name.
+// Wrap returns a driver that acquires the holdfast.Lock with this name, and then d's own lock. Processes that migrate the same database must use the
+// same name.
 //
-// wait is how long Lock waits for another process, 0: 10 s. It must be shorter than Migrate.LockTimeout (15 s unless it was changed): after
-// that time golang-migrate turns away from a Lock that still waits, and nobody would release what it got later. A lock that is taken for
-// longer gives database.ErrLocked.
+// wait is how long Lock waits for another process; 0 means 10 s. It must be shorter than Migrate.LockTimeout (15 s unless it was changed): after that
+// time golang-migrate gives up on a Lock that still waits, and nobody would release a lock acquired later. A lock that cannot be acquired within wait
+// gives database.ErrLocked.
 //
-// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no other one begins: Run, and the
-// SetVersion before it, return the lease's error then (holdfast.ErrLeaseLost or ErrClosed).
+// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: Run, and the SetVersion
+// before it, then return the lease's error (holdfast.ErrLeaseLost or ErrClosed).
 //
-// Open of the driver opens a driver of d's kind without the lock.
+// The Open method of the driver opens a driver of d's kind, without the lock in Redis.
 func Wrap(d database.Driver, rt *holdfast.Runtime, name string, wait time.Duration) database.Driver {
 	if wait == 0 {
 		wait = defaultWait
@@ -95,7 +95,7 @@ func (d *driver) Run(migration io.Reader) error {
 	return d.Driver.Run(migration)
 }
 
-// SetVersion writes the version, unless the lock was lost before a migration. A migration that has just run is noted all the same.
+// SetVersion writes the version. Before a migration it fails if the lock was lost. A migration that has just run is recorded even then.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	if dirty { // before the migration
 		if err := d.lost(); err != nil {
@@ -105,7 +105,7 @@ func (d *driver) SetVersion(version int, dirty bool) error {
 	return d.Driver.SetVersion(version, dirty)
 }
 
-// lost is why the lock is not held any more; nil: it is, or it never was.
+// lost returns why the lock is not held any more; nil if it is held, or never was.
 func (d *driver) lost() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

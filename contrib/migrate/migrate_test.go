@@ -51,7 +51,7 @@ func TestWrap_IsADriver(t *testing.T) {
 	dbtesting.Test(t, wrapped(t, redis.Runtime(), filepath.Join(t.TempDir(), "db"), 100*time.Millisecond), []byte("CREATE TABLE t (id INTEGER);"))
 }
 
-// Five instances start at once, each with a runtime of its own, as different processes have. One of them migrates.
+// Five instances start at once, each with a runtime of its own, as in different processes. One of them migrates.
 func TestWrap_OneInstanceMigrates(t *testing.T) {
 	t.Parallel()
 	redis, file := holdfasttest.New(t), filepath.Join(t.TempDir(), "db")
@@ -88,7 +88,7 @@ func TestWrap_OneInstanceMigrates(t *testing.T) {
 	assert.Equal(t, 1, migrated)
 }
 
-// golang-migrate calls Lock on a goroutine and turns away from it when it takes too long. The wait is over before.
+// golang-migrate calls Lock on a goroutine and gives up on it when it takes too long. Lock stops waiting before that.
 func TestWrap_DoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
@@ -104,7 +104,7 @@ func TestWrap_DoesNotWaitForLong(t *testing.T) {
 	require.NoError(t, d.Unlock())
 }
 
-// No migration begins after the lock was lost, but the one that has run is noted.
+// No migration begins after the lock was lost, but one that has run is recorded.
 func TestWrap_NothingBeginsWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	redis := holdfasttest.New(t)
