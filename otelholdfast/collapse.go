@@ -6,14 +6,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// id is a part of a name that looks like an id: it begins and ends at a delimiter, and is a number, a UUID, or at least eight hexadecimal
-// digits, one of them decimal.
+// id matches a part of a name that may be an id: a number, a UUID, or hexadecimal digits of which at least one is decimal, between delimiters.
 var id = regexp.MustCompile(`(^|[^0-9A-Za-z])([0-9]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]*[0-9][0-9a-fA-F]*)($|[^0-9A-Za-z])`)
 
-// shortest is how long a hexadecimal text is that counts as an id.
+// shortest is the least length of hexadecimal digits that count as an id.
 const shortest = 8
 
-// CollapseIDs is a function for WithGroup: the name with "*" in place of numbers, UUIDs and long hexadecimal ids, so that "order:4711" and
+// CollapseIDs is a function for WithGroup. It returns the name with "*" in place of numbers, UUIDs and long hexadecimal ids, so that "order:4711" and
 // "order:4712" are one group, "order:*".
 func CollapseIDs(_ holdfast.Kind, name string) string {
 	var out []byte

@@ -1,4 +1,4 @@
-// Package otelholdfast makes OpenTelemetry spans and metrics of what happens in a Holdfast runtime.
+// Package otelholdfast reports what happens in a Holdfast runtime as OpenTelemetry spans and metrics.
 //
 //	rt, err := holdfast.New(client, holdfast.Options{Trace: otelholdfast.Trace()})
 //	registration, err := otelholdfast.Observe(rt)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Observe makes metrics of the runtime's Stats, which are read at each collection. Unregister the registration when the runtime is closed.
-// With several runtimes in one process give each a meter provider with a resource of its own.
+// Observe reports the runtime's Stats as metrics, which are read at each collection. Unregister the registration when the runtime is closed. With
+// several runtimes in one process, give each a meter provider with a resource of its own.
 func Observe(rt *holdfast.Runtime, options ...Option) (metric.Registration, error) {
 	m := configOf(options).meters.Meter(scope)
 	var err error

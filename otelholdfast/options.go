@@ -23,9 +23,9 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 // WithTracerProvider sets where the spans go. Default otel.GetTracerProvider.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
-// WithGroup adds the attribute "group" to the metrics of Trace, with what the function makes of a lock's name; "" adds none. Without it, no
-// metric says which lock it is about: the SDK keeps at most 2000 sets of attributes for an instrument, so names of their own for many
-// locks would destroy it. Let the function return few different texts: see CollapseIDs.
+// WithGroup adds the attribute "group" to the metrics of Trace. Its value is what the function returns for a lock's name; for "" there is none.
+// Without WithGroup no metric says which lock it is about. The SDK keeps at most 2000 sets of attributes for an instrument, so a value for each of
+// many locks would make it useless. Let the function return few different texts: see CollapseIDs.
 func WithGroup(group func(kind holdfast.Kind, name string) string) Option {
 	return func(c *config) { c.group = group }
 }

@@ -62,7 +62,7 @@ func (got telemetry) metrics(t *testing.T) map[string]metricdata.Aggregation {
 	return found
 }
 
-// count is how often a histogram or counter with these attributes was reported.
+// count returns how often a histogram or counter with these attributes was recorded.
 func count(t *testing.T, of metricdata.Aggregation, attributes ...attribute.KeyValue) int64 {
 	t.Helper()
 	want := attribute.NewSet(attributes...)
@@ -136,7 +136,8 @@ func TestTrace_Metrics(t *testing.T) {
 	})
 }
 
-// A span of an acquire is a child of the caller's, and says what became of it. A slow wait is an event of the caller's span.
+// The span of an acquire is a child of the caller's span, and has the outcome as an attribute. A slow wait is an event of the
+// caller's span.
 func TestTrace_Spans(t *testing.T) {
 	observed(t, nil, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, got telemetry) {
 		ctx, caller := got.tracer.Tracer("test").Start(t.Context(), "request")
@@ -177,7 +178,7 @@ func TestTrace_ErrorsAreThoseOfRedis(t *testing.T) {
 	})
 }
 
-// No name is an attribute of a metric unless a group makes one: a million names are one set.
+// Metrics have no names of locks as attributes, only groups: locks of one group share one set of attributes.
 func TestTrace_NamesAreNoAttributes(t *testing.T) {
 	observed(t, []otelholdfast.Option{otelholdfast.WithGroup(otelholdfast.CollapseIDs)},
 		func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, got telemetry) {

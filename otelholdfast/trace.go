@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Trace makes spans and metrics: assign it to Options.Trace. Instruments that the provider refuses are reported to otel.Handle, and
-// measure nothing.
+// Trace makes spans and metrics: assign it to Options.Trace. If the provider refuses an instrument, the error goes to otel.Handle, and the instrument
+// measures nothing.
 //
-// Each acquire is a span holdfast.acquire, a child of the span in its context. It ends when the acquire has its outcome. An acquire that
-// waits longer than Options.SlowWait adds an event "waiting" to the span in its context.
+// Each acquire has a span holdfast.acquire, a child of the span in its context. The span ends when the acquire has its outcome. An acquire that waits
+// longer than Options.SlowWait adds an event "waiting" to the span in its context.
 func Trace(options ...Option) *holdfast.Trace {
 	r := newRecorder(configOf(options))
 	return &holdfast.Trace{
@@ -39,7 +39,7 @@ type recorder struct {
 	leading   metric.Int64UpDownCounter
 }
 
-// buckets reach from a hand-over inside the process to a wait of minutes, in seconds.
+// buckets range from a hand-over inside the process to a wait of minutes, in seconds.
 var buckets = metric.WithExplicitBucketBoundaries(
 	.00001, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
 
@@ -75,7 +75,7 @@ func report(err error) {
 	}
 }
 
-// about are the attributes of a metric about a lock.
+// about returns the attributes of a metric about a lock.
 func (r *recorder) about(kind holdfast.Kind, name string, more ...attribute.KeyValue) metric.MeasurementOption {
 	all := append(more, attribute.String("kind", string(kind)))
 	if r.group != nil {
@@ -116,12 +116,12 @@ func end(span trace.Span, a holdfast.Acquired, outcome string) {
 	if a.Err != nil {
 		span.RecordError(a.Err)
 	}
-	if outcome == "error" { // that a lock is taken is no error of the program
+	if outcome == "error" { // a taken lock is not an error of the program
 		span.SetStatus(codes.Error, a.Err.Error())
 	}
 }
 
-// outcome is "acquired", "busy" (not in time, or a try of a lock that is taken), "cancelled", "closed" or "error".
+// outcome returns "acquired", "busy" (not acquired in time, or a try found the lock taken), "cancelled", "closed" or "error".
 func outcome(err error) string {
 	switch {
 	case err == nil:

@@ -207,63 +207,63 @@ func (e EventsDropped) String() string {
 	return fmt.Sprintf("Options.OnEvent is too slow: %d events dropped", e.Count)
 }
 
-// LogValue is kind, name, id and reason.
+// LogValue returns kind, name, id and reason.
 func (e LeaseLost) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.String("reason", string(e.Reason)))
 }
 
-// LogValue is kind, name, waited, holder, local and ahead.
+// LogValue returns kind, name, waited, holder, local and ahead.
 func (e Waiting) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.Duration("waited", e.Waited),
 		slog.String("holder", e.Holder), slog.Bool("local", e.Local), slog.Int("ahead", e.Ahead))
 }
 
-// LogValue is kind, name, id and since.
+// LogValue returns kind, name, id and since.
 func (e LeaseLeaked) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.Time("since", e.Since))
 }
 
-// LogValue is kind, name, id, left and error.
+// LogValue returns kind, name, id, left and error.
 func (e RenewFailed) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.Duration("left", e.Left),
 		slog.Any("error", e.Err))
 }
 
-// LogValue is name, do and error.
+// LogValue returns name, do and error.
 func (e Unconfirmed) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.String("do", e.Do), slog.Any("error", e.Err))
 }
 
-// LogValue is channels.
+// LogValue returns channels.
 func (e Reconnected) LogValue() slog.Value { return slog.GroupValue(slog.Int("channels", e.Channels)) }
 
-// LogValue is name, channel and error.
+// LogValue returns name, channel and error.
 func (e SubscribeRefused) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.String("channel", e.Channel), slog.Any("error", e.Err))
 }
 
-// LogValue is name and id.
+// LogValue returns name and id.
 func (e QueueLost) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.String("id", e.ID))
 }
 
-// LogValue is name and value. The stack is left to Options.OnEvent: it is long.
+// LogValue returns name and value. The stack is left to Options.OnEvent: it is long.
 func (e ActorPanicked) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.Any("value", e.Value))
 }
 
-// LogValue is name and reason.
+// LogValue returns name and reason.
 func (e RequestDropped) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.String("reason", e.Reason))
 }
 
-// LogValue is requester and waiting.
+// LogValue returns requester and waiting.
 func (e RequesterBlocked) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("requester", e.Requester), slog.Int("waiting", e.Waiting))
 }
 
-// LogValue is value.
+// LogValue returns value.
 func (e CallbackPanicked) LogValue() slog.Value { return slog.GroupValue(slog.Any("value", e.Value)) }
 
-// LogValue is count.
+// LogValue returns count.
 func (e EventsDropped) LogValue() slog.Value { return slog.GroupValue(slog.Int("count", e.Count)) }

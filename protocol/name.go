@@ -71,7 +71,7 @@ func isLegalAnywhere(r rune, size int) bool {
 	return !broken && !unicode.IsControl(r) && !strings.ContainsRune("%{}", r)
 }
 
-// CheckProcess reports what is wrong with a process name that people are to read; the error matches ErrInvalid.
+// CheckProcess reports what is wrong with the name of a process; the error matches ErrInvalid.
 func CheckProcess(name string) error {
 	switch {
 	case len(name) > MaxName:

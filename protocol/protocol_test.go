@@ -79,12 +79,12 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 	}
 }
 
-// TestEvents_AllHaveAText: an event is logged by its String, without one as the fields of a struct.
+// TestEvents_AllHaveAText: every event has a String and a LogValue; without them, it would appear as a bare struct.
 func TestEvents_AllHaveAText(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "event.go", nil, 0)
 	require.NoError(t, err)
-	methods := map[string][]string{} // by their name, of which types
+	methods := map[string][]string{} // for each method, the types that have it
 	for _, d := range file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
 			methods[f.Name.Name] = append(methods[f.Name.Name], fmt.Sprint(f.Recv.List[0].Type))

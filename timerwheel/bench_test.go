@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
 
-// holder stands for what a timer is embedded in; so timers do not share cache lines.
+// holder stands for the object in which a timer is embedded. Its size keeps timers from sharing cache lines.
 type holder struct {
 	timer timerwheel.Timer[*holder]
 	rest  [128 - 24]byte
@@ -19,8 +19,8 @@ type holder struct {
 
 type holderWheel = timerwheel.Wheel[*holder]
 
-// hold arms n timers in random order, spread over a third of ten seconds, and returns
-// the bytes of heap that each costs, itself included.
+// hold arms n timers in random order, spread over a third of ten seconds. It returns
+// the bytes of heap that each timer costs, itself included.
 func hold(w *holderWheel, n int) (holders []holder, bytesPerTimer float64) {
 	var before, after runtime.MemStats
 	order := rand.Perm(n)

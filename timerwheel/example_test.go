@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
 
-// session carries its timer by value, and the timer leads back to it.
+// session embeds its timer by value, and the timer's Value points back to the session.
 type session struct {
 	name  string
 	timer timerwheel.Timer[*session]

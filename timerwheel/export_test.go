@@ -11,16 +11,16 @@ const (
 	MaxSpareCap = maxSpareCap
 )
 
-// ByHand drives a wheel from a test: it notes what to wake for, and Wake does it.
+// ByHand is a driver for tests: it records the wake-ups that the wheel requests, and Wake makes them.
 type ByHand struct {
-	Awaited []int64 // slots, in the order in which they were asked for
+	Awaited []int64 // slots, in the order in which wake-ups were requested
 	wake    func(tick int64, now time.Duration)
 }
 
 func (d *ByHand) after(tick int64) { d.Awaited = append(d.Awaited, tick) }
 func (d *ByHand) close()           {}
 
-// Wake wakes the wheel for the slot that was asked for first.
+// Wake wakes the wheel for the slot that was requested first.
 func (d *ByHand) Wake(now time.Duration) {
 	tick := d.Awaited[0]
 	d.Awaited = d.Awaited[:copy(d.Awaited, d.Awaited[1:])]
@@ -48,7 +48,7 @@ func (w *Wheel[T]) Spares() int {
 	return len(w.spare)
 }
 
-// Check reports the first thing that does not fit together in the wheel.
+// Check reports the first inconsistency in the wheel.
 func (w *Wheel[T]) Check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -77,7 +77,7 @@ func TestRecycle_ForgetsTimersAndKeepsLittle(t *testing.T) {
 	require.Equal(t, timerwheel.MaxSpares, w.Spares())
 }
 
-// TestBatch_IsTheConsumers checks that the wheel lets go of what it handed over.
+// TestBatch_IsTheConsumers checks that the wheel no longer uses a batch that it has handed over.
 func TestBatch_IsTheConsumers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		batches := make(chan []*timer, 100)
@@ -92,15 +92,15 @@ func TestBatch_IsTheConsumers(t *testing.T) {
 		for i := range ts {
 			batch := <-batches
 			require.Equal(t, []*timer{&ts[i]}, batch)
-			batch = append(batch, batch...) // the room behind it is ours as well
+			batch = append(batch, batch...) // the capacity behind it belongs to the consumer as well
 			require.NoError(t, w.Check())
 			clear(batch)
 		}
 	})
 }
 
-// TestHandedOver_IsNotKeptAlive arms a timer, lets it come, drops it, and waits for
-// the garbage collector to find it.
+// TestHandedOver_IsNotKeptAlive cancels a timer and lets another one fire, drops
+// both, and waits for the garbage collector to find them.
 func TestHandedOver_IsNotKeptAlive(t *testing.T) {
 	handed := make(chan []*timer)
 	w, err := timerwheel.New(timerwheel.Options{Width: ms}, func(b []*timer) { handed <- b })

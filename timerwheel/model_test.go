@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is what a wheel must agree with: a list of what is armed, sorted by
-// deadline, and a script that is applied to both.
+// model drives a wheel and a list of the armed timers, sorted by deadline, with the
+// same script. The wheel must agree with the list.
 type model struct {
 	*bench
 	t      *testing.T
@@ -68,7 +68,7 @@ func (m *model) step() {
 	}
 }
 
-// instant is one near or far, and now and then over.
+// instant returns an instant that is near or far, and sometimes past.
 func (m *model) instant() time.Duration {
 	steps := time.Duration(m.next())
 	if m.next()%4 == 0 {
@@ -120,8 +120,9 @@ func (m *model) forget(x *timer) (armed, bool) {
 	return a, true
 }
 
-// settle compares: what was handed over was armed (so not cancelled, and not
-// handed over before) and on time, and what is still armed is not overdue.
+// settle compares the wheel with the list. Timers that were handed over were armed
+// (so not cancelled, and not handed over before) and on time, and none that is still
+// armed is overdue.
 func (m *model) settle() {
 	synctest.Wait()
 	last := time.Duration(0)
@@ -170,8 +171,8 @@ func TestWheel_AgreesWithASortedList(t *testing.T) {
 	}
 }
 
-// Run it with -fuzzminimizetime=10x: which lines the driver's goroutines cover varies,
-// so that minimizing takes its whole minute, in which nothing else is tried.
+// Run it with -fuzzminimizetime=10x. The lines that the driver's goroutines cover vary, so
+// minimizing takes its whole minute, in which nothing else is tried.
 func FuzzWheel_AgreesWithASortedList(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 3, 0, 200, 0, 1, 7, 90, 4, 1})       // far, a turn passes, cancel

@@ -44,7 +44,7 @@ func (o *Options) complete() error {
 		o.Slots = defaultSlots
 	}
 	// With a single slot, the last one within reach would be the present one, and a
-	// deadline further away would be seated there again and again.
+	// timer with a later deadline would be placed there again and again.
 	o.Slots = 1 << bits.Len(uint(max(o.Slots, 2)-1))
 	if o.Now == nil {
 		start := time.Now()

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/timerwheel"
 )
 
-// TestWheel_EveryArmEndsOnce lets goroutines arm and cancel timers of their own,
-// in real time, while due arms some of what it gets anew and somebody stops the
-// wheel. Each time that a timer was armed must end once: cancelled, handed over, or
-// returned by Stop.
+// TestWheel_EveryArmEndsOnce lets goroutines arm and cancel timers of their own, in
+// real time, while due re-arms some of those it gets, and the test stops the wheel.
+// Each time that a timer was armed must end once: cancelled, handed over, or returned
+// by Stop.
 func TestWheel_EveryArmEndsOnce(t *testing.T) {
 	const goroutines, each, rounds = 8, 100, 40
 	var armed, cancelled, handed atomic.Int64
@@ -69,8 +69,8 @@ func TestWheel_EveryArmEndsOnce(t *testing.T) {
 	require.Nil(t, w.Stop())
 }
 
-// TestWheel_SharedTimersStayWhole has goroutines fight about the same few timers
-// with all methods.
+// TestWheel_SharedTimersStayWhole lets goroutines call all methods for the same few
+// timers.
 func TestWheel_SharedTimersStayWhole(t *testing.T) {
 	const goroutines, rounds = 8, 3000
 	var added, ended atomic.Int64
@@ -139,7 +139,7 @@ func TestStop_NeverHangsAnAdder(t *testing.T) {
 						if i == cycle%50 {
 							under <- struct{}{}
 						}
-						runtime.Gosched() // or the one that stops waits for a time slice
+						runtime.Gosched() // or the goroutine that calls Stop waits for a time slice
 					}
 				})
 			}

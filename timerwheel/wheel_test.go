@@ -22,7 +22,7 @@ type (
 	wheel = timerwheel.Wheel[int]
 )
 
-// handed is a timer that due was given, and when.
+// handed is a timer that was handed to due, and when.
 type handed struct {
 	timer *timer
 	when  time.Duration
@@ -65,7 +65,7 @@ func (b *bench) due(batch []*timer) {
 	}
 }
 
-// pass lets time go by, and the wheel come to rest.
+// pass lets d pass, and waits until the wheel is idle.
 func (b *bench) pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -132,7 +132,7 @@ func TestAdd_PastInstantIsDueAtOnceButNotFromAdd(t *testing.T) {
 		b := newBench(t, 50*ms, 64)
 		b.pass(1020 * ms)
 		ts := make([]timer, 5)
-		b.mu.Lock() // due cannot run yet: would Add call it, this would hang
+		b.mu.Lock() // due needs this mutex: if Add called due, this would hang
 		for i, at := range []time.Duration{math.MinInt64, 0, 970 * ms, 1010 * ms, 1049 * ms} {
 			require.True(t, b.Add(&ts[i], at))
 		}
@@ -279,7 +279,7 @@ func TestWheel_WakesOncePerSlotNotPerTimer(t *testing.T) {
 		}
 		b.pass(2 * time.Second)
 		require.Len(t, b.take(), len(ts))
-		// 20 slots: each a time-out, its delivery, the next sleep, and the read of due.
+		// 20 slots with four readings of the clock each: the time-out, the delivery, the next sleep, and due.
 		require.LessOrEqual(t, b.clockReads.Load()-before, int64(20*4+2))
 		require.Equal(t, 20, b.calls)
 	})
@@ -287,7 +287,7 @@ func TestWheel_WakesOncePerSlotNotPerTimer(t *testing.T) {
 
 func TestWheel_ClockThatGoesBackDoesNotMakeItSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The driver's queue finds a slot begun; who looks next, finds it 50 ms away.
+		// The driver's queue sees that a slot has begun; the next reading of the clock shows the slot 50 ms ahead.
 		var reads atomic.Int64
 		start := time.Now()
 		now := func() time.Duration {

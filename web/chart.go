@@ -11,7 +11,7 @@ const (
 	chartFor             = 2 * time.Minute
 )
 
-// chart draws how the lease of the first holder has fallen, and jumped when it was renewed.
+// chart draws how the lease of the first holder has run down, with a jump at each renewal.
 func (r *renderer) chart(l *lock) any {
 	var line, area strings.Builder
 	var full time.Duration
@@ -34,7 +34,7 @@ func (r *renderer) chart(l *lock) any {
 
 type point struct{ x, y float64 }
 
-// stretches are the points of one line for each time in which the lock was held. The newest sample is at the right.
+// stretches returns a line of points for each period in which the lock was held. The newest sample is at the right.
 func stretches(samples []sample, full time.Duration) (lines [][]point) {
 	newest := samples[len(samples)-1].at
 	var line []point

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/web"
 )
 
-// authenticated lets only those pass whom the service knows. A service takes its own middleware.
+// authenticated admits only users that the service knows. A real service uses its own middleware.
 func authenticated(next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte("secret"))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,7 +30,7 @@ func authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// A service shows the page under /locks/ to those who have logged in.
+// A service shows the page under /locks/ to users who have logged in.
 func ExampleHandler() {
 	redis, err := embedded.Start()
 	if err != nil {
@@ -51,7 +51,7 @@ func ExampleHandler() {
 
 	mux := http.NewServeMux()
 	mux.Handle("/locks/", http.StripPrefix("/locks", authenticated(web.Handler(client, web.Options{}))))
-	server := httptest.NewServer(mux) // http.Server: RegisterOnShutdown(cancel) of its BaseContext ends the streams
+	server := httptest.NewServer(mux) // with an http.Server, RegisterOnShutdown(cancel) of its BaseContext ends the streams
 	defer server.Close()
 
 	for _, password := range []string{"a guess", "secret"} {

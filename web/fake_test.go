@@ -19,7 +19,7 @@ type fake struct {
 	err     error
 	takes   time.Duration // each look
 	silent  bool          // it answers no ping
-	looks   int           // at what is contended: one in each round
+	looks   int           // lists of contended locks: one in each round
 	sweeps  int
 }
 
@@ -104,7 +104,7 @@ func (f *fake) source() source {
 	}
 }
 
-// held is a lock that one holds and some wait for.
+// held returns a lock that one process holds and some wait for.
 func held(name string, waiting int) inspect.Entry {
 	return inspect.Entry{Kind: protocol.KindLock, Name: name, Key: name, Mode: "exclusive", Waiting: waiting, TTL: lease30, Holders: []inspect.Holder{{ID: owner, Holds: 1, TTL: lease30}}}
 }

@@ -10,15 +10,15 @@ import (
 
 const maxForm = 64 << 10
 
-// confirmation asks whether a lock shall be freed.
+// confirmation is the data of the page that asks whether to free a lock.
 type confirmation struct {
 	Name    string
-	Address string // of the form, with the name: a field of a form would not keep every byte of it
+	Address string // of the form, including the name: a field of the form would not keep every byte of the name
 	inspect.Entry
 	Holders []*who
 	Seen    []string // the IDs of the holders
 	More    int
-	Changed bool // others hold it than were shown
+	Changed bool // the holders are not those that were shown
 }
 
 // free asks for a confirmation, and frees the lock when it is given.
@@ -52,7 +52,7 @@ func (p *page) free(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// sameHolders reports whether those that the viewer was shown hold the lock.
+// sameHolders reports whether the holders that the viewer was shown still hold the lock.
 func sameHolders(seen []string, e inspect.Entry) bool {
 	if len(seen) != min(len(e.Holders), rowsPerPage) {
 		return false

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxPast    = 100 // spells that are remembered of one lock
+	maxPast    = 100 // spells that are remembered for each lock
 	maxSamples = 120
-	steady     = 500 * time.Millisecond // what a deadline may differ from look to look although nobody has renewed the lease
-	calmAfter  = 10 * time.Second       // how long a lock stays among the contended ones when nobody waits any more
+	steady     = 500 * time.Millisecond // how far a deadline may move between two looks without counting as a renewal
+	calmAfter  = 10 * time.Second       // how long a lock is listed as contended after its last waiter has gone
 )
 
-// lock is what is known of one lock. It does not change; the next look makes a new one.
+// lock is what is known about one lock. It does not change; the next look makes a new one.
 type lock struct {
 	inspect.Entry
 	at          time.Time
@@ -27,11 +27,11 @@ type lock struct {
 	contendedAt time.Time
 	past        []spell // that have ended, the newest last
 	samples     []sample
-	text        string // what a search finds, in lower case
+	text        string // in which a search looks for its words, in lower case
 	err         string // why it cannot be looked at
 }
 
-// holding is one holder as it was seen in one look after the other.
+// holding is one holder, followed from look to look.
 type holding struct {
 	inspect.Holder
 	spell
@@ -39,16 +39,16 @@ type holding struct {
 	full  time.Duration // the length of the bar that shows the rest of the lease
 }
 
-// spell is a time in which somebody held the lock, or some waited for it.
+// spell is a period in which one holder held the lock, or in which there were waiters.
 type spell struct {
 	id, process string
 	since, end  time.Time
 	begun       bool // its beginning was seen
 	renewals    int
-	most        int // of a wait: how many waited at most
+	most        int // largest number of waiters, if it is a period with waiters
 }
 
-// sample is the lease of the first holder at one time.
+// sample is the lease of the first holder at one instant.
 type sample struct {
 	at, until time.Time
 	full      time.Duration
@@ -56,7 +56,7 @@ type sample struct {
 
 func isForeign(err error) bool { return errors.Is(err, protocol.ErrForeignKey) }
 
-// follow returns what is known of a lock after one more look. fresh: a lock that was not known before has just been taken.
+// follow returns what is known about a lock after one more look. If fresh is true, a lock that was not known before has just been taken.
 func follow(before *lock, e inspect.Entry, now time.Time, fresh bool) *lock {
 	if before == nil {
 		before = &lock{}
@@ -118,7 +118,7 @@ func (h *holding) renew(now time.Time, again bool) {
 	h.full = max(h.full, usual(h.TTL))
 }
 
-// calmed is the lock when nobody waits for it any more. Nothing else is known of it.
+// calmed returns the lock after its last waiter has gone. The rest stays as it was, because the look did not read it.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l
 	next.Waiting, next.waiting.end = 0, now
@@ -141,7 +141,7 @@ func (l *lock) followWaiting(fresh bool) {
 	}
 }
 
-// sampled is the lock with one more sample of its lease.
+// sampled returns the lock with one more sample of its lease.
 func (l *lock) sampled() *lock {
 	next := *l
 	s := sample{at: l.at}
@@ -158,7 +158,7 @@ func (l *lock) sampled() *lock {
 	return &next
 }
 
-// contended reports whether the lock belongs among those that are waited for.
+// contended reports whether the lock is listed as contended.
 func (l *lock) contended(now time.Time) bool { return now.Sub(l.contendedAt) < calmAfter }
 
 // byContention puts the locks with the most waiters on top. It compares the largest number of waiters since somebody began to wait, so that
@@ -175,7 +175,7 @@ func byContention(now time.Time) func(a, b *lock) int {
 	}
 }
 
-// searched is the text in which a search looks for its words.
+// searched returns the text in which a search looks for its words.
 func searched(e inspect.Entry) string {
 	text := []string{e.Name, string(e.Kind)}
 	for _, h := range e.Holders[:min(len(e.Holders), 20)] {
@@ -184,7 +184,7 @@ func searched(e inspect.Entry) string {
 	return strings.ToLower(strings.Join(text, "\n"))
 }
 
-// usual returns the shortest usual length of a lease that a rest of d may be of.
+// usual guesses the full length of a lease of which d is left: the shortest common length that is not less than d.
 func usual(d time.Duration) time.Duration {
 	for _, s := range []time.Duration{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400} {
 		if d <= s*time.Second {

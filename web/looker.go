@@ -16,11 +16,11 @@ import (
 
 const (
 	maxLocks   = 20_000           // that are remembered
-	maxNames   = 50               // whose pages are open, looked at one by one in each look
-	forgetting = 10 * time.Second // how long after the last look nothing of it is remembered
+	maxNames   = 50               // at most this many locks with an open page are looked at in each look, one by one
+	forgetting = 10 * time.Second // how long after the last look everything is forgotten
 	remembered = 10 * time.Minute
 	batch      = 500
-	rest       = 4 // how many times as long as a look the pause after it is, at least
+	rest       = 4 // the pause after a part of a look is at least this many times as long as the part
 	within     = 30 * time.Second
 	doubtAfter = 3 * time.Second // of a look
 	pingWithin = 2 * time.Second
@@ -38,11 +38,11 @@ type source struct {
 	ping      func(context.Context, redis.UniversalClient) error
 }
 
-// looker looks at Redis for all viewers together, while somebody watches. Between looks there is a timer and no goroutine.
+// looker looks at Redis while somebody watches, once for all viewers. Between looks there is a timer and no goroutine.
 type looker struct {
 	source
 	pattern string
-	every   time.Duration // from one look to the next, at least
+	every   time.Duration // the least time from one look to the next
 
 	mu      sync.Mutex
 	views   map[view]int // that somebody watches
@@ -53,7 +53,7 @@ type looker struct {
 	everything, contended, named pace // of the parts of a look
 }
 
-// snapshot is what the looks have shown so far. It does not change any more.
+// snapshot is what the looks have shown so far. Once published it does not change, except that parts are added.
 type snapshot struct {
 	since     time.Time        // changes have been noted since then
 	tried     time.Time        // when the last look ended
@@ -103,7 +103,7 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that shows what a view needs, or tells why there is none. It is nil if ctx has ended.
+// fresh returns a snapshot that shows what a view needs, or says why there is none. It is nil if ctx has ended.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()
@@ -124,7 +124,7 @@ func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	}
 }
 
-// covers reports whether a snapshot shows what a view needs, not older than since.
+// covers reports whether a snapshot shows what a view needs, and is newer than since.
 func (s *snapshot) covers(v view, since time.Time) bool {
 	switch v.Page {
 	case "lock":
@@ -136,7 +136,7 @@ func (s *snapshot) covers(v view, since time.Time) bool {
 	return !s.swept.IsZero() && s.at.After(since)
 }
 
-// schedule lets the next look begin as soon as it may, if anybody watches and none is due. The caller has the mutex.
+// schedule lets the next look begin as soon as l.every allows, if anybody watches and none is due. The caller has the mutex.
 func (l *looker) schedule() {
 	if !l.looking && len(l.views) > 0 {
 		l.looking = true
@@ -191,11 +191,12 @@ func (l *looker) publish(s *snapshot) {
 	l.snap = s
 }
 
-// doubt is for a look that takes long: there may be many keys, or Redis is silent. Then viewers learn it before the client gives up.
+// doubt runs when a look takes long: there may be many keys, or Redis may not answer. If Redis does not answer, it tells the viewers, before the
+// client gives up.
 func (l *looker) doubt(began time.Time) {
 	answer := make(chan error, 1)
 	go func() { answer <- l.ping(context.Background(), l.client) }()
-	silent := time.NewTimer(pingWithin) // clients may heed no context
+	silent := time.NewTimer(pingWithin) // clients may ignore the context
 	defer silent.Stop()
 	var err error
 	select {
@@ -213,7 +214,7 @@ func (l *looker) doubt(began time.Time) {
 	}
 }
 
-// doubted is the same snapshot, with an error since an instant.
+// doubted returns the same snapshot with an error that began at since.
 func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	return &snapshot{
 		since: s.since, tried: time.Now(), at: s.at, swept: s.swept, locks: s.locks, sorted: s.sorted, cut: s.cut,
@@ -221,7 +222,7 @@ func (s *snapshot) doubted(err error, since time.Time) *snapshot {
 	}
 }
 
-// pace makes pauses between looks that take long, so that Redis is busy with them for a fifth of the time at most.
+// pace spaces the runs of one part of a look, so that Redis is busy with it for at most a fifth of the time.
 type pace struct{ next time.Time }
 
 // round is one look.
@@ -243,7 +244,7 @@ func newRound(l *looker, before *snapshot) *round {
 	return &round{looker: l, snapshot: s}
 }
 
-// do does a part of the look, if it is due and no other part has failed. One that fails is due again in the next look.
+// do does a part of the look, if it is due and no other part has failed. A part that fails is due again in the next look.
 func (r *round) do(pace *pace, part func() error) {
 	if r.err != nil || time.Now().Before(pace.next) {
 		return
@@ -273,7 +274,7 @@ func (r *round) list(ctx context.Context, contended bool) error {
 		case contended && lock.Waiting > 0: // it was contended
 			r.locks[name] = lock.calmed(time.Now())
 		case contended || lock.Kind == "":
-		case len(lock.Holders) > 0 || lock.Waiting == 0: // the key of a fair lock that is free is not there, but its queue is
+		case len(lock.Holders) > 0 || lock.Waiting == 0: // a free fair lock has a queue, but no key
 			r.note(inspect.Entry{Name: name})
 		}
 	}
@@ -295,7 +296,7 @@ func (r *round) look(ctx context.Context, views []view) {
 		}
 		entry, err := r.source.look(ctx, r.client, v.Name)
 		r.note(entry)
-		if err != nil { // it is that of one viewer's name
+		if err != nil { // it concerns only the viewers of this name
 			r.locks[v.Name].err = err.Error()
 		}
 	}
@@ -350,7 +351,7 @@ func (r *round) end() *snapshot {
 	return s
 }
 
-// forget bounds the memory that locks take which do not exist any more.
+// forget bounds the memory for locks that do not exist any more.
 func (s *snapshot) forget() {
 	for name, lock := range s.locks {
 		if len(s.locks) <= 2*maxLocks {

@@ -43,7 +43,7 @@ func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
 	})
 }
 
-// Reloading a page, and leaving and coming back, makes no more looks.
+// Reloading a page, or leaving and coming back, causes no more looks.
 func TestLooker_ReloadsAreNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -92,7 +92,7 @@ func TestLooker_History(t *testing.T) {
 	})
 }
 
-// While Redis does not answer, what was known stays, with the error.
+// While Redis does not answer, the snapshot keeps what was known, and has the error.
 func TestLooker_RedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -118,7 +118,7 @@ func TestLooker_RedisIsAway(t *testing.T) {
 	})
 }
 
-// A lease that falls is not taken for one that is renewed.
+// A lease that runs down is not mistaken for one that is renewed.
 func TestLock_Follow(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -138,7 +138,7 @@ func TestLock_Follow(t *testing.T) {
 	assert.Equal(t, now.Add(32*time.Second), l.holders[0].until)
 }
 
-// pass lets time pass in a bubble, and lets everything end that is due at its last instant.
+// pass lets time pass in a bubble, and waits for everything that is due by then.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

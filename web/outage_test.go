@@ -62,7 +62,7 @@ func (v *viewer) sees(part, text string) string {
 	}
 }
 
-// While Redis is away, an open page says so and shows what was known. It is live again by itself.
+// While Redis is down, an open page says so and shows what was known. It becomes live again by itself.
 func TestPage_RedisGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	for what, outage := range map[string]struct{ begin, end func(*redistest.Server) }{
@@ -97,7 +97,7 @@ func TestPage_RedisGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// A part of a look that is spared because it takes long is not a look that shows that Redis is there.
+// A look that skips a slow part does not count as a sign that Redis answers.
 func TestLooker_FailureLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: 2 * time.Second}
@@ -120,7 +120,7 @@ func TestLooker_FailureLasts(t *testing.T) {
 	})
 }
 
-// A look that takes long is not taken for an outage unless Redis is silent.
+// A look that takes long does not count as an outage, unless Redis does not answer a ping.
 func TestLooker_Doubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

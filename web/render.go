@@ -38,7 +38,7 @@ func (r *renderer) put(id, key, name string, data any) {
 	p.Items = append(p.Items, item{Key: key, HTML: html.String()})
 }
 
-// state is the line that tells how old the page is, and what is wrong.
+// state returns the data of the line that says how old the page is, and what is wrong.
 func (r *renderer) state() any {
 	return struct {
 		Key, Error string
@@ -56,7 +56,7 @@ type moment struct {
 	Ago   string
 }
 
-// moment counts from now, unless the script does it.
+// moment returns the data of an instant. It leaves out how long ago that was if the script computes it.
 func (r *renderer) moment(at time.Time) moment {
 	m := moment{Time: at, Ticks: r.clock(at)}
 	if !r.live && !at.IsZero() {
@@ -74,7 +74,7 @@ func (m moment) Full() string { return m.Format("2006-01-02 15:04:05 MST") }
 // lease is the bar of a lease.
 type lease struct {
 	Never       bool
-	Until, Full int64 // milliseconds, Until of the clock
+	Until, Full int64 // in milliseconds; Until is on the page's clock
 	Left        int64
 	Text        string
 }
@@ -138,7 +138,7 @@ func (r *renderer) nothing() string {
 	return "No lock is in use."
 }
 
-// matching are the locks that the viewer searches for.
+// matching returns the locks that the viewer searches for.
 func (r *renderer) matching() []*lock {
 	words := strings.Fields(strings.ToLower(r.view.Query))
 	if len(words) == 0 && r.view.Only == "" {
@@ -189,7 +189,7 @@ func (r *renderer) row(l *lock) row {
 	return made
 }
 
-// numbers is what a semaphore or a latch counts.
+// numbers returns what a semaphore or a latch counts, as text.
 func numbers(e inspect.Entry) string {
 	switch e.Kind {
 	case protocol.KindPermitSemaphore:
@@ -283,13 +283,13 @@ func (r *renderer) queue(l *lock) {
 	}
 }
 
-// runtimeOf is the runtime in an owner field.
+// runtimeOf returns the runtime in an owner field.
 func runtimeOf(id string) string {
 	runtime, _, _ := strings.Cut(id, ":")
 	return runtime
 }
 
-// history shows who has held the lock and when some waited, the newest first.
+// history shows who has held the lock and when there were waiters, the newest first.
 func (r *renderer) history(l *lock) {
 	r.put("since", "since", "since", struct {
 		Key  string

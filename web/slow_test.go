@@ -29,7 +29,7 @@ func (l narrow) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// Viewers who read nothing are cut off. Until then they hold up nobody, and take a bounded memory. It
+// Viewers who read nothing are cut off. Until then they delay nobody, and use bounded memory. The test
 // measures the memory, so it does not run in parallel.
 func TestStream_SlowViewers(t *testing.T) {
 	const slow, size = 50, 400

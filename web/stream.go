@@ -10,14 +10,14 @@ import (
 
 const (
 	streamFor   = 5 * time.Minute
-	writeWithin = 10 * time.Second // else a viewer who reads nothing is cut off
+	writeWithin = 10 * time.Second // a viewer who reads nothing is cut off after this time
 	heartbeat   = 15 * time.Second
 )
 
 // update is what one event says of a part.
 type update struct {
 	ID    string            `json:"id"`
-	Order []string          `json:"order"`           // of all its items; null: as it was
+	Order []string          `json:"order"`           // keys of all its items; null: unchanged
 	Items map[string]string `json:"items,omitempty"` // those that have changed
 }
 
@@ -27,7 +27,7 @@ type event struct {
 	Parts []update `json:"parts"`
 }
 
-// stream sends a view, and then what changes of it, until the viewer leaves.
+// stream sends a view, and then its changes, until the viewer leaves.
 func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.streams <- struct{}{}:
@@ -69,7 +69,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changes returns what has changed since a part was sent, and notes it as sent.
+// changes returns what has changed since each part was last sent, and notes the parts as sent.
 func changes(parts []part, sent map[string]part) []update {
 	changed := []update{}
 	for _, p := range parts {
@@ -97,14 +97,14 @@ func changes(parts []part, sent map[string]part) []update {
 	return changed
 }
 
-// send sends an event; false if the viewer does not take it.
+// send sends an event. It returns false if the viewer does not take it.
 func (p *page) send(w http.ResponseWriter, parts []update) bool {
 	data, err := json.Marshal(event{Now: p.clock(time.Now()), Parts: parts})
 	if err != nil {
 		return false
 	}
 	to := http.NewResponseController(w)
-	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // a writer without deadlines sends all the same
+	_ = to.SetWriteDeadline(time.Now().Add(p.writeWithin)) // writers without deadlines work, too
 	if _, err = fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
 		return false
 	}

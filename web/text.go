@@ -15,13 +15,13 @@ var functions = template.FuncMap{
 	"pieces": pieces,
 }
 
-// piece is a piece of a text that Redis has sent. What cannot be seen, or would change how its surroundings look, is escaped.
+// piece is a piece of a text from Redis. Characters that are invisible, or would change how their surroundings look, are escaped.
 type piece struct {
 	Text    string
 	Escaped bool
 }
 
-// pieces cuts a text into what can be shown as it is and what must be escaped.
+// pieces cuts a text into pieces that can be shown as they are, and pieces that must be escaped.
 func pieces(s string) (made []piece) {
 	if s == "" {
 		return []piece{{`""`, true}}
@@ -54,7 +54,7 @@ func escape(c rune) string {
 	return fmt.Sprintf(`\U%08x`, c)
 }
 
-// plain is a text for the title of a window.
+// plain returns a text for the title of a window.
 func plain(s string) string {
 	var text strings.Builder
 	for _, p := range pieces(s) {
@@ -63,7 +63,7 @@ func plain(s string) string {
 	return text.String()
 }
 
-// span is a length of time as people read it. page.js has the same function.
+// span returns a length of time as people read it. page.js has the same function.
 func span(d time.Duration) string {
 	s := int(max(0, d) / time.Second)
 	switch {

@@ -21,7 +21,7 @@ type view struct {
 	Number int    // of the page of the list, from 1
 }
 
-// viewOf returns what a request asks for, as an address or as a stream of it.
+// viewOf returns the view that a request asks for, as a page or as a stream.
 func viewOf(r *http.Request) view {
 	asked := r.URL.Query()
 	_, last, _ := cutLast(r.URL.Path, "/")
@@ -47,12 +47,12 @@ func viewOf(r *http.Request) view {
 	return v
 }
 
-// valid reports whether there may be such a lock.
+// valid reports whether a lock can have the name in the view.
 func (v view) valid() bool {
 	return v.Page != "lock" || v.Name != "" && len(v.Name) <= protocol.MaxName
 }
 
-// subject is the view without what only matters for how it is shown.
+// subject returns the view without the fields that only affect how it is shown.
 func (v view) subject() view { return view{Page: v.Page, Name: v.Name} }
 
 func (v view) title() string {
@@ -83,7 +83,7 @@ func (v view) Address() string {
 	return "?" + q.Encode()
 }
 
-// Events is the address of the stream of a view.
+// Events returns the address of the stream of a view.
 func (v view) Events() string {
 	return "events" + strings.TrimSuffix(v.Address()+"&", "?&") + viewParameter(v)
 }
@@ -95,7 +95,7 @@ func viewParameter(v view) string {
 	return "view=" + v.Page
 }
 
-// part is a part of a page that changes: a list of items, which replace the children of the element with this ID.
+// part is a part of a page that changes. Its items replace the children of the element with this ID.
 type part struct {
 	ID    string
 	Items []item
@@ -107,7 +107,8 @@ type item struct {
 	HTML string
 }
 
-// parts renders what a view shows of a snapshot. live: for the stream, without the times that the script counts down by itself.
+// parts renders what a view shows of a snapshot. If live is true it is for the stream, and leaves out the times that the script
+// counts down by itself.
 func (p *page) parts(s *snapshot, v view, live bool) []part {
 	if !live {
 		return p.renderParts(s, v, false)

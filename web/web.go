@@ -48,7 +48,7 @@ type page struct {
 
 const (
 	maxStreams = 1000
-	patience   = 5 * time.Second // for the first look, before a page says that there is none
+	patience   = 5 * time.Second // a page waits this long for the first look, before it says that nothing is known
 )
 
 func newPage(from source, o Options) *page {
@@ -66,7 +66,7 @@ func newPage(from source, o Options) *page {
 	return p
 }
 
-// policy allows the browser to load nothing but the files of this page, and to run no script that is part of a document.
+// policy allows the browser to load only the files of this page, and to run no script inside a document.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types holdfast"
 
@@ -82,8 +82,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.protected.ServeHTTP(w, r)
 }
 
-// route looks at the last element of the path only, and every address on the page is relative to it, so that the page does not know its
-// prefix.
+// route uses only the last element of the path, and every address on the page is relative to it, so that the page need not know its prefix.
 func (p *page) route(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "" {
 		p.addSlash(w, r)
@@ -133,7 +132,7 @@ func (p *page) serveFile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// document is what the layout of every page shows.
+// document is the data for the layout of every page.
 type document struct {
 	View    view
 	Title   string
@@ -173,7 +172,8 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	p.render(w, status, v.Page, d)
 }
 
-// clock counts the milliseconds since the page was opened. Scripts compare times by it, so no wall clock matters, ours or theirs.
+// clock returns the milliseconds since the handler was made. Scripts compare times by it, so no wall clock matters, neither the server's nor the
+// browser's.
 func (p *page) clock(at time.Time) int64 { return at.Sub(p.opened).Milliseconds() }
 
 // fail shows a message instead of a page.

@@ -42,7 +42,7 @@ var (
 		`value|viewBox|width|x|y))*)/?>$`)
 )
 
-// strangeTags are the tags of a page that are not made by its templates.
+// strangeTags returns the tags of a page that its templates did not make.
 func strangeTags(page string) (strange []string) {
 	for _, found := range tag.FindAllString(page, -1) {
 		if !knownTag.MatchString(value.ReplaceAllString(found, "")) || strings.Contains(found, "<script") && found != `<script src="page.js" defer>` {
@@ -52,7 +52,7 @@ func strangeTags(page string) (strange []string) {
 	return strange
 }
 
-// No part of a name becomes markup, whatever its bytes are, and its link leads to it.
+// No part of a name becomes markup, whatever its bytes are, and the link of a name leads to its lock.
 func TestPage_NamesAreData(t *testing.T) {
 	t.Parallel()
 	f, links := &fake{}, regexp.MustCompile(`<a href="lock\?name=([^"]*)"`)
@@ -164,7 +164,7 @@ func TestPage_RedisIsAway(t *testing.T) {
 	assert.Equal(t, http.StatusBadGateway, post(p, "/free?name=x", "same-origin", nil).Code)
 }
 
-// A name that cannot be looked at is the matter of those who look at it alone.
+// A name that cannot be looked at is an error only for its viewers.
 func TestPage_BadNames(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -181,7 +181,7 @@ func TestPage_BadNames(t *testing.T) {
 	assert.NotContains(t, list, "cannot be read")
 }
 
-// A viewer who was shown one holder does not free another one.
+// A viewer who was shown one holder does not free the lock of another one.
 func TestFree_AsksAgainIfTheHolderHasChanged(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -1,5 +1,5 @@
-// Package check holds the dashboard and the alert rules against the metrics of a running service. It is a module of its own, because it
-// needs the parsers of Prometheus.
+// Package check compares the dashboard and the alert rules with the metrics of a running service. It is a module of its own, because it needs the
+// parsers of Prometheus.
 package check_test
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/otelholdfast"
 )
 
-// scraped is what a service exposes after it has held and lost a lock, and led: the names of its series, with their labels.
+// scraped returns what a service exposes after it has held and lost a lock, and led an election: the names of its series, with their labels.
 func scraped(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -47,7 +47,7 @@ func scraped(t *testing.T) map[string]map[string]bool {
 	<-lease.Done()
 	election := rt.Election("reports", holdfast.ElectionOptions{})
 	require.NoError(t, election.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
-	require.NoError(t, rt.Close(t.Context())) // everything has been told then
+	require.NoError(t, rt.Close(t.Context())) // everything has been recorded then
 
 	page := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	defer page.Close()

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browsers are programs that may be the browser, the lightest first.
+// browsers are the programs to try as the browser, the lightest first.
 var browsers = []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"}
 
-// patience is for a browser on a busy machine.
+// patience is enough for a browser on a busy machine.
 const patience = time.Minute
 
 // tab is a tab of a browser of its own.
@@ -101,7 +101,7 @@ func (b *tab) sees(condition string) {
 	require.Fail(b.t, "is not so", "%s", condition)
 }
 
-// text evaluates an expression that is a text.
+// text returns the value of a JavaScript expression, as text.
 func (b *tab) text(expression string) string {
 	b.t.Helper()
 	text, err := chromedp.Run(b, chromedp.Evaluate[string]("String("+expression+")"))

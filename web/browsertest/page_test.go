@@ -24,7 +24,7 @@ import (
 
 var pictures = flag.String("pictures", "", "a folder for pictures of the page")
 
-// theme is what the viewer prefers: light or dark.
+// theme sets which theme the viewer prefers: light or dark.
 func theme(name string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
@@ -39,7 +39,7 @@ func withoutScripts(ctx context.Context, target *chromedp.Target) error {
 	return err
 }
 
-// picture takes a picture of what the window shows.
+// picture saves a picture of the window, if a folder for pictures is given.
 func (b *tab) picture(name string) {
 	if *pictures == "" {
 		return
@@ -51,7 +51,7 @@ func (b *tab) picture(name string) {
 
 const live = `document.querySelector('.live') && !document.body.classList.contains('stale')`
 
-// fits reports whether nothing is wider than the window.
+// fits is true if nothing is wider than the window.
 const fits = `document.scrollingElement.scrollWidth <= innerWidth`
 
 func TestPage_Looks(t *testing.T) {
@@ -68,7 +68,7 @@ func TestPage_Looks(t *testing.T) {
 
 	b.do(chromedp.EmulateViewport(1100, 760), chromedp.Navigate(w.address+"lock?name=invoice:2026-11"))
 	if *pictures != "" {
-		b.do(chromedp.Sleep(45 * time.Second)) // the chart shows some renewals
+		b.do(chromedp.Sleep(45 * time.Second)) // so that the chart shows some renewals
 	}
 	b.sees(live + ` && document.querySelectorAll('#queue li').length === 4`)
 	b.picture("page-lock.png")
@@ -99,7 +99,7 @@ func TestPage_IsLive(t *testing.T) {
 	assert.Equal(t, "other", b.text("document.activeElement.innerText"))
 
 	b.do(chromedp.KeyEvent("/"))
-	b.text(`document.activeElement.value = ''`) // the driver sends the character by itself, although the page has used the key
+	b.text(`document.activeElement.value = ''`) // the driver types the character as well, although the page has used the key
 	b.do(chromedp.KeyEvent("OTH"))
 	b.sees(`location.search === '?q=OTH' && document.querySelectorAll('#rows tr').length === 1`)
 	assert.Equal(t, "OTH", b.text("document.activeElement.value"))
@@ -113,7 +113,7 @@ func TestPage_IsLive(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-// Names are data: no markup of theirs becomes part of the page, and each leads to its own lock.
+// Names are data: markup in a name does not become part of the page, and each name leads to its own lock.
 func TestPage_HostileNames(t *testing.T) {
 	b, w := open(t), newWorld(t, web.Options{AllowFree: true})
 	w.takeHostile()
@@ -139,7 +139,7 @@ func TestPage_HostileNames(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-// A page of another site cannot free a lock, with the cookies of somebody who may.
+// A page of another site cannot free a lock, even with the cookies of somebody who may.
 func TestPage_ForeignSite(t *testing.T) {
 	b, w := open(t), newWorld(t, web.Options{AllowFree: true})
 	require.NoError(t, w.client.HSet(t.Context(), "orders", owner, 1).Err())

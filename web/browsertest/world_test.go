@@ -63,11 +63,11 @@ func (w *world) hold(l acquirer, o ...holdfast.AcquireOption) *holdfast.Lease {
 	w.t.Helper()
 	lease, err := l.Acquire(w.t.Context(), o...)
 	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it is kept until then, so that it is not dropped
+	w.t.Cleanup(func() { _ = lease.Release(context.Background()) }) // this also keeps the lease until then: a dropped lease would be released
 	return lease
 }
 
-// wait waits for a lock until the test ends. It returns when Redis knows of waiters.
+// wait starts a waiter for a lock. The waiter waits until the test ends.
 func (w *world) wait(l acquirer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -80,7 +80,7 @@ func (w *world) wait(l acquirer) {
 	w.t.Cleanup(func() { cancel(); <-done })
 }
 
-// busy fills the world with what a shop locks.
+// busy fills the world with the locks and waiters of a shop.
 func (w *world) busy() {
 	orders, billing, reports := w.process("orders@web-1:4021"), w.process("billing@pay-2:118"), w.process("reports@batch-1:77")
 	w.hold(orders.Lock("order:10482"))
@@ -111,7 +111,7 @@ func (w *world) busy() {
 	}
 }
 
-// hostile are names that a page may show wrongly. The last two are not UTF-8, so that only other programs write them.
+// hostile are names that a page may show wrongly. The last two are not UTF-8, so only programs other than Holdfast write them.
 var hostile = []string{
 	`<script>window.hacked = true</script>`,
 	`"><img src=x onerror="window.hacked = true">`,
