@@ -32,8 +32,8 @@ type Election struct {
 type ElectionOptions struct {
 	// Value is what other processes learn about this process when it leads, such as its address. Default: Options.Process, or else the runtime's ID.
 	Value string
-	// Lease is the lease of the leadership: after a crash of the leader, nobody else can be elected until it has expired. 50 ms to 24
-	// h; default Options.Lease.
+	// Lease is the lease of the leadership: after a crash of the leader, nobody else can be elected until it has expired.
+	// 50 ms to 24 h; default Options.Lease.
 	Lease time.Duration
 	// OnLeader is called while Run runs: with the present leader, if any, and then with each new one, which may be this process. The
 	// calls are made one at a time, concurrently with lead. OnLeader may block; Run does not return before it has.

@@ -97,7 +97,7 @@ func ExampleRuntime_Held() {
 	// <nil>
 }
 
-// At the start of a program: is the server fit for locks, and may this user do all that is needed?
+// Check reports at the start of a program whether the server is fit for locks, and whether the user has all rights that it needs.
 func ExampleRuntime_CheckFor() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -79,7 +79,7 @@ func (g *group) Notice(e *actors.Engine) (done bool) {
 	return true
 }
 
-// kind is the members' kind, or "" if they differ.
+// kind returns the members' kind, or "" if they differ.
 func (g *group) kind() Kind {
 	kind := g.members[0].hold.Address().Kind.Name
 	for _, member := range g.members {
@@ -90,7 +90,7 @@ func (g *group) kind() Kind {
 	return kind
 }
 
-// since is the time at which the last member was acquired.
+// since returns the time at which the last member was acquired.
 func (g *group) since() (last time.Time) {
 	for _, member := range g.members {
 		if since := member.engine.Time(member.hold.Since); since.After(last) {
@@ -145,7 +145,7 @@ func (g *group) valid() bool {
 	return valid >= g.quorum && g.Err() == nil
 }
 
-// expiresAt is the deadline after which fewer than a quorum of members are valid.
+// expiresAt returns the deadline after which fewer than a quorum of members are valid.
 func (g *group) expiresAt() time.Time {
 	if g.Err() != nil {
 		return time.Time{}

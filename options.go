@@ -70,8 +70,8 @@ type Options struct {
 	Trace *Trace
 	// Migrating is for a fleet that moves from redsync or redislock to Holdfast process by process. These libraries write a string under a
 	// lock's key. With Migrating such a string means that the lock is taken: acquires wait, and look at it every 50 to 250 ms. Without
-	// Migrating they fail with ErrForeignKey. The old libraries wait for Holdfast's locks in any case. Default false. It needs the right to
-	// call TYPE.
+	// Migrating they fail with ErrForeignKey. The old libraries wait for Holdfast's locks in any case. Default false. Migrating needs the
+	// right to call TYPE.
 	Migrating bool
 	// Process names this process for people who look at its locks: see package inspect. HostProcess makes such a name. At most 512 bytes of
 	// UTF-8 without control characters. Default "": the process has no name in Redis. A name is stored under "holdfast_process:{all}:ID" with
@@ -183,10 +183,8 @@ type acquireOptions struct {
 	lease, renewed, atMost, atLeast, wait bool // whether the option was given
 }
 
-// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal.
-// Such an acquire always calls Redis. When an owner re-enters, WithLease has no
-// effect on a lease that the watchdog renews, and prolongs a fixed one to
-// max(remaining, d).
+// WithLease acquires the lock for a fixed time d, 50 ms to 24 h, without renewal. Such an acquire always calls Redis. When an owner
+// re-enters, WithLease has no effect on a lease that the watchdog renews, and prolongs a fixed one to max(remaining, d).
 func WithLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Lease, o.lease = d, true }
 }

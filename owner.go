@@ -26,7 +26,7 @@ func ContextWithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, &ownerInContext{owner: o})
 }
 
-// contextForLock is the context that Do passes to its function: it has an owner for that lock only.
+// contextForLock returns the context that Do passes to its function. It has an owner for that lock only.
 func contextForLock(ctx context.Context, o Owner, l *Lock) context.Context {
 	outer, _ := ctx.Value(ownerKey{}).(*ownerInContext)
 	return context.WithValue(ctx, ownerKey{}, &ownerInContext{owner: o, only: l, outer: outer})

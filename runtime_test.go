@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The promises of doc/promises.md, one test each, in the files runtime_*_test.go.
+// Some promises of doc/promises.md, one test each. The tests of the others are in internal/promises.
 
 func TestPromise_OneHolderAtATime(t *testing.T) {
 	t.Parallel()

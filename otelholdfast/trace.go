@@ -39,7 +39,7 @@ type recorder struct {
 	leading   metric.Int64UpDownCounter
 }
 
-// buckets range from a hand-over inside the process to a wait of minutes, in seconds.
+// buckets are bounds of histograms in seconds, from a hand-over inside the process to a wait of minutes.
 var buckets = metric.WithExplicitBucketBoundaries(
 	.00001, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
 

@@ -23,7 +23,7 @@ type slot[T any] struct {
 
 // All methods below need w.mu.
 
-// tickOf is the number of the slot that an instant lies in. (Needs no lock.)
+// tickOf returns the number of the slot that an instant lies in. (Needs no lock.)
 func (w *Wheel[T]) tickOf(at time.Duration) int64 {
 	return int64(max(at, 0) / w.width)
 }
@@ -34,7 +34,7 @@ func (w *Wheel[T]) see(now time.Duration) {
 	w.tick = max(w.tick, w.tickOf(now))
 }
 
-// reach is the slot in which a timer for slot tick must be stored: within one turn from w.tick
+// reach returns the slot in which a timer for slot tick must be stored: within one turn from w.tick
 // on.
 //
 // The clock is read only if the slot seems out of reach, because reading it costs more than the

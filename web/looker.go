@@ -191,8 +191,8 @@ func (l *looker) publish(s *snapshot) {
 	l.snap = s
 }
 
-// doubt runs when a look takes long: there may be many keys, or Redis may not answer. If Redis does not answer, it tells the viewers, before the
-// client gives up.
+// doubt runs when a look takes long: there may be many keys, or Redis may be down. If Redis does not answer a ping, doubt tells the viewers, before
+// the client gives up.
 func (l *looker) doubt(began time.Time) {
 	answer := make(chan error, 1)
 	go func() { answer <- l.ping(context.Background(), l.client) }()

@@ -27,8 +27,8 @@ func AtLeast(d time.Duration) Option {
 	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
 }
 
-// Prefix sets the beginning of the names of the locks, to which the name of the job is added; the default is "gocron:". Services that share one Redis
-// need different prefixes.
+// Prefix sets the prefix that makes the name of a lock from the name of its job; the default is "gocron:". Services that share one Redis need
+// different prefixes.
 func Prefix(prefix string) Option { return func(l *locker) { l.prefix = prefix } }
 
 // NewLocker makes a Locker for gocron.WithDistributedLocker and gocron.WithDistributedJobLocker. The name of a lock is the prefix and the job's name,
