@@ -67,7 +67,7 @@ func (s *Server) Close() error {
 }
 
 // close ends the connections before it ends the server. Otherwise a subscriber that does not read would block the command that
-// publishes to it, and with it the lock that the server's own Close needs first.
+// publishes to it, and that command has the mutex that the server's own Close needs first.
 func (s *Server) close() {
 	if err := s.client.Close(); err != nil {
 		s.err = fmt.Errorf("embedded: close the client: %w", err)

@@ -17,7 +17,7 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrClosed is returned when the runtime is closed, closing or shutting down, and for a lease that Close ended.
 	ErrClosed = errors.New("runtime closed")
-	// ErrTooManyWaiters is returned when Options.MaxWaiters are already waiting for the name.
+	// ErrTooManyWaiters is returned when Options.MaxWaiters acquires are already waiting for the name.
 	ErrTooManyWaiters = errors.New("too many waiters")
 	// ErrNotReplicated is returned when fewer than Options.AckReplicas replicas acknowledged the acquire; it was undone.
 	ErrNotReplicated = errors.New("not replicated")

@@ -21,7 +21,7 @@ type confirmation struct {
 	Changed bool // the holders are not those that were shown
 }
 
-// free asks for a confirmation, and frees the lock when it is given.
+// free asks for a confirmation, and frees the lock once the viewer has confirmed.
 func (p *page) free(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"made":   func(s string) template.HTML { return template.HTML(s) }, //nolint:gosec // What the templates have made of an item.
+	"made":   func(s string) template.HTML { return template.HTML(s) }, //nolint:gosec // The templates have rendered this text.
 	"pieces": pieces,
 }
 
