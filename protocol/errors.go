@@ -34,7 +34,7 @@ var (
 type BusyError struct {
 	Name   string        // of the lock
 	Holder string        // owner field of one of the holders, "" if unknown
-	TTL    time.Duration // time until the server would free it if it is not renewed, 0 if unknown
+	TTL    time.Duration // time until the server frees the lock unless it is renewed; 0 if unknown
 	Local  bool          // held by this runtime, perhaps by the caller itself, which would then wait for itself
 }
 
