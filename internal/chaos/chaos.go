@@ -1,5 +1,5 @@
-// Package chaos has the faults that tests inflict on real servers and on the links to them, one after the other or several at a time.
-// The simulation has faults of its own (internal/sim), because nothing in it is real.
+// Package chaos provides faults that tests inject into real servers and the links to them, one at a time or several at once. The simulation
+// (internal/sim) has its own faults, because nothing in it is real.
 package chaos
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Fault is one thing that goes wrong. It is over when Do returns.
+// Fault is one thing that goes wrong. Do starts it, and returns when it is over.
 type Fault struct {
 	Name   string
-	Weight int // how often it is chosen, compared with the others
+	Weight int // how often it is chosen, relative to the others
 	Do     func(ctx context.Context, at Target)
 }
 
-// Target is what a fault befalls. A fault of a link needs no server, and the other way round.
+// Target is what a fault is injected into. A fault of a link needs no Server, and a fault of a server needs no Link.
 type Target struct {
 	Dice   *rand.Rand
 	Link   *faultproxy.Proxy
 	Server *redistest.Server
-	Redis  redis.UniversalClient // the server's, not over a link
+	Redis  redis.UniversalClient // a client of the server, not through Link
 	Most   time.Duration         // how long a fault lasts
 }
 
@@ -45,10 +45,10 @@ func Choose(dice *rand.Rand, faults []Fault) Fault {
 	return faults[slices.IndexFunc(faults, func(f Fault) bool { n -= f.Weight; return n < 0 })]
 }
 
-// Dice are dice of their own, for one goroutine.
+// Dice returns a random source for the use of one goroutine.
 func Dice() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
 
-// Pause waits. It is false if ctx has ended.
+// Pause waits for d. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,19 +10,19 @@ import (
 // Links are the faults of a link.
 var Links = []Fault{Cut, LostReplies, Silence, Blackhole, Delay, Refusal}
 
-// Servers are those of a server that loses nothing.
+// Servers are the faults of a server that loses no data.
 var Servers = []Fault{KilledSubscriptions, KilledClients, FlushedScripts, PausedClients, StoppedServer}
 
 var (
 	// Cut breaks the connections.
 	Cut = Fault{"cut", 10, func(_ context.Context, at Target) { at.Link.Cut() }}
-	// LostReplies breaks connections instead of passing on one to three replies.
+	// LostReplies drops the next one to three replies and breaks their connections.
 	LostReplies = Fault{"lost replies", 10, func(ctx context.Context, at Target) {
 		at.Link.DropReplies(1 + at.Dice.IntN(3))
 		at.lasts(ctx)
-		at.Link.Forget() // otherwise it would hit a later request
+		at.Link.Forget() // otherwise the fault could still hit a later request
 	}}
-	// Silence lets requests through, and no replies.
+	// Silence lets requests through, but no replies.
 	Silence = Fault{"silence", 10, func(ctx context.Context, at Target) {
 		at.Link.SwallowReplies(true)
 		at.lasts(ctx)
@@ -42,7 +42,7 @@ var (
 		at.lasts(ctx)
 		at.Link.Delay(direction, 0)
 	}}
-	// Refusal breaks the connections, and lets nobody connect.
+	// Refusal breaks the connections and refuses new ones.
 	Refusal = Fault{"refused connections", 5, func(ctx context.Context, at Target) {
 		at.Link.Refuse(true)
 		at.Link.Cut()
@@ -52,7 +52,7 @@ var (
 )
 
 var (
-	// KilledSubscriptions breaks all connections for messages.
+	// KilledSubscriptions breaks all connections that have subscriptions.
 	KilledSubscriptions = Fault{"killed subscriptions", 10, func(ctx context.Context, at Target) {
 		at.Redis.ClientKillByFilter(ctx, "TYPE", "pubsub")
 	}}
@@ -66,15 +66,15 @@ var (
 			at.Redis.ClientKillByFilter(ctx, "ID", ids[at.Dice.IntN(len(ids))])
 		}
 	}}
-	// FlushedScripts has the server forget its scripts.
+	// FlushedScripts makes the server forget its scripts.
 	FlushedScripts = Fault{"flushed scripts", 10, func(ctx context.Context, at Target) { at.Redis.ScriptFlush(ctx) }}
-	// PausedClients has the server answer nobody.
+	// PausedClients makes the server answer nobody for a while.
 	PausedClients = Fault{"paused clients", 5, func(ctx context.Context, at Target) {
 		d := at.span()
 		at.Redis.Do(ctx, "client", "pause", d.Milliseconds(), "all")
 		Pause(ctx, d)
 	}}
-	// StoppedServer stops the process of the server.
+	// StoppedServer freezes the server's process for a while.
 	StoppedServer = Fault{"stopped server", 5, func(ctx context.Context, at Target) {
 		at.Server.Pause()
 		at.lasts(ctx)
@@ -82,7 +82,7 @@ var (
 	}}
 )
 
-// others are the ids of the connections in a list, but for that which asked for it.
+// others returns the ids in a CLIENT LIST, without the connection that asked for the list.
 func others(list string) (ids []string) {
 	for line := range strings.Lines(list) {
 		id, rest, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")

@@ -1,5 +1,5 @@
-// Package childproc runs code of a test binary in a child process of its own, so that a test can kill,
-// stop and continue a client as an operating system would, not as a polite Close would.
+// Package childproc runs code of a test binary in a child process, so that a test can kill, stop and
+// continue a client as an operating system would, not as a polite Close would.
 //
 // A test package registers entry functions by name and calls Main first in TestMain (redistest.Main
 // does it). Run starts the same binary again with an environment variable that names the entry; Main
@@ -35,7 +35,7 @@ func Main() {
 	if !child {
 		return
 	}
-	// A child of this child must not take itself for the same entry.
+	// A child of this child must not run the same entry.
 	_ = os.Unsetenv(entryVar)
 	entry, ok := entries[name]
 	if !ok {

@@ -33,7 +33,7 @@ func echo() {
 	}
 }
 
-// parent starts a child of its own that shares its output and outlives its input.
+// parent starts a child of its own, which shares its output and keeps running when its input ends.
 func parent() {
 	sleep := exec.Command("sleep", "600")
 	sleep.Stdout = os.Stdout

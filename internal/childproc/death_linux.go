@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// dieWithParent has the kernel kill the child when the thread that starts it ends.
+// dieWithParent asks the kernel to kill the child when the thread that starts it ends.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -19,7 +19,7 @@ func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
-// awaitStopped polls until every thread is stopped: kill(2) returns before the signal has arrived.
+// awaitStopped polls until every thread is stopped: kill(2) returns before the signal takes effect.
 func (p *Process) awaitStopped(deadline time.Time) error {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()

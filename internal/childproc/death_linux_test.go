@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
-// The grandchild holds the write end of the child's output, so the output ends only when both are gone.
+// The grandchild also holds the write end of the child's output, so the output ends only when both
+// processes are gone.
 func TestSpawn_ChildDiesWithAKilledParent(t *testing.T) {
 	h := childproc.Run(t, "parent")
 	require.Equal(t, "started", h.Line())

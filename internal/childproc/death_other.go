@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// dieWithParent does nothing: only Linux can tie the life of a child to that of its parent.
+// dieWithParent does nothing: only on Linux can a child be killed when its parent dies.
 func dieWithParent(*exec.Cmd) {}
 
 // awaitStopped does nothing: there is no portable way to see that a process is stopped.

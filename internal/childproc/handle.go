@@ -15,7 +15,8 @@ import (
 // patience bounds every wait of a Handle for its child.
 const patience = 30 * time.Second
 
-// Handle is a test's end of a child started by Run. Lines are read and sent by one goroutine at a time.
+// Handle is the test's side of a child that Run has started. Only one goroutine at a time may read or send
+// lines.
 type Handle struct {
 	*Process
 
@@ -23,7 +24,7 @@ type Handle struct {
 	in      *os.File      // the child's standard input, our end
 	out     *os.File      // the child's standard output, our end
 	lines   *bufio.Reader // over out
-	partial string        // of a line whose end has not come yet
+	partial string        // a line read so far, without its end
 	log     string        // the file that holds the child's standard error
 }
 
@@ -70,8 +71,8 @@ func start(tb testing.TB, name string, env []string) (*Handle, error) {
 	return h, nil
 }
 
-// raceOptions has a child of a binary with the race detector end at once: by default it sleeps for a second
-// on its way out.
+// raceOptions makes a child of a binary with the race detector exit at once: by default it sleeps for a
+// second before it exits.
 func raceOptions() string { return strings.TrimSpace(os.Getenv("GORACE") + " atexit_sleep_ms=10") }
 
 func (h *Handle) cleanup() {
@@ -96,8 +97,8 @@ func (h *Handle) Send(format string, args ...any) {
 // CloseInput ends the child's standard input.
 func (h *Handle) CloseInput() { _ = h.in.Close() }
 
-// Line reads the next line of the child's standard output, without its end. It fails the test if there
-// is none in time or the output has ended.
+// Line reads the next line of the child's standard output, without the line break. It fails the test if no
+// line comes in time or the output has ended.
 func (h *Handle) Line() string {
 	h.tb.Helper()
 	line, err := h.ReadLine(patience)
@@ -107,8 +108,9 @@ func (h *Handle) Line() string {
 	return line
 }
 
-// ReadLine is Line with a bound of its own and an error: io.EOF when the output has ended, an error that
-// is os.ErrDeadlineExceeded when the line has not come yet. In the latter case nothing of it is lost.
+// ReadLine is Line with its own time limit. It returns io.EOF when the output has ended, and an error that
+// is os.ErrDeadlineExceeded when no whole line has come in time. In the latter case nothing is lost: the
+// next call reads on.
 func (h *Handle) ReadLine(within time.Duration) (string, error) {
 	_ = h.out.SetReadDeadline(time.Now().Add(within))
 	text, err := h.lines.ReadString('\n')
@@ -124,7 +126,8 @@ func (h *Handle) ReadLine(within time.Duration) (string, error) {
 	return line, nil
 }
 
-// Wait returns how the child ended: nil for status 0. It fails the test if it does not end in time.
+// Wait waits for the child to end and returns its exit error, nil for status 0. It fails the test if the
+// child does not end in time.
 func (h *Handle) Wait() error {
 	h.tb.Helper()
 	late := time.NewTimer(patience)
@@ -137,7 +140,7 @@ func (h *Handle) Wait() error {
 	return h.Err()
 }
 
-// Stderr is what the child has written to its standard error so far.
+// Stderr returns what the child has written to its standard error so far.
 func (h *Handle) Stderr() string {
 	text, err := os.ReadFile(h.log)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 // stopWait bounds the wait until a process has really stopped.
 const stopWait = 5 * time.Second
 
-// Process is a started child process that dies with this one. Its methods are safe for concurrent use.
+// Process is a started child process that dies with this process. Its methods are safe for concurrent use.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // of cmd.Wait; written before done is closed
+	err  error // the result of cmd.Wait; written before done is closed
 }
 
-// Spawn starts cmd. The streams of cmd must be files or nil, so that nothing has to be copied and the end
-// of the process is the end of everything that belongs to it.
+// Spawn starts cmd. The streams of cmd must be files or nil: then no goroutine copies them, and nothing of
+// the process is left when it has ended.
 func Spawn(cmd *exec.Cmd) (*Process, error) {
 	dieWithParent(cmd)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -50,13 +50,13 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended and was waited for.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the process ended: nil for status 0. It waits for the end.
+// Err waits for the end of the process and returns its exit error, nil for status 0.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err
 }
 
-// Kill ends the process at once and waits for its end. Killing an ended process does nothing.
+// Kill kills the process and waits for its end. Killing an ended process does nothing.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.done
@@ -70,7 +70,7 @@ func (p *Process) Stop() error {
 	return p.awaitStopped(time.Now().Add(stopWait))
 }
 
-// Cont lets a stopped process run on (SIGCONT).
+// Cont continues a stopped process (SIGCONT).
 func (p *Process) Cont() error {
 	if err := p.resume(); err != nil {
 		return fmt.Errorf("childproc: continue process %d: %w", p.PID(), err)

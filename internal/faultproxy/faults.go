@@ -14,12 +14,12 @@ type faults struct {
 	orders  []*order
 	swallow bool
 	refuse  bool
-	hold    chan struct{} // while nothing may pass; closed at its end; nil without
+	hold    chan struct{} // not nil while nothing may pass; closed when traffic may pass again
 	dropped int
 	twice   int
 }
 
-// order is what is to be done with the replies to the next left requests that match.
+// order is a fate for the replies to the next `left` requests that match.
 type order struct {
 	fate  fate
 	left  int
@@ -31,10 +31,10 @@ type fate int
 
 const (
 	arrives  fate = iota
-	dropped       // lost, and its connection with it
+	dropped       // lost; its connection is cut
 	broken        // only the beginning arrives, then its connection ends
-	skipped       // lost, and the next reply comes in its place
-	repeated      // arrives, and once more before the next reply
+	skipped       // lost; the next reply takes its place
+	repeated      // arrives twice: again right before the next reply
 )
 
 // Containing matches requests that contain all the texts, byte by byte: a script's SHA, a key, a command as
@@ -50,33 +50,31 @@ func Containing(texts ...string) func(request []byte) bool {
 	}
 }
 
-// Delay holds back what goes in direction d for the given time, 0 for none. What arrives together is
-// delayed together; what arrives meanwhile is delayed after it.
+// Delay holds back everything that goes in direction d for the given time; 0 ends the delay. Frames that arrive together are delayed together;
+// frames that arrive meanwhile are delayed after them.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
 	p.faults.delay[d] = by
 }
 
-// DropReplies loses the replies to the next n requests, of those that all of match accept. Each such
-// request is executed; then its connection passes no reply any more and is cut as soon as the server has
-// replied to everything that was sent on it. Without match the requests by which a client sets up a
-// connection count too. Requests that subscribe are not counted.
+// DropReplies loses the replies to the next n requests that all functions in match accept. Each such request is executed. After that its connection
+// passes no more replies, and is cut as soon as the server has replied to everything that was sent on it. Without match, the requests by which a
+// client sets up a connection count too. Requests that subscribe are not counted.
 //
-// A second call adds to the first. Of several orders the oldest that matches takes a request.
+// Calls add up. A request that matches several orders uses up the oldest one.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
-// BreakReplies passes only the beginning of the replies to the next n requests that match: at least one byte
-// and never all. It ends their connections there. It counts orders as DropReplies does.
+// BreakReplies passes only the beginning of the replies to the next n requests that match, at least one byte and never all, and then closes their
+// connections. Requests are counted as for DropReplies.
 func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.order(broken, n, match) }
 
-// SkipReplies loses the replies to the next n requests that match, and nothing else: from there on each
-// request on their connections gets the reply to a later one. Orders are counted as those of DropReplies.
+// SkipReplies loses the replies to the next n requests that match, and nothing else: from then on each request on their connections gets the reply
+// to a later one. Requests are counted as for DropReplies.
 func (p *Proxy) SkipReplies(n int, match ...func(request []byte) bool) { p.order(skipped, n, match) }
 
-// RepeatReplies passes the replies to the next n requests that match twice, the second time right before the
-// next reply: from there on each request on their connections gets the reply to an earlier one. Orders are
-// counted as those of DropReplies.
+// RepeatReplies passes the replies to the next n requests that match twice, the second time right before the next reply: from then on each request
+// on their connections gets the reply to an earlier one. Requests are counted as for DropReplies.
 func (p *Proxy) RepeatReplies(n int, match ...func(request []byte) bool) { p.order(repeated, n, match) }
 
 func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
@@ -85,8 +83,8 @@ func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
 	p.faults.orders = append(p.faults.orders, &order{fate: f, left: n, match: match})
 }
 
-// SwallowReplies lets requests through and loses all replies and messages, without closing anything, so that
-// clients run into their timeouts. Switching it off cuts the connections that are out of step.
+// SwallowReplies lets requests through but loses all replies and messages. It closes nothing, so clients run into their timeouts. Switching it off
+// cuts the connections that lack a reply.
 func (p *Proxy) SwallowReplies(on bool) {
 	p.faults.mu.Lock()
 	p.faults.swallow = on
@@ -96,9 +94,8 @@ func (p *Proxy) SwallowReplies(on bool) {
 	}
 }
 
-// Blackhole accepts connections and forwards nothing, in no direction. As after a partition, what was sent
-// meanwhile arrives when it is switched off, even if the sender has closed its connection since; Cut before
-// that loses it.
+// Blackhole accepts connections and forwards nothing in either direction. As after a partition, everything sent meanwhile is delivered when it is
+// switched off, even if the sender has closed its connection since. A Cut before that discards it.
 func (p *Proxy) Blackhole(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -111,15 +108,15 @@ func (p *Proxy) Blackhole(on bool) {
 	}
 }
 
-// Refuse closes new connections at once. Those that are open stay.
+// Refuse closes new connections at once. Open connections stay.
 func (p *Proxy) Refuse(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
 	p.faults.refuse = on
 }
 
-// Disturb is one of the faults that networks have, until Heal: a link that breaks, loses replies, is silent in one direction or in both,
-// cannot be made again, or is late by delay.
+// Disturb injects a random network fault, until Heal: cut connections, lost replies, silence in one direction or in both, refused connections, or a
+// delay.
 func (p *Proxy) Disturb(random *rand.Rand, delay time.Duration) {
 	switch random.IntN(6) {
 	case 0:
@@ -138,7 +135,7 @@ func (p *Proxy) Disturb(random *rand.Rand, delay time.Duration) {
 	}
 }
 
-// Heal ends all faults. Connections on which replies are missing or too many are cut, the others live on.
+// Heal ends all faults. It cuts connections on which replies are missing or repeated; the others stay.
 func (p *Proxy) Heal() {
 	p.Refuse(false)
 	p.Delay(ToServer, 0)
@@ -148,7 +145,7 @@ func (p *Proxy) Heal() {
 	p.Blackhole(false)
 }
 
-// Forget takes back the orders to drop, break, skip and repeat replies that no request has met yet.
+// Forget cancels the orders to drop, break, skip or repeat replies that no request has used up yet.
 func (p *Proxy) Forget() {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -173,14 +170,14 @@ func (f *faults) holding() chan struct{} {
 	return f.hold
 }
 
-// counts are how many replies did not arrive whole, and how many arrived twice.
+// counts returns how many replies did not arrive whole, and how many arrived twice.
 func (f *faults) counts() (dropped, twice int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped, f.twice
 }
 
-// fateOf is what is to become of the reply to request. An order for it is counted off.
+// fateOf returns the fate of the reply to request. If an order matches the request, it counts the order down.
 func (f *faults) fateOf(request []byte) fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,7 +211,7 @@ func (f *faults) count(what fate) {
 	}
 }
 
-// swallowing reports whether all replies are to be lost.
+// swallowing reports whether all replies are being lost.
 func (f *faults) swallowing() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // maxFrame bounds one request or reply.
 const maxFrame = 64 << 20
 
-// readFrame reads one whole request or reply, of RESP2 or RESP3, with everything that is nested in it. A line
-// that begins with no known type is a request as typed by hand and a frame of its own.
+// readFrame reads one whole request or reply, of RESP2 or RESP3, including everything nested in it. A line
+// that begins with no known type is an inline request, and a frame by itself.
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	var frame []byte
 	for missing := 1; missing > 0; missing-- {
@@ -40,7 +40,7 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// sizes tells what follows a line: a number of bytes, or of values. A length of -1 is the null of RESP2.
+// sizes returns what follows a line: a number of bytes, or of values. A length of -1 is the null of RESP2.
 func sizes(line []byte) (body, values int, err error) {
 	kind := line[0]
 	if !bytes.ContainsRune([]byte("$=!*~>%|"), rune(kind)) {
@@ -58,13 +58,14 @@ func sizes(line []byte) (body, values int, err error) {
 		return n + len("\r\n"), 0, nil
 	case '%': // a map of n pairs
 		return 0, 2 * n, nil
-	case '|': // n pairs of attributes of the value that comes after them
+	case '|': // n pairs of attributes, and the value that they describe
 		return 0, 2*n + 1, nil
 	}
 	return 0, n, nil
 }
 
-// subscribes reports whether a request changes subscriptions: its answers are messages, one for each channel.
+// subscribes reports whether a request changes subscriptions. Such a request is answered by messages, one
+// for each channel.
 func subscribes(request []byte) bool {
 	name := bytes.ToUpper(firstWord(request))
 	return bytes.HasSuffix(name, []byte("SUBSCRIBE"))

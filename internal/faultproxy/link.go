@@ -13,8 +13,8 @@ const (
 	dialWait   = 5 * time.Second
 )
 
-// link is one client connection and the server connection that belongs to it. Two goroutines pump, one in
-// each direction.
+// link is one client connection and its server connection. Two goroutines forward data, one in each
+// direction.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
@@ -23,19 +23,19 @@ type link struct {
 	mu      sync.Mutex
 	isCut   bool
 	server  net.Conn
-	pending []fate // of the reply that a request each waits for
-	doomed  bool   // a reply was dropped: pass nothing more, end when pending is empty
+	pending []fate // fates of the replies to the requests in flight
+	doomed  bool   // a reply was dropped: pass nothing more, cut when pending is empty
 	mute    bool   // a reply was swallowed
 	shifted bool   // a reply was skipped or repeated
-	again   []byte // replies to be passed once more, before the next one
-	pubsub  bool   // a subscription was asked for: requests from then on have no reply of their own
+	again   []byte // a reply to be passed again, before the next one
+	pubsub  bool   // the client has subscribed: later requests have no reply of their own
 }
 
 func newLink(p *Proxy, client net.Conn) *link {
 	return &link{proxy: p, client: client, done: make(chan struct{})}
 }
 
-// run forwards until both sides are through or the link is cut.
+// run forwards in both directions until the server closes its connection or the link is cut.
 func (l *link) run() {
 	defer l.cut()
 	dialer := net.Dialer{Timeout: dialWait}
@@ -46,11 +46,11 @@ func (l *link) run() {
 	var requests sync.WaitGroup
 	requests.Go(func() { l.pumpRequests(server) })
 	l.pumpReplies(server)
-	l.cut() // the server is through, so the client is too
+	l.cut() // the server has closed, so the client is done too
 	requests.Wait()
 }
 
-// attach takes the server's connection over, or closes it if the link was cut meanwhile.
+// attach stores the connection to the server, or closes it if the link was cut meanwhile.
 func (l *link) attach(server net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +83,8 @@ func (l *link) isAstray() bool {
 	return l.mute || l.shifted
 }
 
-// pumpRequests forwards requests until the client has no more. It then closes the way to the server, but not
-// the way back: what was sent is to be executed even if its sender is gone.
+// pumpRequests forwards requests until the client sends no more. It then closes only the direction to the
+// server: requests that were sent must be executed even if their sender is gone.
 func (l *link) pumpRequests(server net.Conn) {
 	in, out := bufio.NewReaderSize(l.client, bufferSize), bufio.NewWriterSize(server, bufferSize)
 	for {
@@ -97,10 +97,10 @@ func (l *link) pumpRequests(server net.Conn) {
 			return
 		}
 		if forward(out, request, in.Buffered() == 0) != nil {
-			return // the other pump sees the server's end
+			return // the server has closed, which pumpReplies notices
 		}
 	}
-	// The end of the requests may not overtake a blackhole either.
+	// The end of the requests must not overtake requests that a blackhole holds back.
 	if l.pass(ToServer, false) {
 		if half, ok := server.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
@@ -108,8 +108,8 @@ func (l *link) pumpRequests(server net.Conn) {
 	}
 }
 
-// pumpReplies forwards replies until the server has no more. A client that is gone does not end it: the
-// requests that it has sent are still on their way.
+// pumpReplies forwards replies until the server sends no more. It continues when the client has gone,
+// because the client's requests may still be on their way.
 func (l *link) pumpReplies(server net.Conn) {
 	in, out := bufio.NewReaderSize(server, bufferSize), bufio.NewWriterSize(l.client, bufferSize)
 	for {
@@ -138,8 +138,8 @@ func forward(out *bufio.Writer, frame []byte, flush bool) error {
 	return out.Flush()
 }
 
-// pass waits for as long as the faults hold back what goes in direction d; the delay is that of a burst's
-// first frame. It reports false if the link was cut meanwhile.
+// pass waits for as long as faults hold back data in direction d; only the first frame of a burst waits for
+// the delay. It reports false if the link was cut meanwhile.
 func (l *link) pass(d Direction, burst bool) bool {
 	if delay := l.proxy.faults.delayOf(d); burst && delay > 0 {
 		timer := time.NewTimer(delay)
@@ -163,8 +163,8 @@ func (l *link) pass(d Direction, burst bool) bool {
 	}
 }
 
-// noteRequest keeps count of a request that is about to be forwarded. It reports false if nothing may be
-// forwarded any more.
+// noteRequest records a request that is about to be forwarded. It reports false if nothing may be forwarded
+// any more.
 func (l *link) noteRequest(request []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,9 +180,9 @@ func (l *link) noteRequest(request []byte) bool {
 	return true
 }
 
-// judgeReply pairs a reply with its request and decides what is passed in its place, and whether that is the
-// end. Messages, and everything that comes after the last counted request of a connection that subscribes,
-// belong to no request.
+// judgeReply pairs a reply with its request. It returns what to pass instead of the reply, and whether the
+// connection ends there. Messages, and everything after the last counted request of a connection that
+// subscribes, belong to no request.
 func (l *link) judgeReply(reply []byte) (pass []byte, end bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +210,7 @@ func (l *link) judgeReply(reply []byte) (pass []byte, end bool) {
 	return l.fulfil(what, reply)
 }
 
-// fulfil is what is passed instead of a reply that has this fate.
+// fulfil returns what to pass instead of a reply that has the given fate.
 func (l *link) fulfil(what fate, reply []byte) (pass []byte, end bool) {
 	if what == skipped {
 		l.shifted = true

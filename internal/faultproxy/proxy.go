@@ -1,9 +1,9 @@
-// Package faultproxy puts a TCP proxy in front of a Redis server, whose faults a test switches on and off
-// while clients work through it: delay, replies that are lost, broken or out of step, silence, broken and
-// refused connections.
+// Package faultproxy puts a TCP proxy in front of a Redis server. A test switches the proxy's faults on and
+// off while clients work through it: delay, replies that are lost, broken or out of step, silence, and
+// broken or refused connections.
 //
-// The proxy knows where a request and a reply begin and end (RESP2 and RESP3), so a fault hits whole ones:
-// with DropReplies a request has certainly been executed and its reply certainly not been seen.
+// The proxy knows where each request and reply begins and ends (RESP2 and RESP3), so a fault hits whole
+// ones: with DropReplies a request has certainly been executed and its reply certainly not been seen.
 package faultproxy
 
 import (
@@ -36,7 +36,7 @@ type Proxy struct {
 	accepted int
 }
 
-// New starts a proxy to target ("host:port") on an unused port of 127.0.0.1. It ends with the test.
+// New starts a proxy to target ("host:port") on an unused port of 127.0.0.1. The proxy ends with the test.
 func New(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,36 +50,37 @@ func New(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr is the address for clients, as host:port.
+// Addr returns the address for clients, as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Accepted is how many connections were accepted so far, refused ones included.
+// Accepted returns how many connections have been accepted so far, including refused ones.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// Open is how many connections are open now.
+// Open returns how many connections are open now.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
 }
 
-// Dropped is how many replies were lost so far, in whole or in part.
+// Dropped returns how many replies have been lost so far, in whole or in part.
 func (p *Proxy) Dropped() int {
 	dropped, _ := p.faults.counts()
 	return dropped
 }
 
-// Repeated is how many replies came a second time so far.
+// Repeated returns how many replies have been passed twice so far.
 func (p *Proxy) Repeated() int {
 	_, twice := p.faults.counts()
 	return twice
 }
 
-// Cut closes all connections now. What the proxy still held back of them is lost. New ones are welcome.
+// Cut closes all connections now. Data that the proxy still held back is lost. New connections are
+// accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +89,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// cutAstray closes the connections that are out of step: a reply would be taken for another.
+// cutAstray closes the connections that are out of step: on these a client would take one reply for
+// another.
 func (p *Proxy) cutAstray() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +116,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// add makes a link of an accepted connection, or closes it and returns nil.
+// add makes a link for an accepted connection, or closes the connection and returns nil.
 func (p *Proxy) add(client net.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +136,8 @@ func (p *Proxy) remove(l *link) {
 	delete(p.links, l)
 }
 
-// close ends the proxy and waits for its goroutines. A connection accepted meanwhile is closed by add,
-// which sees the cancelled context, or is among those that Cut closes.
+// close ends the proxy and waits for its goroutines. A connection accepted meanwhile is either closed by
+// add, which sees the cancelled context, or by Cut.
 func (p *Proxy) close() {
 	p.cancel()
 	_ = p.listener.Close()

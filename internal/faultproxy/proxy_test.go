@@ -23,8 +23,8 @@ const (
 	impatience = 300 * time.Millisecond
 )
 
-// rig is a server, a proxy before it, a client through the proxy that never repeats a command, and a client
-// that goes straight to the server.
+// rig has a server with a proxy in front of it, a client through the proxy that never repeats a command,
+// and a client that connects directly.
 type rig struct {
 	proxy   *faultproxy.Proxy
 	through *redis.Client
@@ -34,7 +34,7 @@ type rig struct {
 
 func setup(t *testing.T) rig { return setupWaiting(t, patience) }
 
-// setupWaiting is setup with a client that waits so long for a reply.
+// setupWaiting is setup with a client whose read timeout is the given one.
 func setupWaiting(t *testing.T, timeout time.Duration) rig {
 	server := redistest.Shared(t)
 	proxy := faultproxy.New(t, server.Addr())
@@ -56,7 +56,7 @@ func through(
 	return client
 }
 
-// connect opens one pooled connection, so that its setup meets no fault.
+// connect opens one pooled connection, so that a fault does not hit its setup.
 func (r rig) connect(t *testing.T) {
 	require.NoError(t, r.through.Ping(t.Context()).Err())
 }
@@ -306,7 +306,7 @@ func TestSkipReplies_PutsTheConnectionOutOfStep(t *testing.T) {
 	assert.Equal(t, []string{"first"}, r.echo(t, "first"))
 }
 
-// echo sends texts in one pipeline and returns what came back for them.
+// echo sends texts in one pipeline and returns the replies.
 func (r rig) echo(t *testing.T, texts ...string) (replies []string) {
 	pipe := r.through.Pipeline()
 	for _, text := range texts {

@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// look is what Redis had of a lock at some instant between two others.
+// look is the state of a lock in Redis at some instant between before and after.
 type look struct {
 	before, after time.Time
 	holders       []string
 	queue         []string // of a fair lock
 }
 
-// observe looks at all locks at once, again and again, on a connection of its own.
+// observe looks at all locks at once, again and again, over its own connection.
 func (w *world) observe(ctx context.Context) {
 	client := w.server.Client(w.t)
 	looks := time.NewTicker(2 * time.Millisecond)
@@ -44,8 +44,9 @@ func (w *world) observe(ctx context.Context) {
 	}
 }
 
-// untold are leases that were valid although Redis did not know them any more (A4): at all, or where a server may forget for longer
-// than it takes to renew. What nobody renews is told at its end. Times in which the server does not run do not count: nobody can ask it.
+// untold returns leases that were still valid when Redis no longer had them (A4). If the server may forget, this counts only after more time than a
+// renewal takes, and not for fixed leases, whose holders learn of the loss only at the end of the lease. Time in which the server was down does not
+// count: nobody can ask it.
 func (l *worldLock) untold(w *world) (wrong []string) {
 	grace := time.Duration(0)
 	if w.trouble.forgets {
@@ -73,14 +74,14 @@ func (l *worldLock) untold(w *world) (wrong []string) {
 	return wrong
 }
 
-// overtaken are waiters of a fair lock that stood before somebody who was granted the lock while they still stood there (A8). Who was
-// thrown out of the queue, because its runtime could not say for too long that it lives, has been told so and stands at the end.
+// overtaken returns waiters of a fair lock that were still queued when the lock was granted to someone behind them (A8). A waiter does not count if
+// its runtime could not show for too long that it lives: then it was removed from the queue, was notified, and is at the end.
 func (l *worldLock) overtaken(w *world) (wrong []string) {
 	thrownOut := map[string]bool{}
 	for _, event := range locktest.Recorded[holdfast.QueueLost](&w.events) {
 		thrownOut[event.ID] = true
 	}
-	before := map[[2]string]bool{} // who has been seen to stand before whom
+	before := map[[2]string]bool{} // whether the first was last seen in the queue before the second
 	for i := 1; i < len(l.looks); i++ {
 		last, now := l.looks[i-1], l.looks[i]
 		for a, one := range last.queue {

@@ -10,17 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// trouble that a server makes, and what it does to the assertions A1 to A6 and A8 of SAFETY.md. Those that are not excused must hold.
+// serverTrouble is one trouble that a server makes, and what it does to the assertions A1 to A6 and A8 of SAFETY.md. Assertions that it does not
+// excuse must hold.
 type serverTrouble struct {
 	name string
 	args []string // of the server
 	make func(ctx context.Context, w *world)
-	heal func(w *world) // what trouble leaves behind; nil: nothing
+	heal func(w *world) // undoes what make leaves behind; nil: nothing to undo
 
 	clocked bool          // the server's clock can be set
-	ahead   time.Duration // and is so far ahead from the start
-	forgets bool          // the server may forget what is held: two may see themselves as holders (A3) for a third of a lease (A4)
-	reckons bool          // tokens may come back (A1, A2)
+	ahead   time.Duration // by how much the server's clock is ahead from the start
+	forgets bool          // the server may forget grants: two may see themselves as holders (A3) for a third of a lease (A4)
+	reckons bool          // tokens may be repeated (A1, A2)
 }
 
 var serverTroubles = []serverTrouble{
@@ -45,8 +46,8 @@ var serverTroubles = []serverTrouble{
 	{name: "a clock that steps back, and crashes", clocked: true, make: stepBackAndCrash, forgets: true, reckons: true},
 }
 
-// Users of three runtimes hold one lock of each kind in turn while a server makes trouble. What SAFETY.md promises for that trouble
-// holds; what it does not promise is counted. internal/linearize tells links apart by the operations themselves.
+// Users of three runtimes take one lock of each kind in turn while a server makes trouble. What SAFETY.md promises for that trouble holds;
+// violations that it permits are counted. For failing links, internal/linearize checks the operations themselves.
 func TestFault_AssertionsHoldUnderEveryTrouble(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range serverTroubles {
@@ -83,7 +84,7 @@ func (w *world) assert() {
 	w.leaveNothing()
 }
 
-// leaveNothing: when the runtimes are closed nothing is left (A5), and nobody calls any more.
+// leaveNothing asserts that nothing is left in Redis once the runtimes are closed (A5), and that nobody calls Redis any more.
 func (w *world) leaveNothing() {
 	for _, rt := range w.rts {
 		assert.NoError(w.t, rt.Close(context.Background()))

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// again does something at random instants, until the time is over.
+// again calls do at random instants until ctx ends.
 func again(ctx context.Context, within time.Duration, do func()) {
 	for {
 		select {
@@ -27,7 +27,7 @@ func again(ctx context.Context, within time.Duration, do func()) {
 
 func wait(ctx context.Context, _ *world) { <-ctx.Done() }
 
-// breakLinks has each link fail by itself, so that several fail at once.
+// breakLinks makes the links fail independently, so that several fail at once.
 func breakLinks(ctx context.Context, w *world) {
 	var links sync.WaitGroup
 	for _, proxy := range w.proxies {
@@ -47,7 +47,7 @@ func killConnections(ctx context.Context, w *world) {
 	})
 }
 
-// keepBusy has a script run for a while. It writes nothing, so it may be killed.
+// keepBusy runs a script for a while, again and again. The script writes nothing, so it can be killed.
 func keepBusy(ctx context.Context, w *world) {
 	assert.NoError(w.t, w.redis.ConfigSet(ctx, "busy-reply-threshold", "10").Err())
 	client := locktest.NewClient(w.t, w.server.Addr())
@@ -60,7 +60,7 @@ func keepBusy(ctx context.Context, w *world) {
 		<-time.After(rand.N(worldLease))
 		locktest.Await(w.t, "the end of the script", func() bool {
 			err := w.redis.ScriptKill(context.Background()).Err()
-			return err == nil || strings.HasPrefix(err.Error(), "NOTBUSY") // it has not begun, or it is over
+			return err == nil || strings.HasPrefix(err.Error(), "NOTBUSY") // the script has not begun, or has ended
 		})
 		select {
 		case <-ended:
@@ -86,7 +86,7 @@ func standStill(ctx context.Context, w *world) {
 	again(ctx, worldLease/2, func() { chaos.StoppedServer.Do(ctx, at) })
 }
 
-// takeMemory leaves the server none for a moment, again and again: it refuses what needs some, or throws out what it has.
+// takeMemory leaves the server no memory for a moment, again and again. The server then refuses commands that need memory, or evicts keys.
 func takeMemory(ctx context.Context, w *world) {
 	again(ctx, worldLease/2, func() {
 		w.redis.ConfigSet(context.Background(), "maxmemory", "1")
@@ -99,7 +99,7 @@ func giveMemory(w *world) {
 	assert.NoError(w.t, w.redis.ConfigSet(context.Background(), "maxmemory", "0").Err())
 }
 
-// stepClock moves the clock by several leases, again and again.
+// stepClock moves the server's clock by several leases, again and again.
 func stepClock(direction time.Duration) func(context.Context, *world) {
 	return func(ctx context.Context, w *world) {
 		at := time.Duration(0)
@@ -114,7 +114,7 @@ func crashAndRestart(ctx context.Context, w *world) {
 	again(ctx, worldLease, func() { w.crash(func() { <-time.After(rand.N(worldLease / 3)) }) })
 }
 
-// crash kills the server, and starts it again after the pause. Nobody learns of a loss meanwhile.
+// crash kills the server and restarts it after the pause. While the server is down, no holder can learn of a loss.
 func (w *world) crash(pause func()) {
 	began := time.Now()
 	w.server.Kill()
@@ -123,10 +123,10 @@ func (w *world) crash(pause func()) {
 	w.outages = append(w.outages, outage{began, time.Now()})
 }
 
-// outage is a time in which the server did not run.
+// outage is a span of time in which the server was down.
 type outage struct{ from, to time.Time }
 
-// within is how long of the time between two instants it did not run.
+// within returns how much of the outage lies between two instants.
 func (o outage) within(from, to time.Time) time.Duration {
 	if o.from.After(from) {
 		from = o.from

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// worldLease is a lease of the world's users: a third of it is longer than a busy machine stalls.
+// worldLease is the lease of the world's users. A third of it is longer than a busy machine stalls.
 const worldLease = 1500 * time.Millisecond
 
-// world is a server, and those who use locks on it.
+// world is a server, with runtimes whose users contend for locks on it.
 type world struct {
 	t       *testing.T
 	trouble serverTrouble
@@ -32,7 +32,7 @@ type world struct {
 	locks   []*worldLock
 	stalls  *locktest.Stalls
 	worst   time.Duration // stall
-	outages []outage      // times in which the server did not run
+	outages []outage      // when the server was down
 
 	healed chan struct{} // closed when the trouble is over
 
@@ -40,13 +40,13 @@ type world struct {
 	longest time.Duration // wait after the trouble
 }
 
-// worldLock is one lock of the world: who held it, and what was seen of it in Redis.
+// worldLock is one lock of the world: who held it, and how it looked in Redis.
 type worldLock struct {
 	*locktest.Place
 
 	mu      sync.Mutex
 	tenures []tenure
-	largest int64 // token that the resource has seen
+	largest int64 // the largest token that the resource has seen
 	refused []tenure
 	looks   []look
 }
@@ -56,7 +56,7 @@ type tenure struct {
 	id         string
 	token      int64
 	asked, got time.Time
-	valid      time.Time // the last instant at which it certainly was; zero: it was not seen so
+	valid      time.Time // the last instant at which the lease was seen valid; zero: never
 	fixed      bool
 }
 
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, trouble serverTrouble) *world {
 	return w
 }
 
-// run makes trouble for that long, and waits until everybody has been served once more afterwards (A6).
+// run makes trouble for the given time, and then waits until every user has been granted the lock once more (A6).
 func (w *world) run(d time.Duration) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	defer cancel()
@@ -106,7 +106,7 @@ func (w *world) run(d time.Duration) {
 	w.worst = w.stalls.Take()
 }
 
-// use holds a lock again and again, and once more when the trouble is over.
+// use takes a lock again and again, and once more when the trouble is over.
 func (w *world) use(ctx context.Context, l *worldLock, rt *holdfast.Runtime) {
 	for ctx.Err() == nil {
 		var options []holdfast.AcquireOption
@@ -125,7 +125,7 @@ func (w *world) use(ctx context.Context, l *worldLock, rt *holdfast.Runtime) {
 	w.useOnceMore(ctx, l, rt)
 }
 
-// useOnceMore is served in time (A6). Earlier waiters may still get an error of the trouble first.
+// useOnceMore asserts that a user is granted the lock in time (A6). Waiters from before may still get an error of the trouble first.
 func (w *world) useOnceMore(short context.Context, l *worldLock, rt *holdfast.Runtime) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
@@ -143,7 +143,7 @@ func (w *world) useOnceMore(short context.Context, l *worldLock, rt *holdfast.Ru
 	l.hold(short, lease, tenure{id: lease.ID(), token: lease.Token(), asked: asked, got: time.Now()})
 }
 
-// hold looks at a lease, mostly for a moment, sometimes until it ends, and gives it back. The resource is written to in between.
+// hold watches a lease, mostly for a moment, sometimes until it ends, and releases it. Meanwhile it writes to the resource.
 func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure) {
 	length := rand.N(10 * time.Millisecond)
 	if rand.IntN(20) == 0 {
@@ -152,7 +152,7 @@ func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure
 	looks := time.NewTicker(time.Millisecond)
 	defer looks.Stop()
 	for end := time.Now().Add(length); ; <-looks.C {
-		now := time.Now() // before the look: what is valid then was so before
+		now := time.Now() // taken before the check: a lease that passes it was valid at this instant
 		wrote := l.write(seen.token)
 		if !lease.Valid() {
 			break
@@ -170,7 +170,7 @@ func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure
 	_ = lease.Release(context.Background()) // it may have been lost
 }
 
-// write is the resource: it takes nothing from who comes with a smaller token than it has seen.
+// write writes to the resource, which refuses a token smaller than one it has seen.
 func (l *worldLock) write(token int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +189,7 @@ func (l *worldLock) refuse(seen tenure) {
 	}
 }
 
-// overlaps are leases that were valid at once.
+// overlaps returns leases that were valid at the same time.
 func (l *worldLock) overlaps() []string {
 	var spans locktest.Spans
 	for _, one := range l.tenures {
@@ -200,12 +200,12 @@ func (l *worldLock) overlaps() []string {
 	return spans.Overlaps()
 }
 
-// smallerTokens are pairs of holders whose tokens contradict A1: the second asked after the first had its token, and got no larger one.
+// smallerTokens returns pairs of holders whose tokens contradict A1: the second asked after the first had its token, and got no larger one.
 //
-// A server that forgets may leave a runtime with a grant that is gone. Until the runtime learns of that, it hands the grant on, with the
-// tokens that were set aside for it. So the request for the grant counts then, not that of each of its holders.
+// A server that forgets may leave a runtime with a grant that is gone. Until the runtime learns this, it hands the grant on, with the tokens
+// reserved for it. So in that case the time of the request for the grant counts, not that of each holder's request.
 func (l *worldLock) smallerTokens(forgets bool) (wrong [][2]tenure) {
-	asked := map[string]time.Time{} // by grant: when its first holder asked
+	asked := map[string]time.Time{} // by id of the grant: when its first holder asked
 	for _, one := range l.tenures {
 		if first, ok := asked[one.id]; !ok || one.asked.Before(first) {
 			asked[one.id] = one.asked

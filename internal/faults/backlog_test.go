@@ -24,8 +24,8 @@ import (
 
 const (
 	backlogVar   = "HOLDFAST_BACKLOG"
-	backlogWatch = 3 * time.Second // for how long the process is watched when all have been asked for
-	backlogMost  = 9 * time.Second // how long the outage may take: less than anybody waits for Redis, which is a third of the lease
+	backlogWatch = 3 * time.Second // how long the process watches itself once it has asked for all locks
+	backlogMost  = 9 * time.Second // the longest outage allowed: shorter than a third of the lease, after which an acquire gives up on Redis
 	backlogEach  = 8 << 10         // bytes of heap
 )
 
@@ -33,34 +33,34 @@ var backlogPending = flag.Int("faults.pending", 20_000, "acquires that wait in a
 
 func init() { childproc.Register("backlogged", func() { fail(waitInOutage()) }) }
 
-// backlogOrder is for the child that asks for that many locks while Redis is stopped.
+// backlogOrder tells the child how many locks to ask for while Redis is stopped.
 type backlogOrder struct {
 	Addr    string
 	Pending int
 }
 
-// backlogReport is what the child has to tell.
+// backlogReport is what the child reports.
 type backlogReport struct {
 	Asked   time.Duration // for how long it asked
-	Outage  time.Duration // from the first that was asked for until Redis was back
-	Core    float64       // what it took of a core while all waited
-	Each    int           // bytes of heap for each that waits
+	Outage  time.Duration // from the first request until Redis was back
+	Core    float64       // the share of a core used while all waited
+	Each    int           // bytes of heap for each waiter
 	Refused int
 	First   time.Duration // from the end of the outage to the first grant
 	Last    time.Duration // and to the last
-	Strays  int           // that were served much earlier or later than in their turn
+	Strays  int           // waiters served much earlier or later than their place in the queue
 	Error   string        // of one that was refused
 }
 
-// TestFault_BacklogOfAnOutage has a process ask for many locks, each of another name, while Redis is stopped. They cost next to nothing
-// while they wait, and when Redis is back all of them are served, soon, in the order in which they were asked for, and none is
-// refused: Redis was silent for less than a third of the lease.
+// TestFault_BacklogOfAnOutage starts a process that asks for many locks with different names while Redis is stopped. The waiters cost next to
+// nothing. When Redis is back, all of them are soon served, in the order in which they asked. None is refused, because the outage was shorter than
+// a third of the lease.
 //
-// In full, on a machine that does nothing else: go test ./internal/faults -run TestFault_BacklogOfAnOutage -v -faults.pending 300000
+// The full run, on an otherwise idle machine: go test ./internal/faults -run TestFault_BacklogOfAnOutage -v -faults.pending 300000
 func TestFault_BacklogOfAnOutage(t *testing.T) {
 	pending := locktest.Scaled(*backlogPending, *backlogPending/20)
 	report := showBacklog(t, pending)
-	for report.Outage > backlogMost { // the machine is busy, and the first have waited for as long as anybody does: they are refused, rightly
+	for report.Outage > backlogMost { // on a busy machine the first acquires have waited as long as any may, and are rightly refused
 		pending /= 4
 		require.Greater(t, pending, 100, "this machine is too busy to show it")
 		report = showBacklog(t, pending)
@@ -80,7 +80,7 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 	require.Equal(t, "ready", child.Line())
 	server.Pause()
 	child.Send("ask")
-	line, err := child.ReadLine(2 * time.Minute) // many are asked for, and each costs something
+	line, err := child.ReadLine(2 * time.Minute) // asking for that many takes time
 	require.NoError(t, err)
 	require.Equal(t, "watched", line)
 	server.Resume()
@@ -96,7 +96,7 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 
 // The rest is the child process.
 
-// waitInOutage asks for all locks when it is told to, watches itself for a while, and reports when all have been answered.
+// waitInOutage asks for all locks on the parent's word, measures itself for a while, and reports when all acquires have been answered.
 func waitInOutage() error {
 	var order backlogOrder
 	if err := json.Unmarshal([]byte(os.Getenv(backlogVar)), &order); err != nil {
@@ -131,7 +131,7 @@ func waitInOutage() error {
 	})
 }
 
-// hear says something, and waits for an answer.
+// hear prints a line and waits for the parent's answer.
 func hear(say string) error {
 	fmt.Println(say)
 	var word string
@@ -153,7 +153,7 @@ func cpuTime() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// backlog is what waits, in the order in which it was asked for.
+// backlog has the pending acquires, in the order in which they were made.
 type backlog struct {
 	pending []*holdfast.Pending
 	granted []time.Time
@@ -166,7 +166,7 @@ func (b *backlog) ask(rt *holdfast.Runtime) {
 	}
 }
 
-// await waits for all. Tokens are the server's time, so they tell the order in which it has served them.
+// await waits for all acquires. A token is the server's time at the grant, so the tokens show the order in which the server granted the locks.
 func (b *backlog) await(back time.Time) {
 	var first atomic.Int64
 	tokens := make([]int64, 0, len(b.pending))

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Many locks that are acquired at the same time are one call of a script. If one of them is refused, it is that one alone: because of
-// what its key holds, or because the user has no right to the name, for which Redis refuses the whole call.
+// Many locks that are acquired at the same time share one script call. If one of them is refused, the others are granted: whether because its key
+// holds something else, or because the user has no right to its name, for which Redis refuses the whole call.
 func TestFault_OneOfManyIsRefused(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -55,7 +55,7 @@ func TestFault_OneOfManyIsRefused(t *testing.T) {
 	}
 }
 
-// Scripts that the server forgets are loaded again, those for many locks too.
+// Scripts that the server has forgotten are loaded again, including those for many locks.
 func TestFault_ScriptsForManyAreForgotten(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

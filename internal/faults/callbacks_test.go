@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// handler is a slog.Handler that does something.
+// handler is a slog.Handler that calls do for each record.
 type handler struct{ do func() }
 
 func (h handler) Enabled(context.Context, slog.Level) bool  { return true }
@@ -24,14 +24,14 @@ func (h handler) Handle(context.Context, slog.Record) error { h.do(); return nil
 func (h handler) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h handler) WithGroup(string) slog.Handler             { return h }
 
-// makeEvents has a runtime report n events.
+// makeEvents makes a runtime report n events.
 func makeEvents(rt *holdfast.Runtime, p *locktest.Place, n int) {
 	for range n {
 		rt.System().Root.Send(p.Lock(rt).PID(), "no message of the API")
 	}
 }
 
-// harmless shows that locks are taken, renewed, lost and told of.
+// harmless asserts that locks can still be acquired and renewed, and that a loss is still reported.
 func harmless(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	t.Helper()
 	kept := locktest.Acquire(t, p.Lock(rt))
@@ -44,7 +44,7 @@ func harmless(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	locktest.Release(t, kept)
 }
 
-// A Logger may do what OnEvent may do: it is called by the same goroutine, off the actors.
+// A Logger may misbehave in the same ways as OnEvent: the same goroutine calls it, and no actor runs there.
 func TestFault_LoggerHarmsNobody(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(b *blocker) func(){
@@ -63,7 +63,7 @@ func TestFault_LoggerHarmsNobody(t *testing.T) {
 	}
 }
 
-// t.FailNow in OnEvent ends the goroutine that it is called on; so does a user's own runtime.Goexit.
+// t.FailNow in OnEvent ends the goroutine that calls OnEvent; so does a user's runtime.Goexit.
 func TestFault_OnEventMayEndItsGoroutine(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
@@ -77,7 +77,7 @@ func TestFault_OnEventMayEndItsGoroutine(t *testing.T) {
 	harmless(t, p, rt)
 }
 
-// Close is called when something is wrong, and that may be just what OnEvent is busy with.
+// Close does not wait for a blocked callback: users call Close when something is wrong, and OnEvent may be stuck on just that.
 func TestFault_CloseDoesNotWaitForACallbackThatBlocks(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]func(b *blocker) holdfast.Options{
@@ -105,7 +105,7 @@ func TestFault_CloseDoesNotWaitForACallbackThatBlocks(t *testing.T) {
 	}
 }
 
-// OnEvent may give up the runtime: Close cannot wait for the callback that it is called from.
+// OnEvent may close the runtime. Close cannot wait for the callback that has called it.
 func TestFault_CloseWithinOnEvent(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
@@ -128,7 +128,7 @@ func TestFault_CloseWithinOnEvent(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// Events that OnEvent takes its time for are all told before Close returns.
+// Close returns only after a slow OnEvent has received all events.
 func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
@@ -138,12 +138,12 @@ func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 		events.Record(e)
 	}})
 	makeEvents(rt, p, 500)
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // goes through the same front
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // goes through the same front actor
 	require.NoError(t, rt.Close(t.Context()))
 	assert.Len(t, locktest.Recorded[holdfast.RequestDropped](&events), 500)
 }
 
-// A NameMapper runs on a front for the requests of actors.
+// For requests of actors, the NameMapper runs in a front actor. If it panics, only the request is refused.
 func TestFault_NameMapperThatPanics(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -169,7 +169,7 @@ func TestFault_NameMapperThatPanics(t *testing.T) {
 
 func errorOf(_ *holdfast.Lease, err error) error { return err }
 
-// moody is a context of the user's own making, whose code the context package runs when one that was made of it ends.
+// moody is a user-defined context. The context package calls its Value when a context derived from it ends.
 type moody struct {
 	context.Context
 	mood func()
@@ -177,7 +177,7 @@ type moody struct {
 
 func (m moody) Value(key any) any { m.mood(); return m.Context.Value(key) }
 
-// A context that panics when it is asked for a value does so on the actor that ends the lease: nobody else may suffer.
+// A context whose Value method panics does so on the actor that ends the lease. No other caller is affected.
 func TestFault_ContextThatPanics(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -211,7 +211,7 @@ func TestFault_ContextThatPanics(t *testing.T) {
 
 var errOfCause = errors.New("the cause")
 
-// Do releases and panics on, whatever Redis says to the release.
+// If fn panics, Do releases the lock and the panic propagates, whatever Redis answers to the release.
 func TestFault_DoPanicsOnWithoutTheServer(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlaceOf(t, "lock")

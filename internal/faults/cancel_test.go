@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Acquires are cancelled at random instants around the grant, however that comes about: the caller holds the lock, or it is free
-// soon; never both, never neither.
+// Acquires are cancelled at random instants around the grant, whichever way the grant comes about. Either the caller holds the lock, or the lock is
+// soon free; never both, never neither.
 func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -33,7 +33,7 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 				runners.Wait()
 				t.Logf("%d times the cancel came first, %d times the grant", r.cancelled.Load(), r.granted.Load())
 				r.free.log(t, "free after a cancel")
-				if locktest.Slack() == 0 { // few tries on a busy machine may all be too late, or too early
+				if locktest.Slack() == 0 { // on a busy machine all of a few tries may be too late, or too early
 					assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "too late to show anything")
 					assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "too early to show anything")
 				}
@@ -42,7 +42,7 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	})
 }
 
-// toGrant is a way to a grant. It acquires under ctx, and says when the race begins.
+// toGrant is a way to a grant. It acquires under ctx, and signals when the race begins.
 type toGrant func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error)
 
 var grants = map[string]toGrant{
@@ -64,7 +64,7 @@ var grants = map[string]toGrant{
 	},
 }
 
-// releaseTo has the holder give way to the one who waits, a little later: a cancel has a longer way than a hand-off.
+// releaseTo makes the holder release to the waiter, a little later: a cancel takes longer to arrive than a hand-off.
 func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, begin func()) (*holdfast.Lease, error) {
 	begin()
 	released := make(chan error)
@@ -74,7 +74,7 @@ func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, b
 	return lease, err
 }
 
-// race is the race of cancels with grants that come about in one way.
+// race races cancels against grants of one way to a grant.
 type race struct {
 	wire
 	try                toGrant
@@ -89,7 +89,7 @@ type race struct {
 func (r *race) run(t *testing.T) {
 	w := r.another(t)
 	w.gone = &durations{}
-	about := time.Millisecond // it cancels sooner when grants come first, and later when cancels do
+	about := time.Millisecond // before the cancel: less when grants come first, more when cancels do
 	for r.left.Add(-1) >= 0 && !t.Failed() {
 		ctx, cancel := context.WithCancel(t.Context())
 		lease, err := r.try(ctx, t, w, func() { time.AfterFunc(rand.N(2*about), cancel) })
@@ -113,8 +113,8 @@ func (r *race) run(t *testing.T) {
 	r.free.all = append(r.free.all, w.gone.all...)
 }
 
-// assertFree sees that a lock is free soon whose acquire was given up, also when that is still on its way: what the runtime asks
-// Redis later is answered later.
+// assertFree asserts that a lock is soon free after its acquire was given up, even if the acquire is still in flight: Redis answers the runtime's
+// calls in order.
 func (w *wire) assertFree(t *testing.T) {
 	start := time.Now()
 	_, err := w.lock().Inspect(t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// checked is what Check finds with a client.
+// checked runs Check with a client and returns the error.
 func checked(t *testing.T, client redis.UniversalClient, options holdfast.Options, kinds ...holdfast.Kind) *holdfast.CheckError {
 	t.Helper()
 	options.Logger = locktest.Quiet()
@@ -33,7 +33,7 @@ func checked(t *testing.T, client redis.UniversalClient, options holdfast.Option
 	return found
 }
 
-// The reader of Check's error knows nothing of this library, and has to mend the set-up.
+// Check's error tells a reader who knows nothing of this library how to repair the setup.
 func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 	t.Parallel()
 	t.Run("one command denied", func(t *testing.T) {
@@ -131,7 +131,8 @@ func (p pretender) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// A server that is too old is said to be that, and nothing else: what its scripts come to says nothing.
+// For a server that is too old, Check reports the version and not the errors of its scripts, which mean
+// nothing then.
 func TestFault_CheckOfAnOldServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// clientRows are those of the table in doc/operations.md, in its order.
+// clientRows returns the rows of the table in doc/operations.md, in its order.
 func clientRows() []clientRow {
 	return append(append(append(constructors(), refused()...), connecting()...), append(talking(), tuning()...)...)
 }
@@ -98,7 +98,7 @@ func refused() []clientRow {
 	}
 }
 
-// connecting are the options that say how to get to a server.
+// connecting returns the rows for options that say how to reach a server.
 func connecting() []clientRow {
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, addr)
@@ -155,7 +155,7 @@ func connecting() []clientRow {
 	}
 }
 
-// talking are the options that change how a server is talked to.
+// talking returns the rows for options that change how a client talks to a server.
 func talking() []clientRow {
 	return []clientRow{
 		{"`Protocol` 2 and 3", works, append(
@@ -206,7 +206,7 @@ func talking() []clientRow {
 	}
 }
 
-// tuning are the options that change how fast or how expensive a client is.
+// tuning returns the rows for options that change how fast or how expensive a client is.
 func tuning() []clientRow {
 	return []clientRow{
 		{"`DialTimeout`, `DialerRetries`, `DialerRetryTimeout`, `DialerRetryBackoff`, `MaxConcurrentDials`", works, both(
@@ -235,7 +235,7 @@ func tuning() []clientRow {
 	}
 }
 
-// onSentinelCluster is a client of Sentinel that may read from replicas, with options that a test changes.
+// onSentinelCluster makes a Sentinel client that may read from replicas, with options that a test changes.
 func onSentinelCluster(change func(o *redis.FailoverOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.FailoverOptions{MasterName: redistest.GuardedName, SentinelAddrs: s.sentinels()}
@@ -252,7 +252,7 @@ func universalSentinel(change func(o *redis.UniversalOptions)) makeClient {
 	}
 }
 
-// provided is a client that gets the user's name and password from a provider.
+// provided makes a client that gets the user's name and password from a provider.
 func provided(provide func(o *redis.Options, user, password string)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		return onServer(func(o *redis.Options) {
@@ -283,7 +283,7 @@ func maintained(config *maintnotifications.Config) []makeClient {
 	)
 }
 
-// allowing is a limiter that allows what it has no error for.
+// allowing is a limiter that allows everything if err is nil, and nothing otherwise.
 type allowing struct{ err error }
 
 func (a allowing) Allow() error     { return a.err }

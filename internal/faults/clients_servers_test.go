@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// clientServers are what clients of every kind can be made for.
+// clientServers are servers of every kind that go-redis has a client for.
 type clientServers struct {
-	single         *redistest.Server // knows a user with a password
+	single         *redistest.Server // has a user with a password
 	user, password string
 	socket         string // of single
 	encrypted      *redistest.Server
@@ -50,7 +50,7 @@ func (s *clientServers) sentinels() (addrs []string) {
 	return addrs
 }
 
-// replica is the address of a server that takes no writes.
+// replica returns the address of a server that accepts no writes.
 func (s *clientServers) replica() string {
 	for _, server := range s.guarded.Servers {
 		if server != s.guarded.Master() {

@@ -22,7 +22,7 @@ import (
 // clientRow is a row of the table of clients in doc/operations.md.
 type clientRow struct {
 	what    string // the first cell
-	outcome string // how the second one begins
+	outcome string // how the second cell begins
 	clients []makeClient
 }
 
@@ -32,10 +32,10 @@ const (
 	findsChecks = "`Check` refuses it"
 )
 
-// makeClient makes a client as a process of its own would have it.
+// makeClient makes a client as a separate process would have it.
 type makeClient func(t *testing.T, s *clientServers) redis.UniversalClient
 
-// TestFault_EveryClientOfGoRedis shows for each client that go-redis can make, and for each option that matters, what the table says.
+// TestFault_EveryClientOfGoRedis shows for each client that go-redis can make, and for each option that matters, that the table is right.
 func TestFault_EveryClientOfGoRedis(t *testing.T) {
 	t.Parallel()
 	servers := startClientServers(t)
@@ -62,7 +62,7 @@ func TestFault_EveryClientOfGoRedis(t *testing.T) {
 	}
 }
 
-// showClientWorks has two processes with such clients hold a lock, wait for it, wake each other and use a semaphore.
+// showClientWorks makes two processes with such clients hold a lock, wait for it, wake each other and use a semaphore.
 func showClientWorks(t *testing.T, servers *clientServers, client makeClient) {
 	lease := locktest.Unhurried(1500 * time.Millisecond) // it is renewed twice a second
 	runtime := func() *holdfast.Runtime {
@@ -107,7 +107,7 @@ func TestClients_DocumentAgrees(t *testing.T) {
 	assert.Equal(t, tested, documented)
 }
 
-// TestClients_DocumentNamesEveryOption: an option that a new go-redis brings has to be looked at.
+// TestClients_DocumentNamesEveryOption fails when a new go-redis adds an option, which somebody must then look at.
 func TestClients_DocumentNamesEveryOption(t *testing.T) {
 	t.Parallel()
 	table := strings.Join(clientTable(t), "\n")
@@ -120,7 +120,7 @@ func TestClients_DocumentNamesEveryOption(t *testing.T) {
 	}
 }
 
-// clientTable are the rows of the table in doc/operations.md.
+// clientTable returns the rows of the table in doc/operations.md.
 func clientTable(t *testing.T) (lines []string) {
 	text, err := os.ReadFile("../../doc/operations.md")
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func clientTable(t *testing.T) (lines []string) {
 	return lines
 }
 
-// onServer is a client of the server that asks for a password, with options that a test changes.
+// onServer makes a client of the server that requires a password, with options that a test changes.
 func onServer(change func(o *redis.Options)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := s.single.Options()
@@ -145,7 +145,7 @@ func onServer(change func(o *redis.Options)) makeClient {
 	}
 }
 
-// onCluster is a client of the cluster, with options that a test changes.
+// onCluster makes a client of the cluster, with options that a test changes.
 func onCluster(change func(o *redis.ClusterOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.ClusterOptions{Addrs: s.cluster.Addrs(), MaintNotificationsConfig: noMaintenance()}
@@ -154,7 +154,7 @@ func onCluster(change func(o *redis.ClusterOptions)) makeClient {
 	}
 }
 
-// onSentinel is a client of Sentinel, with options that a test changes.
+// onSentinel makes a client of Sentinel, with options that a test changes.
 func onSentinel(change func(o *redis.FailoverOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.FailoverOptions{MasterName: redistest.GuardedName, SentinelAddrs: s.sentinels()}
@@ -163,7 +163,7 @@ func onSentinel(change func(o *redis.FailoverOptions)) makeClient {
 	}
 }
 
-// universal is what NewUniversalClient makes of options that a test changes.
+// universal makes a client with NewUniversalClient, with options that a test changes.
 func universal(change func(s *clientServers, o *redis.UniversalOptions)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := &redis.UniversalOptions{MaintNotificationsConfig: noMaintenance()}
@@ -172,7 +172,7 @@ func universal(change func(s *clientServers, o *redis.UniversalOptions)) makeCli
 	}
 }
 
-// both has an option tried on a server and on a cluster.
+// both tries an option on a server and on a cluster.
 func both(server func(o *redis.Options), cluster func(o *redis.ClusterOptions)) []makeClient {
 	return []makeClient{onServer(server), onCluster(cluster)}
 }
@@ -182,7 +182,7 @@ func closed[C redis.UniversalClient](t *testing.T, client C) redis.UniversalClie
 	return client
 }
 
-// listeners are how many connections anywhere listen for releases of a lock.
+// listeners counts the subscriptions to releases of a lock, over all servers.
 func (s *clientServers) listeners(name string) (n int) {
 	pattern, ctx := "*"+name+"}*", context.Background()
 	for _, client := range s.lookers {

@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// clockLease is longer than a server takes to notice a step, and short enough to see some renewals.
+// clockLease is longer than a server takes to notice a step of its clock, and short enough for a test to see some renewals.
 const clockLease = 1200 * time.Millisecond
 
-// clocked is one runtime that holds every kind of lock on a server whose clock can be set, and one that wants them.
+// clocked has a server whose clock can be set, a runtime that holds a lock of every kind there, and one that wants these locks.
 type clocked struct {
 	places        []*locktest.Place
 	clock         *redistest.Clock
 	holder, other *holdfast.Runtime
 	renewed       []*holdfast.Lease // by place
-	fixed         []*holdfast.Lease // by place, of another name
+	fixed         []*holdfast.Lease // by place, under another name
 	permit        *holdfast.Lease   // the only one
 }
 
@@ -45,9 +45,8 @@ func (c *clocked) permits(rt *holdfast.Runtime) *holdfast.PermitSemaphore {
 	return rt.PermitSemaphore(c.places[0].Name + "-permits")
 }
 
-// A server whose clock steps forward expires the keys of locks early, which nobody can foresee. The holder learns of it within a third of
-// the lease, however large the step is. The next holder gets the lock at once, with a larger token. The waiters of a fair queue are served,
-// too.
+// A server whose clock steps forward expires the keys of locks early, which cannot be predicted. The holder learns of the loss within a third of
+// the lease, however large the step is. The next holder gets the lock at once, with a larger token. The waiters of a fair lock are served too.
 func TestFault_ServerClockStepsForward(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{20 * time.Second, time.Hour, 30 * 24 * time.Hour} { // a permit has 10 s more
@@ -85,7 +84,7 @@ func TestFault_ServerClockStepsForward(t *testing.T) {
 	}
 }
 
-// showFixedAfter: what nobody renews is gone if the step was longer than it; its release says so.
+// showFixedAfter asserts that a fixed lease is gone if the step was longer than the lease; its release reports the loss.
 func (c *clocked) showFixedAfter(t *testing.T, step time.Duration) {
 	for i, lease := range c.fixed {
 		if step < time.Minute {
@@ -134,8 +133,8 @@ func TestFault_ServerClockStepsBack(t *testing.T) {
 	}
 }
 
-// The lock of a dead holder stays taken until the server's clock has caught up with its step back, as documented. Waiters get
-// ErrNotAcquired at the end of their wait.
+// The lock of a dead holder stays taken until the server's clock has caught up after a step back, as documented. Waiters get ErrNotAcquired at the
+// end of their wait.
 func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
@@ -165,14 +164,14 @@ func TestFault_DeadHolderAndServerClockStepsBack(t *testing.T) {
 	}
 }
 
-// Client and server need not agree on the time of day: nothing of a client's wall clock is in the protocol. A server whose clock is
-// wrong by a constant is to the runtime what a machine with a wrong clock is.
+// Client and server need not agree on the time of day: the protocol does not use the client's wall clock. The runtime works just as well with a
+// server whose clock is wrong by a constant.
 func TestFault_WallClocksDiffer(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	for _, ahead := range []time.Duration{10 * 365 * 24 * time.Hour, time.Hour, -time.Hour, -10 * 365 * 24 * time.Hour} {
 		clock.Set(ahead)
-		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err()) // tokens would go back with the clock
+		require.NoError(t, server.Client(t).FlushAll(t.Context()).Err()) // otherwise tokens would decrease with the clock
 		places := locktest.OnServer(t, server)
 		rt, other := places[0].Runtime(t, holdfast.Options{Lease: clockLease}), places[0].Runtime(t, holdfast.Options{Lease: clockLease})
 		assert.NoError(t, rt.Check(t.Context()), "%v ahead", ahead)

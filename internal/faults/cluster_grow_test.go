@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A cluster grows: a slot is on its way to a master that has none yet, so CLUSTER SLOTS does not tell of it. What is held in the slot
-// stays held, and what is free there can be had.
+// A cluster grows: a slot moves to a master that has no slots yet, so CLUSTER SLOTS does not list it. Locks that are held in the slot stay held,
+// and free ones can be acquired.
 func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]func(host, port string) string{
 		"IPv4": net.JoinHostPort,
-		// The reply of a server without brackets is what go-redis and we have to understand; the server is the same.
+		// go-redis and the runtime must understand an IPv6 address without brackets in a server's reply; the server is the same.
 		"IPv6": func(_, port string) string { return net.JoinHostPort("::1", port) },
-		// MOVED and ASK name no host: the one that the server was reached at is meant.
+		// MOVED and ASK name no host, which means the host at which the client has reached the server.
 		"no host": net.JoinHostPort,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 func needIPv6(t *testing.T) {
 	listener, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
-		t.Skipf("this machine has no IPv6: %v", err) // the addresses themselves: TestRedirected in actors
+		t.Skipf("this machine has no IPv6: %v", err) // TestRedirected in actors tests the addresses themselves
 	}
 	require.NoError(t, listener.Close())
 }
@@ -66,13 +66,13 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	host, port, _ := strings.Cut(cluster.Masters[0].Addr(), ":")
 	options := &redis.ClusterOptions{Addrs: []string{addr(host, port)}}
 	if slices.Contains(args, "unknown-endpoint") {
-		options.ClusterSlots = slotsAtTheStart(cluster) // go-redis cannot read such a cluster's own
+		options.ClusterSlots = slotsAtTheStart(cluster) // go-redis cannot read the reply of such a cluster
 	}
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
-	// Each lock has one key. For keys on both sides Redis answers TRYAGAIN until the slot has moved, also to a renewal of several locks: those
-	// are renewed one by one then.
+	// Each lock has one key. If a script has keys on both sides, Redis answers TRYAGAIN until the slot has moved. This includes a renewal of
+	// several locks, which are then renewed one by one.
 	held := make([]*holdfast.Lease, 5)
 	for i := range held {
 		held[i] = locktest.Acquire(t, rt.Lock(nameIn(t, slot)))
@@ -87,7 +87,7 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 		defer cancel()
 		free, err := rt.Lock(nameIn(t, slot)).Acquire(ctx)
 		require.NoError(t, err, "a free lock of the slot")
-		held = append(held, free) // its release names the channel, too: Redis answers TRYAGAIN until the slot has moved
+		held = append(held, free) // its release names the channel too, so Redis answers TRYAGAIN until the slot has moved
 		for _, lease := range held {
 			assert.True(t, lease.Valid())
 		}
@@ -98,7 +98,7 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	}
 }
 
-// slotsAtTheStart says who had which slots before the cluster grew.
+// slotsAtTheStart returns which master had which slots before the cluster grew.
 func slotsAtTheStart(cluster *redistest.Cluster) func(context.Context) ([]redis.ClusterSlot, error) {
 	return func(context.Context) ([]redis.ClusterSlot, error) {
 		return []redis.ClusterSlot{

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_StartWhileAMasterIsDown has processes start while one master of a cluster is down and nobody takes its place. Locks of the
-// other masters can be had at once, and Check names the master that is down.
+// TestFault_StartWhileAMasterIsDown starts processes while one master of a cluster is down, with no replica to replace it. Locks of the other
+// masters can be acquired at once, and Check names the master that is down.
 func TestFault_StartWhileAMasterIsDown(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]struct {
@@ -63,8 +63,8 @@ func TestFault_StartWhileAMasterIsDown(t *testing.T) {
 	}
 }
 
-// TestFault_CloseWhileAMasterIsSilent closes a runtime whose cluster client has no timeouts while masters accept its connections and say
-// nothing. Nothing was sent to them that would have to be released.
+// TestFault_CloseWhileAMasterIsSilent closes a runtime whose cluster client has no timeouts, while masters accept its connections and never reply.
+// Close is quick, because the runtime has sent nothing to them that it would have to release.
 func TestFault_CloseWhileAMasterIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, alive := range map[string]bool{"one": true, "all": false} {
@@ -104,8 +104,8 @@ func TestFault_CloseWhileAMasterIsSilent(t *testing.T) {
 	}
 }
 
-// TestFault_StoppedMasterWithoutTimeouts has a master stand still, and a replica take its place. A client without timeouts that asks the
-// stopped one for the masters gets no answer, ever; its runtime learns of the new master from others.
+// TestFault_StoppedMasterWithoutTimeouts stops a master, and a replica takes its place. If a client without timeouts asks the stopped master for
+// the cluster's masters, it never gets an answer; its runtime learns of the new master from the others.
 func TestFault_StoppedMasterWithoutTimeouts(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1, time.Second)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// nameIn is a lock name whose keys are in a slot.
+// nameIn returns a lock name whose keys are in the given slot.
 func nameIn(t *testing.T, slot int) string {
 	name := redistest.Name(t)
 	for i := 0; ; i++ {
@@ -28,8 +28,8 @@ func nameIn(t *testing.T, slot int) string {
 	}
 }
 
-// TestFault_ShardedSubscriptionsKilled has three waiters in three slots of one master, and one in each of the others, lose their
-// connection again and again. Each is subscribed again, although no command may name channels of two slots, and is told of its release.
+// TestFault_ShardedSubscriptionsKilled has three waiters in three slots of one master, and one on each of the others, whose connections are killed
+// again and again. Each waiter is subscribed again, although no command may name channels of two slots, and is woken by its release.
 func TestFault_ShardedSubscriptionsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, 15*time.Second)
@@ -67,7 +67,7 @@ func TestFault_ShardedSubscriptionsKilled(t *testing.T) {
 	assert.Less(t, waits[len(waits)/2], fallback/4, "by messages")
 }
 
-// awaitSharded returns when somebody is subscribed to a lock's channel at its master.
+// awaitSharded returns when there is a subscription to a lock's channel at its master.
 func awaitSharded(t *testing.T, cluster *redistest.Cluster, name string) {
 	owner, channel := cluster.Owner(name).Client(t), scripts.LockChannel(name)
 	locktest.Await(t, "a subscription", func() bool {
@@ -75,7 +75,7 @@ func awaitSharded(t *testing.T, cluster *redistest.Cluster, name string) {
 	})
 }
 
-// TestFault_SlotMovesUnderLoad moves the slot of locks of every kind to and fro between masters while two processes want them.
+// TestFault_SlotMovesUnderLoad moves the slot of locks of every kind back and forth between masters while two processes contend for them.
 func TestFault_SlotMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []holdfast.PubSubMode{holdfast.PubSubSharded, holdfast.PubSubPlain} {
@@ -171,7 +171,7 @@ func (l *moving) work(lock *holdfast.Lock, who string, spans *locktest.Spans) {
 	}
 }
 
-// awaitProgress returns when everybody has been served once more.
+// awaitProgress returns when every worker has been served once more.
 func (l *moving) awaitProgress(t *testing.T) {
 	l.mu.Lock()
 	before := map[string]int{}
@@ -191,7 +191,7 @@ func (l *moving) awaitProgress(t *testing.T) {
 	})
 }
 
-// TestFault_ManyLocksOverAllSlots holds and renews locks all over a cluster: none is lost, and a renewal script is for one slot.
+// TestFault_ManyLocksOverAllSlots holds and renews locks in many slots of a cluster. None is lost, and each renewal script is for one slot.
 func TestFault_ManyLocksOverAllSlots(t *testing.T) {
 	t.Parallel()
 	const period, lease = 2 * time.Second, 6 * time.Second
@@ -231,7 +231,7 @@ func scriptsOf(t *testing.T, cluster *redistest.Cluster) (n int64) {
 	return n
 }
 
-// TestFault_SilentMasterDelaysNobodyElse has one master of a cluster not answer. Locks on the others are as fast as before.
+// TestFault_SilentMasterDelaysNobodyElse stops one master of a cluster. Locks on the other masters are as fast as before.
 func TestFault_SilentMasterDelaysNobodyElse(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, time.Minute)
 	rt := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})

@@ -33,8 +33,8 @@ const (
 	countWithin  = 5 * time.Minute
 )
 
-// Two processes increment a number in a plain file under one lock, while their connections are killed, their replies are lost,
-// and the scripts are flushed all the time: the number is right, nobody waits for long, and no key is left.
+// Two processes increment a number in a plain file under one lock, while their connections are killed, their replies are lost, and the server's
+// scripts are flushed all the time. The number is right, nobody waits for long, and no key is left.
 func TestFault_CountInAFile(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -44,7 +44,7 @@ func TestFault_CountInAFile(t *testing.T) {
 		var children []*childproc.Handle
 		s := newWeather(t, p)
 		s.flush()
-		if !p.Kind.Queued { // whose head is told by messages to it alone: without them each turn begins with a look once a second
+		if !p.Kind.Queued { // only messages wake the head of a fair queue: without them each turn begins with a check once a second
 			s.kill()
 		}
 		for range counters {
@@ -80,10 +80,10 @@ func TestFault_CountInAFile(t *testing.T) {
 	})
 }
 
-// counted is what a process tells about its count.
+// counted is what a child process reports about its count.
 type counted struct {
 	Done    int
-	Longest time.Duration // of all waits for an increment
+	Longest time.Duration // the longest wait for an increment
 	Errors  []string
 }
 
@@ -125,8 +125,7 @@ type counter struct {
 	counted
 }
 
-// count increments until it has done so often enough. An error of Do about the release does not matter: the increment was made under a valid
-// lease.
+// count makes the given number of increments. An error of Do about the release does not matter: the increment was made under a valid lease.
 func (c *counter) count(ctx context.Context, times int) {
 	for times > 0 && ctx.Err() == nil {
 		start, waited := time.Now(), time.Duration(0)

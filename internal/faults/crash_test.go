@@ -18,8 +18,8 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are the ways in which a Redis persists writes. With everysec it answers before it has written anything while it waits for the
-// disk, so that a process that is killed may lose what a machine that stops would lose.
+// keepings are the ways in which Redis persists writes. With everysec, a server that waits for the disk answers before it has written anything. So
+// a killed process may lose the same writes as a machine that stops.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool
@@ -29,8 +29,8 @@ var keepings = map[string]struct {
 	"always":   {[]string{"--appendonly", "yes", "--appendfsync", "always"}, true},
 }
 
-// A server crashes again and again, with and without what it had. Tokens increase in any case. If it keeps what it granted, no two
-// leases are valid at once; else how often two were is counted, and documented as not promised.
+// A server crashes again and again, with and without keeping its data. Tokens increase in any case. If the server keeps its grants, no two leases
+// are valid at once. Otherwise the test counts how often two are, which is documented as not promised.
 func TestFault_ServerCrashes(t *testing.T) {
 	t.Parallel()
 	for how, keeping := range keepings {
@@ -75,7 +75,7 @@ func showCrashes(t *testing.T, p *locktest.Place, keeps bool) {
 	locktest.Await(t, "nothing to be left", func() bool { return len(p.Keys(t)) == 0 })
 }
 
-// crashAgainAndAgain kills a server at random and starts it again, for that long.
+// crashAgainAndAgain kills and restarts a server at random instants for the given time.
 func crashAgainAndAgain(server *redistest.Server, d time.Duration) (crashes int) {
 	for end := time.Now().Add(d); time.Now().Before(end); crashes++ {
 		<-time.After(rand.N(2 * crashLease()))
@@ -95,13 +95,13 @@ type wreck struct {
 	tokens []tokenSeen
 }
 
-// tokenSeen is a token and when it was asked for and got.
+// tokenSeen is a token, when it was asked for, and when it was received.
 type tokenSeen struct {
 	call, got time.Time
 	token     int64
 }
 
-// use holds the lock again and again, mostly for a moment, sometimes over crashes.
+// use holds the lock again and again, mostly for a moment, sometimes longer than a crash takes.
 func (w *wreck) use(ctx context.Context, rt *holdfast.Runtime) {
 	for ctx.Err() == nil {
 		call := time.Now()
@@ -122,7 +122,7 @@ func (w *wreck) use(ctx context.Context, rt *holdfast.Runtime) {
 	}
 }
 
-// disorder tells of a token that is not larger than one that somebody had got before it was asked for.
+// disorder returns a pair of tokens, if there is one, of which the second was asked for after the first was received, but is not larger.
 func (w *wreck) disorder() [][2]tokenSeen {
 	if !w.Kind.Fenced {
 		return nil
@@ -137,7 +137,7 @@ func (w *wreck) disorder() [][2]tokenSeen {
 	return nil
 }
 
-// A server that keeps what it granted crashes and comes back: leases that are not over meanwhile go on, and exclude.
+// A server that keeps its grants crashes and restarts. Leases that have not expired meanwhile continue, and still exclude others.
 func TestFault_LeasesOutliveACrash(t *testing.T) {
 	t.Parallel()
 	places := locktest.OnOneServer(t, keepings["always"].args...)
@@ -162,8 +162,8 @@ func TestFault_LeasesOutliveACrash(t *testing.T) {
 	}
 }
 
-// A server that comes back empty gives a held lock to the next one at once, which cannot be prevented. The old holder learns of it within
-// a third of its lease; nothing that it does later touches the next one.
+// A server that restarts without data grants a held lock again at once, which cannot be prevented. The old holder learns of the loss within a third
+// of its lease, and none of its later calls affects the next holder.
 func TestFault_RestartWithoutData(t *testing.T) {
 	t.Parallel()
 	places := locktest.OnOneServer(t)

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// A crowd is a process whose goroutines all want one lock, again and again. A spinner is one that asks for it every few
-// milliseconds and listens to nothing. Both run as child processes.
+// A crowd is a process whose goroutines all want one lock, again and again. A spinner is a process that asks for the lock every few milliseconds
+// and listens to no messages. Both run as child processes.
 
 const crowdVar = "HOLDFAST_CROWD"
 
@@ -31,13 +31,13 @@ func init() {
 	childproc.Register("spinner", func() { inChild(spin) })
 }
 
-// crowdOrder is what the child has to do, crowdReport its result.
+// crowdOrder is the task of the child, crowdReport its result.
 type (
 	crowdOrder struct {
 		Addr, Kind, Name string
 		Goroutines       int
 		Section, Pause   time.Duration
-		Bare             bool // spin without a runtime: just the script
+		Bare             bool // spin without a runtime: only the script
 	}
 	crowdReport struct {
 		Served int
@@ -106,8 +106,7 @@ func lockOf(rt *holdfast.Runtime, kind, name string) *holdfast.Lock {
 	return locktest.Kinds[i].Lock(rt, name)
 }
 
-// contend has all its goroutines take the lock until ctx ends. It tells for how long each of them waited each time; a wait that ctx
-// ended counts too.
+// contend makes all its goroutines take the lock until ctx ends. It returns all waits of each goroutine, including a wait that ctx ended.
 func contend(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
 	waits = make([][]time.Duration, order.Goroutines)
 	err = withRuntime(order.Addr, func(rt *holdfast.Runtime) error {
@@ -133,7 +132,7 @@ func contend(ctx context.Context, order crowdOrder) (waits [][]time.Duration, er
 	return waits, err
 }
 
-// spin asks for the lock every few milliseconds. What it tells is how long it took from one turn to the next, or to the end.
+// spin asks for the lock every few milliseconds. It returns the times from one success to the next, or to the end.
 func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err error) {
 	visit := func(once func() (bool, error)) error {
 		turns, err := visits(ctx, order.Pause, once)
@@ -184,7 +183,7 @@ func visits(ctx context.Context, pause time.Duration, once func() (bool, error))
 	}
 }
 
-// withPeer gives a lock of another make, which listens to nothing.
+// withPeer calls do with a lock of another implementation, which listens to no messages.
 func withPeer(order crowdOrder, do func(lock *redissonpeer.RLock) error) error {
 	client := redis.NewClient(&redis.Options{Addr: order.Addr})
 	defer func() { _ = client.Close() }()
@@ -208,7 +207,7 @@ func startCrowd(t *testing.T, entry string, order crowdOrder) *childproc.Handle 
 	return child
 }
 
-// stopCrowd ends a child and reads what it has to tell.
+// stopCrowd waits for a child's report and its end.
 func stopCrowd(t *testing.T, child *childproc.Handle) (report crowdReport) {
 	require.NoError(t, json.Unmarshal([]byte(child.Line()), &report))
 	require.NoError(t, child.Wait())

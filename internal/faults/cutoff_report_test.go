@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// gap is the time from one look of the observer to the next. It is long when this process or the server was not run.
+// gap is the time from one look of the observer to the next. It is long when this process or the server did not run.
 type gap struct{ from, to time.Time }
 
 type gaps []gap
 
-// longest is the longest gap that touches a span of time.
+// longest returns the length of the longest gap that overlaps a span of time.
 func (g gaps) longest(from, to time.Time) (longest time.Duration) {
 	for _, one := range g {
 		if one.to.After(from) && one.from.Before(to) {
@@ -30,7 +30,7 @@ func (g gaps) longest(from, to time.Time) (longest time.Duration) {
 // cutReport is what came out.
 type cutReport struct {
 	tries, stalled, void int
-	margin               time.Duration // the shortest from a deadline to the server's expiry
+	margin               time.Duration // the shortest time from a deadline to the server's expiry
 	told                 []time.Duration
 }
 
@@ -49,7 +49,7 @@ func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
 	t.Helper()
 	c.doneAt = c.doneOr(t)
 	if c.deadline.IsZero() || c.expiry.IsZero() {
-		report.void++ // on a busy machine it may be lost before anybody looked
+		report.void++ // on a busy machine the lease may be lost before the first look
 		return
 	}
 	stall := pauses.longest(c.deadline.Add(-10*time.Millisecond), c.doneAt)
@@ -84,7 +84,7 @@ func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
 	})
 }
 
-// doneOr is when Done was closed, as far as the observer saw.
+// doneOr returns when Done was closed, as seen by the observer. If the observer has not seen it, doneOr waits for it.
 func (c *cutOff) doneOr(t *testing.T) time.Time {
 	if !c.doneAt.IsZero() {
 		return c.doneAt

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	cutLease  = 3 * time.Second // its deadline is 32 ms earlier than the server's
+	cutLease  = 3 * time.Second // its deadline is 32 ms before the server's expiry
 	cutAtOnce = 40
 )
 
-// cutOff is one try: a holder whose link fails at a random instant, in a random way.
+// cutOff is one try: a holder whose link fails at a random instant in a random way.
 type cutOff struct {
 	*locktest.Place
 	how, held string
@@ -32,12 +32,12 @@ type cutOff struct {
 	after     time.Duration // so long it is well
 	fail      func()        // makes the link fail
 	cutAt     time.Time
-	next      chan time.Time // when somebody else was granted the lock; nil: nobody waits
+	next      chan time.Time // when another runtime was granted the lock; nil: none waits
 
 	deadline time.Time // the last that was seen
 	doneAt   time.Time
-	goneAt   time.Time // when the answer came that the grant is not in Redis any more
-	expiry   time.Time // the server does not expire the key before
+	goneAt   time.Time // when an answer showed that Redis no longer has the grant
+	expiry   time.Time // the server does not expire the key before this
 }
 
 func TestFault_CutOffHolderKnowsFirst(t *testing.T) {
@@ -55,7 +55,7 @@ func TestFault_CutOffHolderKnowsFirst(t *testing.T) {
 	})
 }
 
-// showCutOffs shows some of the tries, all at once. They end, with all that belongs to them, before the next ones begin.
+// showCutOffs runs n of the tries at the same time. It returns when they and their runtimes have ended.
 func showCutOffs(t *testing.T, p *locktest.Place, healthy *holdfast.Runtime, random *rand.Rand, n int, report *cutReport) {
 	t.Run("", func(t *testing.T) {
 		tries := make([]*cutOff, n)
@@ -90,7 +90,7 @@ var cuts = []struct {
 	{"replies late", func(p *faultproxy.Proxy, r *rand.Rand) { p.Delay(faultproxy.ToClient, tooLate(r)) }},
 }
 
-// tooLate is longer than one renewal may take.
+// tooLate returns a delay that is longer than a renewal may take.
 func tooLate(random *rand.Rand) time.Duration {
 	return cutLease/3 + time.Duration(random.Int64N(int64(cutLease)))
 }
@@ -130,7 +130,7 @@ var holds = []struct {
 	}},
 }
 
-// newCutOff is a holder that is well yet; on a busy machine it may take some tries to get one.
+// newCutOff returns a holder whose link still works. On a busy machine that may take some tries.
 func newCutOff(t *testing.T, p *locktest.Place, random *rand.Rand) *cutOff {
 	how, hold := cuts[random.IntN(len(cuts))], holds[random.IntN(len(holds))]
 	c := &cutOff{how: how.name, held: hold.name, after: time.Duration(random.Int64N(int64(cutLease)))}
@@ -150,7 +150,7 @@ func newCutOff(t *testing.T, p *locktest.Place, random *rand.Rand) *cutOff {
 	return c
 }
 
-// begin lets the link fail some time from now: at any point of the renewal cycle.
+// begin makes the link fail some time from now, at any point of the renewal cycle.
 func (c *cutOff) begin(t *testing.T, healthy *holdfast.Runtime) {
 	if c.next != nil {
 		go c.waitElsewhere(t, healthy)
@@ -160,7 +160,7 @@ func (c *cutOff) begin(t *testing.T, healthy *holdfast.Runtime) {
 	t.Cleanup(func() { down.Stop() })
 }
 
-// waitElsewhere waits for the lock in another runtime, which has no trouble.
+// waitElsewhere waits for the lock in another runtime, whose link works.
 func (c *cutOff) waitElsewhere(t *testing.T, rt *holdfast.Runtime) {
 	lease, err := c.Lock(rt).Acquire(context.Background())
 	granted := time.Now()
@@ -172,8 +172,7 @@ func (c *cutOff) waitElsewhere(t *testing.T, rt *holdfast.Runtime) {
 	c.next <- granted
 }
 
-// watchAll looks at all the grants through a link that is well until none is left, and for some time more. It tells of the gaps
-// between its looks.
+// watchAll looks at all the grants, over a link that works, until none is left, and a little longer. It returns the gaps between its looks.
 func watchAll(t *testing.T, client redis.UniversalClient, tries []*cutOff) (all gaps) {
 	looks := time.NewTicker(4 * time.Millisecond)
 	defer looks.Stop()
@@ -200,7 +199,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 	ttls, there := make([]*redis.DurationCmd, len(tries)), make([]*redis.BoolCmd, len(tries))
 	for i, c := range tries {
 		ttls[i] = pipe.PTTL(context.Background(), c.Name)
-		there[i] = pipe.HExists(context.Background(), c.Name, c.lease.ID()) // after the TTL, which is this grant's then
+		there[i] = pipe.HExists(context.Background(), c.Name, c.lease.ID()) // asked after the TTL, which is then this grant's
 	}
 	sent := time.Now()
 	_, err := pipe.Exec(context.Background())
@@ -225,7 +224,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 	return gone
 }
 
-// look notes what the lease says of itself.
+// look records the lease's deadline, and when Done is closed.
 func (c *cutOff) look() {
 	if until := c.lease.ExpiresAt(); !until.IsZero() {
 		c.deadline = until

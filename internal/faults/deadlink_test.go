@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Every connection dies without a word, as when a firewall forgets them, and new ones work. The runtime finds to the new ones in
-// time whatever the client's timeouts are, and a waiter gets its lock.
+// Every connection dies silently, as when a firewall forgets it, and only new connections work. The runtime moves to new connections in time
+// whatever the client's timeouts are, and a waiter gets its lock.
 func TestFault_DeadConnections(t *testing.T) {
 	t.Parallel()
 	for client := range clients {
@@ -67,9 +67,8 @@ func showDeadConnections(t *testing.T, name string) {
 	locktest.Await(t, "the last dead connection to be given up", func() bool { return rt.Check(t.Context()) == nil })
 }
 
-// The same with a short lease: calls give up on their answers sooner than the client's ReadTimeout does on the connections. Nobody waits
-// until it does. Redis is away for so long that as many calls hang as may; when it is back, a release and an acquire that are made
-// then are executed soon.
+// The same with a short lease. Calls stop waiting for their answers before the client's ReadTimeout ends their connections, and nobody waits for
+// the timeout. Redis is away until as many calls hang as are allowed to. When it is back, new releases and acquires are executed soon.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "no timeouts", "a minute"} {
@@ -125,14 +124,14 @@ func showDeadForAWhile(t *testing.T, name string) {
 	assert.Less(t, took, lease+stalls.Slack())
 }
 
-// dying is a link whose connections can die without a word.
+// dying is a link whose connections can die silently.
 type dying struct {
 	proxy *faultproxy.Proxy
 	addr  string
 	route atomic.Value // where new connections go
 }
 
-// newDyingClient is one of the clients, over a link that can die.
+// newDyingClient returns one of the clients, over a link that can die.
 func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client, *dying) {
 	d := &dying{proxy: faultproxy.New(t, p.Addr), addr: p.Addr}
 	t.Cleanup(d.proxy.Heal)
@@ -144,7 +143,7 @@ func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client
 	return locktest.ClientWith(t, options), d
 }
 
-// die ends the connections that there are, and those that are made from now on.
+// die kills the connections through the proxy, and any made through it later.
 func (d *dying) die() { d.proxy.Blackhole(true) }
 
 // heal lets new connections live.

@@ -17,22 +17,22 @@ import (
 
 const (
 	perRound = 20
-	// window is how long an attempt is executed at most after it was sent, with a lease of 30 s.
+	// window is the longest time after its sending in which an attempt may be executed, with a lease of 30 s.
 	window = 2 * time.Second
 )
 
-// late is how requests come late: while the client still waits for their replies, or after it has given their connections up.
+// late has the ways in which requests are late: while the client still waits for their replies, or after it has given up their connections.
 var late = map[string]struct {
 	patience time.Duration // of the client
-	orphan   time.Duration // how long an orphan may stay when everything has arrived
+	orphan   time.Duration // how long an orphan may stay once all requests have arrived
 }{
 	"connection kept": {0, soon},
-	// Nobody learns of a grant on a connection that is gone, and a copy may follow until the window is over.
+	// No one learns of a grant on a connection that is gone, and a copy of the acquire may arrive until the window ends.
 	"connection given up": {30 * time.Millisecond, window + soon},
 }
 
-// Every request is held up until its caller has gone: no orphan stays, nothing counts twice, no answer is false, and
-// there is exactly one next holder.
+// Every request is delayed until its caller has gone. No orphan stays, nothing counts twice, no answer is false, and there is exactly one next
+// holder.
 func TestFault_RequestComesAfterItsCallersEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -59,7 +59,7 @@ func TestFault_RequestComesAfterItsCallersEnd(t *testing.T) {
 	})
 }
 
-// lateness is one round: several locks whose requests are all held up at once.
+// lateness is one round: several locks whose requests are all delayed at the same time.
 type lateness struct {
 	*wire
 	orphan  time.Duration
@@ -75,7 +75,7 @@ func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
 	return l
 }
 
-// holdUp delays calls until a moment after their callers have given up, which takes some milliseconds. When it returns, all of them have
+// holdUp delays calls until a moment after their callers have given up, some milliseconds after they began. When it returns, all calls have
 // arrived.
 func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire)) {
 	l.proxy.Blackhole(true)
@@ -93,14 +93,14 @@ func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire))
 	l.arrived(t)
 }
 
-// wait has somebody wait for each of the locks, elsewhere.
+// wait starts a waiter for each of the locks, in another runtime.
 func (l *lateness) wait(t *testing.T) {
 	for _, w := range l.locks {
 		l.waiters = append(l.waiters, w.wait(t))
 	}
 }
 
-// assertNext sees that each waiter is the next holder, and the only one.
+// assertNext asserts that each waiter becomes the next holder, and the only one.
 func (l *lateness) assertNext(t *testing.T) {
 	for i, w := range l.locks {
 		w.assertNext(t, l.waiters[i])
@@ -137,7 +137,7 @@ func lateReleases(t *testing.T, l *lateness) {
 	l.assertNext(t)
 }
 
-// latePasses has a lock passed on to somebody who has gone.
+// latePasses passes a lock on to a waiter that has gone.
 func latePasses(t *testing.T, l *lateness) {
 	leases := map[*wire]*holdfast.Lease{}
 	for _, w := range l.locks {
@@ -170,7 +170,7 @@ func lateInspects(t *testing.T, l *lateness) {
 	}
 }
 
-// lateForceReleases were meant for an earlier holder than the one whom they would hit.
+// lateForceReleases delays force-releases until another runtime holds the lock: they must not free it.
 func lateForceReleases(t *testing.T, l *lateness) {
 	var mu sync.Mutex
 	next := map[*wire]*holdfast.Lease{}
@@ -196,8 +196,8 @@ func lateForceReleases(t *testing.T, l *lateness) {
 	}
 }
 
-// An acquire is held up on a connection that the client has given up, and the release that cleans up after it arrives first. The late
-// acquire takes the lock for nobody. It is released long before its lease ends.
+// An acquire is delayed on a connection that the client has given up, and the release that cleans up after it arrives first. The late acquire then
+// takes a lock that nobody wants. It is released long before its lease ends.
 func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -223,10 +223,10 @@ func TestFault_CleanUpOvertakesTheAcquire(t *testing.T) {
 	})
 }
 
-// overtakeAcquire delays an acquire until its connection is closed, its caller has given up, and the release that cleans up after it has
-// been executed.
+// overtakeAcquire delays an acquire until its connection is closed, its caller has given up, and the release that cleans up after it has been
+// executed.
 func overtakeAcquire(t *testing.T, w *wire) {
-	w.arrived(t) // the link is there, and nothing else on its way
+	w.arrived(t) // the link works, and nothing else is in flight
 	start, delay := time.Now(), 150*time.Millisecond+rand.N(150*time.Millisecond)
 	w.proxy.Delay(faultproxy.ToServer, delay)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -237,17 +237,17 @@ func overtakeAcquire(t *testing.T, w *wire) {
 	locktest.Await(t, "the late acquire", func() bool {
 		return w.Exists(t) || time.Since(start) > 2*delay && !w.late()
 	})
-	if w.Exists(t) { // else a busy machine did not send it at once
+	if w.Exists(t) { // otherwise a busy machine did not send it at once
 		w.assertNoOrphan(t, window+soon)
 	}
 	w.assertNext(t, w.wait(t))
 }
 
-// A renewal is held up until its holder has gone and somebody else has the lock: it changes nothing.
+// A renewal is delayed until its holder has gone and another runtime has the lock. It changes nothing.
 func TestFault_RenewalComesAfterItsHoldersEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		const lease = 9 * time.Second // shorter than that of the next holder
+		const lease = 9 * time.Second // shorter than the lease of the next holder
 		var events locktest.Recorder
 		w := newWire(t, p, 30*time.Millisecond, holdfast.Options{Lease: lease, RenewBatch: 1, OnEvent: events.Record})
 		tries := tries(p, 200, 10)

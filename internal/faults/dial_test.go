@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_DialsThatTimeOut has every new connection time out: at once, as through a breaker or a tunnel, or after a short DialTimeout.
-// The connection for messages is tried again with pauses, and is back when connections can be made.
+// TestFault_DialsThatTimeOut makes every new connection time out: at once, as through a circuit breaker or a tunnel, or after a short DialTimeout.
+// The connection for messages is retried with pauses, and is back when connections can be made again.
 func TestFault_DialsThatTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{"at once": 0, "after 5 ms": 5 * time.Millisecond} {

@@ -17,15 +17,15 @@ import (
 
 func evictedLease() time.Duration { return locktest.Unhurried(1200 * time.Millisecond) }
 
-// evicting are the policies by which a full Redis throws out locks: by the first three whatever it has, by the others what has a TTL,
-// as every lock has.
+// evicting are the policies by which a full Redis evicts locks. The first three evict any key, the others only keys with a TTL, which every lock
+// has.
 var evicting = []string{
 	"allkeys-lru", "allkeys-lfu", "allkeys-random",
 	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 }
 
-// A full Redis evicts the keys of locks that are held. Check has warned of it. The holder learns of it within a third of its lease, and
-// a release before that says so, too; the next holder's token is larger all the same.
+// A full Redis evicts the keys of locks that are held. Check has warned of this. The holder learns of the loss within a third of its lease, and a
+// release before that reports it too. Even so, the next holder's token is larger.
 func TestFault_LocksEvicted(t *testing.T) {
 	t.Parallel()
 	for _, policy := range evicting {
@@ -40,7 +40,7 @@ func TestFault_LocksEvicted(t *testing.T) {
 	}
 }
 
-// held is a lock in two places: one lease learns of the loss from the watchdog, the other one from its release.
+// held has two leases of locks of one kind: told learns of its loss from the watchdog, released from its release.
 type held struct {
 	*locktest.Place
 	told, released *holdfast.Lease
@@ -75,7 +75,7 @@ func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, 
 	}
 }
 
-// lastTold notes the ends of leases from now on. The function that it returns waits for them, and tells when the last was.
+// lastTold records when leases end from now on. The function that it returns waits for all of them, and returns the time of the last end.
 func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
 	told := make([]time.Time, len(leases))
 	var all sync.WaitGroup

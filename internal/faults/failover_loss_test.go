@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_FailoverForgetsAGrant has a replica take over that did not get the last grant: there are two holders. The first one is told
-// at its next renewal, and the second one's token is larger. With AckReplicas the grant would not have been.
+// TestFault_FailoverForgetsAGrant fails over to a replica that did not get the last grant, so there are two holders. The first one learns of its
+// loss at its next renewal, and the second one's token is larger. With AckReplicas the grant would have been refused.
 func TestFault_FailoverForgetsAGrant(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartGuarded(t, time.Second)

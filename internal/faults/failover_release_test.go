@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// permitGrace is how much later than its lease Redisson's format has a permit expire.
+// permitGrace is how long after its lease a permit expires in Redisson's format.
 const permitGrace = 10 * time.Second
 
-// TestFault_FailoverForgetsARelease has a replica take over that did not get the last releases. A lock comes free with its lease, a permit
-// ten seconds later. A permit of a Semaphore is missing until somebody adds it: nobody owns it.
+// TestFault_FailoverForgetsARelease fails over to a replica that did not get the last releases. A lock becomes free when its lease expires, a
+// permit ten seconds later. A permit of a Semaphore, which has no owner, is missing until somebody adds it.
 func TestFault_FailoverForgetsARelease(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartGuarded(t, time.Second)
@@ -58,7 +58,7 @@ func TestFault_FailoverForgetsARelease(t *testing.T) {
 	g.Restore()
 }
 
-// showPermitComesBack waits for a permit whose release was forgotten, or in short looks when Redis lets it go.
+// showPermitComesBack waits for a permit whose release was forgotten. In short mode it only checks when the permit expires in Redis.
 func showPermitComesBack(t *testing.T, s *holdfast.PermitSemaphore, client redis.UniversalClient, over time.Time) {
 	if testing.Short() {
 		ends := client.ZRangeWithScores(t.Context(), "{"+s.Name()+"}:timeout", 0, -1).Val()
@@ -71,8 +71,8 @@ func showPermitComesBack(t *testing.T, s *holdfast.PermitSemaphore, client redis
 	assert.Less(t, time.Since(over), failoverLease+permitGrace+servedWithin)
 }
 
-// TestFault_LatchOverAFailover has the master of a latch be killed while somebody waits. What was counted down stays so, and the last
-// count-down, which comes while no master is there, opens it.
+// TestFault_LatchOverAFailover kills the master of a latch while a caller waits for the latch. Earlier count-downs are kept, and the last
+// count-down, made while there is no master, opens the latch.
 func TestFault_LatchOverAFailover(t *testing.T) {
 	t.Parallel()
 	for name, start := range fleets {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_OneOfSeveralFailsOver holds a lock of several servers, one of which fails over without a loss. The holder keeps it, whether it
-// needs all of them or a majority, and the next one gets it.
+// TestFault_OneOfSeveralFailsOver holds a lock on several servers, one of which fails over without a loss. The holder keeps the lock, whether it
+// needs all servers or a majority, and the next holder gets it afterwards.
 func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 	t.Parallel()
 	for name, lock := range map[string]func(...*holdfast.Lock) *holdfast.MultiLock{"multi": holdfast.Multi, "red": holdfast.Red} {
@@ -62,8 +62,8 @@ func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 	}
 }
 
-// TestFault_SentinelsWithoutQuorum has too few Sentinels be left to have another server take the master's place. Locks go on while the master
-// serves, also those of a process that starts then. When it dies, holders learn of their losses in time, and nobody gets a lock until the Sentinels are back.
+// TestFault_SentinelsWithoutQuorum leaves too few Sentinels to replace the master. Locks work while the master serves, also in a process that
+// starts then. When the master dies, holders learn of their losses in time, and nobody gets a lock until the Sentinels are back.
 func TestFault_SentinelsWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartGuarded(t, time.Second)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_SilentMasterIsReplaced has the master of a cluster fall silent, so that what was sent to it hangs, until a replica has taken its
-// place. Releases of that time are confirmed by the replica, long before the old master's connections are given up.
+// TestFault_SilentMasterIsReplaced makes a master of a cluster fall silent, so that calls to it hang, until a replica has taken its place. The
+// replica confirms the releases made then, long before the old master's connections are given up.
 func TestFault_SilentMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	for range locktest.Scaled(3, 1) {
@@ -59,5 +59,5 @@ func showSilentMasterReplaced(t *testing.T) {
 	releases.Wait()
 	took := time.Since(start)
 	t.Logf("confirmed %v after the failover", took.Round(time.Millisecond))
-	assert.Less(t, took, failoverLease/3+2*stalls.Slack()) // to learn of the new master, and to release there
+	assert.Less(t, took, failoverLease/3+2*stalls.Slack()) // the time to learn of the new master and to release there
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// fleet is Redis whose master can be killed, and another takes its place.
+// fleet is a Redis setup in which a killed master is replaced.
 type fleet struct {
 	client   func(t *testing.T) redis.UniversalClient
 	master   func(key string) *redistest.Server
@@ -46,13 +46,13 @@ var fleets = map[string]func(t *testing.T) fleet{
 
 const (
 	failoverLease = 3 * time.Second
-	// servedWithin is how long after the failover everybody has been served or answered.
+	// servedWithin bounds the time after a failover until everybody has been served or refused.
 	servedWithin = 5 * time.Second
 )
 
-// TestFault_MasterFailsOver kills the master under load, again and again. Waiters are served or answered soon after, a holder
-// whose lock has vanished learns of it within a renewal interval, and tokens continue to grow. Replication is asynchronous, so a grant that was on
-// its way may be forgotten, and then there are two holders: they are counted.
+// TestFault_MasterFailsOver kills the master under load, again and again. Waiters are served or refused soon after, a holder whose lock has
+// vanished learns of the loss within a renewal interval, and tokens keep growing. Replication is asynchronous, so a failover may forget a grant
+// that was being replicated. Then there are two holders, which the test counts.
 func TestFault_MasterFailsOver(t *testing.T) {
 	t.Parallel()
 	for name, start := range fleets {
@@ -115,7 +115,7 @@ func (f *failover) end() {
 	f.group.Wait()
 }
 
-// work wants the lock for a moment, again and again. An answer that it could not be had is one, too.
+// work takes the lock for a moment, again and again. A failed acquire counts as an answer too.
 func (c *crew) work(lock *holdfast.Lock, member int, ended <-chan struct{}) {
 	for {
 		select {
@@ -167,7 +167,7 @@ func (f *failover) round(t *testing.T) {
 	f.restore()
 }
 
-// awaitService returns when every member of every crew has been answered since.
+// awaitService returns when every member of every crew has been served or refused once more.
 func (f *failover) awaitService(t *testing.T, since time.Time) {
 	before := map[*crew][]int{}
 	for _, c := range f.crews {

@@ -16,12 +16,12 @@ const (
 	crowds     = 8
 	inCrowd    = 8
 	spinEvery  = 5 * time.Millisecond
-	spinnerMax = 2 * time.Second // for how long a spinner may look in vain
+	spinnerMax = 2 * time.Second // the longest time that a spinner may try in vain
 )
 
-// TestFault_ProcessesGetTheirShares has eight processes with eight goroutines each want one lock all the time, mostly with a
-// ninth that only looks for it now and then, by a runtime's TryAcquire or by a bare script. No process gets twice as many turns
-// as another one, and the ninth gets its own.
+// TestFault_ProcessesGetTheirShares runs eight processes with eight goroutines each, which want one lock all the time. Mostly there is a ninth
+// process, which only tries now and then, by a runtime's TryAcquire or by a bare script. No process gets twice as many turns as another, and the
+// ninth gets its share.
 func TestFault_ProcessesGetTheirShares(t *testing.T) {
 	cases := []struct {
 		section time.Duration
@@ -37,7 +37,7 @@ func TestFault_ProcessesGetTheirShares(t *testing.T) {
 	}
 	most := locktest.Scaled(len(cases), 2)
 	locktest.InTurn(t, func(t *testing.T, p *locktest.Place) {
-		if !p.Kind.TakesTurns() { // the fair lock and the spin lock: see letIn
+		if !p.Kind.TakesTurns() { // for the fair lock and the spin lock see letIn
 			t.Skip("processes do not take turns")
 		}
 		for _, c := range cases[:most] {
@@ -45,12 +45,12 @@ func TestFault_ProcessesGetTheirShares(t *testing.T) {
 				measure(t, func() string { return unfairness(t, p.Another(t), c.section, c.spinner) })
 			})
 		}
-		most = locktest.Scaled(1, 0) // the other kinds do the same
+		most = locktest.Scaled(1, 0) // the other kinds behave the same
 	})
 }
 
-// measure repeats what says that there is a problem: a machine that is busy with something else may deny one process its time and
-// not the other, without anybody noticing. A real problem is there again.
+// measure repeats a measurement that shows a problem: a machine that is busy with other things may starve one process of processor time unnoticed.
+// A real problem shows up again.
 func measure(t *testing.T, once func() (problem string)) {
 	for tries := 1; ; tries++ {
 		problem := once()
@@ -62,7 +62,7 @@ func measure(t *testing.T, once func() (problem string)) {
 	}
 }
 
-// unfairness lets them contend for a while, and says what is wrong with the outcome.
+// unfairness lets the processes contend for a while, and returns what is wrong with the outcome; "" is nothing.
 func unfairness(t *testing.T, p *locktest.Place, section time.Duration, spinner string) string {
 	order := crowdOrder{Addr: p.Addr, Kind: p.Kind.Name, Name: p.Name, Goroutines: inCrowd, Section: section, Pause: spinEvery}
 	var children []*childproc.Handle
@@ -90,7 +90,7 @@ func unfairness(t *testing.T, p *locktest.Place, section time.Duration, spinner 
 	}
 	late := stalls.Take()
 	t.Logf("served %v, longest wait %v, %.2f scripts each; stalls up to %v", served, worst, float64(scripts)/float64(total), late)
-	allowed := locktest.Scaled(2, 3) // with the race detector, who gets how much of the processor counts as much
+	allowed := locktest.Scaled(2, 3) // with the race detector, the share of the processor matters as much
 	if least, most := slices.Min(served), slices.Max(served); most > allowed*least {
 		return fmt.Sprintf("shares are from %d to %d", least, most)
 	}

@@ -23,7 +23,7 @@ const (
 	floodVar   = "HOLDFAST_FLOOD"
 	floodLocks = 50
 	floodEach  = 4        // waiters per lock
-	floodHeap  = 32 << 20 // what a flood may cost the waiting process: not what a million messages would
+	floodHeap  = 32 << 20 // the most that a flood may cost the waiting process; a million messages would take more
 )
 
 func init() { childproc.Register("flooded", func() { fail(waitInFlood()) }) }
@@ -34,14 +34,14 @@ type floodOrder struct {
 	Names      []string
 }
 
-// TestFault_FloodOfMessages publishes a million messages to a process with many waiters: first while it runs, then while it
-// is stopped, so that the server gives up its connection. It does not grow, and no waiter misses the releases in the flood.
+// TestFault_FloodOfMessages publishes a million messages to a process with many waiters: first while the process runs, then while it is stopped, so
+// that the server closes its connection. Its heap does not grow, and no waiter misses the releases in the flood.
 func TestFault_FloodOfMessages(t *testing.T) {
 	messages := locktest.Scaled(1_000_000, 20_000)
 	for _, kind := range locktest.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			if kind.Deaf { // the spin lock: TestSpinLock_ListensToNothingAndTellsAll
+			if kind.Deaf { // the spin lock, see TestSpinLock_ListensToNothingAndTellsAll
 				t.Skip("its waiters listen to nothing")
 			}
 			showFlood(t, locktest.OwnPlace(t, kind, "--client-output-buffer-limit", "pubsub 512kb 256kb 1"), messages)
@@ -75,7 +75,7 @@ func showFlood(t *testing.T, p *locktest.Place, messages int) {
 	require.NoError(t, child.Stop())
 	flood(t, p, channels, messages)
 	locktest.Await(t, "the server to give the connection up", func() bool {
-		flood(t, p, channels, 1000) // more than what the kernel keeps for a process that reads nothing
+		flood(t, p, channels, 1000) // more than the kernel buffers for a process that does not read
 		return len(listenedTo(t, p)) == 0
 	})
 	for _, lease := range leases {
@@ -108,7 +108,7 @@ func flood(t *testing.T, p *locktest.Place, channels []string, messages int) {
 	}
 }
 
-// listenedTo are the channels of the test's locks that somebody is subscribed to.
+// listenedTo returns the channels of the test's locks that have subscribers.
 func listenedTo(t *testing.T, p *locktest.Place) []string {
 	channels, err := p.Redis.PubSubChannels(t.Context(), "*"+p.Name+"*").Result()
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func fail(err error) {
 	}
 }
 
-// waitInFlood waits for all locks, says when all waiters have been served, and tells its largest heap when asked.
+// waitInFlood waits for all locks, reports when all waiters have been served, and prints its largest heap on request.
 func waitInFlood() error {
 	var order floodOrder
 	if err := json.Unmarshal([]byte(os.Getenv(floodVar)), &order); err != nil {
@@ -156,14 +156,14 @@ func waitInFlood() error {
 		for {
 			var word string
 			if _, err := fmt.Scanln(&word); err != nil {
-				return nil //nolint:nilerr // the end of the input is the end of the test
+				return nil //nolint:nilerr // end of input means end of the test
 			}
 			fmt.Println(watch())
 		}
 	})
 }
 
-// watchHeap looks at the heap often. What it returns tells the largest since it was called before.
+// watchHeap samples the heap often. The function that it returns gives the largest sample since its last call.
 func watchHeap() func() uint64 {
 	var mu sync.Mutex
 	var most uint64

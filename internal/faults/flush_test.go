@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The server forgets its scripts every 50 ms: nobody notices, whatever is done, and no held lease is lost.
+// The server forgets its scripts every 50 ms. No operation on a lock notices, and no held lease is lost.
 func TestFault_ScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -41,7 +41,7 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 		}
 		visitors.Wait()
 		loads := func() int64 { return p.Server.CommandStats(t, "script|load")["script|load"] }
-		locktest.Await(t, "scripts to be loaded again and again", func() bool { return loads() > 10 }) // by renewals, if nobody else is left
+		locktest.Await(t, "scripts to be loaded again and again", func() bool { return loads() > 10 }) // by renewals, if no visitor is left
 		var holders sync.WaitGroup
 		for _, lease := range held {
 			holders.Go(func() {
@@ -60,7 +60,7 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 	})
 }
 
-// calls are what is done to locks that others want, too. None may fail but for them.
+// calls are operations on locks that others want too. They may fail only because of those others.
 var calls = []func(t *testing.T, r *room, rt *holdfast.Runtime){
 	func(t *testing.T, r *room, rt *holdfast.Runtime) { r.visit(t, rt) },
 	func(t *testing.T, r *room, rt *holdfast.Runtime) {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A force-release may be executed between an acquire of the same runtime and its answer. The acquirer then either learns of it at once,
-// or gets a grant that Redis has: never one that was freed, which nobody would notice before a fixed lease ends.
+// A force-release may be executed between an acquire of the same runtime and its answer. Then the acquirer either learns of it at once, or has a
+// grant that Redis still has. It never gets a grant that was freed, which nobody would notice before a fixed lease ends.
 func TestFault_ForceReleaseMeetsAnAcquire(t *testing.T) {
 	t.Parallel()
 	readers := locktest.Kind{Name: "read lock", Lock: func(rt *holdfast.Runtime, name string) *holdfast.Lock { return rt.RWLock(name).Read() }}
@@ -59,7 +59,7 @@ func forceMeetsAcquire(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) (f
 	return forced
 }
 
-// exclusive are the kinds of one name that exclude one another.
+// exclusive returns the kinds of lock that exclude each other under one name.
 func exclusive() (kinds []locktest.Kind) {
 	for _, kind := range locktest.Kinds {
 		if kind.Mode == "exclusive" {
@@ -69,7 +69,8 @@ func exclusive() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// A caller that frees a lock by force need not know its kind: a holder of the same process learns of it at once, also when nothing renews its lease.
+// A caller that frees a lock by force need not know its kind. A holder in the same process learns of the loss at once, even if its lease is not
+// renewed.
 func TestFault_ForceReleaseThroughAnotherKind(t *testing.T) {
 	t.Parallel()
 	place := locktest.OnServerOfItsOwn(t)
@@ -98,7 +99,7 @@ func TestFault_ForceReleaseThroughAnotherKind(t *testing.T) {
 	}
 }
 
-// A lock that is freed by force through its own kind wakes the waiters of every kind.
+// A force-release through the lock's own kind wakes the waiters of every kind.
 func TestFault_ForceReleaseWakesEveryKind(t *testing.T) {
 	t.Parallel()
 	place := locktest.OnServerOfItsOwn(t)
@@ -125,7 +126,7 @@ func TestFault_ForceReleaseWakesEveryKind(t *testing.T) {
 	}
 }
 
-// Permits that this process gives back by their IDs, or deletes, are no longer valid here, also when nothing renews them.
+// Permits that a process releases by their IDs, or deletes, are no longer valid in that process, even if they are not renewed.
 func TestFault_PermitsEndedByTheirIDs(t *testing.T) {
 	t.Parallel()
 	for _, fixed := range []bool{true, false} {

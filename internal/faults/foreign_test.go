@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// vanishings are what somebody else may do to the key of a lock that is held.
+// vanishings are ways in which somebody else may change the key of a held lock.
 var vanishings = map[string]struct {
 	do    func(p *locktest.Place) error
-	taken bool // something else is in its place then
+	taken bool // something else then has the key
 }{
 	"deleted": {func(p *locktest.Place) error { return p.Redis.Del(context.Background(), p.Name).Err() }, false},
 	"flushed": {func(p *locktest.Place) error { return p.Redis.FlushAll(context.Background()).Err() }, false},
@@ -47,8 +47,8 @@ func replaceBy(p *locktest.Place, command string, args ...any) error {
 	return err
 }
 
-// The key of a held lock goes away, or something else comes in its place: the holder is told within a third of the lease, and a
-// release before that says so, too. Nothing of others is touched.
+// The key of a held lock disappears or is replaced by something else. The holder learns of the loss within a third of the lease, and a release
+// before that reports it too. Keys of others are left alone.
 func TestFault_KeyGoneOrForeign(t *testing.T) {
 	t.Parallel()
 	for how, v := range vanishings {
@@ -86,7 +86,7 @@ func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanis
 	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
 }
 
-// showForeign checks that a key that is no lock is distinguished from one that is. A hash with a field may be anybody's.
+// showForeign asserts that a key that is no lock is told apart from a lock, and left alone. A hash with a field may be anybody's.
 func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	what := p.Redis.Type(t.Context(), p.Name).Val()
 	_, err := p.Lock(rt).TryAcquire(t.Context())
@@ -101,8 +101,8 @@ func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	assert.Equal(t, what, p.Redis.Type(t.Context(), p.Name).Val(), "it is left alone")
 }
 
-// The counter of the fencing tokens is replaced by something else, or comes to its end, while a lock is held and waited for. Its holder
-// keeps it, everybody else is refused at once with what is wrong, and when the counter has been repaired tokens go on.
+// The counter of the fencing tokens is replaced by something else, or reaches its limit, while a lock is held and waited for. The holder keeps the
+// lock, and everybody else is refused at once with the reason. When the counter has been repaired, tokens continue.
 func TestFault_TokenCounterThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"abc", "9007199254740991", "9223372036854775807", "-1"} {
@@ -113,7 +113,7 @@ func TestFault_TokenCounterThatIsNone(t *testing.T) {
 			rt, other := p.Runtime(t, holdfast.Options{Lease: longLease}), p.Runtime(t, holdfast.Options{Lease: longLease})
 			held := locktest.Acquire(t, p.Lock(rt))
 			waiting := []*holdfast.Pending{
-				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // to be passed on to in Redis
+				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // a release passes the lock on to it in Redis
 				p.Lock(other).AcquireAsync(t.Context()),
 			}
 			p.WaitForWaiting(t, other, 1)

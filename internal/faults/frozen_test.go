@@ -17,7 +17,7 @@ import (
 
 const frozenLease = 2 * time.Second
 
-// freezes keep a server from answering for two leases.
+// freezes are ways to keep a server from answering for two leases.
 var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	"stopped": stopped,
 	"busy":    busy,
@@ -27,8 +27,8 @@ var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	},
 }
 
-// A server answers nobody for two leases. Holders learn that they have lost their locks when the leases are over by their own clocks. Calls
-// end in time, no matter how many. When the server answers again, the locks can be acquired at once.
+// A server answers nobody for two leases. Holders learn that their locks are lost when the leases end by their own clocks. Calls end in time, no
+// matter how many there are. When the server answers again, the locks can be acquired at once.
 func TestFault_FrozenServer(t *testing.T) {
 	t.Parallel()
 	for how, freeze := range freezes {
@@ -79,7 +79,7 @@ func showFrozenServer(t *testing.T, freeze func(*testing.T, *locktest.Place) fun
 	}
 }
 
-// holdAfterThaw has the waiter, whose patience may have been shorter, hold the lock and give it back.
+// holdAfterThaw waits for the waiter, or acquires again if the waiter has given up, and releases the lock.
 func holdAfterThaw(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, waiting *holdfast.Pending) {
 	next, err := waiting.Lease()
 	if err != nil {
@@ -97,7 +97,7 @@ func holdAfterThaw(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, waitin
 	}
 }
 
-// lostLate waits for the end of a lease that cannot be renewed, which comes by the holder's own clock, and tells how late it was.
+// lostLate waits for the end of a lease that cannot be renewed, and returns how long after its deadline, by the holder's clock, it ended.
 func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	deadline := lease.ExpiresAt()
 	told := locktest.Closed(t, "the loss", lease.Done())
@@ -106,7 +106,7 @@ func lostLate(t *testing.T, lease *holdfast.Lease) time.Duration {
 	return told.Sub(deadline)
 }
 
-// callMany calls more often than could ever wait for a connection: every call is answered.
+// callMany makes more calls than can ever wait for a connection. Every call is answered.
 func callMany(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime) {
 	var calls sync.WaitGroup
 	for i := range 200 {

@@ -17,12 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// TestFault_HerdIsSmall counts what the server has to do when 32 runtimes with eight goroutines each want one lock. A turn is eight
-// sections of 1 ms, as by default, but on a slow machine too.
+// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. A turn is eight sections of 1 ms, as by
+// default, even on a slow machine.
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		if p.Kind.Deaf { // the spin lock, whose pauses bound what it asks: TestSpinLock_Backoff
+		if p.Kind.Deaf { // the spin lock, whose back-off limits its calls: see TestSpinLock_Backoff
 			t.Skip("its waiters ask again and again")
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -62,8 +62,8 @@ func serve(ctx context.Context, lock *holdfast.Lock, section time.Duration, serv
 	}
 }
 
-// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a mere script, against sixteen
-// goroutines of one process. It waits for a turn, sometimes for a gap that is left for others, and no longer.
+// TestFault_CrowdLetsOneIn has one waiter elsewhere, a runtime or a mere script, against sixteen goroutines of one process. The waiter waits for
+// one turn, and sometimes for a gap that is left for others, but no longer.
 func TestFault_CrowdLetsOneIn(t *testing.T) {
 	for _, section := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
 		t.Run(fmt.Sprint("runtime ", section), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
 			t.Parallel()
 			letIn(t, func(t *testing.T, p *locktest.Place) {
-				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded lets one in, too, who asks again when it has missed a message
+				if p.Kind.Mode == "write" { // in TestPromise_TurnsAreBounded such a waiter asks again when it has missed a message, and is served
 					t.Skip("its messages are for all, and miss a thread of Redisson's that has tried and does not wait yet")
 				}
 				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
@@ -91,8 +91,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	}
 }
 
-// letIn is for kinds that take turns, on servers of their own. A fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing),
-// a spin lock by chance (TestPromise_TurnsAreBounded).
+// letIn runs show for the kinds that take turns, each on its own server. A fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing), a
+// spin lock by chance (TestPromise_TurnsAreBounded).
 func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {
@@ -122,7 +122,7 @@ func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func
 	})
 }
 
-// waitsFor does something for a while, and says for how long each time, in order of length.
+// waitsFor calls once repeatedly for a while, and returns how long each call took, sorted.
 func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	length = time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < length; {
@@ -134,7 +134,7 @@ func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	return waits, length
 }
 
-// notLetIn says in which way a single waiter waited too long against a crowd; "": in none.
+// notLetIn returns in which way a single waiter waited too long against a crowd, or "".
 func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Duration) string {
 	const turn, gap = 10 * time.Millisecond, 25 * time.Millisecond // Handoff.For, and Gap of actors/turns/policy.go
 	n := len(waits)

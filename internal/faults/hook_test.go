@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// renaming is a hook that renames the keys of scripts in place, as programs with several tenants have one.
+// renaming is a hook that renames the keys of scripts in place, as some programs with several tenants do.
 type renaming func(key string) string
 
 func (renaming) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -45,7 +45,7 @@ func (h renaming) rename(command redis.Cmder) {
 	}
 }
 
-// everyKey puts a prefix before every key, also if it is a channel: scripts tell of releases where nobody listens.
+// everyKey puts a prefix before every key, and before channels too: then scripts publish releases where nobody listens.
 func everyKey(key string) string { return "tenant:" + key }
 
 // keysOnly puts it before what is a key.
@@ -56,14 +56,14 @@ func keysOnly(key string) string {
 	return everyKey(key)
 }
 
-// hooked is a runtime whose client has a hook. With a short lease it needs shorter timeouts than the client has.
+// hooked returns a runtime whose client has a hook. With a short lease, the runtime needs shorter timeouts than those of the client.
 func hooked(t *testing.T, server *redistest.Server, hook redis.Hook, lease time.Duration) *holdfast.Runtime {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)
 	return locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
 }
 
-// A hook may put any prefix before keys: every kind excludes as without it, and waiters are woken unless it renames channels, too.
+// A hook may put any prefix before keys. Every kind still excludes others, and waiters are woken unless the hook also renames channels.
 func TestFault_HooksThatRenameKeys(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]renaming{"every key": everyKey, "keys only": keysOnly} {
@@ -89,7 +89,7 @@ func TestFault_HooksThatRenameKeys(t *testing.T) {
 	}
 }
 
-// oneAtATime hands a lock over between two processes.
+// oneAtATime hands a lock back and forth between two processes.
 func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 	for range 3 {
 		lease := locktest.Acquire(t, one)
@@ -115,7 +115,7 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 	}
 }
 
-// wantedUnderAPrefix has a lock linger that another process wants by the key that the server knows. It polls, if no message comes.
+// wantedUnderAPrefix lets a lock linger that another process wants, under the key that the server knows. If no demand arrives, it polls.
 func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)
@@ -129,7 +129,7 @@ func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook,
 	assert.Less(t, time.Since(began), 3*time.Second+locktest.Slack())
 }
 
-// readersBeside has readers leave one after the other.
+// readersBeside makes readers release one after the other.
 func readersBeside(t *testing.T, one, other *holdfast.RWLock) {
 	first := locktest.Acquire(t, one.Read(), holdfast.WithLease(time.Minute))
 	second := locktest.Acquire(t, other.Read(), holdfast.WithLease(time.Minute))
@@ -147,7 +147,7 @@ func readersBeside(t *testing.T, one, other *holdfast.RWLock) {
 	assert.True(t, forced)
 }
 
-// writerThatReads has a writer go on as a reader.
+// writerThatReads downgrades a writer to a reader.
 func writerThatReads(t *testing.T, one, other *holdfast.Runtime) {
 	const name = "downgrade"
 	ctx := holdfast.ContextWithOwner(t.Context(), one.NewOwner())
@@ -194,7 +194,7 @@ func countsOfBoth(t *testing.T, one, other *holdfast.Runtime) {
 	require.NoError(t, latch.Wait(t.Context()))
 }
 
-// A hook with which locks do not work is found by a check.
+// Check detects a hook with which locks do not work.
 func TestFault_CheckOfHooks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

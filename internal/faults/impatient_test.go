@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_ImpatientWaitersAreServed has sixteen goroutines of two processes ask for one lock 1 200 times in all, and give up after 0 to
-// 4 ms each time, while a call of Redis takes 1 ms. Many get the lock: some 50 a fair lock, and more than 1 000 any other. Without those who
-// move up in the queue of a fair lock nobody would: whoever comes to be the first there is about to give up.
+// TestFault_ImpatientWaitersAreServed has sixteen goroutines of two processes ask for one lock 1 200 times in all, and give up after 0 to 4 ms each
+// time, while a call to Redis takes 1 ms. Many get the lock: some 50 a fair lock, and more than 1 000 any other. Without waiters that move up in
+// its queue, a fair lock would serve nobody: whichever waiter has become the first is about to give up.
 func TestFault_ImpatientWaitersAreServed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -45,7 +45,7 @@ func TestFault_ImpatientWaitersAreServed(t *testing.T) {
 	}
 }
 
-// comeAndGo asks for a lock 75 times, with little patience. It returns how often it got the lock.
+// comeAndGo asks for a lock 75 times, with little patience. It returns how often it acquired the lock.
 func comeAndGo(t *testing.T, lock *holdfast.Lock, seed uint64) (served int64) {
 	random := rand.New(rand.NewPCG(1, seed))
 	for range 75 {

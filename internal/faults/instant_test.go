@@ -20,11 +20,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// trip is how long a message takes to the server; the reply takes as long.
+// trip is how long a message takes to the server; the reply takes just as long.
 const trip = 500 * time.Microsecond
 
-// The same as TestFault_CancelMeetsTheGrant, but at each instant around the grant, and in a time of its own in which nothing takes
-// any but messages to the server and back.
+// The same as TestFault_CancelMeetsTheGrant, but at each instant around the grant. The test runs on fake time, in which only messages to the server
+// and back take time.
 func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -39,14 +39,14 @@ func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 
 func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	last := 8 * trip
-	if kind.Deaf { // it only looks now and then
+	if kind.Deaf { // its waiters only check now and then
 		last = 400 * trip
 	}
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
 	t.Cleanup(server.Close)
 	w := &wire{Place: &locktest.Place{Kind: kind, Name: "orders"}, rt: bubbleRuntime(t, server), other: bubbleRuntime(t, server)}
-	for range 2 { // connects, and loads the scripts; the first turn of a fenced lock has one token only
+	for range 2 { // connects and loads the scripts; and the first turn of a fenced lock has only one token
 		lease, err := try(t.Context(), t, w, func() {})
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
@@ -77,7 +77,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be on its way; then comes its answer, then the release")
 }
 
-// lastSeen is how long from now the key is there for the last time.
+// lastSeen returns how long from now the key is last seen.
 func lastSeen(server *miniredis.Miniredis, key string) (seen time.Duration) {
 	for start := time.Now(); time.Since(start) < 10*trip; <-time.After(trip / 20) {
 		if server.Exists(key) {
@@ -87,7 +87,7 @@ func lastSeen(server *miniredis.Miniredis, key string) (seen time.Duration) {
 	return seen
 }
 
-// bubbleRuntime is a runtime in a bubble of testing/synctest, with a client of its own that has a long way to the server.
+// bubbleRuntime returns a runtime in a bubble of testing/synctest. Its client has a slow connection to the server.
 func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime {
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:6379", // never resolved: the dialer ignores it
@@ -102,13 +102,13 @@ func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime 
 	t.Cleanup(func() {
 		assert.NoError(t, rt.Close(context.Background()))
 		_ = client.Close()
-		<-time.After(2 * time.Second) // go-redis looks once a second whether it may stop dialing
+		<-time.After(2 * time.Second) // go-redis checks once a second whether it may stop dialing
 	})
 	return rt
 }
 
-// farConn is a connection with a long way from the first script on; those for messages have a short one. For go-redis connects them
-// under a mutex, and a bubble's time does not go on while somebody waits for one.
+// farConn is a connection that is slow from its first script on. Connections for messages stay fast, because go-redis makes them while it holds a
+// mutex, and a bubble's time stands still while a goroutine waits for a mutex.
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool

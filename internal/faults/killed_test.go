@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The lock of a process that was killed comes free when its lease is over, and somebody who waits gets it then, although nobody
-// tells of a release.
+// The lock of a killed process becomes free when its lease expires. A waiter gets it then, although no release is published.
 func TestFault_KilledHolder(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -30,7 +29,7 @@ func TestFault_KilledHolder(t *testing.T) {
 			holder := q.Fields(t)
 			waiting := q.Lock(waiter).AcquireAsync(t.Context())
 			q.WaitForWaiting(t, waiter, 1)
-			<-time.After(rand.N(2 * stopLease)) // any point of the renewal cycle
+			<-time.After(rand.N(2 * stopLease)) // at any point of the renewal cycle
 
 			child.Kill()
 			killed := time.Now()

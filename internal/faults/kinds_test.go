@@ -14,28 +14,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// wokenIn is how soon a waiter has a lock that was released.
+// wokenIn bounds the time from a release until a waiter has the lock.
 const wokenIn = 100 * time.Millisecond
 
-// spinMax is the longest pause of a spin lock's waiter, which listens to nothing.
+// spinMax is the longest pause of a spin lock's waiter, which listens to no messages.
 const spinMax = 128 * time.Millisecond
 
-// TestFault_KindsWakeOneAnother has somebody wait for a lock that is held as another kind of lock with the same name, in the same
-// process and in another one. The release wakes the waiter.
+// TestFault_KindsWakeOneAnother has a waiter for a lock that is held as another kind of lock with the same name, in the same process and in another
+// one. The release wakes the waiter.
 func TestFault_KindsWakeOneAnother(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
 		for round := range 4 {
 			held := locktest.Acquire(t, holder.Lock(first, "orders"))
 			waiting := waiter.Lock(other, "orders").AcquireAsync(t.Context())
-			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // a poll comes at any time before or after
+			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // so that a poll comes at any time before or after the release
 			assertWoken(t, waiter, held, waiting)
 		}
 	})
 }
 
-// TestFault_NextInLineIsWokenByAnotherKind has a lock held while two wait for it as for a fair lock. The first in the queue gives up, and
-// then the release wakes the second.
+// TestFault_NextInLineIsWokenByAnotherKind has two waiters in the queue of a fair lock, which is held as another kind. The first in the queue gives
+// up. Then the release wakes the second.
 func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime) {
@@ -53,7 +53,7 @@ func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 	})
 }
 
-// pairs shows something for each two kinds of lock that exclude each other, by one runtime and by two, in a bubble.
+// pairs calls show in a bubble for each two kinds of lock that exclude each other, with one runtime and with two.
 func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime)) {
 	for _, holder := range locktest.Kinds {
 		for _, waiter := range locktest.Kinds {
@@ -78,7 +78,7 @@ func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, f
 	}
 }
 
-// assertWoken releases the lock, and measures how soon the waiter has it.
+// assertWoken releases the lock, and asserts that the waiter has it soon.
 func assertWoken(t *testing.T, waiter locktest.Kind, held *holdfast.Lease, waiting *holdfast.Pending) {
 	t.Helper()
 	locktest.Release(t, held)

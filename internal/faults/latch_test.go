@@ -24,7 +24,7 @@ func TestFault_LatchCountsOnce(t *testing.T) {
 	var proxies []*faultproxy.Proxy
 	var latches []*holdfast.CountDownLatch
 	for range 2 {
-		rt, proxy := p.Proxied(t, holdfast.Options{Lease: 6 * time.Second}) // 2 s to an unknown outcome and of patience
+		rt, proxy := p.Proxied(t, holdfast.Options{Lease: 6 * time.Second}) // the outcome is unknown after 2 s, and waiters give up after 2 s
 		proxies, latches = append(proxies, proxy), append(latches, rt.CountDownLatch(p.Name))
 	}
 	set, err := latches[0].TrySetCount(t.Context(), times+1)
@@ -59,12 +59,12 @@ func TestFault_LatchCountsOnce(t *testing.T) {
 	assert.Equal(t, 1, count)
 	assert.Zero(t, returned.Load(), "nobody returned too early")
 
-	proxies[0].Cut() // the message finds half of them without a connection
+	proxies[0].Cut() // half of the waiters have no connection when the message is published
 	require.NoError(t, latches[1].CountDown(t.Context()))
 	waiters.Wait()
 }
 
-// trouble disturbs connections in all ways until the group is done.
+// trouble disturbs connections in various ways until the group is done.
 func trouble(proxies []*faultproxy.Proxy, group *sync.WaitGroup) (troubles int) {
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
@@ -93,7 +93,8 @@ func trouble(proxies []*faultproxy.Proxy, group *sync.WaitGroup) (troubles int) 
 	}
 }
 
-// A latch that was counted down while a process could not hear or ask is seen when it can again.
+// A latch reaches zero while a process gets no messages and cannot ask. The process notices when it is
+// connected again.
 func TestFault_LatchZeroDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -16,12 +16,13 @@ import (
 
 const lateLease = 200 * time.Millisecond
 
-// warm sees to it that the link is there, and the scripts.
+// warm opens the link's connections and loads the scripts.
 func warm(t *testing.T, lock *holdfast.Lock) {
 	locktest.Release(t, locktest.Acquire(t, lock, holdfast.WithLease(time.Minute)))
 }
 
-// A grant that arrives when its lease is over is none: nobody gets it, and it is not left behind.
+// A grant that arrives after its lease has ended does not count: nobody gets it, and it is not left in
+// Redis.
 func TestFault_GrantAfterItsLease(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

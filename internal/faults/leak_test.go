@@ -50,12 +50,12 @@ func (l *leaky) leaks() []holdfast.LeaseLeaked {
 	return locktest.Recorded[holdfast.LeaseLeaked](&l.events)
 }
 
-// noticed waits until the collector has found what was dropped, and the runtime has heard of it. A channel or a context is found only some
-// collections after what held it, and each takes seconds where the machine is busy, so patience is counted in collections, too.
+// noticed waits until the collector has found what was dropped, and the runtime has reported it. A channel or a context is found only some
+// collections after the object that held it. On a busy machine each takes seconds, so noticed counts collections as well as time.
 func (l *leaky) noticed(t *testing.T) holdfast.LeaseLeaked {
 	t.Helper()
 	const enough = 100
-	looks := time.NewTicker(50 * time.Millisecond) // collecting all the time would take the machine from the other tests
+	looks := time.NewTicker(50 * time.Millisecond) // constant collections would slow down the other tests
 	defer looks.Stop()
 	for collections, end := 0, time.Now().Add(locktest.Patience); len(l.leaks()) == 0; collections++ {
 		require.True(t, collections < enough || time.Now().Before(end), "waiting for the leak to be noticed")
@@ -66,7 +66,7 @@ func (l *leaky) noticed(t *testing.T) holdfast.LeaseLeaked {
 	return l.leaks()[0]
 }
 
-// keeps sees that nothing is noticed although the collector runs and the runtime has looked twice.
+// keeps asserts that no leak is reported although the collector runs and the runtime has checked twice.
 func (l *leaky) keeps(t *testing.T) {
 	t.Helper()
 	looks := time.NewTicker(300 * time.Millisecond)
@@ -79,12 +79,12 @@ func (l *leaky) keeps(t *testing.T) {
 	}
 }
 
-// dropped is what an acquire leaves when its lease is dropped.
+// dropped returns the result of acquire; the lease itself is dropped with acquire's frame.
 //
 //go:noinline
 func dropped[T any](acquire func() T) T { return acquire() }
 
-// acquire is locktest.Acquire, but the test does not keep the lease.
+// acquire is like locktest.Acquire, but does not let the test keep the lease.
 func acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
 	lease, err := lock.Acquire(context.Background(), options...)
@@ -123,7 +123,7 @@ func TestLeak_FixedLeaseIsReportedOnly(t *testing.T) {
 	locktest.Stays(t, "it is held, and reported once", 2500*time.Millisecond, func() bool { return l.Exists(t) && len(l.leaks()) == 1 })
 }
 
-// A channel of Done, a context of Context, or a running Do keeps the lease.
+// A channel of Done, a context of Context, or a running Do keeps the lease alive.
 func TestLeak_LeaseInUseIsNone(t *testing.T) {
 	t.Parallel()
 	use := map[string]func(t *testing.T, l *leaky){
@@ -183,7 +183,7 @@ func TestLeak_LeaseInUseIsNone(t *testing.T) {
 	})
 }
 
-// The channel or the context is all that somebody has, and it ends with the lease.
+// A caller that has kept only the channel or the context still learns of the loss: both end with the lease.
 func TestLeak_WhoHasTheChannelIsToldOfTheLoss(t *testing.T) {
 	t.Parallel()
 	l := newLeaky(t, locktest.OwnPlaceOf(t, "lock"))
@@ -194,7 +194,7 @@ func TestLeak_WhoHasTheChannelIsToldOfTheLoss(t *testing.T) {
 		inContext, _ = lease.Context(context.Background()) //nolint:govet // that it is not cancelled is the point
 		return lease.Done()
 	})
-	go func() { // nobody else has the channel
+	go func() { // only this goroutine has the channel
 		<-done
 		close(told)
 	}()
@@ -248,7 +248,7 @@ func TestLeak_ThatIsNone(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlaceOf(t, "lock")
 	l := newLeaky(t, p)
-	dropped(func() bool { // released, in whatever way
+	dropped(func() bool { // released in various ways
 		for range 100 {
 			locktest.Release(t, locktest.Acquire(t, l.lock))
 		}
@@ -271,7 +271,7 @@ func TestLeak_ThatIsNone(t *testing.T) {
 	locktest.Release(t, kept)
 }
 
-// A lease that has been released does not hide that another one is dropped.
+// Released leases do not hide that another one was dropped.
 func TestLeak_BesideReleasedLeases(t *testing.T) {
 	t.Parallel()
 	l := newLeaky(t, locktest.OwnPlaceOf(t, "lock"))
@@ -286,7 +286,7 @@ func TestLeak_BesideReleasedLeases(t *testing.T) {
 	runtime.KeepAlive(released)
 }
 
-// In a bubble of testing/synctest the collector's goroutine must not touch anything of the runtime's.
+// In a bubble of testing/synctest the collector's goroutine must not touch any object of the runtime.
 func TestLeak_InABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 var lingers = holdfast.Options{Lease: 40 * time.Second, Linger: 10 * time.Second}
 
-// A demand is lost with the connection that it is on its way to. Who waits asks again, and has the lock long before Options.Linger is over.
+// A demand is lost with the connection that should receive it. The waiter asks again, and has the lock long before Options.Linger is over.
 func TestFault_LostDemandComesAgain(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -29,7 +29,7 @@ func TestFault_LostDemandComesAgain(t *testing.T) {
 	}
 }
 
-// A process that dies while a lock of its lingers has died with the lock: it is free when the lease is over.
+// A process dies while it lets a lock linger. The lock is free when its lease expires.
 func TestFault_DeadProcessLingers(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

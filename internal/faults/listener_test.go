@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_MereListenerCostsLittle counts how often a process gets a lock beside a monitor that listens to every release, and
-// without. The monitor comes and goes, so that a machine that is busy with something else slows down both.
+// TestFault_MereListenerCostsLittle counts how often a process gets a lock, with and without a monitor that listens to every release. It measures
+// before, during and after the monitor, so that other load on the machine slows down both cases.
 func TestFault_MereListenerCostsLittle(t *testing.T) {
-	const least = 0.5 // it is about the same, but for what else the machine does
+	const least = 0.5 // about the same is expected, but the machine may be busy with other things
 	settle, span := time.Second, time.Duration(locktest.Scaled(2_000, 500))*time.Millisecond
 	locktest.InTurn(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {

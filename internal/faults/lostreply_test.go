@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// soon is how long an orphan may be there: the release that follows a lost grant needs a new connection, and some of this machine.
+// soon is how long an orphan may exist: the release that follows a lost grant needs a new connection and some processor time.
 const soon = 100 * time.Millisecond
 
-// The first reply of each script is lost: no answer is false, nothing counts twice, no orphan stays, and there is
-// exactly one next holder. The client would retry, were it allowed to.
+// The first reply to each script is lost. No answer is false, nothing counts twice, no orphan stays, and there is exactly one next holder. The
+// client would retry by itself if the runtime allowed that.
 func TestFault_FirstReplyLost(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -40,7 +40,7 @@ func TestFault_FirstReplyLost(t *testing.T) {
 				}
 				t.Logf("%d tries, %d replies lost", tries, w.proxy.Dropped())
 				w.gone.log(t, "orphans")
-				if script != "acquire, given up" { // one that was not sent before its caller gave it up has no reply
+				if script != "acquire, given up" { // an acquire that was given up before it was sent has no reply
 					assert.Equal(t, tries, w.proxy.Dropped())
 				}
 				assert.Positive(t, w.proxy.Dropped())
@@ -58,7 +58,7 @@ func loseAcquire(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// loseGivenUp has a caller that may give up at any time. If its error says that nothing is held, nothing is.
+// loseGivenUp has a caller that gives up at any time. If its error says that it does not hold the lock, nobody does.
 func loseGivenUp(t *testing.T, w *wire) {
 	w.proxy.DropReplies(1, w.mine())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func loseRelease(t *testing.T, w *wire) {
 }
 
 func losePass(t *testing.T, w *wire) {
-	locktest.Release(t, locktest.Acquire(t, w.lock())) // a new counter of tokens has one token only
+	locktest.Release(t, locktest.Acquire(t, w.lock())) // a new counter of tokens has only one token
 	first := locktest.Acquire(t, w.lock())
 	second := w.lock().AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	w.WaitForWaiting(t, w.rt, 1)
@@ -110,7 +110,7 @@ func loseExtend(t *testing.T, w *wire) {
 	w.assertNext(t, w.wait(t))
 }
 
-// loseInspect is not repeated: it says that it does not know, and changes nothing.
+// loseInspect loses the reply to an Inspect. It is not repeated: it returns an error and changes nothing.
 func loseInspect(t *testing.T, w *wire) {
 	lease := locktest.Acquire(t, w.lock())
 	w.proxy.DropReplies(1, w.mine())
@@ -124,7 +124,7 @@ func loseInspect(t *testing.T, w *wire) {
 	locktest.Release(t, lease)
 }
 
-// loseForceRelease is not repeated either: a repeat could hit the next holder.
+// loseForceRelease loses the reply to a ForceRelease. It is not repeated either, because a repeat could hit the next holder.
 func loseForceRelease(t *testing.T, w *wire) {
 	lease := locktest.Acquire(t, w.Lock(w.other))
 	waiter := w.wait(t)
@@ -136,7 +136,7 @@ func loseForceRelease(t *testing.T, w *wire) {
 	w.assertNext(t, waiter)
 }
 
-// The first reply of each renewal is lost: the lease continues, renewed once.
+// The first reply to each renewal is lost. The lease continues, and has been renewed once.
 func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -161,8 +161,8 @@ func TestFault_FirstReplyOfARenewalLost(t *testing.T) {
 	})
 }
 
-// awaitRenewal returns when the runtime knows of a renewal.
+// awaitRenewal returns when the runtime has renewed the lease.
 func awaitRenewal(t *testing.T, lease *holdfast.Lease) {
-	first := lease.ExpiresAt().Add(50 * time.Millisecond) // the same instant may be converted to a slightly different one: see Engine.Time
+	first := lease.ExpiresAt().Add(50 * time.Millisecond) // conversions of one instant may differ slightly: see Engine.Time
 	locktest.Await(t, "a renewal", func() bool { return assert.True(t, lease.Valid()) && lease.ExpiresAt().After(first) })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A server without memory refuses new locks, cleanly. What is held is renewed and can be released.
+// A server without memory refuses new locks, cleanly. Held locks are renewed and can be released.
 func TestFault_ServerOutOfMemory(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -23,7 +23,7 @@ func TestFault_ServerOutOfMemory(t *testing.T) {
 		fillMemory(t, p)
 
 		locktest.Stays(t, "renewals go on", 3*lease/2, func() bool { return held.Valid() && kept.Valid() })
-		// Redis looks at the memory before the first write of a script: what begins by tidying up may go through.
+		// Redis checks its memory before the first write of a script, so a script that begins by deleting may succeed.
 		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(time.Hour)}} {
 			lost := p.Another(t)
 			lease, err := lost.Lock(rt).Acquire(t.Context(), options...)
@@ -43,7 +43,7 @@ func TestFault_ServerOutOfMemory(t *testing.T) {
 	})
 }
 
-// Permits are renewed and given back without memory, too.
+// Without memory, permits are still renewed and can be released.
 func TestFault_PermitsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// blocker blocks its senders while it is closed. It stands for all the ways in which an actor can do that.
+// blocker blocks its senders until release is called. It stands for all the ways in which an actor can block its senders.
 type blocker struct {
 	open    chan struct{}
 	inside  chan struct{} // one per message that has blocked, up to a few
@@ -29,7 +29,7 @@ func newBlocker(t *testing.T) *blocker {
 	return b
 }
 
-// block is called within the handling of a message.
+// block is called while a message is handled. It returns after release.
 func (b *blocker) block() {
 	select {
 	case b.inside <- struct{}{}:
@@ -38,7 +38,7 @@ func (b *blocker) block() {
 	<-b.open
 }
 
-// process is one that the user has registered with protoactor himself.
+// process is a protoactor process that the user has registered.
 type process struct {
 	*blocker
 	answers chan any
@@ -51,8 +51,8 @@ func (q process) SendUserMessage(_ *actor.PID, message any) {
 func (q process) SendSystemMessage(*actor.PID, any) { q.block() }
 func (q process) Stop(*actor.PID)                   {}
 
-// blocked are requesters that block their senders as soon as they get an answer. They do not send requests
-// themselves: that would block who tells them to.
+// blocked are requesters that block their senders as soon as they get an answer. They do not send requests themselves: that would block the sender
+// of the order to do so.
 var blocked = map[string]func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any){
 	"synchronized dispatcher": func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any) {
 		a := locktest.ActorThat(t, rt, p.Lock(rt), blockOnAnswers(b), actor.WithDispatcher(actor.NewSynchronizedDispatcher(300)))
@@ -99,7 +99,7 @@ func (s *siege) inspect(id uint64) *protocol.Inspect {
 	return &protocol.Inspect{ID: id, Kind: protocol.Kind(s.place.Kind.Name), Lock: s.place.Name}
 }
 
-// eachBlocked shows something for every way in which a requester can block, and for one kind of either sort of lock actor.
+// eachBlocked calls show for every way in which a requester can block, and for one kind of either sort of lock actor.
 func eachBlocked(t *testing.T, show func(t *testing.T, s *siege)) {
 	for name := range blocked {
 		t.Run(name, func(t *testing.T) {
@@ -115,14 +115,15 @@ func newSiege(t *testing.T, p *locktest.Place, requester string) *siege {
 	var err error
 	s.rt, err = holdfast.New(locktest.NewClient(t, p.Addr), options)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // one of the tests closes it, in vain
+	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // one of the tests closes it too, and gets an error
 	s.blocker = newBlocker(t)
 	s.pid, s.answers = blocked[requester](t, s.rt, p, s.blocker)
 	t.Cleanup(s.release)
 	return s
 }
 
-// The lock that answers continues: it serves others, is renewed, and delivers to the blocked actor, in order, once that lets go.
+// While a requester blocks, the lock that answers it continues: it serves others, is renewed, and delivers the answers in order once the requester
+// stops blocking.
 func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 	t.Parallel()
 	eachBlocked(t, func(t *testing.T, s *siege) {
@@ -134,7 +135,7 @@ func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 		<-s.inside
 		renewed(t, p, kept.Valid)
 		locktest.Release(t, kept)
-		for range 10 { // the same lock, and others
+		for range 10 { // the same lock and others
 			locktest.Release(t, locktest.Acquire(t, lock))
 			locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(s.rt)))
 		}
@@ -149,7 +150,7 @@ func TestFault_RequesterThatBlocksKeepsNobody(t *testing.T) {
 	})
 }
 
-// An actor that blocks the delivery of its grant holds the lock, and gets the loss afterwards, once.
+// An actor that blocks the delivery of its grant still holds the lock, and gets the loss afterwards, once.
 func TestFault_RequesterThatBlocksHoldsOn(t *testing.T) {
 	t.Parallel()
 	eachBlocked(t, func(t *testing.T, s *siege) {
@@ -177,7 +178,7 @@ func TestFault_RequesterThatBlocksHoldsOn(t *testing.T) {
 	})
 }
 
-// Close releases everything, waits for a moment, and says who does not come back.
+// Close releases everything, waits for a moment, and names the actors that still block.
 func TestFault_CloseDoesNotWaitForARequesterThatBlocks(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")

@@ -18,18 +18,18 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// newSystem is an actor system of the user's that says nothing.
+// newSystem returns an actor system of the user's that logs nothing.
 func newSystem(t *testing.T, options ...actor.ConfigOption) *actor.ActorSystem {
 	system := actor.NewActorSystem(append([]actor.ConfigOption{
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-		actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval is a goroutine
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval has a goroutine until it ends
 	}, options...)...)
 	t.Cleanup(system.Shutdown)
 	return system
 }
 
-// asker is an actor that asks again and again, and counts the answers. Of Refused, Released and so on each names its request; what
-// finds nobody any more comes back as protoactor's DeadLetterResponse.
+// asker is an actor that asks again and again, and counts the answers. Every Refused, Released and so on answers one request; a request to an actor
+// that has ended comes back as protoactor's DeadLetterResponse.
 type asker struct {
 	place   *locktest.Place
 	lock    *holdfast.Lock
@@ -92,7 +92,7 @@ func (a *asker) answers() int64 {
 	return a.granted.Load() + a.closed.Load() + a.dead.Load() + a.others.Load()
 }
 
-// Before, while and after the runtime closes, each request is answered, by the lock or by protoactor.
+// Each request made before, during and after the runtime's Close is answered, by the lock or by protoactor.
 func TestFault_RequestsAreAnsweredWhileTheRuntimeCloses(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {
@@ -139,7 +139,7 @@ func (a *asker) keepAsking(system *actor.ActorSystem, pid *actor.PID, ended chan
 	}
 }
 
-// Requests from before Close are answered, each once, before Close returns; protoactor answers later ones.
+// Requests made before Close are answered, each once, before Close returns; protoactor answers later ones.
 func TestFault_CloseTellsEveryRequester(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

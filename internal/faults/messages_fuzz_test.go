@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Actors send anything to a runtime, with any values: each request is answered once, nothing panics, and nothing is left.
+// Actors send arbitrary messages to a runtime, with arbitrary values. Each request is answered once, nothing panics, and nothing is left.
 func FuzzMessages_AreAnsweredOnce(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 1}) // acquire, release
@@ -34,7 +34,7 @@ func FuzzMessages_AreAnsweredOnce(f *testing.F) {
 	})
 }
 
-// messenger sends what a script says, which is any bytes, and counts the answers.
+// messenger sends messages made from a script of arbitrary bytes, and counts the answers.
 type messenger struct {
 	*locktest.Actor
 	t      *testing.T
@@ -45,7 +45,7 @@ type messenger struct {
 	owners []protocol.Owner
 
 	cancels []*protocol.Cancel
-	open    map[string]int // requests of a type with an ID that are not answered
+	open    map[string]int // unanswered requests, by type and ID
 	serial  uint64         // of the latest lease
 }
 
@@ -69,7 +69,7 @@ func (m *messenger) byte() byte {
 	return b
 }
 
-// number is mostly small, and now and then any.
+// number returns mostly a small number, and sometimes any.
 func (m *messenger) number() uint64 {
 	b := m.byte()
 	if b < 128 {
@@ -131,7 +131,7 @@ func (m *messenger) say() {
 	}
 }
 
-// which is the serial of a lease, mostly the latest.
+// which returns a lease's serial, mostly the latest.
 func (m *messenger) which() uint64 {
 	for len(m.Answers) > 0 {
 		m.take(<-m.Answers)
@@ -171,7 +171,7 @@ func (m *messenger) take(answer any) {
 	}
 }
 
-// release gives a lease back, or leaves that to the script, or to the end of its actor.
+// release releases a lease, or leaves that to the script or to the end of the actor.
 func (m *messenger) release(a *protocol.Granted) {
 	if m.byte()%2 == 1 {
 		m.request("release", a.Serial, &protocol.Release{ID: a.Serial, Kind: a.Kind, Lock: a.Lock, Serial: a.Serial})
@@ -187,7 +187,7 @@ func (m *messenger) answered(do string, id uint64) {
 	}
 }
 
-// end cancels the waiting requests, so that each is answered. Leases that are held end with their actor.
+// end cancels the waiting requests, so that each is answered. Held leases end with their actor.
 func (m *messenger) end() {
 	for _, cancel := range m.cancels {
 		m.Ask(cancel)

@@ -26,8 +26,8 @@ func panicOn[M any](times int32) func(actor.Context) {
 	}
 }
 
-// An actor that panics over its grant is restarted by protoactor, under the same PID: it has not terminated, and holds on. That
-// it forgot the serial is a matter of what it keeps, and until when: Restarting is told to the one that failed.
+// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. To keep the serial
+// is the actor's own task: the instance that failed receives Restarting.
 func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {
@@ -48,7 +48,7 @@ func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
 	})
 }
 
-// keeper shows what an actor can do that wants to be restarted: note the serial before anything else, and release on Restarting.
+// keeper shows what an actor that may be restarted can do: store the serial before anything else, and release on Restarting.
 type keeper struct {
 	place  *locktest.Place
 	lock   *holdfast.Lock
@@ -105,7 +105,7 @@ func TestFault_RequesterReleasesWhenItIsRestarted(t *testing.T) {
 	})
 }
 
-// An actor that panics again and again is stopped by protoactor's supervisor, which ends its leases.
+// protoactor's supervisor stops an actor that panics again and again. That ends its leases.
 func TestFault_RequesterPanicsOverItsGrantAndIsStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -118,7 +118,7 @@ func TestFault_RequesterPanicsOverItsGrantAndIsStopped(t *testing.T) {
 			owner := rt.NewOwner()
 			for id := range uint64(12) {
 				again := p.AcquireMessage(id)
-				again.Owner = owner // so that all of them are granted
+				again.Owner = owner // so that all requests are granted
 				a.Ask(again)
 			}
 			locktest.Await(t, "the end, "+name, func() bool {
@@ -131,7 +131,7 @@ func TestFault_RequesterPanicsOverItsGrantAndIsStopped(t *testing.T) {
 	})
 }
 
-// An actor that panics on a Lost gets no second one, and may ask again.
+// An actor that panics on a Lost does not get it again, and may acquire again.
 func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -144,7 +144,7 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, held)
 		}
-		locktest.Answer[*protocol.Lost](t, a) // the second one: the first has made it panic
+		locktest.Answer[*protocol.Lost](t, a) // the Lost of the second round: on the first one the actor has panicked
 		granted := p.Hold(t, a, 2)
 		a.Ask(p.ReleaseMessage(3, granted.Serial))
 		require.NoError(t, locktest.Answer[*protocol.Released](t, a).Err)
@@ -152,7 +152,7 @@ func TestFault_RequesterPanicsOverItsLoss(t *testing.T) {
 	})
 }
 
-// A name mapper that ends its goroutine, as t.FailNow does, refuses the message that it was called for. The front continues.
+// A NameMapper ends its goroutine, as t.FailNow does. Only the message that it was called for is refused, and the front actor continues.
 func TestFault_NameMapperEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -164,7 +164,7 @@ func TestFault_NameMapperEndsItsGoroutine(t *testing.T) {
 			return name
 		}})
 		a := locktest.NewActor(t, rt, p.Lock(rt))
-		for id := range uint64(50) { // each of them would end a goroutine that handles messages
+		for id := range uint64(50) { // each would end a goroutine that handles messages
 			ask := p.AcquireMessage(2 * id)
 			ask.Lock = bad
 			a.Ask(ask)

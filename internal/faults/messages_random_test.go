@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Actors ask for locks, use and lose them and die, while the network and the server do what they should not. Every request is
-// answered once, every lease ends once, no two are valid at a time, and nothing is left.
+// Actors ask for locks, use and lose them, and die, while the network and the server fail in various ways. Every request is answered once, every
+// lease ends once, no two leases are valid at the same time, and nothing is left.
 func TestFault_EveryMessageIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -43,7 +43,7 @@ type storm struct {
 
 	mu      sync.Mutex
 	sailors map[*sailor]bool       // alive
-	valid   map[string]func() bool // by lock: of its last holder
+	valid   map[string]func() bool // by lock: Valid of its last holder
 	errors  []string
 	count   struct{ requests, leases, lost, died int }
 }
@@ -83,7 +83,7 @@ func (s *storm) over() bool {
 	}
 }
 
-// disturbLinks does to the links what networks do.
+// disturbLinks injects network faults into the links.
 func (s *storm) disturbLinks() {
 	for !s.over() {
 		proxy := s.proxies[rand.IntN(len(s.proxies))]
@@ -105,7 +105,7 @@ func (s *storm) disturbLinks() {
 	}
 }
 
-// disturbServer forgets scripts, kills connections, and deletes the key of one lock: nobody can promise that its holder is alone.
+// disturbServer flushes scripts, kills connections, and deletes the key of one lock, whose holders may therefore overlap.
 func (s *storm) disturbServer() {
 	ctx := context.Background()
 	for n := 0; !s.over(); n++ {
@@ -145,12 +145,12 @@ func (s *storm) assertAnswered(t *testing.T) {
 	require.Empty(t, s.errors)
 }
 
-// sailor is an actor that asks for one lock after the other.
+// sailor is an actor that asks for one lock after another.
 type sailor struct {
 	storm  *storm
 	rt     *holdfast.Runtime
 	ids    uint64
-	open   map[uint64]any    // requests that are not answered
+	open   map[uint64]any    // unanswered requests
 	leases map[uint64]string // serial -> "" while held, then how it ended
 	dies   bool
 	leaves bool // it asks for nothing more
@@ -204,11 +204,11 @@ func (a *sailor) Receive(c actor.Context) {
 	}
 }
 
-// next is the next thing to do, if it is not the end.
+// next does the sailor's next action, unless the storm is over.
 func (a *sailor) next(c actor.Context) {
 	switch {
 	case a.storm.over() && len(a.open) > 0:
-		a.later(c, time.Millisecond, goOn{}) // the answer to a renewal may come after that to the release
+		a.later(c, time.Millisecond, goOn{}) // a renewal may be answered after the release
 	case a.storm.over():
 		a.leaves = true
 		c.Poison(c.Self())
@@ -226,7 +226,7 @@ func (a *sailor) next(c actor.Context) {
 
 func (a *sailor) pick() *locktest.Place { return a.storm.locks[rand.IntN(len(a.storm.locks))] }
 
-// acquire asks for a lock in one of the ways there are; sometimes it thinks better of it, and sometimes it does not live to see.
+// acquire asks for a lock in one of several ways. Sometimes the sailor then cancels the request, and sometimes it dies.
 func (a *sailor) acquire(c actor.Context) {
 	m := a.pick().AcquireMessage(0)
 	switch rand.IntN(4) {
@@ -248,7 +248,7 @@ func (a *sailor) acquire(c actor.Context) {
 	}
 }
 
-// home is where all requests go: any lock's PID serves any lock.
+// home is the PID to which all requests go: any lock's PID serves any lock.
 func (a *sailor) home() *actor.PID { return a.storm.locks[0].Lock(a.rt).PID() }
 
 func (a *sailor) ask(c actor.Context, message func(id uint64) any) {
@@ -264,7 +264,7 @@ func (a *sailor) ask(c actor.Context, message func(id uint64) any) {
 	c.Request(a.home(), m)
 }
 
-// die stops without a word to anybody; what it holds and waits for has to end.
+// die stops the sailor without a release or a cancel; its leases and requests must end all the same.
 func (a *sailor) die(c actor.Context) {
 	a.dies = true
 	c.Stop(c.Self())

@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// The leases in these tests are longer than the tests wait: a lock that becomes free has been released, and did not expire.
+// longLease is longer than the tests wait: a lock that becomes free was released, and did not expire.
 const longLease = 3 * locktest.Patience
 
-// shortLease is for tests that wait for a renewal: they come every third of it. A busy machine may still miss one.
+// shortLease is for tests that wait for a renewal, which comes after a third of the lease. A busy machine may still miss one.
 const shortLease = 3 * time.Second
 
-// renewed waits until the key lives longer than it did, which is by a renewal, and that the lease is valid then.
+// renewed waits until the key's TTL grows, which only a renewal does, and asserts that the lease is valid then.
 func renewed(t *testing.T, p *locktest.Place, valid func() bool) {
 	t.Helper()
 	lowest := time.Duration(math.MaxInt64)
@@ -42,7 +42,7 @@ func renewed(t *testing.T, p *locktest.Place, valid func() bool) {
 // crash makes an actor of endings panic.
 type crash struct{}
 
-// endings are the ways in which an actor comes to its end.
+// endings are the ways in which an actor ends.
 var endings = map[string]func(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock) (a *locktest.Actor, end func()){
 	"stopped": func(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock) (*locktest.Actor, func()) {
 		a := locktest.NewActor(t, rt, lock)
@@ -66,7 +66,7 @@ func panicOnCrash(c actor.Context) {
 	}
 }
 
-// eachEnding shows something for every way in which a requester comes to its end, and for every kind of lock in one of them.
+// eachEnding calls show for every way in which a requester ends, and for every kind of lock in one of these ways.
 func eachEnding(t *testing.T, show func(t *testing.T, p *locktest.Place, link *link)) {
 	one := func(t *testing.T, p *locktest.Place, ending string) {
 		l := newLink(t, p)
@@ -83,7 +83,7 @@ func eachEnding(t *testing.T, show func(t *testing.T, p *locktest.Place, link *l
 	}
 }
 
-// link is a runtime behind a proxy, with a requester that comes to its end.
+// link is a runtime behind a proxy, with a requester that the test ends.
 type link struct {
 	rt        *holdfast.Runtime
 	proxy     *faultproxy.Proxy
@@ -101,7 +101,7 @@ func newLink(t *testing.T, p *locktest.Place) *link {
 	return l
 }
 
-// ask has the requester ask for the lock, and returns when Redis is being asked.
+// ask makes the requester ask for the lock, and returns when the runtime has sent a call to Redis.
 func (l *link) ask(t *testing.T, p *locktest.Place, id uint64) {
 	t.Helper()
 	before := l.sent.N.Load()
@@ -109,7 +109,7 @@ func (l *link) ask(t *testing.T, p *locktest.Place, id uint64) {
 	locktest.Await(t, "the request to be sent", func() bool { return l.sent.N.Load() > before })
 }
 
-// showFree waits until nothing of a requester is left, and that somebody else gets the lock.
+// showFree waits until nothing of a requester is left, and asserts that another actor gets the lock.
 func showFree(t *testing.T, p *locktest.Place, l *link) {
 	t.Helper()
 	locktest.Await(t, "the key to go", func() bool { return !p.Exists(t) })
@@ -121,7 +121,7 @@ func showFree(t *testing.T, p *locktest.Place, l *link) {
 	assert.False(t, p.Exists(t))
 }
 
-// eachSort shows something for one kind of either sort of lock actor: with one contender, and with several.
+// eachSort calls show for one kind of each sort of lock actor: with one contender, and with several.
 func eachSort(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	for _, kind := range []string{"lock", "fair lock"} {
 		t.Run(kind, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestFault_RequesterEndsWhileItWaits(t *testing.T) {
 	})
 }
 
-// The grant is in Redis, nobody here knows, and the one who asked for it is gone.
+// The grant is in Redis, the runtime does not know it, and the actor that asked for it has ended.
 func TestFault_RequesterEndsBeforeTheReplyArrives(t *testing.T) {
 	t.Parallel()
 	eachEnding(t, func(t *testing.T, p *locktest.Place, l *link) {
@@ -183,11 +183,11 @@ func TestFault_RequesterEndsBeforeTheReplyArrives(t *testing.T) {
 
 		l.end()
 
-		l.proxy.SwallowReplies(false) // cuts what has lost a reply
+		l.proxy.SwallowReplies(false) // cuts the connections that have lost a reply
 	})
 }
 
-// The request arrives late: its requester is gone by then.
+// The request reaches Redis late, when its requester has ended.
 func TestFault_RequesterEndsBeforeTheRequestArrives(t *testing.T) {
 	t.Parallel()
 	eachEnding(t, func(t *testing.T, p *locktest.Place, l *link) {
@@ -225,7 +225,7 @@ func warmUp(t *testing.T, p *locktest.Place, l *link) {
 	locktest.Release(t, locktest.Acquire(t, p.Lock(l.rt)))
 }
 
-// The key of a requester that is gone does not outlive its lease, no matter what keeps the runtime from releasing it.
+// The key of a requester that has ended does not outlive its lease, no matter what keeps the runtime from releasing it.
 func TestFault_RequesterEndsBehindABlackhole(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {
@@ -245,7 +245,7 @@ func TestFault_RequesterEndsBehindABlackhole(t *testing.T) {
 	})
 }
 
-// protoactor tells nobody of an actor that panics while it stops. The next renewal finds that it is not there.
+// protoactor notifies nobody of the end of an actor that panics while it stops. The next renewal finds that the actor is gone.
 func TestFault_RequesterPanicsWhileItStops(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {
@@ -262,7 +262,7 @@ func TestFault_RequesterPanicsWhileItStops(t *testing.T) {
 	})
 }
 
-// A dead actor's name may be reused before its end is known. The new actor is not forgotten with the old one.
+// A stopped actor's name may be reused before the runtime learns of its end. The end of the old actor does not cut off the new one for ever.
 func TestFault_RequesterWhoseNameIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -274,7 +274,7 @@ func TestFault_RequesterWhoseNameIsTakenAtOnce(t *testing.T) {
 			switch m := c.Message().(type) {
 			case *actor.Started:
 				c.Request(p.Lock(rt).PID(), p.AcquireMessage(1))
-			case *actor.Stopped: // its name is free, and its watchers are not told yet
+			case *actor.Stopped: // its name is free, and its watchers are not notified yet
 				close(stopped)
 				<-goOn
 			case *protocol.Granted:

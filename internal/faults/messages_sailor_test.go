@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// A sailor of the storm checks the answers to its requests.
+// The sailors of the storm check the answers to their requests.
 
-// answered takes a request off the list; it must be on it.
+// answered removes a request from the open ones; it must be among them.
 func (a *sailor) answered(id uint64, right bool) {
 	switch m, open := a.open[id]; {
 	case !open:
@@ -25,7 +25,7 @@ func (a *sailor) answered(id uint64, right bool) {
 	delete(a.open, id)
 }
 
-// onGranted notes the lease, and uses it for a while: mostly for less than it lasts.
+// onGranted records the lease, and uses it for a while, mostly for less than it lasts.
 func (a *sailor) onGranted(c actor.Context, m *protocol.Granted) {
 	a.answered(m.ID, true)
 	if _, known := a.leases[m.Serial]; known {
@@ -43,7 +43,7 @@ func (a *sailor) onGranted(c actor.Context, m *protocol.Granted) {
 	a.later(c, d, letGo{m})
 }
 
-// take notes the holder of a lock. The one before must not be valid any more.
+// take records the holder of a lock. The holder before must not be valid any more.
 func (s *storm) take(m *protocol.Granted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *storm) take(m *protocol.Granted) {
 	s.valid[m.Lock] = m.Valid
 }
 
-// onReleased: a lease that was lost has had its end.
+// onReleased checks the answer to a release: for a lost lease it is an error.
 func (a *sailor) onReleased(m *protocol.Released) {
 	switch lost := a.leases[m.Serial] == "lost"; {
 	case lost && !errors.Is(m.Err, holdfast.ErrNotHeld):
@@ -67,7 +67,7 @@ func (a *sailor) onReleased(m *protocol.Released) {
 	}
 }
 
-// end notes how a lease has ended, which it does once.
+// end records how a lease has ended. A lease must end only once.
 func (a *sailor) end(serial uint64, how string) {
 	switch before, known := a.leases[serial]; {
 	case !known:
@@ -83,7 +83,7 @@ func (a *sailor) end(serial uint64, how string) {
 	}
 }
 
-// leave is the end of a sailor, and the beginning of another one unless the storm is over.
+// leave ends a sailor. If the sailor has died, another one replaces it, unless the storm is over.
 func (a *sailor) leave() {
 	if !a.dies {
 		a.checkDone()
@@ -99,7 +99,7 @@ func (a *sailor) leave() {
 	}
 }
 
-// checkDone is for a sailor that had nothing left to do.
+// checkDone asserts that a sailor that leaves has no open request and no lease.
 func (a *sailor) checkDone() {
 	if len(a.open) > 0 {
 		a.storm.failf(fmt.Sprintf("%d requests are not answered", len(a.open)))

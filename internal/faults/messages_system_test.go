@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// strict is a supervisor that stops whatever fails, and counts it.
+// strict is a supervisor that stops every actor that fails, and reports it.
 type strict struct{ failed chan *actor.PID }
 
 func (s strict) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, _, _ any) {
@@ -20,13 +20,13 @@ func (s strict) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor,
 	supervisor.StopChildren(child)
 }
 
-// The middleware, supervisor and headers of a user's actor system are for the user's actors. The runtime's do not
-// go through it: middleware that fails would fail in the middle of a lock.
+// The middleware, supervisor and headers of a user's actor system apply only to the user's actors. The runtime's actors bypass them: middleware
+// that fails would fail in the middle of a lock.
 func TestFault_SystemOfTheUser(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
 	system, supervisor := newSystem(t), strict{make(chan *actor.PID, 10)}
-	mine := system.Root.Copy() // how it was, for the test's own actors
+	mine := system.Root.Copy() // a copy from before, for the test's own actors
 	refuse := func(next actor.SenderFunc) actor.SenderFunc {
 		return func(actor.SenderContext, *actor.PID, *actor.MessageEnvelope) { panic("of the middleware") }
 	}
@@ -53,7 +53,7 @@ func TestFault_SystemOfTheUser(t *testing.T) {
 	assert.Empty(t, locktest.Recorded[holdfast.ActorPanicked](&events))
 }
 
-// A system that the user has shut down, while the runtime lives in it, does not keep its locks: protoactor stops no actor by that.
+// A user may shut down the actor system in which the runtime lives. The runtime still releases its locks on Close, because Shutdown stops no actor.
 func TestFault_SystemOfTheUserIsShutDownFirst(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// watched is a runtime whose events are recorded, an actor that holds the lock, and one that sends anything on command.
+// watched is a runtime whose events are recorded, an actor that holds the lock, and one that sends any message on command.
 type watched struct {
 	rt       *holdfast.Runtime
 	events   locktest.Recorder
@@ -34,14 +34,14 @@ func newWatched(t *testing.T, p *locktest.Place) *watched {
 	return w
 }
 
-// reported waits until that many requests have been reported as dropped.
+// reported waits until n requests have been reported as dropped.
 func (w *watched) reported(t *testing.T, n int) []holdfast.RequestDropped {
 	t.Helper()
 	locktest.Await(t, "the report", func() bool { return len(locktest.Recorded[holdfast.RequestDropped](&w.events)) >= n })
 	return locktest.Recorded[holdfast.RequestDropped](&w.events)
 }
 
-// unharmed shows that the holder still has the lock, alone, and that it comes free when it is released.
+// unharmed asserts that the holder still has the lock, alone, and that its release frees the lock.
 func (w *watched) unharmed(t *testing.T, p *locktest.Place) {
 	t.Helper()
 	assert.Empty(t, locktest.Recorded[holdfast.ActorPanicked](&w.events))
@@ -79,7 +79,7 @@ func TestFault_UnknownMessagesAreReported(t *testing.T) {
 	})
 }
 
-// Any actor that has the PID of a lock may try to stop it. That would take down the locks that share it.
+// Any actor that has the PID of a lock may try to stop the lock's actor. That would take down all locks that share it.
 func TestFault_LocksCannotBeStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -100,7 +100,7 @@ func cancel(p *locktest.Place, id uint64) *protocol.Cancel {
 	return &protocol.Cancel{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}
 }
 
-// A request without a requester is not begun: nothing would ever end its lease.
+// A request without a requester is dropped: nothing would ever end its lease.
 func TestFault_RequestsWithoutAListenerAreReported(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -129,7 +129,7 @@ func TestFault_RequestsWithoutAListenerAreReported(t *testing.T) {
 	})
 }
 
-// A sender of this system that does not exist is one that has gone.
+// A sender that does not exist in this actor system is treated as one that has ended.
 func TestFault_RequestsOfNobodyLeaveNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -219,7 +219,7 @@ func badRequests(p *locktest.Place, kind protocol.Kind, serial uint64) []any {
 	return bad
 }
 
-// Cancels have no answer of their own, and end nothing but the acquire with their ID, of their sender.
+// Cancels get no answer of their own, and end only the acquire with the same ID and sender.
 func TestFault_CancelsOfUnknownRequestsEndNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -247,7 +247,7 @@ func TestFault_CancelsOfUnknownRequestsEndNothing(t *testing.T) {
 	})
 }
 
-// Any lock's PID serves any lock: there is one actor for a name, wherever the request came in.
+// Any lock's PID serves any lock: a name has one actor, whichever PID a request was sent to.
 func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -268,8 +268,8 @@ func TestFault_RequestsToAnotherLocksPIDFindTheirWay(t *testing.T) {
 	})
 }
 
-// A serial is one of a lease on a name and a kind: another serial names no lease, and under another kind of the same name it means
-// nothing, also where both are one actor.
+// A serial belongs to a lease of one name and one kind. Another serial names no lease. Under another kind of the same name the serial means
+// nothing, even where one actor serves both kinds.
 func TestFault_SerialsAreOfOneKind(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -293,8 +293,8 @@ func TestFault_SerialsAreOfOneKind(t *testing.T) {
 	})
 }
 
-// Serials are numbers in a row, so an actor that is off by one names the lease of somebody else. If that is a goroutine's, it is not the
-// actor's to end: only the goroutine has its Lease.
+// Serials are consecutive numbers, so an actor that is off by one names somebody else's lease. If a goroutine holds that lease, the actor cannot
+// end it: only the goroutine has its Lease.
 func TestFault_SerialsOfGoroutinesMeanNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

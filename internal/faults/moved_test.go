@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_MasterBehindAName has the name of the master lead to another server from now on, which the old master follows. The connections
-// for messages work, and would stay at the old one, where nobody counts them: a releaser would conclude that nobody waits.
+// TestFault_MasterBehindAName points the name of the master at another server, of which the old master becomes a replica. The connections for
+// messages still work, and would stay at the old server, where nobody counts them: a releaser would conclude that nobody waits.
 func TestFault_MasterBehindAName(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)
@@ -51,7 +51,7 @@ func TestFault_MasterBehindAName(t *testing.T) {
 	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
 	name.Store(next.Addr())
 
-	require.Eventually(t, func() bool { // two looks of 5 s each, at the least
+	require.Eventually(t, func() bool { // at least two checks of 5 s each
 		return look.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]] == 2
 	}, time.Minute, 20*time.Millisecond, "the subscriptions at the new master")
 	locktest.Release(t, lease)
@@ -68,9 +68,9 @@ func TestFault_MasterBehindAName(t *testing.T) {
 	}
 }
 
-// TestFault_DemotedMasterBehindANameIsLeft has the name of the master lead to another server, while the connections to the old one, which
-// follows it now, stay as they are: many of them, and each must be left. Scripts go for many locks at a time, so that the refusals are
-// not where go-redis looks for them.
+// TestFault_DemotedMasterBehindANameIsLeft points the name of the master at another server, while connections to the old master, now its replica,
+// stay open. There are many, and the client must leave each of them. Scripts are for many locks at a time, so the refusals are not where go-redis
+// looks for them.
 func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	t.Parallel()
 	const locks, connections = 64, 20
@@ -104,7 +104,7 @@ func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range held {
 		group.Go(func() {
-			for j := range 20 { // all the time many of them are on their way, and are one call
+			for j := range 20 { // many of these calls are always in flight, and share scripts
 				ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 				defer cancel()
 				lease, err := rt.Lock(prefix + strconv.Itoa(i)).Acquire(ctx)
@@ -126,7 +126,7 @@ func TestFault_DemotedMasterBehindANameIsLeft(t *testing.T) {
 	}
 }
 
-// receivers is a hook that replies to PUBLISH by itself.
+// receivers is a hook that answers PUBLISH itself.
 type receivers struct {
 	redis.Hook
 	n     int64

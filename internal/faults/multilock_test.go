@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Many callers want random ones of a few locks on two servers, while the links between break in every way there is: never two
-// valid holders of one name, nobody is stuck, and no key is left.
+// Many callers want random subsets of a few locks on two servers, while the links between break in every possible way. There are never two valid
+// holders of one name, nobody is stuck, and no key is left.
 func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 	t.Parallel()
 	const lease, processes, callers = 400 * time.Millisecond, 3, 3
@@ -64,7 +64,7 @@ func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 	}
 }
 
-// crossing is several processes whose callers want the same locks, of all kinds, on several servers.
+// crossing is several processes whose callers contend for the same locks, of all kinds, on several servers.
 type crossing struct {
 	servers []*redistest.Server
 	proxies []*faultproxy.Proxy
@@ -73,7 +73,7 @@ type crossing struct {
 	ended   chan struct{}
 }
 
-// process is the locks as one process has them: a runtime for each server, through a proxy of its own.
+// process returns the locks as seen by one new process, which has a runtime for each server, each through its own proxy.
 func (c *crossing) process(t *testing.T, options holdfast.Options) (locks []*holdfast.Lock) {
 	var runtimes []*holdfast.Runtime
 	for _, server := range c.servers {
@@ -88,7 +88,7 @@ func (c *crossing) process(t *testing.T, options holdfast.Options) (locks []*hol
 	return locks
 }
 
-// drive acquires random ones of the locks in random order and in every way there is, until the end.
+// drive acquires random subsets of the locks in random order and in various ways, until the end.
 func (c *crossing) drive(locks []*holdfast.Lock, fixed time.Duration, wins *atomic.Int64) {
 	for {
 		select {
@@ -127,7 +127,7 @@ func acquireSomehow(ctx context.Context, locks []*holdfast.Lock, fixed time.Dura
 	return multi.Acquire(ctx)
 }
 
-// hold notes for every lock of a lease how long it was valid.
+// hold records for every lock of a lease how long it was valid.
 func (c *crossing) hold(lease *holdfast.Lease, which []int) {
 	length := rand.N(5 * time.Millisecond)
 	if rand.IntN(50) == 0 {
@@ -147,7 +147,7 @@ func total(wins []atomic.Int64) (sum int64) {
 	return sum
 }
 
-// disturb breaks links during d, two thirds of the time, and leaves them whole.
+// disturb breaks links for d, about two thirds of the time, and leaves them working.
 func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed of the faults: %d", seed)
@@ -161,7 +161,8 @@ func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	}
 }
 
-// A try that its caller has given up may still reach its server, later than the release of the others: it is undone all the same.
+// The acquire of a member may still reach its server after the caller has given up, even later than the release of the other members. It is undone
+// all the same.
 func TestFault_RedLockUndoesLateMembers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A name that is the key of another lock's queue, token or timeout is no lock: it is refused, and what is there stays as it is.
+// The key of another lock's queue, token or timeout cannot be used as a lock name: it is refused, and the key stays as it is.
 func TestFault_NamesThatAreKeysOfOthers(t *testing.T) {
 	t.Parallel()
 	places := locktest.OnOneServer(t)
@@ -57,8 +57,7 @@ func TestFault_NamesThatAreKeysOfOthers(t *testing.T) {
 	locktest.Release(t, next)
 }
 
-// copiedResult is a copy of the result of a count that has changed, as if another request had left it. The runtime deletes its own result
-// soon.
+// copiedResult makes a copy of the stored result of a changed count, as if another request had left it. The runtime soon deletes its own result.
 func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx context.Context, delta int) error) (key string) {
 	locktest.Await(t, "a result", func() bool {
 		require.NoError(t, change(t.Context(), 1))
@@ -73,7 +72,7 @@ func copiedResult(t *testing.T, p *locktest.Place, name string, change func(ctx 
 	return key
 }
 
-// contentOf is what is in a key. Of a sorted set it is who is in it: a waiter that asks again says how long it lives.
+// contentOf returns the content of a key. For a sorted set it returns only the members: a waiter that asks again changes its score.
 func contentOf(t *testing.T, p *locktest.Place, key string) string {
 	if p.Redis.Type(t.Context(), key).Val() == "zset" {
 		return fmt.Sprint(p.Redis.ZRange(t.Context(), key, 0, -1).Val())
@@ -81,7 +80,7 @@ func contentOf(t *testing.T, p *locktest.Place, key string) string {
 	return p.Redis.Dump(t.Context(), key).Val()
 }
 
-// A name is never a pattern, code or format, no matter what it looks like. Only its own lock is touched.
+// A name is never used as a pattern, code or format, no matter what it looks like. Only the lock of that name is touched.
 func TestFault_NamesAreNoPatterns(t *testing.T) {
 	t.Parallel()
 	names := []string{

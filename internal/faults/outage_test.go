@@ -23,20 +23,20 @@ import (
 const (
 	outageLease = 10 * time.Second
 	outageFor   = 2 * time.Second
-	outageAfter = 1500 * time.Millisecond // for how long the end is watched at least
+	outageAfter = 1500 * time.Millisecond // the least time to watch after the outage
 
 	lanes  = 2 // laneCount in actors
-	probes = 5 // of a lane that nobody has answered: one more than workers may hang (gateway.StuckMax)
+	probes = 5 // unanswered calls of a lane: one more than the workers that may hang (gateway.StuckMax)
 )
 
-// TestFault_OutageEndsWithoutAStorm has a process hold 1 000 locks and wait for 2 000 others while Redis is away for two seconds, in
-// which its leases were to be renewed. Redis is stopped, or is cut off. No lease is lost, the renewals come first, and what then
-// comes to Redis has its bounds:
+// TestFault_OutageEndsWithoutAStorm has a process hold 1 000 locks and wait for 2 000 others while Redis is away for two seconds, in which the
+// leases are due for renewal. Redis is stopped, or is cut off. No lease is lost, and the renewals come first. The calls that Redis gets afterwards
+// are bounded:
 //
-//   - Before the last renewal that was due there are no more attempts than were on their way, for each of the lanes: what looks whether
-//     Redis is back, one at a time, and when Redis stood still a batch of 256 that it had not read yet.
+//   - Before the last renewal that was due, each lane sends no more attempts than were in flight: those that probe whether
+//     Redis is back, one at a time, and, if Redis was stopped, a batch of 256 that it had not read yet.
 //   - In any 100 ms there are no more than two calls for a waiter. In the first second there are no more than nine: three attempts, and
-//     releases of what was on its way when the link broke, until it cannot be executed any more. A spin lock's waiter asks at any time
+//     releases of acquires that were in flight when the link broke, until these can no longer be executed. A spin lock's waiter asks
 //     as often as its longest back-off allows, which is from 64 to 128 ms.
 //   - Twenty connections a second are tried while Redis is away, and ten are opened when it is back.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
@@ -66,7 +66,7 @@ type rush struct {
 	held, waiters int
 	leases        []*holdfast.Lease
 	others        []*holdfast.Lease // of the other runtime
-	renewing      []renewing        // what was to be renewed in the outage
+	renewing      []renewing        // leases that were due for renewal in the outage
 
 	healed       time.Time
 	tried, after int // connections during the outage and after it
@@ -81,11 +81,11 @@ type renewing struct {
 	moved func() bool
 }
 
-// scriptSeen is a script that the server was sent, a renewal of the process's own locks or something about those of the other.
+// scriptSeen is a script that the server received. It renews the process's own locks, or is about the other runtime's locks.
 type scriptSeen struct {
 	at    time.Time
 	renew bool
-	calls int // one for each lock that it names: scripts for many locks count as many
+	calls int // one for each lock in the script
 }
 
 func newRush(t *testing.T, p *locktest.Place) *rush {
@@ -120,7 +120,7 @@ func (s *rush) acquireAll(t *testing.T, rt *holdfast.Runtime, whose string, n in
 	return leases
 }
 
-// monitor notes the scripts that the server is sent.
+// monitor records the scripts that the server receives.
 func (s *rush) monitor(t *testing.T) {
 	conn, err := net.Dial("tcp", s.place.Addr)
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func (s *rush) monitor(t *testing.T) {
 // aScript finds the time of a script.
 var aScript = regexp.MustCompile(`^\+([0-9.]+) \[[^\]]*\] "evalsha" `)
 
-// pass is the outage, with the instant in its middle at which the leases are to be renewed.
+// pass makes the outage, in the middle of which the leases are due for renewal.
 func (s *rush) pass(t *testing.T, begin, end func()) {
 	s.awaitRenewal(outageFor / 2)
 	before := s.proxy.Accepted()
@@ -171,11 +171,11 @@ func (s *rush) pass(t *testing.T, begin, end func()) {
 	}
 }
 
-// nextRenewal is when the watchdog is to renew a lease, or a tenth of a second earlier.
+// nextRenewal returns when the watchdog will renew a lease, or a tenth of a second earlier.
 func nextRenewal(lease *holdfast.Lease) time.Time { return lease.ExpiresAt().Add(-outageLease * 2 / 3) }
 
-// awaitRenewal waits until that long before most of the leases are to be renewed. A busy machine may have to wait for the renewal after the
-// next.
+// awaitRenewal waits until the given time before most of the leases are due for renewal. A busy machine may have to wait for the next but one
+// renewal.
 func (s *rush) awaitRenewal(before time.Duration) {
 	for {
 		next := make([]time.Time, len(s.leases))
@@ -191,7 +191,7 @@ func (s *rush) awaitRenewal(before time.Duration) {
 	}
 }
 
-// judge looks at what came to the server after the end. inFlight is how many attempts may have been on their way.
+// judge checks the calls that the server got after the outage. inFlight is how many attempts may have been in flight.
 func (s *rush) judge(t *testing.T, inFlight int) {
 	for _, lease := range s.leases {
 		assert.True(t, lease.Valid())

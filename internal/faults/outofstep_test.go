@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Replies break off, are missing, or come twice, so that connections are out of step and calls get the replies to others. No
-// such reply grants a lock, frees one, or takes one away; nor does any leave an orphan, which would be in the way for a lease.
+// Replies break off, are missing, or come twice, so that connections are out of step and calls get the replies to other calls. No such reply grants
+// a lock, frees one, or takes one away. None leaves an orphan either, which would block others for a lease.
 func TestFault_RepliesOutOfStep(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -56,14 +56,14 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 	})
 }
 
-// outOfStep is a link on which replies come out of step, and the runtime behind it.
+// outOfStep is a link on which replies get out of step, and the runtime behind it.
 type outOfStep struct {
 	*faultproxy.Proxy
 	rt     *holdfast.Runtime
 	served atomic.Int64 // how often somebody was
 }
 
-// newOutOfStep has a client that waits only briefly for a reply that does not come, but as long as a busy machine may need for one.
+// newOutOfStep has a client that does not wait long for a missing reply, but as long as a busy machine may need for a reply.
 func newOutOfStep(t *testing.T, p *locktest.Place) *outOfStep {
 	proxy := faultproxy.New(t, p.Addr)
 	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100*time.Millisecond + locktest.Slack()})
@@ -87,7 +87,7 @@ func (r *room) visit(t *testing.T, rt *holdfast.Runtime) bool {
 	return assert.NoError(t, err) && r.enter(t, lease)
 }
 
-// enter looks whether anybody else is there, and gives the lease back.
+// enter checks that nobody else holds the lock, and releases it.
 func (r *room) enter(t *testing.T, lease *holdfast.Lease) bool {
 	if r.inside.Add(1) > 1 {
 		r.crowds.Add(1)
@@ -116,13 +116,13 @@ func confuse(links []*outOfStep, visitors *sync.WaitGroup) {
 		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
 		if due {
-			link.Forget() // otherwise the first request after a pause would always meet one
+			link.Forget() // otherwise the first request after a pause would always meet a fault
 			seen[i] = link.served.Load()
 		}
 	}
 }
 
-// confuse has one reply break off, be missing, or come twice.
+// confuse makes one reply break off, be missing, or come twice.
 func (link *outOfStep) confuse() {
 	switch rand.IntN(5) {
 	case 0:
