@@ -16,14 +16,14 @@ import (
 
 const mixLease = 400 * time.Millisecond
 
-// mix is readers and writers of one lock, in processes whose links fail.
+// mix is the readers and writers of one lock, in processes whose links fail.
 type mix struct {
 	name             string
-	readers, writers locktest.Spans // for which they saw that their leases were valid
+	readers, writers locktest.Spans // when they saw that their leases were valid
 }
 
-// Readers and writers come and go while their links are cut, lose replies or are held up, and processes are cut off for longer than a
-// lease: never is a writer's lease valid beside anybody else's, and nothing is left.
+// Readers and writers come and go while their links are cut, lose replies or are delayed, and processes are cut off for longer than a lease. A
+// writer's lease is never valid at the same time as any other lease, and nothing is left.
 func TestFault_ReadersAndWritersOverBrokenLinks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -74,7 +74,7 @@ func (m *mix) use(ctx context.Context, lock *holdfast.RWLock) {
 	}
 }
 
-// breakLink has a link fail now and then, in one of several ways, mostly for a moment, sometimes for longer than a lease.
+// breakLink makes a link fail now and then, in one of several ways, mostly for a moment, sometimes for longer than a lease.
 func breakLink(ctx context.Context, proxy *faultproxy.Proxy) {
 	for {
 		select {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Servers that keep what they granted may crash and come back as they like: never two valid holders, and somebody gets on.
+// Servers that keep their grants may crash and restart at any time. There are never two valid holders, and the lock is still acquired.
 func TestFault_RedLockOverRestarts(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 60*time.Second, func(t *testing.T, kind locktest.Kind, d time.Duration) {
@@ -28,8 +28,8 @@ func TestFault_RedLockOverRestarts(t *testing.T) {
 	})
 }
 
-// Servers that come back empty, before the leases that they granted have ended, can give a majority to two: that is counted, and
-// documented for what it is, a limit of the algorithm.
+// Servers that restart empty before the leases that they granted have ended can give a majority to two holders. The test counts how often. This is
+// documented as a limit of the algorithm.
 func TestFault_RedLockOverEmptyRestarts(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 60*time.Second, func(t *testing.T, kind locktest.Kind, d time.Duration) {
@@ -45,7 +45,7 @@ func TestFault_RedLockOverEmptyRestarts(t *testing.T) {
 	})
 }
 
-// Servers that come back empty, but only when the leases that they granted have ended, are as good as those that keep them.
+// Servers that restart empty, but only after the leases that they granted have ended, are as safe as servers that keep their grants.
 func TestFault_RedLockOverDelayedRestarts(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 60*time.Second, func(t *testing.T, kind locktest.Kind, d time.Duration) {
@@ -58,8 +58,8 @@ func TestFault_RedLockOverDelayedRestarts(t *testing.T) {
 	})
 }
 
-// The shortest way to two holders: three of five, one of them comes back empty, and another finds three that are free. The
-// first holder learns of it when its runtime next looks.
+// The shortest way to two holders: the first has three of five servers, one of these restarts empty, and the second finds three that are free. The
+// first holder learns of the loss at its next renewal.
 func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 	t.Parallel()
 	eachKind(t, 0, func(t *testing.T, kind locktest.Kind, _ time.Duration) {
@@ -87,8 +87,8 @@ func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 	})
 }
 
-// eachKind shows something for every kind of lock: the first for that long, the others for a sixth of it. With the race detector
-// it is the first alone, for a twelfth.
+// eachKind calls show for every kind of lock: for d with the first, for a sixth of it with the others. With the race detector it tests only the
+// first, for a twelfth.
 func eachKind(t *testing.T, d time.Duration, show func(t *testing.T, kind locktest.Kind, d time.Duration)) {
 	for i, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func acquireIn(t *testing.T, red *holdfast.MultiLock) *holdfast.Lease {
 	return lease
 }
 
-// Without a majority of servers there is no lock, and a try says so in time.
+// Without a majority of servers the lock cannot be acquired, and a try fails in time.
 func TestFault_RedLockWithoutMajority(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
@@ -146,7 +146,7 @@ func TestFault_RedLockWithoutMajority(t *testing.T) {
 	}
 }
 
-// five are servers with one lock name on all of them.
+// five is five servers, with one lock name on all of them.
 type five struct {
 	kind    locktest.Kind
 	name    string
@@ -164,7 +164,7 @@ func newFive(t *testing.T, kind locktest.Kind, args ...string) *five {
 	return f
 }
 
-// process is a process with its own runtimes, and the red lock over them.
+// process makes a process with its own runtimes, and returns the red lock over them.
 func (f *five) process(t *testing.T, lease time.Duration) *holdfast.MultiLock {
 	var locks []*holdfast.Lock
 	for _, server := range f.servers {
@@ -174,7 +174,7 @@ func (f *five) process(t *testing.T, lease time.Duration) *holdfast.MultiLock {
 	return holdfast.Red(locks...)
 }
 
-// contend lets processes want the lock while something happens.
+// contend lets processes contend for the lock until happen returns.
 func (f *five) contend(t *testing.T, processes int, happen func()) *locktest.Spans {
 	var spans locktest.Spans
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func acquireRed(ctx context.Context, red *holdfast.MultiLock) (*holdfast.Lease, 
 	return red.Acquire(ctx, holdfast.WithWait(redLease))
 }
 
-// crash kills one or two servers at a time, at random, and restarts them no sooner than after the pause. It returns after d.
+// crash kills one or two random servers at a time, and restarts them after the pause at the earliest. It returns after d.
 func (f *five) crash(t *testing.T, d, pause time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		victims := rand.Perm(len(f.servers))[:1+rand.IntN(2)]

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_SubscriberAtAReplica has a client subscribe at a replica, as a Redisson with the subscriptionMode SLAVE does, while
-// sixteen goroutines of a process contend. The master does not count it as a subscriber. It gets the lock in a gap.
+// TestFault_SubscriberAtAReplica has a client subscribe at a replica, as Redisson does with the subscriptionMode SLAVE, while sixteen goroutines of
+// a process contend. The master does not count the client as a subscriber. The client gets the lock in a gap.
 func TestFault_SubscriberAtAReplica(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A user who has just the rights that SECURITY.md documents for a kind can do everything with it; without any one of them CheckFor
-// names that one, and no other.
+// A user with only the rights that SECURITY.md documents for a kind can do everything with that kind. Without any one right, CheckFor names that
+// right and no other.
 func TestFault_RightsOfEachKind(t *testing.T) {
 	t.Parallel()
 	rights := documentedRights(t)
@@ -38,7 +38,7 @@ func TestFault_RightsOfEachKind(t *testing.T) {
 	}
 }
 
-// documentedRights are the rules of SECURITY.md by kind.
+// documentedRights returns the rules of SECURITY.md by kind.
 func documentedRights(t *testing.T) map[string][]string {
 	text, err := os.ReadFile("../../SECURITY.md")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func documentedRights(t *testing.T) map[string][]string {
 	rights := map[string][]string{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]*) \| (.*) \| (.*) \|$`).FindAllStringSubmatch(section, -1) {
 		all := strings.Fields(common[1])
-		if row[1] == "spin lock" { // its waiters listen to nothing
+		if row[1] == "spin lock" { // its waiters subscribe to nothing
 			all = slices.DeleteFunc(all, func(rule string) bool { return strings.HasSuffix(rule, "subscribe") })
 		}
 		for column, cell := range row[2:] {
@@ -68,12 +68,12 @@ func documentedRights(t *testing.T) map[string][]string {
 	return rights
 }
 
-// lockRights are the patterns and the commands of the row that others refer to.
+// lockRights returns the patterns and the commands of the row for locks, to which other rows refer.
 func lockRights(section string) []string {
 	return regexp.MustCompile("(?m)^\\| lock \\| `([^`]*)` \\| `([^`]*)` \\|$").FindStringSubmatch(section)[1:]
 }
 
-// user is somebody with the rights for one kind.
+// user is a Redis user with the rights for one kind.
 type user struct {
 	server *redistest.Server
 	redis  *redis.Client // of who may do all
@@ -85,7 +85,7 @@ func (u *user) runtime(t *testing.T, name string) *holdfast.Runtime {
 	return locktest.NewRuntime(t, u.client(t, name, ""), holdfast.Options{Lease: 4 * time.Second, NameMapper: appKey})
 }
 
-// client is that of somebody with the rights, but for one of them.
+// client returns a client of a user who has the rights, except the missing one.
 func (u *user) client(t *testing.T, name, missing string) redis.UniversalClient {
 	u.permit(t, name, missing)
 	return locktest.ClientWith(t, &redis.Options{Addr: u.server.Addr(), Username: name, Password: "right"})
@@ -93,7 +93,7 @@ func (u *user) client(t *testing.T, name, missing string) redis.UniversalClient 
 
 func appKey(name string) string { return "app:" + name }
 
-// permit gives somebody the rights, but for one of them.
+// permit gives a user the rights, except the missing one.
 func (u *user) permit(t *testing.T, name, missing string) {
 	rules := []string{"reset", "on", ">right", "resetkeys", "resetchannels", "-@all"}
 	for _, right := range u.rights {
@@ -104,8 +104,8 @@ func (u *user) permit(t *testing.T, name, missing string) {
 	require.NoError(t, u.redis.ACLSetUser(context.Background(), name, rules...).Err(), "%q", rules)
 }
 
-// everyRightIsMissed: with the documented rights a check of the kind finds nothing, and without any one of them just that one. With the
-// race detector some of the rights have to do.
+// everyRightIsMissed asserts that a check of the kind finds nothing with the documented rights, and that without any one of them it finds just that
+// one. With the race detector it tests only some of the rights.
 func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kinds []holdfast.Kind) {
 	for _, kind := range kinds {
 		require.NoError(t, complete.CheckFor(t.Context(), kind), "%s", kind)
@@ -129,7 +129,7 @@ func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kind
 	}
 }
 
-// kindsOf are the kinds that a row of the table is about.
+// kindsOf returns the kinds that a row of the table is about.
 func kindsOf(row string) []holdfast.Kind {
 	if row == "read/write lock" {
 		return []holdfast.Kind{holdfast.KindRead, holdfast.KindWrite}
@@ -137,7 +137,7 @@ func kindsOf(row string) []holdfast.Kind {
 	return []holdfast.Kind{holdfast.Kind(row)}
 }
 
-// lives do everything that can be done with a kind.
+// lives do, for each kind, everything that can be done with it.
 var lives = map[string]func(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime){
 	"lock":        ofLock((*holdfast.Runtime).Lock),
 	"spin lock":   ofLock((*holdfast.Runtime).SpinLock),
@@ -206,7 +206,7 @@ func ofLock(lock func(*holdfast.Runtime, string) *holdfast.Lock) func(*testing.T
 	}
 }
 
-// within is what comes from a channel in time.
+// within returns the next value from a channel, which must come in time.
 func within[T any](t *testing.T, from <-chan T) (value T) {
 	t.Helper()
 	select {
@@ -225,7 +225,7 @@ func lifeOfSemaphore(t *testing.T, p *locktest.Place, one, other *holdfast.Runti
 	require.NoError(t, s.Acquire(ctx, 2))
 	require.ErrorIs(t, s.TryAcquire(ctx, 1), holdfast.ErrNotAcquired)
 	served := make(chan error, 1)
-	go func() { served <- other.Semaphore(p.Name).Acquire(ctx, 2) }() // reserves it after a while
+	go func() { served <- other.Semaphore(p.Name).Acquire(ctx, 2) }() // reserves its permits after a while
 	locktest.Await(t, "the reservation", func() bool { return len(p.KeysLike(t, "holdfast_want:*")) > 0 })
 	require.NoError(t, s.Release(ctx, 2))
 	require.NoError(t, within(t, served))
@@ -288,7 +288,7 @@ func lifeOfLatch(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime) 
 	assert.True(t, deleted)
 }
 
-// A user who has just the rights that SECURITY.md documents for an election can run one, and see others' leaders.
+// A user with only the rights that SECURITY.md documents for an election can run one, and watch who leads.
 func TestFault_RightsOfAnElection(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../SECURITY.md")
@@ -313,7 +313,7 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// Locks may linger with the rights that SECURITY.md documents; Check names the one that is missing. A process that may send no demand has the
+// Locks may linger with the rights that SECURITY.md documents, and Check names one that is missing. A process that may not publish demands gets the
 // lock within Options.Linger.
 func TestFault_RightsToLinger(t *testing.T) {
 	t.Parallel()

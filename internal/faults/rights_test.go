@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// recommendedRights are the rules that SECURITY.md recommends.
+// recommendedRights returns the rules that SECURITY.md recommends.
 func recommendedRights(t *testing.T) []string {
 	text, err := os.ReadFile("../../SECURITY.md")
 	require.NoError(t, err)
@@ -25,8 +25,8 @@ func recommendedRights(t *testing.T) []string {
 	return strings.Fields(string(block[1]))
 }
 
-// A user lacks one of the rights, each in turn. Every operation works, or returns an error that names the lock; and no key is
-// left that would never go, although Redis does not roll a script back.
+// A user lacks one of the rights, each in turn. Every operation works, or returns an error that names the lock. No key without an expiry is left,
+// although Redis does not roll scripts back.
 func TestFault_MissingRight(t *testing.T) {
 	t.Parallel()
 	places := locktest.OnOneServer(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A password is changed, connections are closed, and the client learns the new password only after a while. Releases of that time arrive all
-// the same, and waiters are served.
+// A password is changed, connections are closed, and the client learns the new password only after a while. Releases made meanwhile still arrive,
+// and waiters are served.
 func TestFault_PasswordRotation(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "old")

@@ -24,7 +24,7 @@ import (
 
 const canary = "canary \"/%@" // the password
 
-// The password shows in no error, log line or event, no matter what goes wrong between a runtime and its server.
+// The password appears in no error, log line or event, no matter what goes wrong between a runtime and its server.
 func TestFault_NoSecretIsTold(t *testing.T) {
 	t.Parallel()
 	ours := []string{"--requirepass", canary}
@@ -33,7 +33,7 @@ func TestFault_NoSecretIsTold(t *testing.T) {
 		do   func(t *testing.T, p *locktest.Place, proxy *faultproxy.Proxy)
 	}{
 		"wrong password": {[]string{"--requirepass", "another"}, func(*testing.T, *locktest.Place, *faultproxy.Proxy) {}},
-		"no AUTH": { // an old server's refusal repeats what it was sent
+		"no AUTH": { // an old server's refusal repeats what the client has sent
 			[]string{"--rename-command", "HELLO", "", "--rename-command", "AUTH", ""}, func(*testing.T, *locktest.Place, *faultproxy.Proxy) {},
 		},
 		"down":         {ours, func(_ *testing.T, p *locktest.Place, _ *faultproxy.Proxy) { p.Server.Kill() }},
@@ -69,7 +69,7 @@ func TestFault_NoSecretIsTold(t *testing.T) {
 	}
 }
 
-// Short and common passwords are hidden where an error would show them, and change no other word of it.
+// Short and common passwords are hidden where an error would show them, and no other word of the error changes.
 func TestFault_NoSecretIsTold_HoweverCommon(t *testing.T) {
 	t.Parallel()
 	forgetful := locktest.OwnPlace(t, locktest.Kinds[0], "--rename-command", "HELLO", "", "--rename-command", "AUTH", "").Addr
@@ -127,7 +127,7 @@ func (s *speech) tell(event holdfast.Event) {
 	_, _ = fmt.Fprintf(s, "%v %+v %#v\n", event, event, event)
 }
 
-// note notes an error and all that it wraps.
+// note records an error and every error that it wraps.
 func (s *speech) note(err error) {
 	if err == nil {
 		return
@@ -159,7 +159,7 @@ func (s *speech) provoke(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, 
 		calls.Go(func() { s.note(call()) })
 	}
 	if held != nil {
-		select { // and what is said of renewals until then
+		select { // until then, failed renewals are reported
 		case <-held.Done():
 		case <-ctx.Done():
 		}

@@ -17,10 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// briefly makes calls count as unanswered after 200 ms, and waiters lose patience after a second.
+// briefly has a lease so short that calls count as unanswered after 200 ms, and waiters give up after a second.
 var briefly = holdfast.Options{Lease: 600 * time.Millisecond}
 
-// permits waits until there are as many again as wanted: given-up acquires return theirs in the background. There are never more.
+// permits waits until the wanted number of permits is free: acquires that were given up return theirs in the background. It fails if there are ever
+// more.
 func permits(t *testing.T, p *locktest.Place, want int64) {
 	t.Helper()
 	are := func() int64 {
@@ -39,12 +40,13 @@ func setPermits(t *testing.T, p *locktest.Place, n int) {
 	require.NoError(t, p.Redis.Set(t.Context(), p.Name, n, 0).Err())
 }
 
-// sha is how a script of an operation is called.
+// sha returns the SHA of an operation's script.
 func sha(op *scripts.CountOp) string {
 	return op.Call(&scripts.Site{}, "x", scripts.CountTerms{Numbers: []int64{1}}).Script.SHA
 }
 
-// Each operation of a semaphore or latch whose reply is lost, once or twice in a row, has its effect once and its own result.
+// If the reply to an operation of a semaphore or latch is lost, once or twice in a row, the operation still takes effect once and returns its own
+// result.
 func TestFault_CountsLostReplyCountsOnce(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -101,13 +103,13 @@ func isLatch(op *scripts.CountOp) bool {
 type crowd struct {
 	group   sync.WaitGroup
 	stop    chan struct{}
-	held    atomic.Int64 // permits that are held now
+	held    atomic.Int64 // permits held now
 	most    atomic.Int64
 	served  atomic.Int64
 	refused atomic.Int64
 }
 
-// visit begins. Waits may end early; a release must succeed, unless it is excused.
+// visit starts one goroutine of the crowd. Acquires may fail, but releases must succeed.
 func (c *crowd) visit(t *testing.T, s *holdfast.Semaphore, total int) {
 	c.group.Go(func() {
 		for {
@@ -142,7 +144,7 @@ func (c *crowd) end(t *testing.T, total int64) {
 	assert.Positive(t, c.served.Load())
 }
 
-// stormy runs a crowd of two processes behind a proxy each, while something is done to the proxies again and again.
+// stormy runs a crowd in two processes, each behind a proxy, while it calls storm with one of the proxies again and again.
 func stormy(t *testing.T, options holdfast.Options, storms int, pause time.Duration, storm func(p *locktest.Place, proxy *faultproxy.Proxy)) {
 	p := locktest.OnServerOfItsOwn(t)
 	const total = 3
@@ -167,7 +169,7 @@ func stormy(t *testing.T, options holdfast.Options, storms int, pause time.Durat
 	permits(t, p, total)
 }
 
-// No permit is taken or returned twice, and none is lost, no matter how often replies are lost.
+// No permit is acquired or released twice, and none is lost, no matter how often replies are lost.
 func TestFault_SemaphoreLostRepliesUnderLoad(t *testing.T) {
 	t.Parallel()
 	stormy(t, holdfast.Options{}, locktest.Scaled(150, 15), 120*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
@@ -182,7 +184,7 @@ func TestFault_SemaphoreConnectionsCut(t *testing.T) {
 	})
 }
 
-// Calls that are held up: answers come after their time, and copies of requests after those of their repeats.
+// Calls are delayed, so that answers come too late, and requests arrive after their repeats.
 func TestFault_SemaphoreSlowNetwork(t *testing.T) {
 	t.Parallel()
 	stormy(t, briefly, locktest.Scaled(60, 6), 100*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {
@@ -258,7 +260,7 @@ func TestFault_SemaphoreRepliesOutOfStep(t *testing.T) {
 	permits(t, p, total)
 }
 
-// Acquires and drains that were given up while nobody knew their outcome are undone.
+// Acquires and drains that were given up while their outcome was unknown are undone.
 func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -266,7 +268,7 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	setPermits(t, p, total)
 	rt, proxy := p.Proxied(t, briefly)
 	s := rt.Semaphore(p.Name)
-	drained, err := s.Drain(t.Context()) // its script is loaded, and those below
+	drained, err := s.Drain(t.Context()) // loads its script; the calls below load the others
 	require.NoError(t, err)
 	require.NoError(t, s.Release(t.Context(), drained))
 	require.NoError(t, s.Acquire(t.Context(), 1))
@@ -292,8 +294,8 @@ func TestFault_SemaphoreGivenUpIsUndone(t *testing.T) {
 	}
 }
 
-// A release continues without its caller: it returns half a second after its context has ended, and the permits come when Redis is
-// back, once. Those of callers who wait come too.
+// A release continues without its caller: Release returns half a second after its context has ended, and the permits are returned once, when Redis
+// is back. So are the permits of a caller that keeps waiting.
 func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(proxy *faultproxy.Proxy){
@@ -320,7 +322,7 @@ func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 			assert.Less(t, took, 5*time.Second)
 			patient := make(chan error, 1)
 			go func() { patient <- s.Release(context.Background(), 3) }()
-			<-time.After(2 * time.Second) // longer than waiters have patience
+			<-time.After(2 * time.Second) // longer than waiters wait for an answer
 			proxy.Heal()
 			assert.NoError(t, <-patient)
 			permits(t, p, 5)
@@ -328,7 +330,7 @@ func TestFault_SemaphoreReleaseGoesOn(t *testing.T) {
 	}
 }
 
-// When Redis does not answer, waiters get an error after a while, and take no permits.
+// When Redis does not answer, waiters get an error after a while, and acquire no permits.
 func TestFault_SemaphoreWaitersLosePatience(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -358,7 +360,7 @@ func TestFault_SemaphoreWaitersLosePatience(t *testing.T) {
 	permits(t, p, 1)
 }
 
-// Close does not wait for a server that is away longer than its context allows; who waits is answered at once.
+// If the server is away, Close waits no longer than its context allows, and waiters are answered at once.
 func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -376,7 +378,7 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	p.Server.Pause()
 	go func() { results <- s.Release(context.Background(), 2) }()
 	go func() { _, err := s.Drain(context.Background()); results <- err }()
-	<-time.After(50 * time.Millisecond) // they are on their way, or will be refused
+	<-time.After(50 * time.Millisecond) // by now the calls are in flight, or will be refused
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -393,8 +395,8 @@ func TestFault_SemaphoreCloseWithoutServer(t *testing.T) {
 	p.Server.Resume()
 }
 
-// A cancelled acquire of which a copy may still be on its way leaves a mark, by which that copy takes nothing. It outlives Close, for ten
-// seconds at most; nothing else does.
+// A cancelled acquire leaves a mark in Redis if a copy of it may still be in flight; because of the mark, the copy acquires nothing. The mark
+// outlives Close by at most ten seconds; nothing else does.
 func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -410,8 +412,8 @@ func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	locktest.Await(t, "the permit to be taken", func() bool { return p.Redis.Get(t.Context(), p.Name).Val() == "0" })
 	cancel()
 	most := 10 * time.Second
-	if <-acquired == nil { // it was repeated before: the result, which a copy of it must find, is left to its time
-		most = 50 * time.Second // Redis keeps results for as long as a request and its undoing can take
+	if <-acquired == nil { // it was retried before the cancel: its result stays until it expires, for a copy of the request to find
+		most = 50 * time.Second // Redis keeps a result for as long as a request and its undoing can take
 		require.NoError(t, s.Release(t.Context(), 1))
 	}
 	require.NoError(t, rt.Close(t.Context()))
@@ -424,8 +426,8 @@ func TestFault_SemaphoreMarksOutliveClose(t *testing.T) {
 	}
 }
 
-// Permits are given back while the runtime closes. If the release returns no error, they are in Redis.
-// If it returns ErrClosed, they are not: a second release elsewhere then neither loses nor doubles them.
+// Permits are released while the runtime closes. If Release returns no error, they are in Redis. If it returns ErrClosed, they are not: a second
+// release elsewhere then neither loses nor doubles them.
 func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -23,7 +23,7 @@ type shuttingDown struct {
 	err  error
 }
 
-// waitedFor is a context that tells when somebody waits for it.
+// waitedFor is a context that closes waits when somebody begins to wait for its end.
 type waitedFor struct {
 	context.Context
 	waits chan struct{}
@@ -35,7 +35,7 @@ func (c *waitedFor) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// shutDown begins a Shutdown, and returns when it waits and the runtime lets nobody in any more.
+// shutDown calls Shutdown, and returns when Shutdown is waiting and the runtime refuses new acquires.
 func shutDown(t *testing.T, ctx context.Context, rt *holdfast.Runtime) *shuttingDown {
 	t.Helper()
 	s, bound := &shuttingDown{done: make(chan struct{})}, &waitedFor{Context: ctx, waits: make(chan struct{})}
@@ -201,7 +201,7 @@ func TestShutdown_TwoAtOnce(t *testing.T) {
 	})
 }
 
-// During a Shutdown a holder cannot acquire a second lock. Shutdown waits for a holder of several until it has released the last.
+// During a Shutdown no holder can acquire a second lock. Shutdown waits until the last of several held locks is released.
 func TestShutdown_ManyLocksAndImpatientUsers(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -355,7 +355,7 @@ func TestShutdown_OfMultiLocks(t *testing.T) {
 	})
 }
 
-// A caller that waits for Shutdown of its own runtime within a section waits for itself, until ctx ends.
+// A caller that calls Shutdown while it holds a lock of that runtime waits for itself, until ctx ends.
 func TestShutdown_WithinDo(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -391,7 +391,7 @@ func TestShutdown_WithoutServer(t *testing.T) {
 	})
 }
 
-// A holder gives back while Redis is away: Shutdown waits until that is known, and nobody is named.
+// A holder releases while Redis is away. Shutdown waits until the release is confirmed, and then reports no holder.
 func TestShutdown_OverAnOutage(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -413,7 +413,7 @@ func TestShutdown_OverAnOutage(t *testing.T) {
 	})
 }
 
-// Actors of the user's: waiters are refused, holders continue, and the runtime ends with the last holder.
+// With locks of the user's actors: waiters are refused, holders continue, and the runtime ends with the last holder.
 func TestShutdown_TellsActors(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -448,7 +448,7 @@ func TestShutdown_TellsActors(t *testing.T) {
 	})
 }
 
-// A Shutdown that begins while everything is in flight waits for all who were granted a lock, and leaves nothing.
+// A Shutdown that begins while many calls are in flight waits for every caller that was granted a lock, and leaves nothing in Redis.
 func TestShutdown_InTheMiddle(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

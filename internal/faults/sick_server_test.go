@@ -16,17 +16,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sickLease makes an acquire wait for an answer for a second, and a waiter for one more.
+// sickLease lets an acquire wait for an answer for a second, and a waiter for one second more.
 const sickLease = 3 * time.Second
 
-// Bounds on how long a call takes while the server is sick, on a machine that is busy with something else.
+// Bounds on how long a call takes while the server is sick, on a machine that is busy with other things.
 const (
 	sickWait      = 8 * time.Second  // two or three
 	sickCheckWait = 16 * time.Second // ten
 )
 
-// A server that does not serve, in every way: each call ends in time with an error that names the lock and says why. Nothing is
-// held then, and when the server is well the runtime is.
+// A server fails to serve, in various ways. Each call ends in time with an error that names the lock and the reason. Nothing is held then, and when
+// the server recovers, the runtime does too.
 func TestFault_SickServer(t *testing.T) {
 	t.Parallel()
 	for _, s := range sicknesses {
@@ -37,7 +37,7 @@ func TestFault_SickServer(t *testing.T) {
 	}
 }
 
-// The same with every client, where its options matter most: no answer at all, and no connection.
+// The same with every client, in the two cases where client options matter most: no answer at all, and no connection.
 func TestFault_SickServerWhateverTheClient(t *testing.T) {
 	t.Parallel()
 	for _, s := range sicknesses[:2] {
@@ -49,7 +49,7 @@ func TestFault_SickServerWhateverTheClient(t *testing.T) {
 	}
 }
 
-// allClients tells whether there is the time to try all of them.
+// allClients reports whether there is time to test all clients.
 func allClients() bool { return locktest.Scaled(100, 0) == 100 }
 
 func runSick(t *testing.T, s sickness, client string) {
@@ -81,7 +81,7 @@ func showSickServer(t *testing.T, s sickness, client string) {
 	var releases sync.Mutex
 	for i, p := range places {
 		calls.Go(func() {
-			if s.spares { // the connection that there is; several at once could want another
+			if s.spares { // only the open connection works, and several releases at once could want another
 				releases.Lock()
 				defer releases.Unlock()
 			}
@@ -95,7 +95,7 @@ func showSickServer(t *testing.T, s sickness, client string) {
 	well.Do(heal)
 	for _, p := range places {
 		for _, rt := range []*holdfast.Runtime{fresh, holder} {
-			locktest.Await(t, "an acquire and a release", func() bool { // a machine that is busy, too, may need more than a second
+			locktest.Await(t, "an acquire and a release", func() bool { // a busy machine may need more than a second
 				lease, err := p.Another(t).Lock(rt).Acquire(t.Context())
 				return err == nil && lease.Release(t.Context()) == nil
 			})
@@ -131,7 +131,7 @@ var sickCalls = []sickCall{
 	{"force-release", false, func(l *holdfast.Lock) error { _, err := l.ForceRelease(context.Background()); return err }},
 }
 
-// taken gives a lease back that there should not be.
+// taken releases a lease that should not have been granted.
 func taken(lease *holdfast.Lease, err error) error {
 	if lease != nil {
 		return lease.Release(context.Background())
@@ -147,7 +147,7 @@ func callSick(t *testing.T, lock *holdfast.Lock, s sickness, c sickCall) {
 		err = c.call(lock)
 		assert.Less(t, time.Since(start), sickWait, c.op)
 		if err == nil || s.typed(err) && !succeeds || !isTimeout(err) {
-			break // else the machine is so busy that the server did not come to say anything
+			break // otherwise the machine is so busy that the server could not answer
 		}
 	}
 	switch {
@@ -180,7 +180,7 @@ func checkSick(t *testing.T, s sickness, rt *holdfast.Runtime) {
 	assert.Less(t, time.Since(start), sickCheckWait, "check")
 	var found *holdfast.CheckError
 	switch {
-	case err == nil && s.name == "wants a password": // it may have come over connections that are logged in
+	case err == nil && s.name == "wants a password": // the check may have used connections that are logged in
 	case errors.As(err, &found): // in words of its own
 		assert.True(t, strings.HasPrefix(err.Error(), "holdfast: check: "), err)
 	default:
@@ -188,7 +188,7 @@ func checkSick(t *testing.T, s sickness, rt *holdfast.Runtime) {
 	}
 }
 
-// assertSays looks at an error as somebody does who sees nothing else.
+// assertSays checks an error as seen by a reader who sees nothing else.
 func assertSays(t *testing.T, s sickness, err error, begins string) {
 	if !assert.Error(t, err, begins) {
 		return

@@ -17,18 +17,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sickness is a way in which a server does not serve. p.Redis is connected and keeps working where the server lets it.
+// sickness is a way in which a server fails to serve. p.Redis is connected before, and keeps working where the server lets it.
 type sickness struct {
 	name   string
 	args   []string                                               // of the server
 	fall   func(t *testing.T, p *locktest.Place) (recover func()) // makes the server sick
 	says   string                                                 // every error tells this
 	typed  func(error) bool                                       // every error is of this type
-	reads  bool                                                   // what writes nothing is done all the same
-	frees  bool                                                   // a lock can be released all the same
-	may    bool                                                   // what writes may be done all the same: Redis looks at the memory before the first write of a script
-	hides  bool                                                   // a client with many retries does not tell why
-	spares bool                                                   // those who are connected notice nothing
+	reads  bool                                                   // calls that write nothing succeed
+	frees  bool                                                   // a lock can be released
+	may    bool                                                   // calls that write may succeed: Redis checks its memory before the first write of a script
+	hides  bool                                                   // a client with many retries does not return the reason
+	spares bool                                                   // open connections are not affected
 }
 
 var sicknesses = []sickness{
@@ -80,7 +80,7 @@ func paused(t *testing.T, p *locktest.Place) func() {
 	return func() { assert.NoError(t, p.Redis.Do(context.Background(), "client", "unpause").Err()) }
 }
 
-// loading has the server write down what it has and read it again, slowly.
+// loading makes the server save its data and load it again, slowly.
 func loading(t *testing.T, p *locktest.Place) func() {
 	set := func(name, value string) {
 		assert.NoError(t, p.Redis.ConfigSet(context.Background(), name, value).Err())
@@ -107,7 +107,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// busy runs a script without an end, which may be killed because it writes nothing.
+// busy runs an endless script, which can be killed because it writes nothing.
 func busy(t *testing.T, p *locktest.Place) func() {
 	require.NoError(t, p.Redis.ConfigSet(t.Context(), "busy-reply-threshold", "10").Err())
 	client := locktest.ClientWith(t, &redis.Options{Addr: p.Addr, ReadTimeout: -1, MaxRetries: -1})
@@ -132,7 +132,7 @@ func orphan(t *testing.T, p *locktest.Place) func() {
 	return replica(t, p)
 }
 
-// configured changes one setting, and back.
+// configured changes one setting; the returned function changes it back.
 func configured(name, sick, well string) func(t *testing.T, p *locktest.Place) func() {
 	return func(t *testing.T, p *locktest.Place) func() {
 		require.NoError(t, p.Redis.ConfigSet(t.Context(), name, sick).Err())
@@ -140,7 +140,7 @@ func configured(name, sick, well string) func(t *testing.T, p *locktest.Place) f
 	}
 }
 
-// unsaved takes away the directory into which the server is to save.
+// unsaved removes the directory into which the server saves its data.
 func unsaved(t *testing.T, p *locktest.Place) func() {
 	dir, err := os.MkdirTemp(t.TempDir(), "gone")
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func unsaved(t *testing.T, p *locktest.Place) func() {
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, p.Redis.ConfigSet(t.Context(), "save", "3600 1").Err())
 	locktest.Await(t, "saving to fail", func() bool {
-		_ = p.Redis.BgSave(context.Background()).Err() // there may be one going on
+		_ = p.Redis.BgSave(context.Background()).Err() // a save may already be running
 		return strings.HasPrefix(errorText(p.Redis.Set(context.Background(), "filling", 1, 0).Err()), "MISCONF")
 	})
 	return func() {
@@ -158,7 +158,7 @@ func unsaved(t *testing.T, p *locktest.Place) func() {
 	}
 }
 
-// clients are options under which go-redis waits, and repeats, for as long as it pleases.
+// clients are options under which go-redis may wait and retry for very long.
 var clients = map[string]func(*redis.Options){
 	"default":      func(*redis.Options) {},
 	"no timeouts":  func(o *redis.Options) { o.ReadTimeout, o.WriteTimeout = -1, -1 },

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestFault_TokensOverAReplicaWithASlowClock has another server take the place of the master, which has lost the counter of tokens and
-// whose clock is behind. Runtimes that have used the lock before go on above the tokens that they and others have had.
+// TestFault_TokensOverAReplicaWithASlowClock replaces the master with a server that has lost the counter of tokens and whose clock is behind.
+// Runtimes that have used the lock before continue above all tokens that they and others have had.
 func TestFault_TokensOverAReplicaWithASlowClock(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A lease whose key was deleted meanwhile touches nothing of who holds the lock now: not by its renewals, not by Release, not by
-// Extend.
+// A lease whose key was deleted meanwhile does not affect the present holder of the lock: not by its renewals, not by Release, not by Extend.
 func TestFault_StaleLeaseTouchesNothing(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]holdfast.AcquireOption{
@@ -60,7 +59,7 @@ func showStaleLease(t *testing.T, p *locktest.Place, options []holdfast.AcquireO
 	locktest.Release(t, again)
 }
 
-// The loss of a fixed lease that nobody extends is reported by its release, because there are no renewals.
+// A fixed lease has no renewals. If nobody extends it, only its release reports that it is lost.
 func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -73,8 +72,8 @@ func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 	})
 }
 
-// A fixed lease that Redis has forgotten, or that somebody else has freed by force, keeps nobody in its own process waiting until it
-// would have ended: waiters and later callers are served, and the holder learns of the loss.
+// A fixed lease that Redis has forgotten, or that somebody else has freed by force, does not keep its process waiting until it would have ended:
+// waiters and later callers are served, and the holder learns of the loss.
 func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(t *testing.T, p *locktest.Place, other *holdfast.Runtime){
@@ -114,7 +113,7 @@ func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	}
 }
 
-// The halves of a read/write lock wait for each other in the same way.
+// A forgotten fixed lease of a reader does not keep a writer waiting either.
 func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -136,7 +135,7 @@ func TestFault_ForgottenFixedReaderKeepsNoWriter(t *testing.T) {
 	}
 }
 
-// An owner that re-enters a fixed lease for longer, and so finds that Redis has forgotten it, acquires like any other caller.
+// An owner re-enters its fixed lease for a longer time, and so finds that Redis has forgotten the lease. It then acquires like any other caller.
 func TestFault_ReentryOfAForgottenLease(t *testing.T) {
 	t.Parallel()
 	for _, p := range locktest.OnOneServer(t) {

@@ -34,25 +34,25 @@ const (
 
 func init() { childproc.Register("stopped holder", holdInChild) }
 
-// awakening is what a process saw that was stopped while it held a lock.
+// awakening is what a holder observed that was stopped and continued.
 type awakening struct {
-	Stopped time.Duration // between two looks at the lease; 0: it was not stopped, the lease was lost before
-	Valid   bool          // what the first look after that said
-	Done    time.Duration // when Done was closed, on the clock of the machine
+	Stopped time.Duration // the time between two looks at the lease; 0: the lease was lost before the stop
+	Valid   bool          // whether the lease was valid at the first look after that
+	Done    time.Duration // when Done was closed, by the machine's clock
 	First   time.Duration // when the first look was, by the same clock
-	Worst   time.Duration // the longest between two looks after that one
+	Worst   time.Duration // the longest time between two later looks
 	Err     string        // what Release said
 }
 
-// monotonic is the clock of the machine: it is the same one in all processes.
+// monotonic returns the machine's clock, which is the same for all processes.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
 	return time.Duration(t.Nano())
 }
 
-// holdInChild holds the locks that it reads the names of, one after the other, until each is lost. While the lease is valid it
-// writes to the lock's registers.
+// holdInChild reads names of locks from its input, and holds each lock until it is lost. While the lease is valid it writes to the lock's
+// registers.
 func holdInChild() {
 	client := func(addr string) *redis.Client {
 		return redis.NewClient(&redis.Options{
@@ -75,18 +75,18 @@ func holdInChild() {
 	}
 }
 
-// kindOfChild is the kind that the environment names.
+// kindOfChild returns the kind that the environment names.
 func kindOfChild() locktest.Kind {
 	return locktest.Kinds[slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Name == os.Getenv("KIND") })]
 }
 
-// fenced writes to a register that refuses who comes late: everybody has a token, the largest so far wins.
+// fenced writes to a register that refuses late writes: it takes no token smaller than the largest so far.
 var fenced = redis.NewScript(`
 if ARGV[1] < (redis.call('get', KEYS[1]) or '') then return 0 end
 redis.call('set', KEYS[1], ARGV[1])
 return 1`)
 
-// writeRegisters writes to a register that takes everything, and to one that refuses who comes late.
+// writeRegisters writes to a register that accepts everything, and to one that refuses late writes.
 func writeRegisters(client redis.UniversalClient, lease *holdfast.Lease, who string) {
 	ctx := context.Background()
 	client.Set(ctx, lease.Name()+":naked", who, 0)
@@ -95,10 +95,10 @@ func writeRegisters(client redis.UniversalClient, lease *holdfast.Lease, who str
 	}
 }
 
-// tokenOf is a lease's token in a form whose order is that of the tokens.
+// tokenOf formats a lease's token so that the strings sort like the tokens.
 func tokenOf(lease *holdfast.Lease) string { return fmt.Sprintf("%020d", lease.Token()) }
 
-// watchLease looks at a lease all the time until it is lost.
+// watchLease looks at a lease every millisecond until it is lost.
 func watchLease(registers *redis.Client, lease *holdfast.Lease) (a awakening) {
 	told := make(chan time.Duration)
 	go func() { <-lease.Done(); told <- monotonic() }()
@@ -110,7 +110,7 @@ func watchLease(registers *redis.Client, lease *holdfast.Lease) (a awakening) {
 		switch {
 		case a.Stopped > 0:
 			a.Worst = max(a.Worst, now-last)
-		case now-last >= stopFor: // by the parent, not by other load
+		case now-last >= stopFor: // stopped by the parent, not by other load
 			a.Stopped, a.First, a.Valid = now-last, now, valid
 		}
 		last = now
@@ -141,7 +141,7 @@ func TestFault_StoppedHolderKnowsWhenItContinues(t *testing.T) {
 				t.Run("", func(t *testing.T) {
 					t.Parallel()
 					proxy := faultproxy.New(t, p.Addr)
-					if i%2 == 1 { // a renewal is on its way much of the time
+					if i%2 == 1 { // then a renewal is in flight much of the time
 						proxy.Delay(faultproxy.ToClient, stopLease/5)
 					}
 					child := childproc.Run(t, "stopped holder", "ADDR="+proxy.Addr(), "REGISTERS="+p.Addr, "KIND="+p.Kind.Name)
@@ -155,14 +155,14 @@ func TestFault_StoppedHolderKnowsWhenItContinues(t *testing.T) {
 	})
 }
 
-// showStop stops a holder for longer than its lease, until somebody else has the lock.
+// showStop stops a holder for longer than its lease, until another runtime has the lock.
 func showStop(t *testing.T, p *locktest.Place, child *childproc.Handle, next *holdfast.Runtime, report *stopReport) {
-	for range 5 { // on a busy machine the child may lose the lease before
+	for range 5 { // on a busy machine the child may lose the lease first
 		child.Send("%s", p.Name)
 		if child.Line() != "held: true" {
 			continue
 		}
-		<-time.After(rand.N(stopLease)) // any point of the renewal cycle
+		<-time.After(rand.N(stopLease)) // at any point of the renewal cycle
 		require.NoError(t, child.Stop())
 		stopped := time.After(stopFor)
 		lease := locktest.Acquire(t, p.Lock(next))
@@ -193,7 +193,7 @@ func lineOf(child *childproc.Handle) io.Reader { return strings.NewReader(child.
 type stopReport struct {
 	mu    sync.Mutex
 	told  []time.Duration // from SIGCONT to Done
-	naked int             // writes to the register that came late: between the look and the effect the process was stopped
+	naked int             // late writes to the naked register: the process was stopped between the check and the write
 	busy  int
 }
 
@@ -209,7 +209,7 @@ func (r *stopReport) add(t *testing.T, a awakening, continued time.Duration, lat
 	assert.False(t, a.Valid, "the first look after SIGCONT, %v after the last one", a.Stopped)
 	assert.Empty(t, a.Err, "Release says that the lease is lost")
 	told := a.Done - continued
-	stall := max(a.First-continued, a.Worst) // the child has something to do every millisecond
+	stall := max(a.First-continued, a.Worst) // the child looks every millisecond, so a longer time is a stall
 	limit := 50*time.Millisecond + locktest.Slack()
 	if stall > limit/5 {
 		r.busy++

@@ -19,11 +19,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Thousands of leases are renewed in time beside acquires that take all that the machine has to give. One watchdog serves all kinds,
-// so one kind shows it.
+// Thousands of leases are renewed in time although acquires keep the machine fully busy. One watchdog serves all kinds, so one kind is enough to
+// show it.
 func TestFault_RenewalsBesideAStorm(t *testing.T) {
 	t.Parallel()
-	// In full 5 000 locks of 10 s for 25 s; otherwise what a busy machine can do in a few seconds.
+	// The full run has 5 000 locks of 10 s for 25 s; otherwise the test does what a busy machine can do in a few seconds.
 	lease := time.Duration(locktest.Scaled(10, 3)) * time.Second
 	server := redistest.Start(t)
 	var events locktest.Recorder
@@ -83,14 +83,13 @@ func acquireAndRelease(rt *holdfast.Runtime, prefix string, stop chan struct{}, 
 		default:
 		}
 		err := rt.Lock(prefix+strconv.Itoa(rand.IntN(1000))).Do(context.Background(), func(context.Context) error { return nil })
-		if err == nil { // else the machine has stood still for long
+		if err == nil { // otherwise the machine has stood still for long
 			pairs.Add(1)
 		}
 	}
 }
 
-// watchRenewals looks at the keys' TTLs again and again, for two leases and a half. It tells how much later than a third of the
-// lease each renewal came, if it did.
+// watchRenewals polls the keys' TTLs for two leases and a half. It returns how much later than a third of the lease each renewal came, or 0.
 func watchRenewals(t *testing.T, client *redis.Client, names []string, lease time.Duration) (late []time.Duration) {
 	lowest := make([]time.Duration, len(names))
 	for i := range lowest {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// load is what the masters of a cluster have had to do.
+// load is how many connections and scripts the masters of a cluster have had.
 type load struct{ connections, scripts int64 }
 
 func (l load) since(before load) load {
@@ -37,7 +37,7 @@ func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (
 	return sum
 }
 
-// showNoStorm compares what 50 waiters cost in a while with what they cost beside one whose channel is refused.
+// showNoStorm compares the load of 50 waiters with their load after refused, which makes the subscription of one more waiter fail.
 func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runtime, refused func()) {
 	holder := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
 	var clients []*redis.Client
@@ -64,7 +64,8 @@ func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runt
 	assert.LessOrEqual(t, refusing.scripts, 3*quiet.scripts)
 }
 
-// TestFault_RefusedShardedChannel: a channel that the user may not subscribe to costs nobody else anything, and an event names it.
+// TestFault_RefusedShardedChannel has a channel that the user may not subscribe to. That costs the other waiters nothing, and an event names the
+// channel's lock.
 func TestFault_RefusedShardedChannel(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, 15*time.Second)
@@ -88,7 +89,7 @@ func TestFault_RefusedShardedChannel(t *testing.T) {
 	assert.Empty(t, locktest.Recorded[holdfast.Reconnected](&events))
 }
 
-// TestFault_UnservedSlot: the slot of one waiter has no master any more. It costs the others nothing.
+// TestFault_UnservedSlot leaves the slot of one waiter without a master. That costs the other waiters nothing.
 func TestFault_UnservedSlot(t *testing.T) {
 	t.Parallel()
 	const slot = 5

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestFault_SubscribeWhileBusy has a process lose its connections while a script of somebody else keeps the server busy, so that Redis
-// refuses to subscribe to 400 channels again. When the script has ended, every channel is subscribed to, and releases wake the waiters.
+// TestFault_SubscribeWhileBusy makes a process lose its connections while another client's script keeps the server busy, so that Redis refuses to
+// subscribe to 400 channels again. When the script has ended, every channel is subscribed to, and releases wake the waiters.
 func TestFault_SubscribeWhileBusy(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlace(t, locktest.PlaceOf(t, "lock").Kind, "--lua-time-limit", "20")
@@ -43,7 +43,7 @@ func TestFault_SubscribeWhileBusy(t *testing.T) {
 	showWoken(t, p.Another(t), holder, waiter)
 }
 
-// occupy has the server refuse everything, until free is called.
+// occupy makes the server refuse everything until free is called.
 func occupy(t *testing.T, p *locktest.Place) (free func()) {
 	script, ended := locktest.NewClient(t, p.Addr), make(chan struct{})
 	go func() {
@@ -58,7 +58,7 @@ func occupy(t *testing.T, p *locktest.Place) (free func()) {
 	}
 }
 
-// awaitSubscribed returns when each channel has that many subscribers.
+// awaitSubscribed returns when each channel has n subscribers.
 func awaitSubscribed(t *testing.T, client redis.UniversalClient, channels []string, n int64) {
 	t.Helper()
 	var lacking []string
@@ -70,7 +70,7 @@ func awaitSubscribed(t *testing.T, client redis.UniversalClient, channels []stri
 	})
 }
 
-// showWoken has a lock released while a process waits for it, again and again: a message wakes the waiter each time.
+// showWoken releases a lock while a process waits for it, again and again. A message wakes the waiter each time.
 func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime) {
 	rounds := locktest.Scaled(1000, 20)
 	stalls := locktest.WatchStalls(t, p)
@@ -102,8 +102,8 @@ func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime
 	assert.Zero(t, late, "waits of more than 50 ms, besides what the machine took")
 }
 
-// TestFault_RefusedChannel has a process wait for several locks, one of which has a channel that its user may not subscribe to. The
-// others are subscribed to after a reconnection too, an event names the one, and when the user gets the right it is subscribed to.
+// TestFault_RefusedChannel has a process wait for several locks, of which one has a channel that its user may not subscribe to. The other channels
+// are subscribed to again after a reconnection, and an event names the refused one. When the user gets the right, it too is subscribed to.
 func TestFault_RefusedChannel(t *testing.T) {
 	t.Parallel()
 	p := locktest.OwnPlaceOf(t, "lock")

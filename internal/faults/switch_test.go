@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// readers are the options with which go-redis lets replicas be read from. Its connections then say READONLY, and a master that was
-// demoted does not redirect them.
+// readers are options with which go-redis may read from replicas. Its connections then send READONLY, and a demoted master does not redirect their
+// commands.
 var readers = map[string]func(*redis.ClusterOptions){
 	"plain":          func(*redis.ClusterOptions) {},
 	"ReadOnly":       func(o *redis.ClusterOptions) { o.ReadOnly = true },
@@ -23,8 +23,8 @@ var readers = map[string]func(*redis.ClusterOptions){
 	"RouteRandomly":  func(o *redis.ClusterOptions) { o.RouteRandomly = true },
 }
 
-// TestFault_PlannedSwitch has master and replica of a cluster change places. Nothing is lost by that: who holds a
-// lock continues to hold it, and callers who want one get it, no matter where the client may read from.
+// TestFault_PlannedSwitch makes a master and a replica of a cluster change places. Nothing is lost: holders keep their locks, and callers can
+// acquire others, no matter where the client may read from.
 func TestFault_PlannedSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 1, 3*time.Second)
@@ -57,8 +57,8 @@ func TestFault_PlannedSwitch(t *testing.T) {
 	}
 }
 
-// TestFault_AckAfterSwitch has a runtime that wants its grants acknowledged by a replica meet a master that has just become one. The
-// grant is that of the new master, and so is the acknowledgement.
+// TestFault_AckAfterSwitch has a runtime that needs acknowledgements from a replica use a master that has just become a replica. The new master
+// makes the grant, and its replica acknowledges it.
 func TestFault_AckAfterSwitch(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 2, 3*time.Second)

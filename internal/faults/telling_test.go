@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// showHear has two runtimes wake each other: mostly by messages, not by asking now and then.
+// showHear makes two runtimes wake each other, and asserts that mostly messages wake them, not polling.
 func showHear(t *testing.T, one, other *holdfast.Runtime) {
 	var waits []time.Duration
 	for i := range 10 {
@@ -29,7 +29,7 @@ func showHear(t *testing.T, one, other *holdfast.Runtime) {
 			state, err := other.Lock(name).Inspect(t.Context())
 			return err == nil && state.Waiting > 0
 		})
-		<-time.After(10 * time.Millisecond) // for the subscription, whichever it is
+		<-time.After(10 * time.Millisecond) // for the subscription, of either sort
 		start := time.Now()
 		locktest.Release(t, lease)
 		next, err := pending.Lease()
@@ -45,8 +45,8 @@ func showHear(t *testing.T, one, other *holdfast.Runtime) {
 	assert.Less(t, waits[len(waits)*8/10], fallback/5)
 }
 
-// TestFault_BusyWhenItAsksHowMessagesAreTold has a runtime ask whether the cluster can do sharded messages while a script keeps the server
-// busy. It asks again, and decides as the others do.
+// TestFault_BusyWhenItAsksHowMessagesAreTold has a runtime ask whether the cluster supports sharded pub/sub while a script keeps the server busy.
+// The runtime asks again, and decides as other runtimes do.
 func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 0, 15*time.Second, "--lua-time-limit", "20")
@@ -54,7 +54,7 @@ func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	locktest.Release(t, locktest.Acquire(t, before.Lock("first")))
 
 	client := locktest.ClusterClient(t, cluster)
-	require.NoError(t, client.Ping(t.Context()).Err()) // its connections are made before
+	require.NoError(t, client.Ping(t.Context()).Err()) // opens its connections before the server is busy
 	rt := locktest.NewRuntime(t, client, holdfast.Options{})
 	place := &locktest.Place{Addr: cluster.Masters[0].Addr()}
 	free := occupy(t, place)
@@ -67,8 +67,8 @@ func TestFault_BusyWhenItAsksHowMessagesAreTold(t *testing.T) {
 	showHear(t, before, rt)
 }
 
-// TestFault_SentinelByAClusterClient uses the client that go-redis makes for Sentinel when it may read from replicas: a cluster's client, although
-// there is no cluster. Processes with it and processes with an ordinary client wake each other.
+// TestFault_SentinelByAClusterClient uses the client that go-redis makes for Sentinel if it may read from replicas: a cluster client, although
+// there is no cluster. Processes with this client and processes with an ordinary client wake each other.
 func TestFault_SentinelByAClusterClient(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.SharedGuarded(t)
@@ -85,8 +85,8 @@ func TestFault_SentinelByAClusterClient(t *testing.T) {
 	}
 }
 
-// likeSentinels is a client like the one that go-redis has made, but it asks us and not the sentinels: go-redis continues to listen to them
-// after Close.
+// likeSentinels returns a client like the one that go-redis has made, but one that asks the test for the master, not the sentinels: go-redis would
+// keep listening to the sentinels after Close.
 func likeSentinels(t *testing.T, made redis.UniversalClient, guarded *redistest.Guarded) *redis.ClusterClient {
 	options := *made.(*redis.ClusterClient).Options()
 	require.NoError(t, made.Close())
@@ -106,8 +106,8 @@ func likeSentinels(t *testing.T, made redis.UniversalClient, guarded *redistest.
 	return client
 }
 
-// TestFault_SilentHandshakeOnACluster has a server accept connections and say nothing. The client's timeouts are off, and the runtime is
-// subscribed and closed in time all the same.
+// TestFault_SilentHandshakeOnACluster has a server that accepts connections and never replies. The client has no timeouts, and yet the runtime
+// subscribes and closes in time.
 func TestFault_SilentHandshakeOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 0, 15*time.Second)

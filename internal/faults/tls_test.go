@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Over TLS, with certificates on both sides, every kind does what it does without.
+// Over TLS, with certificates on both sides, every kind works as without TLS.
 func TestFault_EveryKindOverTLS(t *testing.T) {
 	t.Parallel()
 	authority := redistest.NewAuthority(t)
@@ -44,8 +44,8 @@ func TestFault_EveryKindOverTLS(t *testing.T) {
 	}
 }
 
-// TestFault_ClusterOverTLS has a cluster that speaks nothing but TLS. What its client says of TLS is said to every master, also to one that
-// has no slots yet, which only we know.
+// TestFault_ClusterOverTLS has a cluster that accepts only TLS. The client's TLS options are used for every master, including one that has no slots
+// yet, which the runtime knows and go-redis does not.
 func TestFault_ClusterOverTLS(t *testing.T) {
 	t.Parallel()
 	const slot = 3
@@ -83,8 +83,8 @@ func tlsClient(t *testing.T, addr string, config *tls.Config) *redis.Client {
 	return locktest.ClientWith(t, &redis.Options{Addr: addr, TLSConfig: config, MaxRetries: -1, DialerRetries: 1})
 }
 
-// A server that does not prove who it is, or a client that does not, gets nothing: the connection is refused, the error says why, and
-// no lock is told to be held. The runtime has no switch of its own that would change that.
+// If the server or the client does not prove its identity, the connection is refused, the error says why, and no lock is reported as held. The
+// runtime has no option of its own that would change that.
 func TestFault_UnverifiedTLSIsRefused(t *testing.T) {
 	t.Parallel()
 	authority, stranger := redistest.NewAuthority(t), redistest.NewAuthority(t)

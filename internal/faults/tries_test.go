@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Of many tries at once, each is refused only if nothing was left for it.
+// Of many tries at the same time, each is refused only if nothing is left for it.
 func TestFault_ManyTriesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, permits := range map[string]int{"enough permits": 1000, "as many permits": 64, "few permits": 10} {
@@ -39,7 +39,7 @@ func TestFault_ManyTriesAtOnce(t *testing.T) {
 	})
 }
 
-// tryAtOnce has 64 goroutines try, and tells how many got something.
+// tryAtOnce calls try in 64 goroutines at once, and returns how many of them succeeded.
 func tryAtOnce(t *testing.T, try func() (*holdfast.Lease, error)) int64 {
 	var granted atomic.Int64
 	var group sync.WaitGroup

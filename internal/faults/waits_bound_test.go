@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A wait that ends before its request has been sent ends like any other, and nothing is granted to it later. The operating system may
-// suspend a caller between two lines for longer than its wait is; here that happens when the caller looks for the lock's shard of the registry.
+// A wait that ends before its request has been sent ends like any other, and is granted nothing later. The operating system may suspend a caller at
+// any line for longer than it wants to wait. Here that happens when the caller looks up the lock's shard of the registry.
 func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (*holdfast.Lease, error){
@@ -62,8 +62,8 @@ func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	}
 }
 
-// A lock is granted while a cancel is on its way to the actor, because the goroutine that cancels is suspended. Either the caller gets the
-// lease, or it is released.
+// A lock is granted while a cancel is in flight to the actor, because the goroutine that cancels is suspended. Either the caller gets the lease, or
+// the lease is released.
 func TestFault_GrantedWhileTheCancelIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (cancel func(), outcome func() (*holdfast.Lease, error)){
@@ -129,7 +129,7 @@ func showGrantBeforeCancel(
 	locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
 }
 
-// hastyContext ends as soon as somebody has seen that it has not ended.
+// hastyContext ends as soon as a caller of Err has seen that it has not ended.
 type hastyContext struct {
 	context.Context
 	cancel context.CancelFunc

@@ -18,9 +18,8 @@ import (
 
 var waitsCount = flag.Int("waits.count", 0, "how many waits each goroutine of TestFault_WaitsEnd begins; 0: as many as fit the kind of run")
 
-// TestFault_WaitsEnd has eight goroutines wait for one lock again and again, for so short a time that many waits end about when they
-// begin. Every wait ends, also while somebody else holds the lock all the time, and nothing is granted to one that has ended.
-// "make waits" runs it at length.
+// TestFault_WaitsEnd has eight goroutines wait for one lock again and again, for so short a time that many waits end about when they begin. Every
+// wait ends, even while another runtime holds the lock, and nothing is granted to a wait that has ended. "make waits" runs it at length.
 func TestFault_WaitsEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -46,7 +45,7 @@ func TestFault_WaitsEnd(t *testing.T) {
 	})
 }
 
-// cancelledAsync waits without a goroutine, and gives up meanwhile.
+// cancelledAsync calls AcquireAsync, and cancels it at about the same time.
 func cancelledAsync(lock *holdfast.Lock) (*holdfast.Lease, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -85,7 +84,7 @@ func (w *waits) run(t *testing.T, acquire func() (*holdfast.Lease, error)) {
 	n := *waitsCount
 	switch {
 	case n > 0:
-	case w.places[0].Kind.Queued: // who gives up has to leave Redis' queue, and the longer it is the longer that takes
+	case w.places[0].Kind.Queued: // a waiter that gives up must leave the queue in Redis, which takes longer the longer the queue is
 		n = 40
 	default:
 		n = tries(w.places[0], 3_000, 200)
@@ -118,7 +117,7 @@ func (w *waits) repeat(t *testing.T, n int, acquire func() (*holdfast.Lease, err
 	w.awaitEnd(t, all)
 }
 
-// wait waits once; sometimes it keeps what it has got for a moment, and others wait in vain.
+// wait waits once. Sometimes it keeps the lock for a moment, so that others wait in vain.
 func (w *waits) wait(t *testing.T, i int, acquire func() (*holdfast.Lease, error)) (ok bool) {
 	began := time.Now()
 	lease, err := acquire()
@@ -135,7 +134,7 @@ func (w *waits) wait(t *testing.T, i int, acquire func() (*holdfast.Lease, error
 	return assert.NoError(t, lease.Release(context.Background()))
 }
 
-// awaitEnd fails the test when a goroutine does not get on.
+// awaitEnd waits for all goroutines, and fails the test when none makes progress.
 func (w *waits) awaitEnd(t *testing.T, all chan struct{}) {
 	t.Helper()
 	seen, since := w.done(), time.Now()
@@ -156,8 +155,7 @@ func (w *waits) awaitEnd(t *testing.T, all chan struct{}) {
 	}
 }
 
-// assertNothingIsLeft sees that soon nobody holds the locks or waits for them, here or in Redis: what was given up may still be on its
-// way.
+// assertNothingIsLeft asserts that the locks soon have no holder and no waiter, here or in Redis: calls that were given up may still be in flight.
 func (w *waits) assertNothingIsLeft(t *testing.T) {
 	t.Helper()
 	for _, lock := range w.locks {
@@ -169,7 +167,7 @@ func (w *waits) assertNothingIsLeft(t *testing.T) {
 	locktest.Await(t, "no key to be left", func() bool { return len(w.places[0].Keys(t)) == 0 })
 }
 
-// done is how many waits of each goroutine are over.
+// done returns how many waits of each goroutine have ended.
 func (w *waits) done() (n [8]int64) {
 	for i := range n {
 		n[i] = w.granted[i].Load() + w.ended[i].Load()

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// fallback is for how long a free lock may stand there at most while somebody waits who was told nothing: what waiters ask by
-// themselves at least every second (PollCap of actors/wait/policy.go), a quarter of it as jitter, and a millisecond.
+// fallback bounds how long a lock may stay free while a waiter has missed its message. Waiters poll at least every second (PollCap of
+// actors/wait/policy.go); a quarter of that is added as jitter, and a millisecond for the call.
 const fallback = time.Second + time.Second/4 + time.Millisecond
 
-// passed is what one after the other has: it is taken, and the function that comes back gives it to the next.
+// passed is something that is passed from one holder to the next: calling it acquires it, and give releases it.
 type passed func(ctx context.Context) (give func(context.Context) error, err error)
 
 func passedLock(lock *holdfast.Lock) passed {
@@ -47,8 +47,8 @@ func passedCount(s *holdfast.Semaphore) passed {
 	}
 }
 
-// TestFault_WakeUpsAreLost has 32 runtimes pass a lock, or the only permit, around while their connections for messages are killed all
-// the time. It never stands free for longer than the fallback while they wait.
+// TestFault_WakeUpsAreLost has 32 runtimes pass a lock, or the only permit, around while their connections for messages are killed all the time.
+// The lock never stays free for longer than the fallback while they wait.
 func TestFault_WakeUpsAreLost(t *testing.T) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		showRelay(t, p, func(rt *holdfast.Runtime) passed { return passedLock(p.Lock(rt)) })
@@ -96,17 +96,17 @@ func showRelay(t *testing.T, p *locktest.Place, join func(rt *holdfast.Runtime) 
 		r.free[rounds/2], r.free[rounds*99/100], r.free[rounds-1], r.waits[rounds-1], killed, late)
 	assert.LessOrEqual(t, r.free[rounds-1], fallback+5*late+locktest.Slack(), "nobody waits longer for what is free")
 	assert.Less(t, r.free[rounds/2], 100*time.Millisecond+late+locktest.Slack()/4, "mostly the news comes, or that it may have been missed")
-	if !p.Kind.Deaf { // who listens to nothing does
+	if !p.Kind.Deaf { // a waiter that listens to nothing polls
 		assert.Less(t, p.Server.CommandStats(t, "evalsha")["evalsha"], int64(rounds*(2*runtimes+2)), "and nobody asks all the time")
 	}
 }
 
-// TestFault_ReleaseBetweenSubscriptions has the only waiter lose its connection right before the release. That it is subscribed again
-// makes it try, long before it would by itself.
+// TestFault_ReleaseBetweenSubscriptions makes the only waiter lose its connection right before the release. The new subscription makes the waiter
+// try, long before it would poll.
 func TestFault_ReleaseBetweenSubscriptions(t *testing.T) {
 	rounds := locktest.Scaled(100, 10)
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
-		if p.Kind.Deaf { // the spin lock: TestSpinLock_ListensToNothingAndTellsAll
+		if p.Kind.Deaf { // the spin lock, see TestSpinLock_ListensToNothingAndTellsAll
 			t.Skip("its waiters listen to nothing")
 		}
 		holder, waiter := p.Lock(p.Runtime(t, holdfast.Options{})), p.Lock(p.Runtime(t, holdfast.Options{}))
@@ -131,8 +131,8 @@ func TestFault_ReleaseBetweenSubscriptions(t *testing.T) {
 	})
 }
 
-// relay is what many want, as often as there are rounds left. It notes for how long it was free before each grant: somebody waits
-// from the begin to the end.
+// relay lets runtimes pass something around for a number of rounds. It records for how long it was free before each grant; some runtime always
+// waits for it.
 type relay struct {
 	mu    sync.Mutex
 	left  int
@@ -158,7 +158,7 @@ func (r *relay) run(t *testing.T, take passed) {
 	}
 }
 
-// note is called by a holder and tells whether there is another round for it.
+// note records a grant, and reports whether its holder should take part in another round.
 func (r *relay) note(start time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,14 +168,14 @@ func (r *relay) note(start time.Time) bool {
 	r.left--
 	from := r.freed
 	if from.Before(start) {
-		from = start // nobody else may have waited
+		from = start // before that, nobody may have waited
 	}
 	r.free = append(r.free, time.Since(from))
 	r.waits = append(r.waits, time.Since(start))
 	return r.left > 0
 }
 
-// killSubscribers breaks all connections for messages, again and again. The function that ends it tells how many.
+// killSubscribers breaks all connections for messages, again and again. stop ends that, and returns how many it has broken.
 func killSubscribers(t *testing.T, p *locktest.Place, every time.Duration) (stop func() int64) {
 	client, ended, killed := locktest.NewClient(t, p.Addr), make(chan struct{}), int64(0)
 	ctx, cancel := context.WithCancel(context.Background())

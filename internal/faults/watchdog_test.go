@@ -25,7 +25,7 @@ import (
 
 const dogLease = 3 * time.Second
 
-// A hold ends by release, by cancel, by loss or by Close, at any instant: nothing is renewed for it after that.
+// A hold ends by release, by cancel, by loss or by Close, at any instant. After that, its lease is not renewed.
 func TestFault_WatchdogEndsWithItsHold(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -48,19 +48,19 @@ type kennel struct {
 	kind     locktest.Kind
 	renewal  string // its script
 	bubble   locktest.Bubble
-	random   *rand.Rand // only before the bubble's time moves on
+	random   *rand.Rand // used only before the bubble's time advances
 	names    []string
 	runtimes [2]*holdfast.Runtime
 	links    [2]locktest.Pipes
 
 	mu       sync.Mutex
-	ends     map[string]time.Time   // of the last hold of each grant
-	fixed    map[string]bool        // grants that nobody renews
+	ends     map[string]time.Time   // by grant: when its last hold ended
+	fixed    map[string]bool        // whether a grant is not renewed
 	renewals map[string][]time.Time // of each grant
 	scripts  int                    // that the server ran
 }
 
-// renewalOf names the script that renews leases of a kind.
+// renewalOf returns the SHA of the script that renews leases of a kind.
 func renewalOf(k locktest.Kind) string {
 	kind, _ := scripts.KindOf(protocol.Kind(k.Name))
 	return kind.Renew(&scripts.Site{}, []string{""}, []string{""}, dogLease).Script.SHA
@@ -101,7 +101,7 @@ func (k *kennel) upTo(random *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(d)))
 }
 
-// use takes locks in one of the ways there are, and ends that in one of the ways there are.
+// use acquires locks in various ways, and ends the acquires or holds in various ways.
 func (k *kennel) use(ctx context.Context, random *rand.Rand, rt *holdfast.Runtime) {
 	for ctx.Err() == nil {
 		lock := k.kind.Lock(rt, k.names[random.IntN(len(k.names))])
@@ -131,7 +131,7 @@ func (k *kennel) use(ctx context.Context, random *rand.Rand, rt *holdfast.Runtim
 	}
 }
 
-// hold keeps a lease for some time, unless it ends before, and notes when it ended.
+// hold keeps a lease for some time, unless the lease ends before, and records when the hold ended.
 func (k *kennel) hold(ctx context.Context, random *rand.Rand, lease *holdfast.Lease, fixed bool) {
 	k.mu.Lock()
 	k.fixed[lease.ID()] = fixed
@@ -166,7 +166,7 @@ func (k *kennel) disturb(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// noteScript looks at every command that the server gets.
+// noteScript records the scripts and renewals that the server gets.
 func (k *kennel) noteScript(_ *server.Peer, command string, args ...string) (done bool) {
 	if !strings.EqualFold(command, "evalsha") {
 		return false
@@ -182,7 +182,7 @@ func (k *kennel) noteScript(_ *server.Peer, command string, args ...string) (don
 	return false
 }
 
-// checkEnd checks what was renewed for whom, and that nothing continues.
+// checkEnd checks which grants were renewed, and that nothing is sent any more.
 func (k *kennel) checkEnd(t *testing.T) {
 	<-time.After(2 * dogLease)
 	for _, name := range k.names {
@@ -206,7 +206,7 @@ func (k *kennel) checkEnd(t *testing.T) {
 	}
 }
 
-// hungRenewals is a hook of a client whose renewals never return.
+// hungRenewals is a hook of a client in which renewals hang.
 type hungRenewals struct {
 	renewal string
 	hang    chan struct{}
@@ -226,7 +226,7 @@ func (h *hungRenewals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// A renewal that never returns moves no deadline: the loss is reported at the old one, to the millisecond.
+// A renewal that never returns moves no deadline: the loss is reported at the old deadline, to the millisecond.
 func TestFault_RenewalThatNeverReturns(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -256,7 +256,7 @@ func TestFault_RenewalThatNeverReturns(t *testing.T) {
 	}
 }
 
-// A Close whose client hangs in a hook ends all the same, and says so.
+// If a hook of the client hangs, Close ends all the same, and its error reports the hanging call.
 func TestFault_CloseDoesNotWaitForAHookThatHangs(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second

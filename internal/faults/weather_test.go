@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// weather is many faults at a time, none of which lasts for long.
+// weather is many faults at the same time, none of which lasts for long.
 type weather struct {
 	cancel context.CancelFunc
 	ctx    context.Context
@@ -34,7 +34,7 @@ func newWeather(t *testing.T, p *locktest.Place) *weather {
 	return s
 }
 
-// flush has the server forget its scripts every 50 ms.
+// flush makes the server forget its scripts every 50 ms.
 func (s *weather) flush() {
 	s.every(func() time.Duration { return 50 * time.Millisecond }, func() {
 		if s.client.ScriptFlush(s.ctx).Err() == nil {
@@ -43,18 +43,18 @@ func (s *weather) flush() {
 	})
 }
 
-// kill breaks connections, for commands and for messages, but leaves each time enough to be used.
+// kill breaks connections for commands and for messages, but with pauses that leave time to use new ones.
 func (s *weather) kill() {
 	s.befall([]chaos.Fault{chaos.KilledSubscriptions, chaos.KilledClients, chaos.KilledClient}, chaos.Target{Redis: s.client}, &s.killed)
 }
 
-// over has the replies behind a proxy be lost, too.
+// over also loses replies on the way through a proxy.
 func (s *weather) over(proxy *faultproxy.Proxy) {
 	s.proxies = append(s.proxies, proxy)
 	s.befall([]chaos.Fault{chaos.LostReplies, chaos.Silence}, chaos.Target{Link: proxy, Most: 50 * time.Millisecond}, new(atomic.Int64))
 }
 
-// befall has one of the faults after the other.
+// befall injects random ones of the faults, one after the other.
 func (s *weather) befall(faults []chaos.Fault, at chaos.Target, count *atomic.Int64) {
 	at.Dice = chaos.Dice()
 	s.every(s.pause, func() {
@@ -63,7 +63,7 @@ func (s *weather) befall(faults []chaos.Fault, at chaos.Target, count *atomic.In
 	})
 }
 
-// pause is the time between two faults: longer on a busy machine, where a lock needs longer between them to get anywhere.
+// pause returns the time between two faults. It is longer on a busy machine, where locks need longer to make progress.
 func (s *weather) pause() time.Duration {
 	asked := time.Now()
 	_ = s.client.Ping(s.ctx).Err()

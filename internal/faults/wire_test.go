@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// wire is a runtime behind a proxy, and two others on a good link.
+// wire is a runtime behind a proxy, and two others whose link works.
 type wire struct {
 	*locktest.Place
 	proxy  *faultproxy.Proxy
@@ -23,22 +23,22 @@ type wire struct {
 	other  *holdfast.Runtime
 	third  *holdfast.Runtime
 	stalls *locktest.Stalls
-	gone   *durations // how long orphans were there
+	gone   *durations // how long orphans existed
 }
 
-// newWire has a client that would repeat commands, were it allowed to.
+// newWire has a client that would repeat commands if the runtime allowed that.
 func newWire(t *testing.T, p *locktest.Place, patience time.Duration, options holdfast.Options) *wire {
 	w := &wire{Place: p, proxy: faultproxy.New(t, p.Addr), stalls: locktest.WatchStalls(t, p), gone: &durations{}}
 	w.client = locktest.ClientWith(t, &redis.Options{Addr: w.proxy.Addr(), ReadTimeout: patience, MaxRetries: 10})
 	w.rt = locktest.NewRuntime(t, w.client, options)
 	t.Cleanup(w.proxy.Heal)
 	w.other, w.third = p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
-	require.NoError(t, w.other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
+	require.NoError(t, w.other.Check(t.Context())) // loads all scripts: no lost reply is a NOSCRIPT
 	locktest.Release(t, locktest.Acquire(t, w.Lock(w.rt)))
 	return w
 }
 
-// another is the same wire with another lock name.
+// another returns the same wire with another lock name.
 func (w *wire) another(t *testing.T) *wire {
 	v := *w
 	v.Place = w.Another(t)
@@ -47,20 +47,20 @@ func (w *wire) another(t *testing.T) *wire {
 
 func (w *wire) lock() *holdfast.Lock { return w.Lock(w.rt) }
 
-// wait has somebody wait for the lock who has nothing to do with the proxy.
+// wait starts a waiter for the lock in a runtime that does not use the proxy.
 func (w *wire) wait(t *testing.T) *holdfast.Pending { return w.Lock(w.third).AcquireAsync(t.Context()) }
 
-// mine matches what is asked about this lock.
+// mine matches the requests about this lock.
 func (w *wire) mine() func(request []byte) bool { return faultproxy.Containing(w.Name) }
 
-// assertHeldBy sees that the lease holds the lock, and once.
+// assertHeldBy asserts that the lease holds the lock, and holds it once.
 func (w *wire) assertHeldBy(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	assert.True(t, lease.Valid())
 	assert.Equal(t, map[string]string{lease.ID(): "1"}, w.Fields(t))
 }
 
-// assertNext shows that the waiter is the next holder, and the only one. It releases the lock.
+// assertNext asserts that the waiter is the next holder, and the only one. It releases the lock.
 func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
 	t.Helper()
 	locktest.Closed(t, "the next grant", waiter.Done())
@@ -74,7 +74,7 @@ func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
 	assert.False(t, w.Exists(t))
 }
 
-// assertNoOrphan shows that the key is gone in time, and that nobody but a call in flight prolongs it until then.
+// assertNoOrphan asserts that the key is gone in time, and that until then only a call in flight prolongs it.
 func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	t.Helper()
 	w.stalls.Take()
@@ -91,8 +91,8 @@ func (w *wire) assertNoOrphan(t *testing.T, within time.Duration) {
 	assert.LessOrEqual(t, took, within+w.stalls.Slack())
 }
 
-// arrived returns when all that the client has ever sent has reached the server: its connections that are over have ended at the
-// proxy, too, and the others have answered.
+// arrived returns when everything that the client has ever sent has reached the server: the connections that the client has closed have ended at
+// the proxy too, and calls on the others are answered.
 func (w *wire) arrived(t *testing.T) {
 	t.Helper()
 	locktest.Await(t, "late requests", func() bool { return !w.late() })
@@ -103,7 +103,7 @@ func (w *wire) arrived(t *testing.T) {
 	})
 }
 
-// late tells whether there are requests on their way on connections that the client has given up.
+// late reports whether requests are in flight on connections that the client has given up.
 func (w *wire) late() bool {
 	stats := w.client.PoolStats()
 	open := stats.TotalConns + stats.PubSubStats.Active
@@ -113,10 +113,10 @@ func (w *wire) late() bool {
 	return w.proxy.Open() > int(open)
 }
 
-// tries is how often to try: in full only with the plain lock, whose ways the other kinds share.
+// tries returns how often to try: the full number only for the plain lock, whose code the other kinds share.
 func tries(p *locktest.Place, full, least int) int {
 	switch {
-	case p.Kind.Queued: // every grant takes its messages
+	case p.Kind.Queued: // each grant needs messages, which take time
 		full /= 20
 	case p.Kind.Name != locktest.Kinds[0].Name:
 		full /= 10
