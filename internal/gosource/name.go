@@ -1,4 +1,4 @@
-// Package gosource reads the project's own source: tests and tools that look at functions name them alike.
+// Package gosource names functions of the project's source, so that all tests and tools that look at functions use the same names.
 package gosource
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// FunctionName is Type.Method, or Function. Neither a pointer nor type parameters of the receiver are part of it.
+// FunctionName returns Type.Method, or Function. A pointer and type parameters of the receiver are left out.
 func FunctionName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name

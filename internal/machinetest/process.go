@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// Process is one process of a model: the surroundings of its machine that locks and counters have in common.
+// Process is one process of a model: what surrounds its machine, for locks and counters alike.
 type Process struct {
 	World *World
 	Name  string
 	Step  func(message any)        // handles a message
 	Ready func() wait.ChannelReady // the confirmation of a subscription
 
-	PausedTo   time.Duration // until then it handles nothing
+	PausedTo   time.Duration // until then it handles no messages
 	Subscribed bool
 
 	alarms  int // counts alarm effects, so that an older timer is ignored
@@ -38,7 +38,7 @@ func (p *Process) Take(message any) {
 
 // SetAlarm sets the timer; clock.Never stops it.
 func (p *Process) SetAlarm(at time.Duration) {
-	if !p.World.Chance(5) { // otherwise the timer was just firing, and its message is in flight
+	if !p.World.Chance(5) { // otherwise the timer has just fired, and its message is in flight
 		p.alarms++
 	}
 	number := p.alarms

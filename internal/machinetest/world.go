@@ -28,7 +28,7 @@ type World struct {
 	events  eventHeap
 	order   int
 	steps   int
-	Calm    bool // the users have gone, and the network is well
+	Calm    bool // the users have left, and the network has no faults
 	Faults  int  // percent of calls that a fault hits
 	Panics  int  // percent of leases whose grant panics
 	Excused bool // Redis rejected a release, or an actor gave up: keys may stay until they expire

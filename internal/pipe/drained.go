@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// drained is a pipe to which the server can always write, as to a socket. With a plain pipe the server would hold a mutex until the client
-// reads, and a goroutine that waits for a mutex stops a bubble's time.
+// drained is a pipe to which the server can always write, as to a socket. With a plain pipe the server would hold a mutex until the client reads,
+// and a bubble's time stands still while a goroutine waits for a mutex.
 type drained struct {
 	net.Conn
-	news chan struct{} // something below has changed
+	news chan struct{} // signals that a field below has changed
 
 	mu       sync.Mutex
 	arrived  bytes.Buffer
@@ -34,7 +34,7 @@ func drain(pipe net.Conn) *drained {
 	return d
 }
 
-// asSocket is the error of a pipe that was cut, as a socket whose other end is gone has it: go-redis knows that one.
+// asSocket turns the error of a pipe that was cut into that of a socket whose peer is gone, which go-redis knows.
 func asSocket(err error) error {
 	if errors.Is(err, io.ErrClosedPipe) {
 		return io.EOF

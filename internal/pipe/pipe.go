@@ -25,10 +25,10 @@ func NewServer(tb testing.TB) *miniredis.Miniredis {
 	return server
 }
 
-// address is in the options of clients and in errors. Nobody connects to it.
+// address appears in the options of clients and in errors. Nobody connects to it.
 const address = "127.0.0.1:6379"
 
-// Link is the connections of one client to a server. The zero value is whole.
+// Link is the connections of one client to a server. The zero value is a link that is not cut.
 type Link struct {
 	mu      sync.Mutex
 	open    []net.Conn
@@ -61,7 +61,7 @@ func (l *Link) IsCut() bool {
 	return l.cut
 }
 
-// dial fails as it does when nobody listens, while the link is cut.
+// dial connects to the server. While the link is cut, it fails as if nobody listened.
 func (l *Link) dial(server *miniredis.Miniredis) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,13 +83,13 @@ func (l *Link) Client(server *miniredis.Miniredis) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     address,
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return l.dial(server) },
-		DialerRetries:            1, // it pauses in between with a mutex locked, which stops a bubble's time
+		DialerRetries:            1, // go-redis pauses between retries with a mutex locked, which stops a bubble's time
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
 
-// AwaitEnd returns when a client of the link that was closed has ended all its goroutines: after connections were refused, go-redis looks
-// once a second whether it may stop dialing.
+// AwaitEnd returns when a closed client of the link has ended all its goroutines. After connections were refused, go-redis checks only once a
+// second whether it may stop dialing.
 func (l *Link) AwaitEnd() {
 	l.mu.Lock()
 	refused := l.refused

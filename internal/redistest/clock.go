@@ -21,8 +21,8 @@ type Clock struct {
 	file *os.File
 }
 
-// StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler: elsewhere the test is skipped,
-// on Linux without a compiler it fails, so that .ci/run, which is for Linux, never goes without it.
+// StartWithClock is Start for a server whose wall clock the test sets. It needs Linux and a C compiler. Elsewhere the test is skipped. On Linux
+// without a compiler it fails, so that .ci/run, which is for Linux, never omits the test.
 func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	tb.Helper()
 	if runtime.GOOS != "linux" {
@@ -46,7 +46,7 @@ func StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) {
 	return s, c
 }
 
-// compileClock makes the library that is preloaded.
+// compileClock compiles the library that is preloaded into the server.
 func compileClock(tb testing.TB, dir string) string {
 	tb.Helper()
 	compiler, err := exec.LookPath("gcc")
@@ -63,7 +63,7 @@ func compileClock(tb testing.TB, dir string) string {
 	return library
 }
 
-// Set puts the server's clock so far ahead of this machine's; negative: behind. It has effect at once.
+// Set puts the server's clock ahead of this machine's, or behind if ahead is negative. It takes effect at once.
 func (c *Clock) Set(ahead time.Duration) {
 	c.tb.Helper()
 	var bytes [8]byte

@@ -28,13 +28,13 @@ type Cluster struct {
 	killed   *Server
 }
 
-// StartCluster returns when every node says that all is well. A master that does not answer for nodeTimeout has failed.
+// StartCluster returns when every node reports that the cluster is well. A master that does not answer for nodeTimeout counts as failed.
 func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
 	return startCluster(tb, masters, replicasEach, nodeTimeout, args, func(args ...string) *Server { return Start(tb, args...) })
 }
 
-// startCluster is StartCluster of servers that are started in a way of their own.
+// startCluster is StartCluster with a function that starts the servers.
 func startCluster(
 	tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args []string, start func(args ...string) *Server,
 ) *Cluster {
@@ -76,7 +76,7 @@ func (c *Cluster) join() {
 	c.AwaitOK()
 }
 
-// Grow adds a master that has no slots yet, and returns when all know it.
+// Grow adds a master without slots, and returns when all nodes know it.
 func (c *Cluster) Grow() *Server {
 	c.tb.Helper()
 	c.Masters = append(c.Masters, c.start(c.args...))
@@ -85,12 +85,12 @@ func (c *Cluster) Grow() *Server {
 	return c.Masters[len(c.Masters)-1]
 }
 
-// introduce returns when every node knows all others.
+// introduce makes the nodes meet, and returns when every node knows all others.
 func (c *Cluster) introduce(ctx context.Context) {
 	c.tb.Helper()
 	var met time.Time
 	await(c.tb, "every node to know the others", func() bool {
-		if time.Since(met) > 2*time.Second { // on a busy machine they may forget each other before they have shaken hands
+		if time.Since(met) > 2*time.Second { // on a busy machine, nodes may forget each other before their handshake ends
 			met = time.Now()
 			c.meet(ctx)
 		}
@@ -113,7 +113,7 @@ func (c *Cluster) meet(ctx context.Context) {
 	}
 }
 
-// AwaitOK returns when all slots are served and every replica follows its master, in the eyes of every node that is up.
+// AwaitOK returns when every node reports that all slots are served, and every replica follows its master.
 func (c *Cluster) AwaitOK() {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -152,7 +152,7 @@ func await(tb testing.TB, what string, is func() bool) {
 	}
 }
 
-// Addrs are those of all nodes, masters first.
+// Addrs returns the addresses of all nodes, masters first.
 func (c *Cluster) Addrs() (addrs []string) {
 	for _, node := range c.nodes() {
 		addrs = append(addrs, node.Addr())
@@ -160,7 +160,7 @@ func (c *Cluster) Addrs() (addrs []string) {
 	return addrs
 }
 
-// Client is a new client of the cluster that is closed when the test ends.
+// Client returns a new client of the cluster, which is closed when the test ends.
 func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	tb.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -200,9 +200,9 @@ func (c *Cluster) Owner(key string) *Server {
 	return nil
 }
 
-// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does; while, if not nil, is called
-// when keys are on both sides. It returns when the source has heard of the target's claim: were the slot moved back before, the claim
-// that comes late would win, and the keys that are in its way would be deleted.
+// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. It calls while, if not nil, when keys are on
+// both sides. It returns when the source knows of the target's claim to the slot. If the slot were moved back before, the late claim would win, and
+// keys in its way would be deleted.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -228,7 +228,7 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	await(c.tb, "the source to hear of the claim", func() bool { return epoch(source, to.ID()) == claim })
 }
 
-// epoch is that of a node's claims, as another one, or it itself, knows it.
+// epoch returns the epoch of the claims of the node with this id, as known to the asked node.
 func epoch(asked *redis.Client, id string) string {
 	for line := range strings.Lines(asked.ClusterNodes(context.Background()).Val()) {
 		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
@@ -238,7 +238,7 @@ func epoch(asked *redis.Client, id string) string {
 	return ""
 }
 
-// Follow starts a replica of a server, and returns when it is one.
+// Follow starts a replica of a server, and returns when the replica is connected to it.
 func Follow(tb testing.TB, master *Server) *Server {
 	tb.Helper()
 	host, port, _ := strings.Cut(master.Addr(), ":")
@@ -249,19 +249,19 @@ func Follow(tb testing.TB, master *Server) *Server {
 	return replica
 }
 
-// FailOver kills the master of a key, and returns when every node that is left knows another.
+// FailOver kills the master of a key, and returns when every other node knows the new master.
 func (c *Cluster) FailOver(key string) {
 	c.tb.Helper()
 	c.killed = c.replace(key, (*Server).Kill)
 }
 
-// FailOverSilent pauses the master of a key, and returns when every other node knows another.
+// FailOverSilent pauses the master of a key, and returns when every other node knows the new master.
 func (c *Cluster) FailOverSilent(key string) {
 	c.tb.Helper()
 	c.replace(key, (*Server).Pause)
 }
 
-// replace has the master of a key fail, and returns it when every other node knows another.
+// replace makes the master of a key fail, and returns it when every other node knows the new master.
 func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -282,8 +282,8 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 	return old
 }
 
-// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows it. Nothing is lost. Do not
-// switch again within two node timeouts: masters do not vote again so soon, and the server blocks until it gives up.
+// Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows it. Nothing is lost. Do not call it
+// again within two node timeouts: masters do not vote again so soon, and the server blocks until it gives up.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -303,7 +303,7 @@ func (c *Cluster) Switch(key string) {
 	}
 	var asked time.Time
 	await(c.tb, "the replica to be the master", func() bool {
-		if time.Since(asked) > 8*time.Second { // it is given up after five, if a busy machine delays what they have to tell each other
+		if time.Since(asked) > 8*time.Second { // Redis abandons it after five, if a busy machine delays the messages between nodes
 			asked = time.Now()
 			c.must(replica.look().ClusterFailover(ctx).Err())
 		}
@@ -316,7 +316,7 @@ func (c *Cluster) Switch(key string) {
 	})
 }
 
-// masterOf is the address of a slot's master as a node knows it.
+// masterOf returns the address of a slot's master, as known to a node.
 func (c *Cluster) masterOf(node *Server, slot int) string {
 	for _, part := range node.look().ClusterSlots(context.Background()).Val() { //nolint:staticcheck // SHARDS is new in Redis 7
 		if part.Start <= slot && slot <= part.End && len(part.Nodes) > 0 {
@@ -326,7 +326,7 @@ func (c *Cluster) masterOf(node *Server, slot int) string {
 	return ""
 }
 
-// Restore starts the server that was killed, and returns when it is a replica and all is well.
+// Restore restarts the killed server, and returns when it is a replica and the cluster is well.
 func (c *Cluster) Restore() {
 	c.tb.Helper()
 	c.killed.Restart()
@@ -336,7 +336,7 @@ func (c *Cluster) Restore() {
 	c.AwaitOK()
 }
 
-// AwaitListener returns when somebody is subscribed to a sharded channel.
+// AwaitListener returns when a sharded channel has a subscriber.
 func (c *Cluster) AwaitListener(channel string) {
 	c.tb.Helper()
 	owner := c.Owner(channel)

@@ -13,13 +13,13 @@ import (
 // commandWait bounds one command.
 const commandWait = 5 * time.Second
 
-// serverError is an error that the server replied.
+// serverError is an error reply of the server.
 type serverError string
 
 func (e serverError) Error() string { return string(e) }
 
-// command sends one command without arguments that hold spaces, on a connection of its own by the unix
-// socket: nothing but that command shows in the server's statistics.
+// command sends one command, whose arguments may not contain spaces, on a new connection by the unix
+// socket, so that only this command shows in the server's statistics.
 func (in *instance) command(line string) (string, error) {
 	conn, err := net.DialTimeout("unix", in.socket(), commandWait)
 	if err != nil {

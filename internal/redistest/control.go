@@ -1,7 +1,7 @@
 package redistest
 
-// Pause stops the server (SIGSTOP): connections stay, new ones are even accepted by the kernel, but nothing
-// is answered until Resume.
+// Pause stops the server (SIGSTOP). Connections stay, and the kernel even accepts new ones, but nothing is
+// answered until Resume.
 func (s *Server) Pause() {
 	s.tb.Helper()
 	s.alone("Pause")
@@ -10,7 +10,7 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume lets a paused server run on (SIGCONT). It then executes what was sent to it meanwhile.
+// Resume continues a paused server (SIGCONT). The server then executes what was sent to it meanwhile.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	s.alone("Resume")
@@ -27,7 +27,7 @@ func (s *Server) Kill() {
 }
 
 // Restart starts the server again on the same port and in the same directory, and returns when it answers.
-// Without persistence it is empty. A server that still runs is killed first.
+// Without persistence the server is empty. A server that still runs is killed first.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.alone("Restart")
@@ -36,7 +36,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// alone fails a test that is about to disturb others.
+// alone fails the test if the server is shared, because the method would disturb other tests.
 func (s *Server) alone(method string) {
 	s.tb.Helper()
 	if s.shared {

@@ -15,7 +15,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// impatient is a client that asks once and waits only a little.
+// impatient returns a client that sends a command only once and does not wait long for the reply.
 func impatient(t *testing.T, s *redistest.Server) *redis.Client {
 	options := s.Options()
 	options.MaxRetries = -1

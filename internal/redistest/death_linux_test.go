@@ -14,7 +14,7 @@ import (
 
 func init() { childproc.Register("serve", serve) }
 
-// serve is a child that starts a server, tells its address, and waits to be killed.
+// serve is a child that starts a server, prints its address, and waits to be killed.
 func serve() {
 	fmt.Println(redistest.Start(&loneTB{}).Addr())
 	select {}
@@ -30,7 +30,7 @@ func (*loneTB) Cleanup(func()) {}
 func (*loneTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 func TestStart_ServerDiesWithAKilledTestProcess(t *testing.T) {
-	h := childproc.Run(t, "serve", "TMPDIR="+t.TempDir()) // nobody removes what a killed process leaves
+	h := childproc.Run(t, "serve", "TMPDIR="+t.TempDir()) // a killed process leaves its files behind
 	addr := h.Line()
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	require.NoError(t, err)

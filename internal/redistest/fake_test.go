@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// failingTB is a test that may fail without failing the one around it.
+// failingTB is a testing.TB that may fail without failing the test around it.
 type failingTB struct {
 	testing.TB
 	cleanups []func()
@@ -22,7 +22,7 @@ func (f *failingTB) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// fatalOf runs body as a test of its own and returns what it failed with, "" if it did not.
+// fatalOf runs body as a separate test and returns its failure message, "" if it did not fail.
 func fatalOf(t *testing.T, body func(tb testing.TB)) string {
 	f := &failingTB{TB: t}
 	ended := make(chan struct{})

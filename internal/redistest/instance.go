@@ -17,13 +17,13 @@ import (
 
 const (
 	host       = "127.0.0.1"
-	startWait  = 20 * time.Second     // until a started server must answer
+	startWait  = 20 * time.Second     // for a started server to answer
 	portTries  = 10                   // ports tried until one is really free
-	portWait   = 10 * time.Second     // until a restarted server must get its port back
-	pollPeriod = 2 * time.Millisecond // between two looks at a starting server
+	portWait   = 10 * time.Second     // for a restarted server to get its port back
+	pollPeriod = 2 * time.Millisecond // between two checks of a starting server
 )
 
-// errPortTaken says that somebody else listens on the port that a server was to have.
+// errPortTaken reports that another process listens on the server's port.
 var errPortTaken = errors.New("port is taken")
 
 // instance is one redis-server: a directory, a port, and a process that can be replaced.
@@ -32,7 +32,7 @@ type instance struct {
 	dir    string
 	args   []string
 	env    []string // added to this process's
-	tls    bool     // what is served on the port
+	tls    bool     // whether the port serves TLS
 
 	mu   sync.Mutex
 	port int
@@ -44,13 +44,13 @@ func newInstance(args []string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not the test's own directory, whose path may be too long for a unix socket.
+	// The path of the test's own directory may be too long for a unix socket.
 	dir, err := os.MkdirTemp("", "holdfast-redis-")
 	if err != nil {
 		return nil, err
 	}
 	in := &instance{binary: binary, dir: dir, args: args}
-	// A sentinel does not start without a file to keep its state in, nor does CONFIG REWRITE work.
+	// Without a file for its state, a sentinel does not start and CONFIG REWRITE fails.
 	if err := os.WriteFile(in.configFile(), nil, 0o600); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -58,8 +58,8 @@ func newInstance(args []string) (*instance, error) {
 	return in, nil
 }
 
-// startOnFreePort starts the server on a port that nobody uses. Between the look for a free port and the
-// server's bind another process can take it, so that is tried again with another port.
+// startOnFreePort starts the server on an unused port. Between the search for a port and the server's bind, another process can take the port; then
+// another port is tried.
 func (in *instance) startOnFreePort() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -78,7 +78,7 @@ func (in *instance) startOnFreePort() error {
 	return fmt.Errorf("no free port found in %d tries", portTries)
 }
 
-// restart replaces the process by a new one on the same port.
+// restart replaces the process with a new one on the same port.
 func (in *instance) restart() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -99,8 +99,8 @@ func (in *instance) launch() error {
 		return err
 	}
 	defer log.Close()
-	// Without a disk a master keeps back what is written while a replica is new until that one's first sign of life, up to a second: a
-	// failover would forget it. The file is gone when the replica has it, so that a server that is started again is empty.
+	// With diskless replication, a master withholds writes from a new replica until the replica's first sign of life, up to a second: a failover
+	// would forget them. The file on disk is deleted when the replica has it, so a restarted server is empty.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",
@@ -124,8 +124,8 @@ func (in *instance) launch() error {
 	return nil
 }
 
-// awaitAnswer pings the server by its unix socket until it answers. The socket is in a directory of its own
-// and is opened after the port, so the answer can come from no other server and says that the port is ours.
+// awaitAnswer pings the server by its unix socket until it answers. The socket is in the server's own directory and is opened after the port. So no
+// other server can answer, and the answer shows that the port is ours.
 func (in *instance) awaitAnswer(proc *childproc.Process) error {
 	poll := time.NewTicker(pollPeriod)
 	defer poll.Stop()
@@ -151,14 +151,14 @@ func (in *instance) awaitAnswer(proc *childproc.Process) error {
 	}
 }
 
-// answers reports whether the server is up. A server that asks for a password or lacks a permission is.
+// answers reports whether the server is up. A server that asks for a password or denies the command is up too.
 func (in *instance) answers() bool {
 	_, err := in.command("PING")
 	var refusal serverError
 	return err == nil || errors.As(err, &refusal) && !strings.HasPrefix(string(refusal), "LOADING")
 }
 
-// close ends the process and removes everything of it.
+// close ends the process and removes all its files.
 func (in *instance) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

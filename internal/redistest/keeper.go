@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sharedBy is something that the first test which asks for it starts, and that lives on after it.
+// sharedBy is something that is started by the first test that needs it, and outlives that test.
 type sharedBy[T any] struct {
 	once  sync.Once
 	value *T
@@ -32,7 +32,7 @@ func (s *sharedBy[T]) get(tb testing.TB, start func(testing.TB) *T) T {
 	return *s.value
 }
 
-// keeper has what one test would have started live on after it.
+// keeper is a testing.TB for starting things that must outlive the test that starts them.
 type keeper struct {
 	testing.TB // for what is not called
 	ends       []func()

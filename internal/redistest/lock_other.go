@@ -4,5 +4,6 @@ package redistest
 
 import "os"
 
-// lockFile cannot tell: two processes may take one port, and the second one's server then says so.
+// lockFile cannot tell whether a file is locked. Two processes may choose one port; then the second one's
+// server reports it.
 func lockFile(*os.File) bool { return true }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lockFile tells whether nobody else has locked the file.
+// lockFile locks the file, and reports whether nobody else has locked it.
 func lockFile(file *os.File) bool {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
-// Main is what a TestMain calls: in a child process it runs the child's entry (see childproc), otherwise it
-// runs the tests, ends the shared server, checks that no goroutine is left, and exits.
+// Main is called by a TestMain. In a child process it runs the child's entry (see childproc). Otherwise it runs the tests, ends the shared server,
+// checks that no goroutine is left, and exits.
 func Main(m *testing.M, opts ...goleak.Option) {
 	childproc.Main()
 	goleak.VerifyTestMain(tests{m}, opts...)
@@ -18,11 +18,11 @@ func Main(m *testing.M, opts ...goleak.Option) {
 
 var ends []func()
 
-// AtEnd has end called when all tests of the package are over, before Main looks for goroutines that are left: for what its
-// tests share. What was given last is called first.
+// AtEnd registers end, which ends things that the tests of a package share. Main calls it after all tests, before it looks for goroutines that are
+// left. The function registered last is called first.
 func AtEnd(end func()) { ends = append(ends, end) }
 
-// tests ends what is shared, the server last, and waits for clients that are about to end, before goleak looks.
+// tests runs the tests. Then it ends shared things, the server last, and waits for clients that are ending, before goleak looks.
 type tests struct{ m *testing.M }
 
 func (t tests) Run() int {

@@ -12,8 +12,8 @@ const nameLength = 80
 
 var lastName atomic.Int64
 
-// Name is a lock name that no other call in this process returns, and that is part of no other. It tells the
-// test, and has no braces or other characters that a lock name may give a meaning to.
+// Name returns a lock name that no other call in this process returns, and that is part of no other. The
+// name contains the test's name, and no braces or other characters that have a meaning in a lock name.
 func Name(tb testing.TB) string {
 	readable := strings.Map(plain, tb.Name())
 	if len(readable) > nameLength {

@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// Ports are taken below those that the system gives to outgoing connections: while a server is killed, one
-// of the connections that a client tries to make to it could otherwise get its port, and even connect to
-// itself. The range leaves room for the cluster bus, whose port is 10000 higher, below them too.
+// Ports are chosen below those that the system gives to outgoing connections. Otherwise, while a server is down, a client that tries to connect to
+// it could be given its port, and even connect to itself. The range leaves room below them for the cluster bus too, whose port is 10000 higher.
 const (
 	firstPort = 11000
 	lastPort  = 21999
@@ -20,11 +19,11 @@ const (
 
 var ports = struct {
 	sync.Mutex
-	reserved map[int]bool     // held by a server of this process, be it up or down
-	locks    map[int]*os.File // keep them from other processes meanwhile
+	reserved map[int]bool     // of this process's servers, up or down
+	locks    map[int]*os.File // lock files that keep other processes off these ports
 }{reserved: map[int]bool{}, locks: map[int]*os.File{}}
 
-// reservePort finds a port on which nobody listens and keeps it from other servers of this process.
+// reservePort finds a port on which nobody listens, and keeps it from other servers of this process.
 func reservePort() (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -59,7 +58,7 @@ func freePort(port int) {
 	}
 }
 
-// lockPort keeps a port from tests of other processes, also while the server is down. The lock ends with this process.
+// lockPort keeps a port from tests of other processes, even while the server is down. The lock ends with this process.
 func lockPort(port int) bool {
 	file, err := os.OpenFile(filepath.Join(os.TempDir(), "holdfast-port-"+strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// redialEnd bounds the wait for what go-redis has begun: a look each second, and the dial before it.
+// redialEnd bounds the wait for go-redis to stop redialing: it finishes a dial, and then checks once a second.
 const redialEnd = 10 * time.Second
 
-// awaitRedials returns when no client tries to reach a server that is gone. go-redis does so in a goroutine that looks once a second whether
-// its client has been closed. Where one has not, goleak tells of it.
+// awaitRedials returns when no client tries to reach a server that is gone. go-redis does so in a goroutine that checks once a second whether its
+// client has been closed. If a client was never closed, goleak reports that goroutine.
 func awaitRedials() {
 	for end := time.Now().Add(redialEnd); redialing() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client of a server that is gone dials for a while after it has been closed, longer than goleak waits.
+// A closed client of a server that is gone keeps dialing for a while, longer than goleak waits.
 func TestAwaitRedials_OutlastsTheClosedClient(t *testing.T) {
 	port, err := reservePort()
 	require.NoError(t, err)

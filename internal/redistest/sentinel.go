@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// GuardedName is how the sentinels call their master.
+// GuardedName is the sentinels' name for the master.
 const GuardedName = "holdfast"
 
 // Guarded is a master, its replica, and the sentinels that promote the replica when the master fails.
@@ -20,7 +20,7 @@ type Guarded struct {
 	tb        testing.TB
 }
 
-// StartGuarded returns when the sentinels know everybody. They take a master for dead that does not answer for so long.
+// StartGuarded returns when the sentinels know all servers. They count a master as dead if it does not answer for downAfter.
 func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 	tb.Helper()
 	const sentinels, quorum = 3, "2"
@@ -51,7 +51,7 @@ func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 	return g
 }
 
-// Client is a new client of whoever is the master, closed when the test ends.
+// Client returns a new client of whichever server is the master. It is closed when the test ends.
 func (g *Guarded) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	var addrs []string
@@ -63,7 +63,7 @@ func (g *Guarded) Client(tb testing.TB) *redis.Client {
 	return client
 }
 
-// Master is the master that the first sentinel knows.
+// Master returns the master that the first sentinel knows.
 func (g *Guarded) Master() *Server {
 	g.tb.Helper()
 	var at []string
@@ -79,7 +79,7 @@ func (g *Guarded) Master() *Server {
 	return nil
 }
 
-// FailOver kills the master, and returns when another is.
+// FailOver kills the master, and returns when another server is the master.
 func (g *Guarded) FailOver() {
 	g.tb.Helper()
 	old := g.Master()
@@ -91,8 +91,7 @@ func (g *Guarded) FailOver() {
 	})
 }
 
-// Restore starts the server that was killed, and returns when it follows the master. The sentinels would see to that, too, in their
-// time.
+// Restore restarts the killed server, and returns when it follows the master. The sentinels would arrange that too, but later.
 func (g *Guarded) Restore() {
 	g.tb.Helper()
 	g.killed.Restart()

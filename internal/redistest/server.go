@@ -1,5 +1,5 @@
-// Package redistest gives tests real redis-server processes on loopback ports: one of their own (Start)
-// or one that all tests of a package share (Shared, ended by Main).
+// Package redistest gives tests real redis-server processes on loopback ports: one for a single test
+// (Start), or one that all tests of a package share (Shared, ended by Main).
 //
 // A server keeps nothing on disk, is killed when its test ends, and on Linux dies with the test process
 // even when that is killed by SIGKILL. A missing redis-server fails the test; it is never skipped.
@@ -17,7 +17,7 @@ import (
 type Server struct {
 	tb     testing.TB
 	in     *instance
-	shared bool // others use it too: it may not be stopped or killed
+	shared bool // other tests use it too: it may not be stopped or killed
 	looker *redis.Client
 
 	trusting *tls.Config // nil: it does without TLS
@@ -32,7 +32,7 @@ func Start(tb testing.TB, args ...string) *Server {
 	return start(tb, args, func(*instance) {})
 }
 
-// start is Start for a server that is changed before it starts.
+// start is Start with a function that changes the instance before it starts.
 func start(tb testing.TB, args []string, change func(*instance)) *Server {
 	tb.Helper()
 	in, err := newInstance(args)
@@ -47,16 +47,16 @@ func start(tb testing.TB, args []string, change func(*instance)) *Server {
 	return &Server{tb: tb, in: in}
 }
 
-// Addr is the server's host:port. It stays the same over Kill and Restart.
+// Addr returns the server's host:port. It stays the same over Kill and Restart.
 func (s *Server) Addr() string { return s.in.addr() }
 
-// URL is the address as redis.ParseURL reads it.
+// URL returns the address in the form that redis.ParseURL reads.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// PID is the id of the server's process, a new one after Restart.
+// PID returns the id of the server's process. A Restart changes it.
 func (s *Server) PID() int { return s.in.process().PID() }
 
-// Options are those of Client, to be changed by a test that needs a special one: go-redis's defaults, with
+// Options returns the options of Client, for tests that need to change them: go-redis's defaults, with
 // maintenance notifications off, since redis-server does not know them.
 func (s *Server) Options() *redis.Options {
 	return &redis.Options{
@@ -66,7 +66,7 @@ func (s *Server) Options() *redis.Options {
 	}
 }
 
-// Client is a new client of the server that is closed when the test ends.
+// Client returns a new client of the server, which is closed when the test ends.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	client := redis.NewClient(s.Options())
@@ -74,7 +74,7 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 	return client
 }
 
-// look is the client by which this package looks at the server.
+// look returns the client with which this package inspects the server.
 func (s *Server) look() *redis.Client {
 	if s.looker == nil {
 		s.looker = s.Client(s.tb)
@@ -82,5 +82,5 @@ func (s *Server) look() *redis.Client {
 	return s.looker
 }
 
-// Log is what the server has written so far, for the message of a failed test.
+// Log returns what the server has logged so far, for the message of a failed test.
 func (s *Server) Log() string { return s.in.log() }

@@ -12,9 +12,9 @@ var shared struct {
 	err  error
 }
 
-// Shared is the server that all tests of this test binary use together. It starts with the first call and is
-// ended by Main, so the package needs a TestMain that calls it. Tests keep out of each other's way by
-// unique names (Name), never flush, and may not pause, kill or restart it.
+// Shared returns the server that all tests of this test binary share. The first call starts it, and Main
+// ends it, so the package needs a TestMain that calls Main. Tests keep out of each other's way by unique
+// names (Name). They never flush the server, and may not pause, kill or restart it.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	shared.once.Do(startShared)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// What all tests of this test binary use together besides a server. Main closes it.
+// What all tests of this test binary share besides a server. Main closes it.
 var (
 	sharedCluster    sharedBy[Cluster]
 	sharedReplicated sharedBy[Cluster]
 	sharedGuarded    sharedBy[Guarded]
 )
 
-// SharedCluster is a cluster of three masters that all tests of this test binary use together, as Shared is for a server.
+// SharedCluster returns a cluster of three masters that all tests of this test binary share, as Shared does for a server.
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	shared := sharedCluster.get(tb, func(tb testing.TB) *Cluster { return StartCluster(tb, 3, 0, 15*time.Second) })
@@ -20,7 +20,7 @@ func SharedCluster(tb testing.TB) *Cluster {
 	return &shared
 }
 
-// SharedReplicated is a cluster like it, in which each master has a replica.
+// SharedReplicated returns a shared cluster of three masters, each with a replica.
 func SharedReplicated(tb testing.TB) *Cluster {
 	tb.Helper()
 	shared := sharedReplicated.get(tb, func(tb testing.TB) *Cluster { return StartCluster(tb, 3, 1, 15*time.Second) })
@@ -28,8 +28,7 @@ func SharedReplicated(tb testing.TB) *Cluster {
 	return &shared
 }
 
-// SharedGuarded is a master with its replica and sentinels that all tests of this test binary use together. None of them may be
-// stopped or killed.
+// SharedGuarded returns a master with its replica and sentinels that all tests of this test binary share. None of them may be stopped or killed.
 func SharedGuarded(tb testing.TB) *Guarded {
 	tb.Helper()
 	shared := sharedGuarded.get(tb, func(tb testing.TB) *Guarded { return StartGuarded(tb, 15*time.Second) })

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates, and is trusted by who has its Pool.
+// Authority signs certificates. Programs that have its Pool trust it.
 type Authority struct {
 	tb   testing.TB
 	dir  string
@@ -34,20 +34,20 @@ func NewAuthority(tb testing.TB) *Authority {
 	return a
 }
 
-// Pool is for a tls.Config that trusts the authority.
+// Pool returns the root certificates for a tls.Config that trusts the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool
 }
 
-// Client is a certificate by which a client proves who it is.
+// Client returns a certificate with which a client proves its identity.
 func (a *Authority) Client() tls.Certificate {
 	cert, key := a.sign("client", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, time.Hour)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// Files are the certificate of the authority, and a client's certificate and key, in PEM form.
+// Files returns the files of the authority's certificate, and of a client's certificate and key, in PEM form.
 func (a *Authority) Files() (ca, cert, key string) {
 	a.tb.Helper()
 	a.Client()
@@ -55,7 +55,7 @@ func (a *Authority) Files() (ca, cert, key string) {
 	return file("authority.crt"), file("client.crt"), file("client.key")
 }
 
-// sign makes a certificate that is good for so long (negative: no more), and files for redis-server.
+// sign makes a certificate that is valid for the given time (negative: expired), and files of it for redis-server.
 func (a *Authority) sign(name string, template *x509.Certificate, good time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -86,8 +86,8 @@ func (a *Authority) must(err error) {
 	}
 }
 
-// StartTLS is Start for a server that speaks nothing but TLS, with a certificate of the authority for 127.0.0.1 that is good for so
-// long. It asks its clients for certificates unless args ("--tls-auth-clients", "no") say otherwise.
+// StartTLS is Start for a server that accepts only TLS, with a certificate of the authority for 127.0.0.1 that is valid for the given time. It
+// requires certificates of its clients unless args ("--tls-auth-clients", "no") say otherwise.
 func StartTLS(tb testing.TB, a *Authority, good time.Duration, args ...string) *Server {
 	tb.Helper()
 	a.sign("server", &x509.Certificate{
@@ -101,12 +101,12 @@ func StartTLS(tb testing.TB, a *Authority, good time.Duration, args ...string) *
 	return server
 }
 
-// Trusting is for clients of the authority's servers: both sides prove who they are.
+// Trusting returns a configuration for clients of the authority's servers, with which both sides prove their identity.
 func (a *Authority) Trusting() *tls.Config {
 	return &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{a.Client()}, MinVersion: tls.VersionTLS12}
 }
 
-// StartTLSCluster is StartCluster for masters that speak nothing but TLS, also with each other.
+// StartTLSCluster is StartCluster for masters that accept only TLS, and use it among each other.
 func StartTLSCluster(tb testing.TB, a *Authority, masters int, nodeTimeout time.Duration) *Cluster {
 	tb.Helper()
 	return startCluster(tb, masters, 0, nodeTimeout, []string{"--tls-cluster", "yes", "--tls-replication", "yes"}, func(args ...string) *Server {

@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// kind is something that one process takes and another then waits for.
+// kind is something that one process acquires and another then waits for.
 type kind struct {
 	name  string
 	setUp func(ctx context.Context, rt *holdfast.Runtime, name string) error // nil: not needed
 	hold  taking                                                             // by the first process
-	rival taking                                                             // by the second, which has to wait
+	rival taking                                                             // by the second process, which has to wait
 	polls bool                                                               // waiters are not woken by a message
 	fixed bool                                                               // nothing is renewed
 }
 
-// taking waits for something until ctx ends, or tries once.
+// taking acquires something: it waits until ctx ends, or tries once.
 type taking func(ctx context.Context, rt *holdfast.Runtime, name string, try bool) (held, error)
 
 // held is what has been taken.
@@ -27,7 +27,7 @@ type held interface {
 	ExpiresAt() time.Time
 }
 
-// taker is what all locks have, and permit semaphores.
+// taker has the methods that locks and permit semaphores share.
 type taker interface {
 	Acquire(ctx context.Context, options ...holdfast.AcquireOption) (*holdfast.Lease, error)
 	TryAcquire(ctx context.Context, options ...holdfast.AcquireOption) (*holdfast.Lease, error)
@@ -81,7 +81,7 @@ func redLock(rt *holdfast.Runtime, name string) *holdfast.MultiLock {
 	return holdfast.Red(rt.Lock(name+".a"), rt.Lock(name+".b"), rt.Lock(name+".c"))
 }
 
-// A semaphore of one permit, which nobody owns.
+// A semaphore with one permit, which has no owner.
 var semaphore = kind{
 	name:  "semaphore",
 	fixed: true,
@@ -101,7 +101,7 @@ func takePermit(ctx context.Context, rt *holdfast.Runtime, name string, try bool
 	return release, s.Acquire(ctx, 1)
 }
 
-// A latch of one, which the first process counts down, and for which the second waits.
+// A latch with a count of one. The first process counts it down, and the second waits for it.
 var latch = kind{
 	name:  "latch",
 	fixed: true,

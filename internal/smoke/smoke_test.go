@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 
 const lease = 6 * time.Second // renewed after a third of it
 
-// Every kind is acquired, excludes another process, is renewed, wakes who waits when it is released, and leaves nothing behind.
+// Every kind is acquired, excludes another process, is renewed, wakes a waiter when it is released, and leaves nothing behind.
 func TestSmoke_EveryKind(t *testing.T) {
 	server := redistest.Start(t)
 	look := locktest.NewClient(t, server.Addr())
@@ -50,7 +50,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 	}
 }
 
-// The same on a cluster, for kinds that live on one of its masters each.
+// The same on a cluster, for the kinds whose keys are on one master.
 func TestSmoke_Cluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, 30*time.Second)
 	client := func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, cluster) }
@@ -63,7 +63,7 @@ func TestSmoke_Cluster(t *testing.T) {
 	}
 }
 
-// show has two processes take something one after the other. waiting is called when the second has begun to wait.
+// show has two processes hold something one after the other. It calls waiting when the second has begun to wait.
 func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient, name string, waiting func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*locktest.Patience)
 	defer cancel()
@@ -116,7 +116,7 @@ func listening(t *testing.T, k kind, look *redis.Client, name string) {
 	})
 }
 
-// await returns when a message about a name was heard.
+// await returns when a message about a name has arrived.
 func await(t *testing.T, heard *redis.PubSub, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 	defer cancel()

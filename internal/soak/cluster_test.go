@@ -19,11 +19,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// nodeTimeout is after how long without an answer a master of the cluster is taken for dead. A replica stands for election half a second
-// later, and no lease lasts longer than one and a half of the watchdog's: what a dead master has granted is over before another grants.
+// nodeTimeout is the time without an answer after which a master of the cluster counts as dead. A replica stands for election half a second later.
+// No lease lasts longer than one and a half of the watchdog's, so the grants of a dead master have ended before another master grants.
 const nodeTimeout = 3 * lease / 2
 
-// TestSoakCluster is the soak on a cluster, whose masters are killed and replaced, and whose slots move.
+// TestSoakCluster is the soak on a cluster. Its masters are killed and replaced, and its slots move.
 func TestSoakCluster(t *testing.T) {
 	t.Parallel()
 	s := &clustered{cluster: redistest.StartCluster(t, 3, 1, nodeTimeout)}
@@ -40,7 +40,7 @@ type clustered struct {
 	cluster *redistest.Cluster
 	servers []*redistest.Server
 	looks   []*redis.Client   // by server
-	roles   map[string]string // by address, as they should be
+	roles   map[string]string // by address, as the test expects them
 }
 
 func (s *clustered) addrs() []string           { return s.cluster.Addrs() }
@@ -65,7 +65,7 @@ func (s *clustered) masters() (masters []*redis.Client) {
 	return masters
 }
 
-// roleOf is what each server takes itself for.
+// roleOf returns the role that each server reports.
 func (s *clustered) roleOf() map[string]string {
 	roles := map[string]string{}
 	for i, server := range s.servers {
@@ -75,14 +75,14 @@ func (s *clustered) roleOf() map[string]string {
 	return roles
 }
 
-// troubles are what goes wrong with the servers. A failover is planned or not; what is not planned may forget what was written last. Others
-// that happen because the machine is busy are not planned, either.
+// troubles returns the faults of the servers. A failover is planned or not; one that is not planned may forget the last writes. Failovers that
+// happen by themselves, because the machine is busy, are not planned either.
 func (s *clustered) troubles(w *world) []chaos.Fault {
 	troubles := append(slices.Clone(chaos.Servers), w.rotation(),
 		chaos.Fault{Name: "planned failover", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
 			s.cluster.Switch(w.oneThing().name)
 			s.roles = s.roleOf()
-			chaos.Pause(ctx, 2*nodeTimeout) // masters do not vote sooner
+			chaos.Pause(ctx, 2*nodeTimeout) // masters do not vote again sooner
 		}},
 		chaos.Fault{Name: "failover", Weight: 2, Do: func(context.Context, chaos.Target) { s.failOver(w, rand.N(lease)) }},
 		chaos.Fault{Name: "moved slot", Weight: 4, Do: func(context.Context, chaos.Target) { s.move(w, w.oneThing().name) }},
@@ -105,13 +105,13 @@ func (s *clustered) troubles(w *world) []chaos.Fault {
 	return troubles
 }
 
-// target is any server. It stands still for less than the others wait for it.
+// target returns a random server. Faults stop it for less time than makes the others replace it.
 func (s *clustered) target(dice *rand.Rand) chaos.Target {
 	i := dice.IntN(len(s.servers))
 	return chaos.Target{Dice: dice, Server: s.servers[i], Redis: s.looks[i], Most: nodeTimeout / 4}
 }
 
-// failOver kills a master. It stays down for that long after its replica has taken over.
+// failOver kills a master, and restarts it after the given time, which begins when its replica has taken over.
 func (s *clustered) failOver(w *world, down time.Duration) {
 	w.counts.forgetful.Add(1)
 	s.cluster.FailOver(w.oneThing().name)

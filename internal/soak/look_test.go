@@ -14,24 +14,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// look is what there is to see while everything rests.
+// look is what the test finds when everything is at rest.
 type look struct {
 	granted, failed, lost, faults int64
 
-	forgetful  int           // failovers that may have forgotten what was written last
-	surprises  int           // those of them that nobody has planned
+	forgetful  int           // failovers that may have forgotten the last writes
+	surprises  int           // those of them that the test did not make
 	rest       time.Duration // until nothing was left
 	forgotten  int           // permits of a semaphore that were lost with their runtimes
 	heap       uint64        // of this process, in bytes
-	goroutines int           // but for those that forward the processes' connections
+	goroutines int           // without those that forward the processes' connections
 	redis      string        // its memory
 	pace       pace
-	disturbed  float64       // connections of the clients that faults disturbed, per second
-	served     time.Duration // after the last fault, until every process had everything once
+	disturbed  float64       // connections of clients that faults disturbed, per second
+	served     time.Duration // from the last fault until every process had everything once
 	stalled    time.Duration // the longest stall of the machine since then
 	starved    int64         // calls that were repeated because of stalls
 	wrong      []string
-	excused    int // what would be wrong without surprises
+	excused    int // what would be wrong if there were no surprises
 }
 
 func (l look) String() string {
@@ -40,7 +40,7 @@ func (l look) String() string {
 		l.served.Round(time.Millisecond), l.rest.Round(time.Millisecond), l.stalled.Round(time.Millisecond), l.starved, l.heap>>10, l.goroutines, l.redis)
 }
 
-// rest waits until Redis has nothing of anybody any more, and looks at what has been.
+// rest waits until nothing is left in Redis, and then checks what has happened.
 func (w *world) rest() look {
 	l := look{
 		granted: w.counts.granted.Swap(0), failed: w.counts.failed.Swap(0), lost: w.counts.lost.Swap(0), faults: w.counts.faults.Swap(0),
@@ -69,7 +69,7 @@ func (w *world) rest() look {
 	return l
 }
 
-// rests waits, for long enough, until nothing is left in Redis.
+// rests waits until nothing is left in Redis. It returns false if that takes too long.
 func (w *world) rests() bool {
 	looks := time.NewTicker(10 * time.Millisecond)
 	defer looks.Stop()
@@ -82,7 +82,7 @@ func (w *world) rests() bool {
 	return false
 }
 
-// reclaim has the permits of runtimes that ended without their server given back, which is done by whoever wants one next.
+// reclaim acquires a permit: that returns the permits of runtimes that ended without reaching their server.
 func (w *world) reclaim() {
 	ctx, cancel := context.WithTimeout(context.Background(), lease)
 	defer cancel()
@@ -91,8 +91,8 @@ func (w *world) reclaim() {
 	}
 }
 
-// left are the keys that should not be there when nobody holds or wants anything. Tokens and numbers of permits may stay. So may the
-// results of the last calls of semaphores, for as long as these may be repeated: less than a minute.
+// left returns the keys that should not exist when nobody holds or wants anything. Tokens and numbers of permits may stay. The results of the last
+// calls of semaphores may stay for as long as these calls may be repeated: less than a minute.
 func (w *world) left() []string {
 	var keys []string
 	for _, master := range w.stage.masters() {
@@ -107,7 +107,7 @@ func (w *world) left() []string {
 	})
 }
 
-// late tells of processes that were not served soon after the last fault. A machine that stands still holds up everybody, and more than once.
+// late returns an error text if a process was not served soon after the last fault. A stall of the machine delays all, and more than once.
 func (l look) late() []string {
 	if most := 5 * (time.Second + l.stalled); l.served > most {
 		return []string{fmt.Sprintf("everybody was served only %v after the last fault, which is more than %v", l.served, most)}
@@ -115,9 +115,9 @@ func (l look) late() []string {
 	return nil
 }
 
-// serve has every process get each of these things once more. Calls may fail at first if faults are only just over. They may also fail when
-// the machine stands still for longer than an attempt waits for its answer: a second without an answer is as long as a lease, so its release
-// is not confirmed, and waiters are told that Redis is silent.
+// serve makes every process get each of these things once more. Calls may fail at first if the faults have only just ended. They may also fail if
+// the machine stands still for longer than an attempt waits for its answer: a second without an answer is as long as a lease. Then a release is not
+// confirmed, and waiters get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
 		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))
@@ -148,8 +148,9 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	group.Wait()
 }
 
-// check looks at who had it when, and forgets that. What a failover has forgotten is over when another master is there: leases are shorter
-// than a master must be silent. Only one that nobody has planned, because the machine is busy, may come while the old master still grants.
+// check checks who had the thing when, and forgets it. Grants that a failover has forgotten have ended when another server is master: leases are
+// shorter than the silence that makes a master count as dead. Only a failover that the test did not make, because the machine is busy, may happen
+// while the old master still grants.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.Most()
 	wrong = append(meets, g.tokens.disorder()...)
@@ -164,7 +165,7 @@ func (g *thing) check(surprises int) (wrong []string, excused int) {
 	return wrong, 0
 }
 
-// refill gives the semaphore the permits back that were lost with their runtimes.
+// refill restores the semaphore's permits that were lost with their runtimes.
 func (w *world) refill(l *look) (missing int) {
 	i := slices.IndexFunc(w.things, func(g *thing) bool { return g.name == semaphore })
 	limit, ctx := w.things[i].limit, context.Background()

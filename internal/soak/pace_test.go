@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pace is how much the processes demand of the servers, per second.
+// pace is how much load the processes put on the servers, per second.
 type pace struct{ connections, scripts float64 }
 
 // meter counts connections and scripts.
 type meter struct {
-	known   map[*redis.Client]int64 // scripts that a server has counted
+	known   map[*redis.Client]int64 // the last count of scripts of each server
 	scripts int64                   // of all servers
 }
 
-// read adds the scripts that the servers have run since the last read. A restarted server counts from zero again, so read is called before
-// each trouble of a server. A server that does not answer is read the next time.
+// read adds the scripts that the servers have run since the last read. A restarted server counts from zero again, so read is called before each
+// fault of a server. A server that does not answer is counted at the next read.
 func (m *meter) read(servers []*redis.Client) int64 {
 	for _, server := range servers {
 		info, err := server.Info(context.Background(), "commandstats").Result()
@@ -48,7 +48,7 @@ func scriptsIn(info string) (sum int64) {
 	return sum
 }
 
-// connections is how many connections the processes have opened so far, or tried to open while a link refused them or a server was down.
+// connections returns how many connections the processes have opened so far, or tried to open while a link refused them or a server was down.
 // Unlike the servers' own figures, it does not include connections between servers and those of the test.
 func (w *world) connections() (sum int) {
 	for _, p := range w.processes {
@@ -59,7 +59,7 @@ func (w *world) connections() (sum int) {
 	return sum
 }
 
-// open is how many connections the processes have. That is up to their clients: pools grow with what they had to open at once.
+// open returns how many connections the processes have. Their clients decide that: a pool grows when a client needs many at once.
 func (w *world) open() (sum int) {
 	for _, p := range w.processes {
 		sum += p.open()
@@ -74,7 +74,7 @@ func (p *process) open() (sum int) {
 	return sum
 }
 
-// disturbs notes how many connections the clients have that a fault is about to disturb.
+// disturbs counts the connections of the clients that a fault is about to disturb.
 func (w *world) disturbs(processes ...*process) {
 	for _, p := range processes {
 		w.counts.disturbed.Add(int64(p.open()))
@@ -92,11 +92,11 @@ func (w *world) measured(f func()) pace {
 	}
 }
 
-// storms tells of a round in which the processes demanded too much. Scripts must stay within three times those of the quiet round. For
-// connections the quiet round is no measure, since it needs hardly any once the pools are filled. A fault may make a client open its whole
-// pool anew: connections break, or are given up because a reply is late, and until a server is back or a new password is known each attempt
-// is one more. So for each fault that begins, the clients that it disturbs may open three times as many connections as they have then: one
-// client for a fault of a link or a process, all clients for a trouble of a server.
+// storms returns error texts for a round in which the processes put too much load on the servers. Scripts must stay within three times those of the
+// quiet round. For connections the quiet round is no measure, since it needs hardly any once the pools are filled. A fault may make a client open
+// its whole pool anew: connections break, or are given up because a reply is late. Until a server is back or a new password is known, each attempt
+// opens one more. So for each fault that begins, the clients that it disturbs may open three times as many connections as they have then: one
+// client for a fault of a link or a process, all clients for a fault of a server.
 func (l look) storms(quiet look) (wrong []string) {
 	if most := 3 * quiet.pace.scripts; l.pace.scripts > most {
 		wrong = append(wrong, fmt.Sprintf("%.0f scripts per second, more than %.0f", l.pace.scripts, most))

@@ -15,13 +15,13 @@ import (
 // user is the account of the processes. The test itself and the servers among each other use the default user.
 const user = "app"
 
-// password is that of the user: a number, which a rotation increases.
+// password is the user's password, a number that each rotation increases. The processes may know an older one.
 type password struct{ current, known atomic.Int64 }
 
-// provide gives the password that the processes know.
+// provide returns the user and the password that the processes know.
 func (p *password) provide() (string, string) { return user, strconv.FormatInt(p.known.Load(), 10) }
 
-// set creates the user on every server, or changes its password. A server that is started again does not have the user.
+// set creates the user on every server, or changes its password. A restarted server does not have the user.
 func (p *password) set(w *world) {
 	for _, server := range w.stage.everyone() {
 		err := server.Do(context.Background(), "acl", "setuser", user, "on", "resetpass", ">"+strconv.FormatInt(p.current.Load(), 10),
@@ -30,7 +30,7 @@ func (p *password) set(w *world) {
 	}
 }
 
-// rotation changes the password, and ends all connections of the user. The processes learn the new password up to half a second later.
+// rotation changes the password, and closes all connections of the user. The processes learn the new password up to half a second later.
 func (w *world) rotation() chaos.Fault {
 	return chaos.Fault{Name: "new password", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
 		w.password.current.Add(1)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// grown tells what the process has more of in the last third than in the first.
+// grown returns what the process has more of in the last third of the looks than in the first.
 func grown(looks []look) (wrong []string) {
 	third := len(looks) / 3
 	if third == 0 {
@@ -36,7 +36,7 @@ func median[V cmp.Ordered](looks []look, of func(look) V) V {
 	return values[len(values)/2]
 }
 
-// report is a table in Markdown, one line for each look.
+// report returns a table in Markdown with one line for each look.
 func report(written string, looks []look) string {
 	var b strings.Builder
 	var sum look

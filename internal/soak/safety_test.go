@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// SAFETY.md has the figures of the last reports.
+// SAFETY.md quotes the figures of the last reports.
 func TestReport_SafetyHasItsFigures(t *testing.T) {
 	t.Parallel()
 	safety := strings.Join(strings.Fields(read(t, "../../SAFETY.md")), " ")
@@ -33,7 +33,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// figures are the bounds that a report has kept, as SAFETY.md tells them.
+// figures returns the bounds that a report has kept, in the words of SAFETY.md.
 func figures(t *testing.T, report string) string {
 	served, scripts, connections, quiet := time.Duration(0), 0.0, 0.0, 0.0
 	rows := table(report)
@@ -57,7 +57,7 @@ func figures(t *testing.T, report string) string {
 		served, scripts, quiet, connections)
 }
 
-// table are the rows of a table in Markdown, by column.
+// table returns the rows of a table in Markdown, each by column.
 func table(text string) (rows []map[string]string) {
 	var columns []string
 	for line := range strings.Lines(text) {

@@ -26,7 +26,7 @@ var (
 func TestMain(m *testing.M) { locktest.Main(m) }
 
 const (
-	lease     = time.Second // of the watchdog: it is lost and told often
+	lease     = time.Second // of the watchdog: so short that leases are often lost
 	processes = 4
 	usersEach = 4 // of each process
 )
@@ -52,13 +52,13 @@ func (a alone) client(links map[string]*faultproxy.Proxy, login func() (string, 
 	return locktest.Unasking(&redis.Options{Addr: links[a.server.Addr()].Addr(), CredentialsProvider: login})
 }
 
-// soak plays a world for -soak.for, or for a few seconds. The first round is quiet: it has no faults.
+// soak runs a world for -soak.for, or for a few seconds. The first round is quiet, without faults.
 func soak(t *testing.T, w *world, written string, length, between time.Duration) {
 	quiet := 2 * time.Second
 	if *soakFor > 0 {
 		length, between, quiet = *soakFor, time.Minute, 20*time.Second
 	}
-	if *soakReport != "" { // known before, not after hours
+	if *soakReport != "" { // fails now, not after hours
 		require.DirExists(t, filepath.Dir(fromRoot(t, *soakReport)), "-soak.report")
 	}
 	looks := []look{w.round(quiet, func(ctx context.Context) { <-ctx.Done() })}
@@ -86,8 +86,8 @@ func soak(t *testing.T, w *world, written string, length, between time.Duration)
 	}
 }
 
-// round lets users loose, and a storm that begins no fault after that long. Users go on until the last fault is over. Then everybody is to be
-// served, and all is looked at when nobody holds anything.
+// round runs users, and a storm that begins no fault after d. The users continue until the last fault is over. Then every process must be served,
+// and when nobody holds anything the test checks the results.
 func (w *world) round(d time.Duration, storm func(context.Context)) look {
 	users, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -116,8 +116,8 @@ func (w *world) round(d time.Duration, storm func(context.Context)) look {
 	return l
 }
 
-// fromRoot is a path that begins at the repository's root, wherever the tests run: go test runs them in their package, but a test
-// binary in the directory it is called from.
+// fromRoot makes a path relative to the repository's root absolute, wherever the tests run: go test runs them in their package, but a test binary
+// runs them where it is called.
 func fromRoot(t *testing.T, path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
-// ofProcess is what goes wrong with a process and its links.
+// ofProcess returns the faults of a process and its links.
 func (w *world) ofProcess(p *process) []chaos.Fault {
 	return append(slices.Clone(chaos.Links), chaos.Fault{Name: "end and start", Weight: 2, Do: func(context.Context, chaos.Target) {
 		w.end(p)
@@ -18,7 +18,7 @@ func (w *world) ofProcess(p *process) []chaos.Fault {
 	}})
 }
 
-// troubles are what goes wrong with a server that keeps what it was told.
+// troubles returns the faults of a server that loses no data.
 func (a alone) troubles(w *world) []chaos.Fault {
 	return append(slices.Clone(chaos.Servers), w.rotation(),
 		chaos.Fault{Name: "killed server", Weight: 2, Do: func(ctx context.Context, _ chaos.Target) {
@@ -33,7 +33,7 @@ func (a alone) target(dice *rand.Rand) chaos.Target {
 	return chaos.Target{Dice: dice, Server: a.server, Redis: a.look, Most: lease}
 }
 
-// storm has something go wrong all the time, on a link and at the server. When it ends, nothing is wrong any more.
+// storm injects faults into a link and a server until ctx ends. When it returns, all faults are over.
 func (w *world) storm(ctx context.Context) {
 	var group sync.WaitGroup
 	often := func(f func(dice *rand.Rand)) {
@@ -62,7 +62,7 @@ func (w *world) storm(ctx context.Context) {
 	}
 }
 
-// trouble is the next one of the servers: each once, so that a short run has all of them, then by chance.
+// trouble returns the next fault of the servers: first each once, so that a short run has all of them, then random ones.
 func (w *world) trouble(dice *rand.Rand) chaos.Fault {
 	if w.begun++; w.begun <= len(w.troubles) {
 		return w.troubles[w.begun-1]

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// thing is what users contend for. Its spans may overlap as often as limit says, but for those of readers.
+// thing is something that users contend for. At most limit of its spans may overlap; spans of readers may overlap freely.
 type thing struct {
 	name  string
 	limit int
-	// outlasts: its permits may outlast what has lost them, PermitSemaphore's for ten seconds after their lease, Semaphore's for good
+	// outlasts is set if a lost permit stays taken: that of a PermitSemaphore for ten seconds after its lease, that of a Semaphore for ever
 	outlasts bool
-	// use takes it, holds it for a while, and gives it back.
+	// use acquires it, holds it for a while, and releases it.
 	use func(ctx context.Context, rt *holdfast.Runtime, d time.Duration, options ...holdfast.AcquireOption) error
 
 	spans, readers locktest.Spans
@@ -28,7 +28,7 @@ type thing struct {
 
 const semaphore = "semaphore"
 
-// newThings are two locks of each kind, and of the rest one each.
+// newThings returns two locks of each kind, and one each of the rest.
 func newThings(w *world) (things []*thing) {
 	for _, kind := range locktest.Kinds {
 		for i := range 2 {
@@ -79,7 +79,8 @@ func newPermits(w *world) *thing {
 	return g
 }
 
-// newSemaphore has permits without leases: those of a runtime that is closed meanwhile are lost, and there must never be more.
+// newSemaphore returns a semaphore, whose permits have no leases: a runtime that is closed loses its permits. There must never be more permits than
+// the limit.
 func newSemaphore(w *world) *thing {
 	g := &thing{name: semaphore, limit: 3, outlasts: true}
 	_, err := w.processes[0].rt.Load().Semaphore(g.name).TrySetPermits(context.Background(), g.limit)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// tokens are those of one fenced lock, with when each was asked for and got.
+// tokens are the tokens of one fenced lock, each with when it was asked for and received.
 type tokens struct {
 	mu  sync.Mutex
 	all []token
@@ -29,7 +29,8 @@ func (s *tokens) add(call time.Time, lease *holdfast.Lease) {
 	s.all = append(s.all, token{call, time.Now(), lease.Token()})
 }
 
-// disorder tells of tokens that are not larger than all that somebody had before they were asked for. It forgets all but the last.
+// disorder returns error texts for tokens that are not larger than all that were received before they were asked for. It then forgets all but the
+// last token.
 func (s *tokens) disorder() (wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
-// use is one user of a process, who wants this and that.
+// use is one user of a process, who acquires random things.
 func (w *world) use(ctx context.Context, p *process) {
 	for chaos.Pause(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) {
 		g := w.things[rand.IntN(len(w.things))]
@@ -28,7 +28,7 @@ func (w *world) use(ctx context.Context, p *process) {
 	}
 }
 
-// patience ends at any instant of an acquire.
+// patience returns how long a user waits. It may end at any instant of an acquire.
 func patience() time.Duration {
 	if rand.IntN(4) == 0 {
 		return rand.N(20 * time.Millisecond)
@@ -36,7 +36,7 @@ func patience() time.Duration {
 	return 4 * lease
 }
 
-// holding is mostly for a moment, sometimes over faults.
+// holding returns how long a user holds a thing: mostly for a moment, sometimes longer than a fault.
 func holding() time.Duration {
 	if rand.IntN(10) == 0 {
 		return rand.N(2 * lease)
@@ -51,7 +51,7 @@ func asking() []holdfast.AcquireOption {
 	return nil
 }
 
-// isMistake is what no fault may make of a call that is made as it should be.
+// isMistake reports whether an error is one that no fault may cause if the call is correct.
 func isMistake(err error) bool {
 	for _, never := range []error{
 		holdfast.ErrInvalid, holdfast.ErrNotHeld, holdfast.ErrForeignKey, holdfast.ErrUpgrade, holdfast.ErrTooManyWaiters, holdfast.ErrNotReplicated,

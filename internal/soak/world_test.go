@@ -34,20 +34,20 @@ type world struct {
 	stalls    *locktest.Stalls // since the last fault
 
 	mu  sync.Mutex
-	bad []string // what users saw that must not be
+	bad []string // violations that users saw
 }
 
-// wrong notes what must not be, until the next look.
+// wrong records a violation until the next look.
 func (w *world) wrong(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bad = append(w.bad, fmt.Sprintf(format, args...))
 }
 
-// counts are of what has happened since the last look.
+// counts counts what has happened since the last look.
 type counts struct {
 	granted, failed, lost, faults atomic.Int64
-	disturbed                     atomic.Int64 // connections of the clients that a fault disturbed
+	disturbed                     atomic.Int64 // connections of clients that a fault disturbed
 	starved                       atomic.Int64 // calls that were repeated because the machine stood still
 	forgetful, surprises          atomic.Int64 // failovers that may have lost the last writes; unplanned failovers
 }
@@ -55,18 +55,18 @@ type counts struct {
 // stage is the servers of a world.
 type stage interface {
 	addrs() []string
-	// client returns a client that reaches the servers by links, which are given by address, and that logs in by login.
+	// client returns a client that reaches each server by the link for its address, and that logs in by login.
 	client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient
-	// everyone is a client of the test for each server.
+	// everyone returns the test's own client for each server.
 	everyone() []*redis.Client
 	// masters are the servers that have keys.
 	masters() []*redis.Client
-	// troubles are the faults of the servers, and target is what the next one befalls.
+	// troubles returns the faults of the servers, and target what the next fault is injected into.
 	troubles(w *world) []chaos.Fault
 	target(dice *rand.Rand) chaos.Target
 }
 
-// process is a runtime on links of its own. It may be closed at any time; then another one takes its place.
+// process is a runtime with its own links. It may be closed at any time, and is then replaced.
 type process struct {
 	links  map[string]*faultproxy.Proxy
 	client redis.UniversalClient
@@ -94,7 +94,7 @@ func newWorld(t *testing.T, on stage, look redis.UniversalClient) *world {
 	return w
 }
 
-// start gives a process a new runtime, which nothing keeps when it is closed.
+// start gives a process a new runtime. When that is closed, nothing refers to it any more.
 func (w *world) start(p *process) {
 	p.client = w.stage.client(p.links, w.password.provide)
 	rt, err := holdfast.New(p.client, holdfast.Options{
@@ -108,7 +108,7 @@ func (w *world) start(p *process) {
 	p.rt.Store(rt)
 }
 
-// end closes a process's runtime, whatever it holds, and however its link is.
+// end closes a process's runtime, whatever it holds, and even if its links do not work.
 func (w *world) end(p *process) {
 	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 	defer cancel()
