@@ -56,11 +56,11 @@ var (
 	KilledSubscriptions = Fault{"killed subscriptions", 10, func(ctx context.Context, at Target) {
 		at.Redis.ClientKillByFilter(ctx, "TYPE", "pubsub")
 	}}
-	// KilledClients breaks all other connections.
+	// KilledClients breaks all connections without subscriptions, except the one that kills them.
 	KilledClients = Fault{"killed clients", 5, func(ctx context.Context, at Target) {
 		at.Redis.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes")
 	}}
-	// KilledClient breaks one of them.
+	// KilledClient breaks one such connection.
 	KilledClient = Fault{"killed client", 5, func(ctx context.Context, at Target) {
 		if ids := others(at.Redis.ClientList(ctx).Val()); len(ids) > 0 {
 			at.Redis.ClientKillByFilter(ctx, "ID", ids[at.Dice.IntN(len(ids))])

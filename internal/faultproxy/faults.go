@@ -26,7 +26,7 @@ type order struct {
 	match []func(request []byte) bool
 }
 
-// fate is what becomes of one reply.
+// fate is what happens to one reply.
 type fate int
 
 const (
@@ -50,31 +50,33 @@ func Containing(texts ...string) func(request []byte) bool {
 	}
 }
 
-// Delay holds back everything that goes in direction d for the given time; 0 ends the delay. Frames that arrive together are delayed together;
-// frames that arrive meanwhile are delayed after them.
+// Delay holds back everything that goes in direction d for the given time; 0 ends the delay. Frames that
+// arrive together are delayed together; frames that arrive meanwhile are delayed after them.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
 	p.faults.delay[d] = by
 }
 
-// DropReplies loses the replies to the next n requests that all functions in match accept. Each such request is executed. After that its connection
-// passes no more replies, and is cut as soon as the server has replied to everything that was sent on it. Without match, the requests by which a
-// client sets up a connection count too. Requests that subscribe are not counted.
+// DropReplies loses the replies to the next n requests that all functions in match accept. Each such
+// request is executed. After that its connection passes no more replies, and is cut as soon as the server
+// has replied to everything that was sent on it. Without match, the requests by which a client sets up a
+// connection count too. Requests that subscribe are not counted.
 //
 // Calls add up. A request that matches several orders uses up the oldest one.
 func (p *Proxy) DropReplies(n int, match ...func(request []byte) bool) { p.order(dropped, n, match) }
 
-// BreakReplies passes only the beginning of the replies to the next n requests that match, at least one byte and never all, and then closes their
-// connections. Requests are counted as for DropReplies.
+// BreakReplies passes only the beginning of the replies to the next n requests that match, at least one
+// byte and never all, and then closes their connections. Requests are counted as for DropReplies.
 func (p *Proxy) BreakReplies(n int, match ...func(request []byte) bool) { p.order(broken, n, match) }
 
-// SkipReplies loses the replies to the next n requests that match, and nothing else: from then on each request on their connections gets the reply
-// to a later one. Requests are counted as for DropReplies.
+// SkipReplies loses the replies to the next n requests that match, and nothing else: from then on each
+// request on their connections gets the reply to a later one. Requests are counted as for DropReplies.
 func (p *Proxy) SkipReplies(n int, match ...func(request []byte) bool) { p.order(skipped, n, match) }
 
-// RepeatReplies passes the replies to the next n requests that match twice, the second time right before the next reply: from then on each request
-// on their connections gets the reply to an earlier one. Requests are counted as for DropReplies.
+// RepeatReplies passes the replies to the next n requests that match twice, the second time right before
+// the next reply: from then on each request on their connections gets the reply to an earlier one. Requests
+// are counted as for DropReplies.
 func (p *Proxy) RepeatReplies(n int, match ...func(request []byte) bool) { p.order(repeated, n, match) }
 
 func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
@@ -83,8 +85,8 @@ func (p *Proxy) order(f fate, n int, match []func(request []byte) bool) {
 	p.faults.orders = append(p.faults.orders, &order{fate: f, left: n, match: match})
 }
 
-// SwallowReplies lets requests through but loses all replies and messages. It closes nothing, so clients run into their timeouts. Switching it off
-// cuts the connections that lack a reply.
+// SwallowReplies lets requests through but loses all replies and messages. It closes nothing, so clients
+// run into their timeouts. Switching it off cuts the connections that lack a reply.
 func (p *Proxy) SwallowReplies(on bool) {
 	p.faults.mu.Lock()
 	p.faults.swallow = on
@@ -94,8 +96,9 @@ func (p *Proxy) SwallowReplies(on bool) {
 	}
 }
 
-// Blackhole accepts connections and forwards nothing in either direction. As after a partition, everything sent meanwhile is delivered when it is
-// switched off, even if the sender has closed its connection since. A Cut before that discards it.
+// Blackhole accepts connections and forwards nothing in either direction. As after a partition, everything
+// sent meanwhile is delivered when it is switched off, even if the sender has closed its connection since.
+// A Cut before that discards it.
 func (p *Proxy) Blackhole(on bool) {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
@@ -115,8 +118,8 @@ func (p *Proxy) Refuse(on bool) {
 	p.faults.refuse = on
 }
 
-// Disturb injects a random network fault, until Heal: cut connections, lost replies, silence in one direction or in both, refused connections, or a
-// delay.
+// Disturb injects a random network fault, until Heal: cut connections, lost replies, silence in one
+// direction or in both, refused connections, or a delay.
 func (p *Proxy) Disturb(random *rand.Rand, delay time.Duration) {
 	switch random.IntN(6) {
 	case 0:

@@ -71,7 +71,7 @@ func subscribes(request []byte) bool {
 	return bytes.HasSuffix(name, []byte("SUBSCRIBE"))
 }
 
-// firstWord is the command of a request.
+// firstWord returns the command of a request.
 func firstWord(request []byte) []byte {
 	if request[0] == '*' {
 		parts := bytes.SplitN(request, []byte("\r\n"), 4)

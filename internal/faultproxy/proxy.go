@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Direction is the way that bytes take.
+// Direction is the direction in which data flows.
 type Direction int
 
 const (

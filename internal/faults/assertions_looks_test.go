@@ -75,7 +75,7 @@ func (l *worldLock) untold(w *world) (wrong []string) {
 }
 
 // overtaken returns waiters of a fair lock that were still queued when the lock was granted to someone behind them (A8). A waiter does not count if
-// its runtime could not show for too long that it lives: then it was removed from the queue, was notified, and is at the end.
+// its runtime has given no sign of life for too long: such a waiter is removed from the queue and notified, and queues again at the end.
 func (l *worldLock) overtaken(w *world) (wrong []string) {
 	thrownOut := map[string]bool{}
 	for _, event := range locktest.Recorded[holdfast.QueueLost](&w.events) {

@@ -25,19 +25,19 @@ type world struct {
 	trouble serverTrouble
 	server  *redistest.Server
 	clock   *redistest.Clock
-	redis   *redis.Client // past all proxies
+	redis   *redis.Client // not through a proxy
 	proxies []*faultproxy.Proxy
 	rts     []*holdfast.Runtime
 	events  locktest.Recorder
 	locks   []*worldLock
 	stalls  *locktest.Stalls
-	worst   time.Duration // stall
+	worst   time.Duration // the longest stall
 	outages []outage      // when the server was down
 
 	healed chan struct{} // closed when the trouble is over
 
 	mu      sync.Mutex
-	longest time.Duration // wait after the trouble
+	longest time.Duration // the longest wait after the trouble
 }
 
 // worldLock is one lock of the world: who held it, and how it looked in Redis.

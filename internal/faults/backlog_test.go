@@ -41,15 +41,15 @@ type backlogOrder struct {
 
 // backlogReport is what the child reports.
 type backlogReport struct {
-	Asked   time.Duration // for how long it asked
+	Asked   time.Duration // how long asking took
 	Outage  time.Duration // from the first request until Redis was back
 	Core    float64       // the share of a core used while all waited
 	Each    int           // bytes of heap for each waiter
 	Refused int
 	First   time.Duration // from the end of the outage to the first grant
-	Last    time.Duration // and to the last
+	Last    time.Duration // from the end of the outage to the last grant
 	Strays  int           // waiters served much earlier or later than their place in the queue
-	Error   string        // of one that was refused
+	Error   string        // of one refused acquire
 }
 
 // TestFault_BacklogOfAnOutage starts a process that asks for many locks with different names while Redis is stopped. The waiters cost next to
@@ -146,7 +146,7 @@ func liveHeap() int {
 	return int(m.HeapAlloc)
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the processor time that this process has used.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)

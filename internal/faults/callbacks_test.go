@@ -44,7 +44,7 @@ func harmless(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	locktest.Release(t, kept)
 }
 
-// A Logger may misbehave in the same ways as OnEvent: the same goroutine calls it, and no actor runs there.
+// A Logger may do whatever OnEvent may do: the same goroutine calls it, and not an actor.
 func TestFault_LoggerHarmsNobody(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(b *blocker) func(){

@@ -74,7 +74,7 @@ func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, b
 	return lease, err
 }
 
-// race races cancels against grants of one way to a grant.
+// race lets cancels race with grants that come about in one way.
 type race struct {
 	wire
 	try                toGrant
@@ -85,11 +85,11 @@ type race struct {
 	free durations
 }
 
-// run takes part, with a lock of its own.
+// run does tries with its own lock until none are left.
 func (r *race) run(t *testing.T) {
 	w := r.another(t)
 	w.gone = &durations{}
-	about := time.Millisecond // before the cancel: less when grants come first, more when cancels do
+	about := time.Millisecond // mean delay of a cancel: shorter when grants come first, longer when cancels do
 	for r.left.Add(-1) >= 0 && !t.Failed() {
 		ctx, cancel := context.WithCancel(t.Context())
 		lease, err := r.try(ctx, t, w, func() { time.AfterFunc(rand.N(2*about), cancel) })

@@ -131,8 +131,7 @@ func (p pretender) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// For a server that is too old, Check reports the version and not the errors of its scripts, which mean
-// nothing then.
+// For a server that is too old, Check reports the version and not the errors of its scripts, which mean nothing then.
 func TestFault_CheckOfAnOldServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

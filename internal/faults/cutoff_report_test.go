@@ -27,7 +27,7 @@ func (g gaps) longest(from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
-// cutReport is what came out.
+// cutReport sums up the tries.
 type cutReport struct {
 	tries, stalled, void int
 	margin               time.Duration // the shortest time from a deadline to the server's expiry

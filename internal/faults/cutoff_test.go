@@ -29,12 +29,12 @@ type cutOff struct {
 	rt        *holdfast.Runtime
 	events    locktest.Recorder
 	lease     *holdfast.Lease
-	after     time.Duration // so long it is well
+	after     time.Duration // how long the link works before that
 	fail      func()        // makes the link fail
 	cutAt     time.Time
 	next      chan time.Time // when another runtime was granted the lock; nil: none waits
 
-	deadline time.Time // the last that was seen
+	deadline time.Time // the last deadline that was seen
 	doneAt   time.Time
 	goneAt   time.Time // when an answer showed that Redis no longer has the grant
 	expiry   time.Time // the server does not expire the key before this
@@ -212,7 +212,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 				c.expiry = expiry
 			}
 		case c.goneAt.IsZero():
-			c.look() // was it told by now?
+			c.look() // has Done been closed by now?
 			c.goneAt = time.Now()
 			require.False(t, c.lease.Valid(), "%s, %s: valid although the server has let the key go", c.how, c.held)
 		}

@@ -75,11 +75,11 @@ type failover struct {
 	crews    []*crew
 	ended    chan struct{}
 	group    sync.WaitGroup
-	lost     int             // leases over all rounds
+	lost     int             // leases lost over all rounds
 	took     []time.Duration // until everybody was served again
 }
 
-// crew is those who want one lock.
+// crew is the goroutines that want one lock, and what they got.
 type crew struct {
 	kind  string
 	name  string
@@ -141,7 +141,7 @@ func (c *crew) work(lock *holdfast.Lock, member int, ended <-chan struct{}) {
 	}
 }
 
-// round has locks be held over a failover.
+// round holds locks over a failover.
 func (f *failover) round(t *testing.T) {
 	client := f.client(t)
 	var held []*holdfast.Lease

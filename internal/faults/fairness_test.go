@@ -62,7 +62,7 @@ func measure(t *testing.T, once func() (problem string)) {
 	}
 }
 
-// unfairness lets the processes contend for a while, and returns what is wrong with the outcome; "" is nothing.
+// unfairness lets the processes contend for a while, and returns what is wrong with the outcome, or "".
 func unfairness(t *testing.T, p *locktest.Place, section time.Duration, spinner string) string {
 	order := crowdOrder{Addr: p.Addr, Kind: p.Kind.Name, Name: p.Name, Goroutines: inCrowd, Section: section, Pause: spinEvery}
 	var children []*childproc.Handle

@@ -28,7 +28,7 @@ const (
 
 func init() { childproc.Register("flooded", func() { fail(waitInFlood()) }) }
 
-// floodOrder is for the child that waits.
+// floodOrder is the task of the child that waits.
 type floodOrder struct {
 	Addr, Kind string
 	Names      []string

@@ -86,7 +86,7 @@ func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanis
 	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
 }
 
-// showForeign asserts that a key that is no lock is told apart from a lock, and left alone. A hash with a field may be anybody's.
+// showForeign asserts that a key that is no lock is told apart from a lock, and left alone. Even a hash with a field need not be a lock.
 func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	what := p.Redis.Type(t.Context(), p.Name).Val()
 	_, err := p.Lock(rt).TryAcquire(t.Context())

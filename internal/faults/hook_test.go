@@ -48,7 +48,7 @@ func (h renaming) rename(command redis.Cmder) {
 // everyKey puts a prefix before every key, and before channels too: then scripts publish releases where nobody listens.
 func everyKey(key string) string { return "tenant:" + key }
 
-// keysOnly puts it before what is a key.
+// keysOnly puts the prefix before keys, but not before channels.
 func keysOnly(key string) string {
 	if strings.Contains(key, "channel_") || strings.HasPrefix(key, "redisson_lock__channel:") || strings.HasPrefix(key, "redisson_rwlock:") || strings.HasPrefix(key, "redisson_sc:") {
 		return key
@@ -115,7 +115,7 @@ func oneAtATime(t *testing.T, one, other *holdfast.Lock, woken bool) {
 	}
 }
 
-// wantedUnderAPrefix lets a lock linger that another process wants, under the key that the server knows. If no demand arrives, it polls.
+// wantedUnderAPrefix lets a lock linger that another process wants, under the key that the server knows. If no message comes, that process polls.
 func wantedUnderAPrefix(t *testing.T, server *redistest.Server, hook redis.Hook, other *holdfast.Lock) {
 	client := locktest.NewClient(t, server.Addr())
 	client.AddHook(hook)

@@ -34,7 +34,7 @@ func TestFault_LatchCountsOnce(t *testing.T) {
 	var waiters, counters sync.WaitGroup
 	for i := range 16 {
 		waiters.Go(func() {
-			for latches[i%2].Wait(context.Background()) != nil { // it lost patience
+			for latches[i%2].Wait(context.Background()) != nil { // Wait has given up
 			}
 			returned.Add(1)
 		})
@@ -93,8 +93,7 @@ func trouble(proxies []*faultproxy.Proxy, group *sync.WaitGroup) (troubles int) 
 	}
 }
 
-// A latch reaches zero while a process gets no messages and cannot ask. The process notices when it is
-// connected again.
+// A latch reaches zero while a process gets no messages and cannot ask. The process notices when it is connected again.
 func TestFault_LatchZeroDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -21,8 +21,7 @@ func warm(t *testing.T, lock *holdfast.Lock) {
 	locktest.Release(t, locktest.Acquire(t, lock, holdfast.WithLease(time.Minute)))
 }
 
-// A grant that arrives after its lease has ended does not count: nobody gets it, and it is not left in
-// Redis.
+// A grant that arrives after its lease has ended does not count: nobody gets it, and it is not left in Redis.
 func TestFault_GrantAfterItsLease(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -62,7 +62,7 @@ func TestFault_PermitsOutOfMemory(t *testing.T) {
 	assert.Equal(t, 2, n)
 }
 
-// fillMemory leaves none for anybody.
+// fillMemory leaves the server no memory.
 func fillMemory(t *testing.T, p *locktest.Place) {
 	require.NoError(t, p.Redis.Set(t.Context(), "filling", strings.Repeat("x", 8<<20), 0).Err())
 	require.NoError(t, p.Redis.ConfigSet(t.Context(), "maxmemory", "4mb").Err())

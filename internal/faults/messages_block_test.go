@@ -90,7 +90,7 @@ type siege struct {
 	answers chan any
 }
 
-// ask asks for the requester.
+// ask sends a message in the name of the requester.
 func (s *siege) ask(message any) {
 	s.rt.System().Root.RequestWithCustomSender(s.place.Lock(s.rt).PID(), message, s.pid)
 }

@@ -59,7 +59,7 @@ func newMessenger(t *testing.T, script []byte) *messenger {
 	return m
 }
 
-// byte is the next one, 0 at the end.
+// byte returns the next byte of the script, 0 at the end.
 func (m *messenger) byte() byte {
 	if len(m.script) == 0 {
 		return 0

@@ -32,7 +32,7 @@ func TestFault_EveryMessageIsAnsweredOnce(t *testing.T) {
 
 const stormLease = 500 * time.Millisecond
 
-// storm is everybody who takes part.
+// storm is all that takes part in the test.
 type storm struct {
 	place   *locktest.Place
 	locks   []*locktest.Place
@@ -124,7 +124,7 @@ func (s *storm) failf(text string) {
 	s.errors = append(s.errors, text)
 }
 
-// settle waits until everybody is done.
+// settle waits until all sailors have ended and all locks are free.
 func (s *storm) settle(t *testing.T) {
 	for _, proxy := range s.proxies {
 		proxy.Heal()

@@ -22,7 +22,7 @@ import (
 // longLease is longer than the tests wait: a lock that becomes free was released, and did not expire.
 const longLease = 3 * locktest.Patience
 
-// shortLease is for tests that wait for a renewal, which comes after a third of the lease. A busy machine may still miss one.
+// shortLease is for tests that wait for a renewal, which comes after a third of the lease. Even if a busy machine misses one, the lease is kept.
 const shortLease = 3 * time.Second
 
 // renewed waits until the key's TTL grows, which only a renewal does, and asserts that the lease is valid then.
@@ -262,7 +262,7 @@ func TestFault_RequesterPanicsWhileItStops(t *testing.T) {
 	})
 }
 
-// A stopped actor's name may be reused before the runtime learns of its end. The end of the old actor does not cut off the new one for ever.
+// A stopped actor's name may be reused before the runtime learns of its end. The runtime keeps serving the new actor.
 func TestFault_RequesterWhoseNameIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

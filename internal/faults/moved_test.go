@@ -148,8 +148,8 @@ func (r *receivers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A process that waits for ten minutes checks every 5 s whether messages are published where it is subscribed, and stays. Where the count of
-// receivers means nothing, it looks elsewhere ever more seldom.
+// A process that waits for ten minutes checks every 5 s whether messages are published where it is subscribed, and keeps its connection. If the
+// count of receivers means nothing, it connects anew, less and less often.
 func TestFault_LooksWhereMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -60,7 +60,7 @@ func TestFault_RepliesOutOfStep(t *testing.T) {
 type outOfStep struct {
 	*faultproxy.Proxy
 	rt     *holdfast.Runtime
-	served atomic.Int64 // how often somebody was
+	served atomic.Int64 // how often a visitor was served
 }
 
 // newOutOfStep has a client that does not wait long for a missing reply, but as long as a busy machine may need for a reply.
@@ -72,7 +72,7 @@ func newOutOfStep(t *testing.T, p *locktest.Place) *outOfStep {
 	return &outOfStep{Proxy: proxy, rt: rt}
 }
 
-// room is a lock and who is in it.
+// room is a lock, with counts of its visitors.
 type room struct {
 	place  *locktest.Place
 	inside atomic.Int32

@@ -19,7 +19,7 @@ const mixLease = 400 * time.Millisecond
 // mix is the readers and writers of one lock, in processes whose links fail.
 type mix struct {
 	name             string
-	readers, writers locktest.Spans // when they saw that their leases were valid
+	readers, writers locktest.Spans // when they saw their leases valid
 }
 
 // Readers and writers come and go while their links are cut, lose replies or are delayed, and processes are cut off for longer than a lease. A

@@ -146,7 +146,7 @@ func TestFault_RedLockWithoutMajority(t *testing.T) {
 	}
 }
 
-// five is five servers, with one lock name on all of them.
+// five is a set of five servers, with one lock name on all of them.
 type five struct {
 	kind    locktest.Kind
 	name    string

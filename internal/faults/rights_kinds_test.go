@@ -76,11 +76,11 @@ func lockRights(section string) []string {
 // user is a Redis user with the rights for one kind.
 type user struct {
 	server *redistest.Server
-	redis  *redis.Client // of who may do all
+	redis  *redis.Client // of a user who may do everything
 	rights []string
 }
 
-// runtime is one with the rights.
+// runtime returns a runtime of a user with the rights.
 func (u *user) runtime(t *testing.T, name string) *holdfast.Runtime {
 	return locktest.NewRuntime(t, u.client(t, name, ""), holdfast.Options{Lease: 4 * time.Second, NameMapper: appKey})
 }
@@ -114,7 +114,7 @@ func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kind
 	rand.Shuffle(len(rights), func(i, j int) { rights[i], rights[j] = rights[j], rights[i] })
 	for _, right := range rights[:locktest.Scaled(len(rights), 2)] {
 		if right == "+hello" {
-			continue // go-redis does without
+			continue // go-redis works without it
 		}
 		require.NoError(t, u.redis.ScriptFlush(t.Context()).Err())
 		rt := locktest.NewRuntime(t, u.client(t, "missing", right), holdfast.Options{NameMapper: appKey, Logger: locktest.Quiet()})
@@ -313,8 +313,8 @@ func TestFault_RightsOfAnElection(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// Locks may linger with the rights that SECURITY.md documents, and Check names one that is missing. A process that may not publish demands gets the
-// lock within Options.Linger.
+// Locks may linger with the rights that SECURITY.md documents, and Check names a right that is missing. A process that may not publish demands gets
+// the lock within Options.Linger.
 func TestFault_RightsToLinger(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../SECURITY.md")

@@ -105,7 +105,7 @@ func TestFault_NoSecretIsTold_HoweverCommon(t *testing.T) {
 	}
 }
 
-// speech is all that a runtime says.
+// speech is everything that a runtime reports.
 type speech struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -159,7 +159,7 @@ func (s *speech) provoke(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, 
 		calls.Go(func() { s.note(call()) })
 	}
 	if held != nil {
-		select { // until then, failed renewals are reported
+		select { // meanwhile failed renewals are reported
 		case <-held.Done():
 		case <-ctx.Done():
 		}

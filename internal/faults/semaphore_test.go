@@ -34,7 +34,7 @@ func permits(t *testing.T, p *locktest.Place, want int64) {
 	locktest.Await(t, "all permits, still", func() bool { return are() == want })
 }
 
-// setPermits makes the semaphore.
+// setPermits creates the semaphore.
 func setPermits(t *testing.T, p *locktest.Place, n int) {
 	t.Helper()
 	require.NoError(t, p.Redis.Set(t.Context(), p.Name, n, 0).Err())
@@ -443,7 +443,7 @@ func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
 		for i := range each {
 			ctx, cancel := context.WithCancel(t.Context())
 			if i%2 == 0 {
-				cancel() // it has a time of its own
+				cancel() // then Release has its own time limit
 			}
 			group.Go(func() {
 				defer cancel()

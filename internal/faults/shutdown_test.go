@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// shuttingDown is a Shutdown on its way.
+// shuttingDown is a Shutdown in progress.
 type shuttingDown struct {
 	done chan struct{}
 	err  error
 }
 
-// waitedFor is a context that closes waits when somebody begins to wait for its end.
+// waitedFor is a context that closes its channel waits when somebody begins to wait for the context's end.
 type waitedFor struct {
 	context.Context
 	waits chan struct{}
@@ -54,14 +54,14 @@ func shutDown(t *testing.T, ctx context.Context, rt *holdfast.Runtime) *shutting
 	return s
 }
 
-// ended waits for its end.
+// ended waits for the end of Shutdown, and returns its error.
 func (s *shuttingDown) ended(t *testing.T) error {
 	t.Helper()
 	locktest.Closed(t, "the end of Shutdown", s.done)
 	return s.err
 }
 
-// ended is a context that is over.
+// endedContext returns a context that has ended.
 func endedContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -22,7 +22,7 @@ type sickness struct {
 	name   string
 	args   []string                                               // of the server
 	fall   func(t *testing.T, p *locktest.Place) (recover func()) // makes the server sick
-	says   string                                                 // every error tells this
+	says   string                                                 // every error contains this
 	typed  func(error) bool                                       // every error is of this type
 	reads  bool                                                   // calls that write nothing succeed
 	frees  bool                                                   // a lock can be released

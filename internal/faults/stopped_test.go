@@ -189,7 +189,7 @@ func showStop(t *testing.T, p *locktest.Place, child *childproc.Handle, next *ho
 
 func lineOf(child *childproc.Handle) io.Reader { return strings.NewReader(child.Line()) }
 
-// stopReport is what came out.
+// stopReport sums up the tries.
 type stopReport struct {
 	mu    sync.Mutex
 	told  []time.Duration // from SIGCONT to Done

@@ -59,7 +59,7 @@ func TestFault_RenewalsBesideAStorm(t *testing.T) {
 	}
 }
 
-// holdLocks acquires that many locks.
+// holdLocks acquires n locks.
 func holdLocks(t *testing.T, rt *holdfast.Runtime, n int) (names []string, leases []*holdfast.Lease) {
 	prefix := redistest.Name(t)
 	pending := make([]*holdfast.Pending, n)

@@ -64,8 +64,8 @@ func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runt
 	assert.LessOrEqual(t, refusing.scripts, 3*quiet.scripts)
 }
 
-// TestFault_RefusedShardedChannel has a channel that the user may not subscribe to. That costs the other waiters nothing, and an event names the
-// channel's lock.
+// TestFault_RefusedShardedChannel has a waiter for a lock whose channel the user may not subscribe to. That costs the other waiters nothing, and an
+// event names the lock.
 func TestFault_RefusedShardedChannel(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, 15*time.Second)

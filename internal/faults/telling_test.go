@@ -29,7 +29,7 @@ func showHear(t *testing.T, one, other *holdfast.Runtime) {
 			state, err := other.Lock(name).Inspect(t.Context())
 			return err == nil && state.Waiting > 0
 		})
-		<-time.After(10 * time.Millisecond) // for the subscription, of either sort
+		<-time.After(10 * time.Millisecond) // for the subscription, sharded or plain
 		start := time.Now()
 		locktest.Release(t, lease)
 		next, err := pending.Lease()

@@ -65,7 +65,7 @@ func cancelledAsync(lock *holdfast.Lock) (*holdfast.Lease, error) {
 // waits are those of eight goroutines.
 type waits struct {
 	rt             *holdfast.Runtime
-	places         []*locktest.Place // what is waited for
+	places         []*locktest.Place // what the goroutines wait for
 	locks          []*holdfast.Lock
 	granted, ended [8]atomic.Int64 // by goroutine
 	longest        atomic.Int64

@@ -101,7 +101,7 @@ func (k *kennel) upTo(random *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(d)))
 }
 
-// use acquires locks in various ways, and ends the acquires or holds in various ways.
+// use acquires locks, and ends its waits and holds, in various ways.
 func (k *kennel) use(ctx context.Context, random *rand.Rand, rt *holdfast.Runtime) {
 	for ctx.Err() == nil {
 		lock := k.kind.Lock(rt, k.names[random.IntN(len(k.names))])

@@ -124,7 +124,7 @@ func tries(p *locktest.Place, full, least int) int {
 	return max(locktest.Scaled(full, least), least)
 }
 
-// durations are some that were measured.
+// durations are times that were measured.
 type durations struct{ all []time.Duration }
 
 func (d *durations) add(one time.Duration) { d.all = append(d.all, one) }

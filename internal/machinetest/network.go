@@ -44,7 +44,7 @@ func (w *World) leave(s Script) {
 	}
 }
 
-// transmit answers a script at its deadline at the latest. Every script has one answer, which rarely arrives twice.
+// transmit answers a script, at its deadline at the latest. It answers only once, but sometimes that answer arrives twice.
 func (w *World) transmit(s Script) {
 	sent := w.Now + w.UpTo(100*time.Microsecond)
 	answered := false

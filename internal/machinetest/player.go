@@ -178,7 +178,7 @@ func (p *Player) Writef(format string, args ...any) {
 	fmt.Fprintln(&p.Out, text)
 }
 
-// LineOf returns the line of an effect that locks and counters have in common.
+// LineOf formats an effect that locks and counters have in common.
 func LineOf(do wait.EffectKind, at time.Duration, event protocol.Event) string {
 	switch do {
 	case wait.DoWatch:

@@ -22,7 +22,7 @@ type Process struct {
 	watches int // counts subscriptions, so that the start of an older one is ignored
 }
 
-// Post sends a message to the process. While it is paused, it takes none.
+// Post sends a message to the process. A paused process gets it after the pause.
 func (p *Process) Post(delay time.Duration, message any) {
 	p.World.At(max(p.World.Now+delay, p.PausedTo), func() { p.Take(message) })
 }

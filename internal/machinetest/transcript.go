@@ -55,7 +55,7 @@ func compare(t *testing.T, want, got string) {
 	}
 }
 
-// replay returns the transcript with its present effects.
+// replay returns the transcript with the effects that the machine has now.
 func replay(t *testing.T, text string, start func(t *testing.T, title string) Transcript) string {
 	var out strings.Builder
 	var p Transcript

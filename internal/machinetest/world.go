@@ -14,7 +14,7 @@ var (
 	seeds   = flag.Uint64("seeds", 3000, "how many seeds the random model test runs")
 )
 
-// The times of the model. The lease is short, so that a second is long.
+// The times of the model. The lease is short, so a second is a long time.
 const (
 	Lease = 300 * time.Millisecond
 	Use   = time.Second      // users are active, and the network misbehaves, for this long
@@ -98,14 +98,14 @@ func (w *World) Next() bool {
 	return true
 }
 
-// MustEnd is called after each event: the model must come to an end.
+// MustEnd is called after each event. It fails a model that does not come to an end.
 func (w *World) MustEnd() {
 	if w.steps++; w.steps > 100_000 || w.Now > End {
 		w.Failf("it does not come to an end")
 	}
 }
 
-// RunSeeds runs a model with many seeds, or with the one of the flag.
+// RunSeeds runs a model with many seeds, or only with the seed of the flag.
 func RunSeeds(t *testing.T, run func(seed uint64, trace func(line string)) error) {
 	if *oneSeed != 0 {
 		if err := run(*oneSeed, func(line string) { t.Log(line) }); err != nil {

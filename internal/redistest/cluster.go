@@ -28,7 +28,8 @@ type Cluster struct {
 	killed   *Server
 }
 
-// StartCluster returns when every node reports that the cluster is well. A master that does not answer for nodeTimeout counts as failed.
+// StartCluster starts a cluster, and returns when every node reports that all is well. A master that does not answer for nodeTimeout counts as
+// failed.
 func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
 	return startCluster(tb, masters, replicasEach, nodeTimeout, args, func(args ...string) *Server { return Start(tb, args...) })
@@ -171,7 +172,7 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// ID is the id of a cluster's node.
+// ID returns the id of a cluster's node.
 func (s *Server) ID() string {
 	s.tb.Helper()
 	id, err := s.look().Do(context.Background(), "cluster", "myid").Text()
@@ -181,7 +182,7 @@ func (s *Server) ID() string {
 	return id
 }
 
-// Owner is the node that serves a key.
+// Owner returns the node that serves a key.
 func (c *Cluster) Owner(key string) *Server {
 	c.tb.Helper()
 	for _, node := range c.nodes() {
@@ -303,7 +304,7 @@ func (c *Cluster) Switch(key string) {
 	}
 	var asked time.Time
 	await(c.tb, "the replica to be the master", func() bool {
-		if time.Since(asked) > 8*time.Second { // Redis abandons it after five, if a busy machine delays the messages between nodes
+		if time.Since(asked) > 8*time.Second { // Redis abandons a failover after five, if a busy machine delays the nodes' messages
 			asked = time.Now()
 			c.must(replica.look().ClusterFailover(ctx).Err())
 		}

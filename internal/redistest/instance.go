@@ -44,7 +44,7 @@ func newInstance(args []string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The path of the test's own directory may be too long for a unix socket.
+	// Not in the test's own directory: its path may be too long for a unix socket.
 	dir, err := os.MkdirTemp("", "holdfast-redis-")
 	if err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func newInstance(args []string) (*instance, error) {
 	return in, nil
 }
 
-// startOnFreePort starts the server on an unused port. Between the search for a port and the server's bind, another process can take the port; then
-// another port is tried.
+// startOnFreePort starts the server on an unused port. Between the search for a port and the server's bind,
+// another process can take the port; then another port is tried.
 func (in *instance) startOnFreePort() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -99,8 +99,9 @@ func (in *instance) launch() error {
 		return err
 	}
 	defer log.Close()
-	// With diskless replication, a master withholds writes from a new replica until the replica's first sign of life, up to a second: a failover
-	// would forget them. The file on disk is deleted when the replica has it, so a restarted server is empty.
+	// With diskless replication, a master withholds writes from a new replica until the replica's first
+	// sign of life, up to a second: a failover would forget them. The file on disk is deleted when the
+	// replica has it, so a restarted server is empty.
 	args := []string{
 		in.configFile(), "--port", strconv.Itoa(in.port), "--bind", host, "--unixsocket", in.socket(),
 		"--save", "", "--appendonly", "no", "--daemonize", "no",
@@ -124,8 +125,9 @@ func (in *instance) launch() error {
 	return nil
 }
 
-// awaitAnswer pings the server by its unix socket until it answers. The socket is in the server's own directory and is opened after the port. So no
-// other server can answer, and the answer shows that the port is ours.
+// awaitAnswer pings the server by its unix socket until it answers. The socket is in the server's own
+// directory and is opened after the port. So no other server can answer, and the answer shows that the port
+// is ours.
 func (in *instance) awaitAnswer(proc *childproc.Process) error {
 	poll := time.NewTicker(pollPeriod)
 	defer poll.Stop()

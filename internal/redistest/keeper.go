@@ -15,7 +15,7 @@ type sharedBy[T any] struct {
 	err   error
 }
 
-// get is a copy of it.
+// get returns a copy of the value.
 func (s *sharedBy[T]) get(tb testing.TB, start func(testing.TB) *T) T {
 	tb.Helper()
 	s.once.Do(func() {
@@ -34,7 +34,7 @@ func (s *sharedBy[T]) get(tb testing.TB, start func(testing.TB) *T) T {
 
 // keeper is a testing.TB for starting things that must outlive the test that starts them.
 type keeper struct {
-	testing.TB // for what is not called
+	testing.TB // for methods that are not called
 	ends       []func()
 }
 

@@ -4,6 +4,5 @@ package redistest
 
 import "os"
 
-// lockFile cannot tell whether a file is locked. Two processes may choose one port; then the second one's
-// server reports it.
+// lockFile cannot tell whether a file is locked. Two processes may choose one port; then the second one's server reports it.
 func lockFile(*os.File) bool { return true }

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/childproc"
 )
 
-// Main is called by a TestMain. In a child process it runs the child's entry (see childproc). Otherwise it runs the tests, ends the shared server,
-// checks that no goroutine is left, and exits.
+// Main is called by a TestMain. In a child process it runs the child's entry (see childproc). Otherwise it
+// runs the tests, ends the shared server, checks that no goroutine is left, and exits.
 func Main(m *testing.M, opts ...goleak.Option) {
 	childproc.Main()
 	goleak.VerifyTestMain(tests{m}, opts...)
@@ -18,8 +18,8 @@ func Main(m *testing.M, opts ...goleak.Option) {
 
 var ends []func()
 
-// AtEnd registers end, which ends things that the tests of a package share. Main calls it after all tests, before it looks for goroutines that are
-// left. The function registered last is called first.
+// AtEnd registers end, which ends things that the tests of a package share. Main calls it after all tests,
+// before it looks for goroutines that are left. The function registered last is called first.
 func AtEnd(end func()) { ends = append(ends, end) }
 
 // tests runs the tests. Then it ends shared things, the server last, and waits for clients that are ending, before goleak looks.

@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// Ports are chosen below those that the system gives to outgoing connections. Otherwise, while a server is down, a client that tries to connect to
-// it could be given its port, and even connect to itself. The range leaves room below them for the cluster bus too, whose port is 10000 higher.
+// Ports are chosen below those that the system gives to outgoing connections. Otherwise, while a server is
+// down, a client that tries to connect to it could be given its port, and even connect to itself. The range
+// leaves room below them for the cluster bus too, whose port is 10000 higher.
 const (
 	firstPort = 11000
 	lastPort  = 21999

@@ -20,7 +20,7 @@ type Server struct {
 	shared bool // other tests use it too: it may not be stopped or killed
 	looker *redis.Client
 
-	trusting *tls.Config // nil: it does without TLS
+	trusting *tls.Config // nil: the server does not use TLS
 }
 
 // Start runs a redis-server for this test alone and returns when it answers. It listens on an unused port

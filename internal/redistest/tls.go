@@ -25,7 +25,7 @@ type Authority struct {
 	made int64
 }
 
-// NewAuthority makes one for this test.
+// NewAuthority makes an authority for this test.
 func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	a := &Authority{tb: tb, dir: tb.TempDir()}

@@ -21,7 +21,7 @@ type kind struct {
 // taking acquires something: it waits until ctx ends, or tries once.
 type taking func(ctx context.Context, rt *holdfast.Runtime, name string, try bool) (held, error)
 
-// held is what has been taken.
+// held is something that was acquired.
 type held interface {
 	Release(ctx context.Context) error
 	ExpiresAt() time.Time
@@ -33,7 +33,7 @@ type taker interface {
 	TryAcquire(ctx context.Context, options ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// by takes with a handle of the runtime.
+// by acquires with a handle of the runtime.
 func by[T taker](handle func(rt *holdfast.Runtime, name string) T) taking {
 	return func(ctx context.Context, rt *holdfast.Runtime, name string, try bool) (held, error) {
 		if try {
@@ -45,7 +45,7 @@ func by[T taker](handle func(rt *holdfast.Runtime, name string) T) taking {
 
 func alike(name string, take taking) kind { return kind{name: name, hold: take, rival: take} }
 
-// kinds are all that the README lists.
+// kinds returns all kinds that the README lists.
 func kinds() []kind {
 	spin := alike("spin lock", by((*holdfast.Runtime).SpinLock))
 	spin.polls = true
@@ -122,7 +122,7 @@ var latch = kind{
 	},
 }
 
-// unleased gives back what has no lease.
+// unleased releases something that has no lease.
 type unleased func(ctx context.Context) error
 
 func (u unleased) Release(ctx context.Context) error { return u(ctx) }

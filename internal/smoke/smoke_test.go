@@ -129,7 +129,7 @@ func await(t *testing.T, heard *redis.PubSub, name string) {
 	}
 }
 
-// version is what a server calls itself.
+// version returns the server's name and version.
 func version(t *testing.T, look *redis.Client) string {
 	info, err := look.InfoMap(t.Context(), "server").Result()
 	require.NoError(t, err)

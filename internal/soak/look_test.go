@@ -82,7 +82,7 @@ func (w *world) rests() bool {
 	return false
 }
 
-// reclaim acquires a permit: that returns the permits of runtimes that ended without reaching their server.
+// reclaim acquires a permit, which makes Redis take back the permits of runtimes that ended without reaching their server.
 func (w *world) reclaim() {
 	ctx, cancel := context.WithTimeout(context.Background(), lease)
 	defer cancel()
@@ -115,9 +115,9 @@ func (l look) late() []string {
 	return nil
 }
 
-// serve makes every process get each of these things once more. Calls may fail at first if the faults have only just ended. They may also fail if
-// the machine stands still for longer than an attempt waits for its answer: a second without an answer is as long as a lease. Then a release is not
-// confirmed, and waiters get the error that Redis does not answer.
+// serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also fail
+// if the machine stands still for longer than an attempt waits for its answer: a second without an answer is as long as a lease. Then a release is
+// not confirmed, and waiters get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
 		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))
@@ -148,9 +148,9 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	group.Wait()
 }
 
-// check checks who had the thing when, and forgets it. Grants that a failover has forgotten have ended when another server is master: leases are
-// shorter than the silence that makes a master count as dead. Only a failover that the test did not make, because the machine is busy, may happen
-// while the old master still grants.
+// check returns violations among the recorded holds, and how many it excuses. It forgets the holds. Grants that a failover has forgotten have ended
+// when another server is master: leases are shorter than the silence that makes a master count as dead. Only a failover that the test did not make,
+// because the machine is busy, may happen while the old master still grants.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.Most()
 	wrong = append(meets, g.tokens.disorder()...)

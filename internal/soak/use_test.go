@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/chaos"
 )
 
-// use is one user of a process, who acquires random things.
+// use acts as one user of a process, who acquires random things.
 func (w *world) use(ctx context.Context, p *process) {
 	for chaos.Pause(ctx, 10*time.Millisecond+rand.N(40*time.Millisecond)) {
 		g := w.things[rand.IntN(len(w.things))]

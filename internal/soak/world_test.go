@@ -23,9 +23,9 @@ import (
 type world struct {
 	t         *testing.T
 	stage     stage
-	redis     redis.UniversalClient // to look with
+	redis     redis.UniversalClient // the test's own client
 	troubles  []chaos.Fault         // of the servers
-	begun     int                   // troubles
+	begun     int                   // how many troubles have begun
 	processes []*process
 	things    []*thing
 	counts    counts
@@ -59,7 +59,7 @@ type stage interface {
 	client(links map[string]*faultproxy.Proxy, login func() (string, string)) redis.UniversalClient
 	// everyone returns the test's own client for each server.
 	everyone() []*redis.Client
-	// masters are the servers that have keys.
+	// masters returns clients of the servers that have keys.
 	masters() []*redis.Client
 	// troubles returns the faults of the servers, and target what the next fault is injected into.
 	troubles(w *world) []chaos.Fault
@@ -73,7 +73,7 @@ type process struct {
 	rt     atomic.Pointer[holdfast.Runtime]
 }
 
-// link is one of them.
+// link returns a random one of the process's links.
 func (p *process) link() *faultproxy.Proxy {
 	return p.links[slices.Sorted(maps.Keys(p.links))[rand.IntN(len(p.links))]]
 }
