@@ -55,7 +55,7 @@ func TestFault_CutOffHolderKnowsFirst(t *testing.T) {
 	})
 }
 
-// showCutOffs runs n of the tries at the same time. It returns when they and their runtimes have ended.
+// showCutOffs runs n tries at the same time. It returns when they and their runtimes have ended.
 func showCutOffs(t *testing.T, p *locktest.Place, healthy *holdfast.Runtime, random *rand.Rand, n int, report *cutReport) {
 	t.Run("", func(t *testing.T) {
 		tries := make([]*cutOff, n)

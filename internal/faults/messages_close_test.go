@@ -22,7 +22,7 @@ import (
 func newSystem(t *testing.T, options ...actor.ConfigOption) *actor.ActorSystem {
 	system := actor.NewActorSystem(append([]actor.ConfigOption{
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return locktest.Quiet() }),
-		actor.WithDeadLetterThrottleInterval(time.Millisecond), // each interval has a goroutine until it ends
+		actor.WithDeadLetterThrottleInterval(time.Millisecond), // each throttle interval keeps a goroutine
 	}, options...)...)
 	t.Cleanup(system.Shutdown)
 	return system

@@ -33,8 +33,8 @@ const (
 // leases are due for renewal. Redis is stopped, or is cut off. No lease is lost, and the renewals come first. The calls that Redis gets afterwards
 // are bounded:
 //
-//   - Before the last renewal that was due, each lane sends no more attempts than were in flight: those that probe whether
-//     Redis is back, one at a time, and, if Redis was stopped, a batch of 256 that it had not read yet.
+//   - Until the last renewal that was due, each lane sends only attempts that were in flight: probes of whether Redis is back, one at
+//     a time, and, if Redis was stopped, a batch of 256 that it had not read yet.
 //   - In any 100 ms there are no more than two calls for a waiter. In the first second there are no more than nine: three attempts, and
 //     releases of acquires that were in flight when the link broke, until these can no longer be executed. A spin lock's waiter asks
 //     as often as its longest back-off allows, which is from 64 to 128 ms.
@@ -174,8 +174,8 @@ func (s *rush) pass(t *testing.T, begin, end func()) {
 // nextRenewal returns when the watchdog will renew a lease, or a tenth of a second earlier.
 func nextRenewal(lease *holdfast.Lease) time.Time { return lease.ExpiresAt().Add(-outageLease * 2 / 3) }
 
-// awaitRenewal waits until the given time before most of the leases are due for renewal. A busy machine may have to wait for the next but one
-// renewal.
+// awaitRenewal waits until the given time before most of the leases are due for renewal. A busy machine may have to wait for the renewal after the
+// next.
 func (s *rush) awaitRenewal(before time.Duration) {
 	for {
 		next := make([]time.Time, len(s.leases))

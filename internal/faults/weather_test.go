@@ -54,7 +54,7 @@ func (s *weather) over(proxy *faultproxy.Proxy) {
 	s.befall([]chaos.Fault{chaos.LostReplies, chaos.Silence}, chaos.Target{Link: proxy, Most: 50 * time.Millisecond}, new(atomic.Int64))
 }
 
-// befall injects random ones of the faults, one after the other.
+// befall injects random faults from the list, one after the other.
 func (s *weather) befall(faults []chaos.Fault, at chaos.Target, count *atomic.Int64) {
 	at.Dice = chaos.Dice()
 	s.every(s.pause, func() {

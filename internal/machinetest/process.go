@@ -75,7 +75,7 @@ func (p *Process) Suffer() {
 	if w.Chance(20) {
 		w.After(w.UpTo(Use), func() { p.Post(0, wait.Close{Stage: wait.Closing}) })
 	}
-	if w.Chance(20) { // sometimes a Close comes later
+	if w.Chance(20) { // a Shutdown; sometimes a Close comes later
 		w.After(w.UpTo(Use), func() { p.Post(0, wait.Close{Stage: wait.Draining}) })
 	}
 	if w.Chance(2) {

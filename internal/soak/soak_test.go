@@ -116,8 +116,8 @@ func (w *world) round(d time.Duration, storm func(context.Context)) look {
 	return l
 }
 
-// fromRoot makes a path relative to the repository's root absolute, wherever the tests run: go test runs them in their package, but a test binary
-// runs them where it is called.
+// fromRoot turns a path from the repository's root into an absolute path, wherever the tests run: go test runs them in their package, but a test
+// binary runs them where it is called.
 func fromRoot(t *testing.T, path string) string {
 	if filepath.IsAbs(path) {
 		return path

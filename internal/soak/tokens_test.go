@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// tokens are the tokens of one fenced lock, each with when it was asked for and received.
+// tokens are the tokens of one fenced lock, each with the times at which it was asked for and received.
 type tokens struct {
 	mu  sync.Mutex
 	all []token
