@@ -1,3 +1,3 @@
-// Package conformance has what Redisson's own tests assert of its locks and no other test of ours shows. CONFORMANCE.md, at the root,
-// lists every test of Redisson's with the test of ours that shows the same.
+// Package conformance tests what Redisson's own tests assert about its locks and no other test of this project covers. CONFORMANCE.md, at the
+// root, lists each of Redisson's tests with the test here that shows the same.
 package conformance

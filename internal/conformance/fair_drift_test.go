@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// The score of a waiter in a fair lock's queue is the time at which Redisson takes it for dead. A score that drifts away from the
-// present is a waiter that keeps everybody out for as long, should it die. Scores grow by FairWait for each place in the queue.
+// The score of a waiter in a fair lock's queue is the time from which Redisson considers it dead. If scores drift into the future, a waiter that
+// dies keeps everybody out until then. Neighbours in the queue differ by fairWait.
 const fairWait = 5 * time.Minute
 
-// tolerance covers the time that passes between two looks at the clock.
+// tolerance covers the time that passes between two readings of the clock.
 const tolerance = 20 * time.Second
 
 // scores returns the queue in order, with its scores.
@@ -30,7 +30,7 @@ func scores(t *testing.T, p *locktest.Place) []redis.Z {
 	return found
 }
 
-// waiters makes n waiters of a runtime, one after the other. Each leaves the queue when its cancel is called.
+// waiters queues n waiters of a runtime, one after the other. Cancel makes a waiter leave the queue.
 func waiters(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, n int) (pending []*holdfast.Pending) {
 	t.Helper()
 	before := len(scores(t, p))
@@ -46,7 +46,7 @@ func awaitQueue(t *testing.T, p *locktest.Place, n int) {
 	locktest.Await(t, "the queue", func() bool { return len(scores(t, p)) == n })
 }
 
-// assertNear asserts that each score is at most its place in the queue away from the end of the lease.
+// assertNear asserts that no score is later than the end of the lease plus fairWait for each place in the queue.
 func assertNear(t *testing.T, found []redis.Z, lease time.Duration) {
 	t.Helper()
 	for i, waiter := range found {
@@ -55,7 +55,7 @@ func assertNear(t *testing.T, found []redis.Z, lease time.Duration) {
 	}
 }
 
-// Waiters that time out again and again leave no trace in the scores of those who come later.
+// Waiters that time out again and again leave no trace in the scores of later waiters.
 func TestFairDrift_TimeOuts(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -80,7 +80,7 @@ func TestFairDrift_TimeOuts(t *testing.T) {
 	takeAndRelease(t, last[0])
 }
 
-// Waiters that are granted the lock, and release it, leave no trace either.
+// Waiters that are granted the lock and release it leave no trace in the scores either.
 func TestFairDrift_Grants(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -101,13 +101,13 @@ func TestFairDrift_Grants(t *testing.T) {
 	assert.Empty(t, scores(t, p))
 }
 
-// When a waiter leaves, those behind it move up by one place: none may keep the score of a longer queue.
+// When a waiter leaves, the waiters behind it move up by one place: none may keep the score of a longer queue.
 func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
 	holder := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
 	var line []*holdfast.Pending
-	for range 4 { // of one process each: those of the same one would take the place that is left
+	for range 4 { // each in its own process: a waiter of the same process would take over the place that is left
 		line = append(line, waiters(t, p, p.Runtime(t, holdfast.Options{}), 1)...)
 	}
 	before := scores(t, p)
@@ -125,8 +125,8 @@ func TestFairDrift_LeavingWaiterMakesRoom(t *testing.T) {
 	takeAndRelease(t, line[3])
 }
 
-// When a waiter leaves, the next one of its process has its place, and the process leaves its last place. The other process's waiters
-// stand where they stood, and are served in that order.
+// When a waiter leaves, its place goes to the next waiter of its process, and the process gives up its last place instead. The other process's
+// waiters keep their places and are served in that order.
 func TestFairDrift_ProcessLeavesItsLastPlace(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -153,7 +153,7 @@ func members(found []redis.Z) (names []string) {
 	return names
 }
 
-// When the first of the queue is granted the lock, the next one's score falls by a place, and a newcomer's is one place behind it.
+// When the first waiter is granted the lock, the next waiter's score falls by one place, and a newcomer's score is one place behind it.
 func TestFairDrift_GrantMovesTheQueueUp(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -183,7 +183,7 @@ func takeAndRelease(t *testing.T, pending *holdfast.Pending) {
 	locktest.Release(t, lease)
 }
 
-// A waiter that gives up while Redis does not answer it leaves the queue as soon as it does; until then it keeps nobody out for longer
+// A waiter that gives up while Redis is unreachable leaves the queue as soon as Redis answers again. Until then it keeps nobody out for longer
 // than a lease.
 func TestFairLock_UnansweredWaiterLeavesTheQueue(t *testing.T) {
 	t.Parallel()

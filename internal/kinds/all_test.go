@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A promise for every kind with one holder is tested for all of them.
+// locktest.Kinds lists every kind of lock with one holder, so a promise for all such kinds is tested for each of them.
 func TestKinds_AreAllTested(t *testing.T) {
 	t.Parallel()
 	var tested, all []string

@@ -31,7 +31,7 @@ func init() {
 	childproc.Register("fair-waiters", fairWaiters)
 }
 
-// childRuntime is what the children of these tests use: the server, the lock and the lease are in the environment.
+// childRuntime returns the lock that a child process of these tests uses. Its server, name and lease come from the environment.
 func childRuntime(onEvent func(holdfast.Event)) *holdfast.Lock {
 	lease, _ := time.ParseDuration(os.Getenv("LEASE"))
 	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
@@ -42,7 +42,7 @@ func childRuntime(onEvent func(holdfast.Event)) *holdfast.Lock {
 	return rt.FairLock(os.Getenv("LOCK"))
 }
 
-// fairCrowd takes and releases the lock with 8 goroutines, n times in all.
+// fairCrowd acquires and releases the lock with 8 goroutines. Its input says how often in all.
 func fairCrowd() {
 	lock := childRuntime(nil)
 	fmt.Println("ready")
@@ -63,7 +63,7 @@ func fairCrowd() {
 	fmt.Println("done")
 }
 
-// fairWaiters waits n times at once, prints grants and lost places, and keeps what it gets until it is killed.
+// fairWaiters starts COUNT waiters at once, prints grants and lost places, and never releases the lock.
 func fairWaiters() {
 	lock := childRuntime(func(event holdfast.Event) {
 		if _, lost := event.(holdfast.QueueLost); lost {
@@ -84,7 +84,7 @@ func fairWaiters() {
 	bufio.NewScanner(os.Stdin).Scan()
 }
 
-// Four processes with eight waiters each: the lock is granted in the order in which they came into Redis' queue.
+// Four processes with eight waiters each are granted the lock in the order in which they entered Redis' queue.
 func TestFairLock_GrantsInOrderOfQueueing(t *testing.T) {
 	t.Parallel()
 	const processes = 4
@@ -116,7 +116,8 @@ func TestFairLock_GrantsInOrderOfQueueing(t *testing.T) {
 
 var monitored = regexp.MustCompile(`lua\] "(rpush|hset)" "([^"]*)" "([^"]*:\d+)"`)
 
-// watchFairness watches the server execute. The function it returns tells who came into the queue, and who was granted the lock.
+// watchFairness monitors the server's commands. The function that it returns says which owners entered the queue and which were granted the
+// lock, in order.
 func watchFairness(t *testing.T, addr, name string) func() (queued, granted []string) {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
@@ -147,7 +148,7 @@ func watchFairness(t *testing.T, addr, name string) func() (queued, granted []st
 	}
 }
 
-// A hundred waiters die. While another runtime lives, a newcomer waits for two of their leases at most, not for a hundred.
+// A newcomer behind a hundred dead waiters waits for at most two of their leases, not for a hundred, while another runtime lives.
 func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(time.Second)
@@ -171,7 +172,7 @@ func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	assert.Zero(t, server.Client(t).DBSize(t.Context()).Val(), "nothing is left of them")
 }
 
-// A waiter that was stopped for longer than its place is kept queues again when it continues, and reports it.
+// A waiter that is stopped for so long that it loses its place queues again when it continues, and reports the loss.
 func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(500 * time.Millisecond)
@@ -187,11 +188,11 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		return state.Queue
 	}
 	locktest.Await(t, "a waiter that knows its place", func() bool {
-		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // its own, and that of other kinds of lock
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // its own channel, and other kinds' channel
 	})
 	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
-	holder = locktest.Acquire(t, rt.FairLock(name)) // past the one that sleeps, when it counts as dead
+	holder = locktest.Acquire(t, rt.FairLock(name)) // acquired when the stopped waiter counts as dead
 	assert.Empty(t, queue())
 	require.NoError(t, child.Cont())
 	require.Equal(t, "lost its place", child.Line())
@@ -199,7 +200,7 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 	require.Equal(t, "granted", child.Line())
 }
 
-// A Redisson whose clock is an hour ahead takes our waiters for stale and throws them out. They queue again, and get the lock.
+// A Redisson client whose clock is an hour ahead considers our waiters dead and removes them from the queue. They queue again and get the lock.
 func TestFairLock_SkewedPeer(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -220,7 +221,8 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// A failover forgets that a waiter was granted the lock, or left: its place is back, and its process lives. Nobody waits for it.
+// A failover may bring back the place of a waiter that was granted the lock or has left, while its process lives. Nobody waits behind such a
+// place.
 func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -246,7 +248,7 @@ func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
 	})
 }
 
-// A head of the queue that gives up at the moment when the lock comes free wakes the one behind it.
+// A waiter that gives up at the head of the queue, just when the lock becomes free, wakes the waiter behind it.
 func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fair lock")
@@ -269,7 +271,7 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 		start := time.Now()
 		ahead.Cancel()
 		if lease, err := ahead.Lease(); err == nil {
-			locktest.Release(t, lease) // it had it already
+			locktest.Release(t, lease) // it had been granted the lock already
 		}
 		lease, err := behind.Lease()
 		require.NoError(t, err)
@@ -281,7 +283,7 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 	assert.Less(t, waits[len(waits)/2], 500*time.Millisecond, "woken, not by the fallback")
 }
 
-// Scores follow Redisson's arithmetic, of whatever make the waiters are.
+// Scores follow Redisson's arithmetic, whether the waiters are ours or Redisson's.
 func TestFairLock_ScoresAreRedissons(t *testing.T) {
 	t.Parallel()
 	const fairWait = 5 * time.Minute

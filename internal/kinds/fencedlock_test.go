@@ -14,20 +14,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// tokens is what a resource remembers: the largest token it has seen. The lock itself guards it.
+// tokens is a resource that remembers the largest token it has seen. Only the lock guards it.
 type tokens struct {
 	largest int64
 	seen    int
 }
 
-// check sees that a holder's token is larger than all before it.
+// check asserts that a holder's token is larger than all earlier ones.
 func (k *tokens) check(t *testing.T, lease *holdfast.Lease) bool {
 	ok := assert.Greater(t, lease.Token(), k.largest, "the holder after %d others", k.seen)
 	k.largest, k.seen = lease.Token(), k.seen+1
 	return ok
 }
 
-// Tokens increase over goroutines, runtimes, hand-offs, passes and turns, and over a restart that loses everything.
+// Tokens increase across goroutines, runtimes, hand-offs, passes and turns, and across a restart that loses all data.
 func TestFencedLock_TokensIncrease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -61,7 +61,7 @@ func TestFencedLock_TokensIncrease(t *testing.T) {
 	t.Logf("%d holders", largest.seen)
 }
 
-// Tokens stay behind the server's clock, no matter how fast they are used up: a server that has lost its counter continues above them.
+// Tokens never overtake the server's clock, no matter how fast they are used up, so a server that has lost its counter continues above them.
 func TestFencedLock_FullSpeedThenDataLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -105,7 +105,7 @@ func TestFencedLock_ReentryKeepsTheToken(t *testing.T) {
 	locktest.Release(t, plain)
 }
 
-// Redisson counts its tokens up by one. Both go on from what the other has left.
+// Redisson increments the token counter by one. Each side continues from the number that the other has left.
 func TestFencedLock_RedissonGoesOn(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "fenced lock")

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// latch is the place's latch in a runtime of its own, with this count.
+// latch returns the place's latch, set to count, in a new runtime.
 func latch(t *testing.T, p *locktest.Place, count int) *holdfast.CountDownLatch {
 	t.Helper()
 	l := p.Runtime(t, holdfast.Options{}).CountDownLatch(p.Name)
@@ -24,7 +24,7 @@ func latch(t *testing.T, p *locktest.Place, count int) *holdfast.CountDownLatch 
 	return l
 }
 
-// counts checks what is left to count.
+// counts asserts how much is left to count.
 func counts(t *testing.T, l *holdfast.CountDownLatch, want int) {
 	t.Helper()
 	n, err := l.Count(t.Context())
@@ -113,7 +113,7 @@ func TestLatch_BadArguments(t *testing.T) {
 	}
 }
 
-// All who wait, in all processes, are woken by the message of the last count-down.
+// The message of the last count-down wakes all waiters in all processes.
 func TestLatch_WakesAll(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -154,7 +154,7 @@ func TestLatch_WakesAll(t *testing.T) {
 	})
 }
 
-// Count-downs of many goroutines and processes at once count each.
+// When many goroutines and processes count down at once, each count-down counts.
 func TestLatch_CountsEach(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -180,7 +180,8 @@ func TestLatch_CountsEach(t *testing.T) {
 	})
 }
 
-// A latch that goes without a message (evicted, deleted by hand, the message lost) is seen by polling. Redisson's waiters hang.
+// When a latch disappears without a message (evicted, deleted by hand, or the message was lost), waiters notice by polling. Redisson's waiters
+// hang.
 func TestLatch_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -38,7 +38,7 @@ func TestMultiLock_IsLostWithAnyMember(t *testing.T) {
 	})
 }
 
-// A release finds out what no renewal has noticed yet, and gives the others back all the same.
+// A release reports a lost member that no renewal has noticed yet, and releases the other members all the same.
 func TestMultiLock_ReleaseTellsOfALostMember(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -73,13 +73,13 @@ func TestMultiLock_DoEndsItsContextWithAnyMember(t *testing.T) {
 	})
 }
 
-// A member that is lost while the others are acquired makes it no lease that has ended already.
+// If a member is lost while the others are being acquired, the acquire fails. It never returns a lease that has already ended.
 func TestMultiLock_IsNotAcquiredWithoutAMember(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		far, proxy := p.Proxied(t, holdfast.Options{})
 		m := newTeam(p, 2, p.Runtime(t, holdfast.Options{}), far)
-		locktest.Release(t, locktest.Acquire(t, m.locks[1])) // the connection is there
+		locktest.Release(t, locktest.Acquire(t, m.locks[1])) // opens the connection
 		proxy.Delay(faultproxy.ToServer, time.Second)
 		tried := make(chan error)
 		go func() {
@@ -153,7 +153,7 @@ func TestMultiLock_FixedLeaseIsExtended(t *testing.T) {
 			assert.Greater(t, p.Redis.PTTL(t.Context(), place.Name).Val(), 30*time.Minute)
 		}
 		assert.ErrorIs(t, lease.Extend(t.Context(), time.Millisecond), holdfast.ErrInvalid)
-		if err := lease.Extend(t.Context(), 100*time.Millisecond); err != nil { // it was over before the answer came
+		if err := lease.Extend(t.Context(), 100*time.Millisecond); err != nil { // the lease may end before the answer arrives
 			assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
 		}
 		locktest.Closed(t, "the lease's end", lease.Done())
@@ -235,7 +235,7 @@ func TestMultiLock_GivesBackAfterAPanic(t *testing.T) {
 			_ = holdfast.Multi(m.locks...).Do(t.Context(), func(context.Context) error { panic("oops") })
 		})
 		assert.Empty(t, m.held(t))
-		for calls := range int32(12) { // the caller's context may be anything
+		for calls := range int32(12) { // a caller's context may do anything, even panic
 			ctx := &panicky{Context: t.Context()}
 			ctx.left.Store(calls)
 			lease, err := (*holdfast.Lease)(nil), errors.New("panicked")

@@ -55,7 +55,7 @@ func TestMultiLock_OverSeveralServers(t *testing.T) {
 		locktest.Release(t, lease)
 		locktest.Release(t, acquireAll(t, two))
 
-		lease = acquireAll(t, one) // one server is enough to lose it, and to be kept from it
+		lease = acquireAll(t, one) // one unreachable server is enough to fail a release and an acquire
 		s.proxies[1].Blackhole(true)
 		assert.Error(t, lease.Release(soon(t)), "not confirmed")
 		_, err := two.Acquire(soon(t))

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// team is the members of a multi lock, each a lock of its own name, of several runtimes in turn.
+// team is the members of a multi lock: locks of different names, which belong to the given runtimes in rotation.
 type team struct {
 	places   []*locktest.Place
 	runtimes []*holdfast.Runtime
@@ -36,7 +36,7 @@ func newTeam(p *locktest.Place, n int, runtimes ...*holdfast.Runtime) *team {
 	return m
 }
 
-// of is the same locks, as another runtime has them.
+// of returns another runtime's handles of the same locks.
 func (m *team) of(rt *holdfast.Runtime) []*holdfast.Lock {
 	var locks []*holdfast.Lock
 	for _, place := range m.places {
@@ -45,7 +45,7 @@ func (m *team) of(rt *holdfast.Runtime) []*holdfast.Lock {
 	return locks
 }
 
-// held are the places whose keys exist.
+// held returns the indexes of the places whose keys exist.
 func (m *team) held(t *testing.T) (held []int) {
 	for i, place := range m.places {
 		if place.Exists(t) {
@@ -129,7 +129,7 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 				},
 			} {
 				busy = nil
-				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis has not said it by then
+				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis may not have answered by then
 					_, err := acquire(wait)
 					require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 					errors.As(err, &busy)
@@ -143,11 +143,11 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 	})
 }
 
-// The order is the name's, then the position's, so that all multi locks have the same.
+// Members are acquired in the order of their names, then of their positions, so all multi locks use the same order.
 func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
-		elsewhere := p.Another(t) // the same name once more, under another key
+		elsewhere := p.Another(t) // for a second lock of the same name, under another key
 		mapped := p.Runtime(t, holdfast.Options{NameMapper: func(name string) string { return elsewhere.Name + name }})
 		m := newTeam(p, 2, p.Runtime(t, holdfast.Options{}))
 		locks := []*holdfast.Lock{m.locks[1], m.locks[0], p.Kind.Lock(mapped, m.places[0].Name)}
@@ -167,7 +167,7 @@ func TestMultiLock_TakesMembersInOrder(t *testing.T) {
 	})
 }
 
-// A waiter for one member does not block the other members for long, no matter what it waits for.
+// A multi lock that waits for one member does not block the other members for long, whichever one it waits for.
 func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -201,7 +201,8 @@ func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 	})
 }
 
-// Callers that hold a member already and want another one make a circle that no order prevents.
+// Callers that already hold one member and want another can form a cycle that no order prevents. A multi lock gets out of it by releasing its
+// members.
 func TestMultiLock_LeavesACircle(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -235,7 +236,7 @@ func TestMultiLock_EndsWaitingInTime(t *testing.T) {
 
 		var err error
 		var busy *holdfast.BusyError
-		for wait := 300 * time.Millisecond; busy == nil && wait < locktest.Patience; wait *= 2 { // a busy machine may have no answer before
+		for wait := 300 * time.Millisecond; busy == nil && wait < locktest.Patience; wait *= 2 { // on a busy machine there may be no answer before
 			_, err = multi.Acquire(t.Context(), holdfast.WithWait(wait))
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 			assert.NotErrorIs(t, err, context.DeadlineExceeded)
@@ -288,7 +289,7 @@ func TestMultiLock_CancelledAtAnyInstant(t *testing.T) {
 	})
 }
 
-// Many callers want random ones of a few locks, alone and together, in any order: all get them, and nobody beside another.
+// Many callers want random subsets of a few locks, in any order. All get them, and no lock ever has two holders.
 func TestMultiLock_OneHolderAtATime(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -24,7 +24,7 @@ import (
 
 func init() { childproc.Register("permit-holder", holdPermits) }
 
-// holdPermits takes two permits and keeps them until it is killed.
+// holdPermits takes two permits and keeps them until its process is killed.
 func holdPermits() {
 	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
 	rt, err := holdfast.New(client, holdfast.Options{Lease: time.Second, Logger: locktest.Quiet()})
@@ -42,7 +42,7 @@ func holdPermits() {
 	bufio.NewScanner(os.Stdin).Scan()
 }
 
-// Never more holders than permits, over goroutines and runtimes, and nothing is lost.
+// There are never more holders than permits, across goroutines and runtimes, and no permit is lost.
 func TestPermitSemaphore_NeverMoreHoldersThanPermits(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermits)
@@ -84,7 +84,7 @@ func showPermits(t *testing.T, p *locktest.Place) {
 	assert.Zero(t, look.ZCard(t.Context(), "{"+name+"}:timeout").Val())
 }
 
-// The permits of a process that dies come back within its lease and ten seconds.
+// The permits of a process that dies come back within its lease plus ten seconds.
 func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -104,7 +104,7 @@ func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// The watchdog renews permits, a fixed one ends by itself and is reported, and both are gone from Redis afterwards.
+// The watchdog renews permits. A permit with a fixed lease expires, which is reported. Both are gone from Redis afterwards.
 func TestPermitSemaphore_Leases(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermitLeases)
@@ -133,7 +133,7 @@ func showPermitLeases(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
 }
 
-// A waiter that hears nothing looks by itself, once a second.
+// A waiter that receives no message looks by itself, once a second.
 func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)
@@ -157,8 +157,7 @@ func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// The numbers follow what is set, added, taken and given back; ids release from anywhere, all or none.
-// Nobody has set permits: an acquire with a time limit gets an error that says so, and one without waits until they are set.
+// While nobody has set permits, an acquire with a time limit returns an error that says so, and one without waits until they are set.
 func TestPermitSemaphore_NeverSet(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -203,6 +202,7 @@ func TestPermitSemaphore_NeverSet(t *testing.T) {
 	})
 }
 
+// The numbers follow what is set, added, acquired and released. ReleaseID works from any process, and releases all ids or none.
 func TestPermitSemaphore_Numbers(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, showPermitNumbers)

@@ -25,7 +25,7 @@ type servers struct {
 	proxies []*faultproxy.Proxy
 }
 
-// onServers shows something for every kind of lock on n servers; with the race detector for the first kind alone.
+// onServers runs a test for every kind of lock on n servers. Short runs and the race detector run it for the first kind only.
 func onServers(t *testing.T, n int, show func(t *testing.T, s *servers)) {
 	for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func newServers(t *testing.T, kind locktest.Kind, n int) *servers {
 	return s
 }
 
-// locks are the members as one process has them: a runtime for each server, through its proxy.
+// locks returns one process's members: for each server the lock of a new runtime, through the proxy.
 func (s *servers) locks(t *testing.T, options holdfast.Options) (locks []*holdfast.Lock) {
 	for _, proxy := range s.proxies {
 		rt := locktest.NewRuntime(t, locktest.NewClient(t, proxy.Addr()), options)
@@ -55,7 +55,7 @@ func (s *servers) locks(t *testing.T, options holdfast.Options) (locks []*holdfa
 	return locks
 }
 
-// held are the servers that have the lock's key.
+// held returns the indexes of the servers that have the lock's key.
 func (s *servers) held(t *testing.T) (held []int) {
 	for i, server := range s.all {
 		n, err := server.Client(t).Exists(t.Context(), s.name).Result()
@@ -67,14 +67,14 @@ func (s *servers) held(t *testing.T) (held []int) {
 	return held
 }
 
-// awaitHeld waits until exactly n are held. A member that the majority did not wait for is released later.
+// awaitHeld waits until exactly n servers have the key. Members that the majority did not wait for are released later.
 func (s *servers) awaitHeld(t *testing.T, n int) {
 	t.Helper()
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })
 }
 
-// acquireEverywhere takes a red lock until every member belongs to the lease, whose ID names them. A majority is enough for a lease: a
-// member that a busy machine answers for too late is given back.
+// acquireEverywhere acquires a red lock until its lease has every member; the lease's ID names them. A majority is enough for a lease, and on a
+// busy machine a member that answers too late is released again.
 func (s *servers) acquireEverywhere(t *testing.T, red *holdfast.MultiLock, options ...holdfast.AcquireOption) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "every member", func() bool {
@@ -104,7 +104,7 @@ func TestRedLock_HoldsAMajority(t *testing.T) {
 		s.awaitHeld(t, 0)
 		assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrNotHeld)
 
-		for held := range two { // members may be taken by others
+		for held := range two { // first one member is held elsewhere, then two
 			var elsewhere []*holdfast.Lease
 			for i := range held + 1 {
 				elsewhere = append(elsewhere, locktest.Acquire(t, two[i]))

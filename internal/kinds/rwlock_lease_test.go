@@ -22,7 +22,7 @@ import (
 
 func init() { childproc.Register("readers", readUntilKilled) }
 
-// readUntilKilled reads with the watchdog's lease and with a fixed one, until it is killed.
+// readUntilKilled holds two read leases, a renewed one and a fixed one, until its process is killed.
 func readUntilKilled() {
 	lease, _ := time.ParseDuration(os.Getenv("LEASE"))
 	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
@@ -60,7 +60,7 @@ func TestRWLock_FixedReaderEndsForItselfAlone(t *testing.T) {
 	})
 }
 
-// The lock lives for as long as its longest reader: TTLs are raised, and fall when who holds longest ends.
+// The lock lives as long as its longest reader: a longer lease raises the TTL, and the TTL falls when the longest reader ends.
 func TestRWLock_LivesAsLongAsItsLongestReader(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -120,7 +120,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got in %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// A living one beside it keeps reading for longer than that. It is the last one then, whatever the dead has left behind.
+		// A living reader beside the dead ones reads for longer than their leases. It is the last reader then, whatever they have left behind.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()
@@ -135,7 +135,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		assert.Less(t, time.Since(released), 500*time.Millisecond+stalls.Slack(), "woken")
 		locktest.Release(t, writer)
 
-		// And when it goes before, the lock ends with the dead one's lease.
+		// If the living reader ends first, the lock ends with the dead readers' leases.
 		living = locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		dead = die()
 		locktest.Release(t, living)
@@ -146,7 +146,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 	})
 }
 
-// Renewals are for what this process holds: a client that is dead is not kept alive by others.
+// The watchdog renews only what its own process holds: the leases of a dead client are not kept alive by others.
 func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -174,8 +174,8 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 	})
 }
 
-// Readers come and go without a pause. Those of the writer's own process are served in order of arrival, so the writer has its turn. Those
-// of another process may overlap for ever by Redisson's rules; but whenever the last one has released, new readers let the writer go first.
+// A writer gets the lock although readers come and go without a pause. Its own process serves readers and writers in order of arrival. Readers
+// of another process may overlap for ever by Redisson's rules, but whenever the last of them has released, new readers let the writer go first.
 func TestRWLock_WritersAreNotStarved(t *testing.T) {
 	for where, elsewhere := range map[string]bool{"same process": false, "another process": true} {
 		t.Run(where, func(t *testing.T) {

@@ -16,10 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The write half is among the kinds of internal/promises. This file and rwlock_lease_test.go show the rest: the read half, and how the halves
-// affect each other.
+// internal/promises tests the write half. This file and rwlock_lease_test.go test the rest: the read half, and how the halves affect each other.
 
-// onReadWrite shows something about a read/write lock on every server.
+// onReadWrite runs a test of a read/write lock on every server.
 func onReadWrite(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	t.Parallel()
 	locktest.OnServersOf(t, "write lock", show)
@@ -79,7 +78,7 @@ func TestRWLock_WriterIsAlone(t *testing.T) {
 	})
 }
 
-// Readers and writers of three processes at random: a writer is alone, readers meet, and nothing is left.
+// Three processes read and write at random: a writer is alone, readers hold the lock together, and nothing is left in Redis.
 func TestRWLock_ManyReadersOrOneWriter(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		var readers, writers, met, done atomic.Int64
@@ -92,7 +91,7 @@ func TestRWLock_ManyReadersOrOneWriter(t *testing.T) {
 				assert.Zero(t, writers.Load(), "a writer beside a reader")
 				met.Add(min(n-1, 1))
 			}
-			p.Redis.Ping(t.Context()) // for a while
+			p.Redis.Ping(t.Context()) // takes a while
 			mine.Add(-1)
 			done.Add(1)
 		}
@@ -127,8 +126,8 @@ func TestRWLock_ManyReadersOrOneWriter(t *testing.T) {
 	})
 }
 
-// An owner that writes may read as well, and keep that when it has done with writing: other readers come in at once then, writers
-// stay out.
+// An owner that holds the write lock may acquire the read lock too, and keep it after releasing the write lock. Then other readers get the lock
+// at once, and writers stay out.
 func TestRWLock_Downgrade(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
@@ -161,7 +160,7 @@ func TestRWLock_Downgrade(t *testing.T) {
 	})
 }
 
-// A writer that releases its read lock first keeps the write lock, which is renewed.
+// If a writer acquires the read lock as well and releases it first, it keeps the write lock, which is renewed.
 func TestRWLock_ReadInsideWrite(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -197,11 +196,11 @@ func TestRWLock_UpgradeIsRefusedAtOnce(t *testing.T) {
 		for _, options := range [][]holdfast.AcquireOption{{mine}, {mine, holdfast.WithLease(time.Minute)}} {
 			reader := locktest.Acquire(t, lock.Read(), options...)
 			asked("reading")
-			refused(t, lock.Write(), holdfast.WithOwner(rt.NewOwner())) // another owner may wait for it
+			refused(t, lock.Write(), holdfast.WithOwner(rt.NewOwner())) // another owner could wait, so this is no ErrUpgrade
 			locktest.Release(t, reader)
 		}
 		writer, reader := locktest.Acquire(t, lock.Write(), mine), locktest.Acquire(t, lock.Read(), mine)
-		locktest.Release(t, locktest.Acquire(t, lock.Write(), mine)) // a writer that reads may enter again
+		locktest.Release(t, locktest.Acquire(t, lock.Write(), mine)) // a writer that also reads may re-enter
 		locktest.Release(t, writer)
 		asked("downgraded")
 		locktest.Release(t, reader)
@@ -210,7 +209,7 @@ func TestRWLock_UpgradeIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// Do gives its owner along, for both halves.
+// Do passes its owner on in the context, for both halves.
 func TestRWLock_NestedDo(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lock, depth := p.Runtime(t, holdfast.Options{}).RWLock(p.Name), 0
@@ -231,7 +230,7 @@ func TestRWLock_NestedDo(t *testing.T) {
 	})
 }
 
-// An owner re-enters its reading although a writer waits before everybody else.
+// An owner re-enters its read lock even when a waiting writer comes before all other readers.
 func TestRWLock_ReaderReentersPastAWaitingWriter(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})
@@ -332,7 +331,7 @@ func TestRWLock_InspectTellsOfBothHalves(t *testing.T) {
 	})
 }
 
-// The write half's foreign keys are in errors_test.go.
+// The test of ErrForeignKey in errors_test.go, at the root, covers the write half.
 func TestRWLock_ForeignKeysOfTheReadHalf(t *testing.T) {
 	for what, set := range map[string]func(p *locktest.Place, ctx context.Context) error{
 		"string": func(p *locktest.Place, ctx context.Context) error { return p.Redis.Set(ctx, p.Name, "x", 0).Err() },
@@ -361,7 +360,7 @@ func TestRWLock_ForeignKeysOfTheReadHalf(t *testing.T) {
 	}
 }
 
-// Names with colons, and with braces of their own, make keys that belong together.
+// The keys of a lock belong together even if its name contains colons or braces.
 func TestRWLock_NamesWithColonsAndBraces(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})

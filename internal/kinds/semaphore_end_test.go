@@ -34,8 +34,8 @@ func TestSemaphore_ContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// inTimeOrLater checks the error of what gives something back although its context has ended: it has half a second, and goes on after
-// that if the machine is too busy.
+// inTimeOrLater checks the error of a release whose context has ended. The release has half a second; on a busy machine it may fail and go on in
+// the background.
 func inTimeOrLater(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -43,7 +43,7 @@ func inTimeOrLater(t *testing.T, err error) {
 	}
 }
 
-// Waits that end at any moment take nothing along.
+// A wait that ends at any moment loses no permit.
 func TestSemaphore_CancelLosesNoPermit(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -103,7 +103,7 @@ func TestSemaphore_CloseLeavesNothing(t *testing.T) {
 	assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
 }
 
-// A release that Redis refuses is an error for the caller and an event, because permits are missing then.
+// If Redis refuses a release, permits are missing, so the caller gets an error and OnEvent an event.
 func TestSemaphore_RefusedReleaseIsReported(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -122,7 +122,7 @@ func TestSemaphore_RefusedReleaseIsReported(t *testing.T) {
 	})
 }
 
-// What Redis keeps for repeats does not pile up while a semaphore is in use, and is gone soon after.
+// The results that Redis keeps for repeated calls do not pile up while a semaphore is in use, and are gone soon after.
 func TestSemaphore_ResultsDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// semaphore is the place's semaphore in a runtime of its own, with n permits.
+// semaphore returns the place's semaphore in a new runtime, with its number of permits set.
 func semaphore(t *testing.T, p *locktest.Place, permits int) *holdfast.Semaphore {
 	t.Helper()
 	s := p.Runtime(t, holdfast.Options{}).Semaphore(p.Name)
@@ -25,7 +25,7 @@ func semaphore(t *testing.T, p *locktest.Place, permits int) *holdfast.Semaphore
 	return s
 }
 
-// available checks how many permits there are.
+// available asserts how many permits are free.
 func available(t *testing.T, s *holdfast.Semaphore, want int) {
 	t.Helper()
 	n, err := s.Available(t.Context())
@@ -33,7 +33,7 @@ func available(t *testing.T, s *holdfast.Semaphore, want int) {
 	assert.Equal(t, want, n)
 }
 
-// returned waits until all permits are there again: what was given up is given back in the background. They are never more.
+// returned waits until `want` permits are free, since those of acquires that gave up are released in the background. There must never be more.
 func returned(t *testing.T, s *holdfast.Semaphore, want int) {
 	t.Helper()
 	are := func() int {
@@ -46,7 +46,7 @@ func returned(t *testing.T, s *holdfast.Semaphore, want int) {
 	locktest.Await(t, "all permits, still", func() bool { return are() == want })
 }
 
-// acquired takes permits that must come in time.
+// acquired acquires permits, which must succeed in time.
 func acquired(t *testing.T, s *holdfast.Semaphore, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -73,7 +73,7 @@ func come(t *testing.T, what string, result <-chan error) error {
 	}
 }
 
-// subscribers waits until that many clients listen on a channel.
+// subscribers waits until at least n clients are subscribed to a channel.
 func subscribers(t *testing.T, p *locktest.Place, channel string, n int64) {
 	t.Helper()
 	locktest.Await(t, "a subscription", func() bool { return p.Subscribers(t, channel) >= n })
@@ -177,7 +177,7 @@ func TestSemaphore_BadNameAndForeignKey(t *testing.T) {
 	})
 }
 
-// everySemaphoreError is what the operations return.
+// everySemaphoreError returns the error of each operation.
 func everySemaphoreError(ctx context.Context, s *holdfast.Semaphore, n int) []error {
 	_, set := s.TrySetPermits(ctx, n)
 	_, drained := s.Drain(ctx)
@@ -186,7 +186,7 @@ func everySemaphoreError(ctx context.Context, s *holdfast.Semaphore, n int) []er
 	return []error{set, s.Acquire(ctx, n), s.TryAcquire(ctx, n), s.Release(ctx, n), s.AddPermits(ctx, n), drained, read, deleted}
 }
 
-// One permit is a mutual exclusion, over goroutines and processes.
+// One permit is a mutual exclusion, across goroutines and processes.
 func TestSemaphore_OnePermitExcludes(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -218,7 +218,7 @@ func TestSemaphore_OnePermitExcludes(t *testing.T) {
 	})
 }
 
-// Acquires of one permit or of all of very many: all finish.
+// Some acquires want one permit, others all of very many: every acquire succeeds.
 func TestSemaphore_OneOrAll(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Twenty waits end by the message of the other process's release: by polling they would take twenty seconds.
+// The message of the other process's release ends each of twenty waits: polling would take twenty seconds.
 func TestSemaphore_WakesByMessage(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -37,7 +37,7 @@ func TestSemaphore_WakesByMessage(t *testing.T) {
 	})
 }
 
-// Nobody has set permits: an acquire with a time limit gets an error that says so, and one without waits until they are set.
+// While nobody has set permits, an acquire with a time limit returns an error that says so, and one without waits until they are set.
 func TestSemaphore_NeverSet(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -74,7 +74,7 @@ func TestSemaphore_NeverSet(t *testing.T) {
 	})
 }
 
-// A waiter keeps waiting while the releases are not enough, no matter who releases the rest.
+// A waiter keeps waiting until enough permits are free, whether they are released, added or set.
 func TestSemaphore_WaitsUntilThereAreEnough(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -91,7 +91,7 @@ func TestSemaphore_WaitsUntilThereAreEnough(t *testing.T) {
 			},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
-			result := later(ctx, ours, 4) // of a semaphore that was never set, or has none left
+			result := later(ctx, ours, 4) // the semaphore was never set, or has no permits left
 			subscribers(t, p, semaphoreChannel(p), 1)
 			require.NoError(t, give(1))
 			select {
@@ -107,7 +107,7 @@ func TestSemaphore_WaitsUntilThereAreEnough(t *testing.T) {
 	})
 }
 
-// Permits that nobody tells of are found by polling.
+// Permits that are added without a message are found by polling.
 func TestSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -120,7 +120,7 @@ func TestSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	})
 }
 
-// Inside a process who waits is served in order of arrival, whatever the others want.
+// A process serves its waiters in order of arrival, no matter how many permits each of them wants.
 func TestSemaphore_InOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -152,7 +152,7 @@ func TestSemaphore_InOrderOfArrival(t *testing.T) {
 	})
 }
 
-// announced tells when somebody begins to wait for the context: the request has been sent then.
+// announced is a context that closes asked when a caller first waits for it: the request has been sent then.
 type announced struct {
 	context.Context
 	once  sync.Once
@@ -207,8 +207,8 @@ func TestSemaphore_TooManyWaiters(t *testing.T) {
 	cancel()
 }
 
-// With every permit in use all the time by waiters for one, in other processes, waiters for three get theirs, and the others are not
-// kept out for ever either.
+// Waiters for three permits get theirs although waiters for one permit, in other processes, keep all permits in use. Those are not kept out for
+// ever either.
 func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A waiter of a spin lock subscribes to nothing. Its release still wakes waiters of other kinds with the same name.
+// A waiter for a spin lock subscribes to nothing. The release of a spin lock still wakes waiters for other kinds of lock with the same name.
 func TestSpinLock_ListensToNothingAndTellsAll(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "spin lock")
@@ -40,7 +40,7 @@ func TestSpinLock_ListensToNothingAndTellsAll(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// The pauses between attempts are those of WithBackoff.
+// WithBackoff determines the pauses between attempts.
 func TestSpinLock_Backoff(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "spin lock")

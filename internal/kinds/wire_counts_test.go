@@ -100,8 +100,8 @@ func answer(value any, err error) any {
 	return value
 }
 
-// The key, TTL, messages and answers of a semaphore or latch are Redisson's, step by step, in every operation. Besides,
-// there are only keys with our prefix that expire.
+// In every operation, a semaphore or latch has the same key, TTL, messages and answers as Redisson's. Its only other keys have our prefix, and
+// expire.
 func TestWire_CountsLookLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -152,7 +152,7 @@ func keysOf(t *testing.T, client redis.UniversalClient, side countSide) (all []s
 	return all
 }
 
-// messagesOf are the messages of a side since it was asked for before, with their channels.
+// messagesOf returns the messages since the last call, with their channels.
 func messagesOf(t *testing.T, client redis.UniversalClient, pubsub *redis.PubSub, side countSide) (all []string) {
 	t.Helper()
 	require.NoError(t, client.Publish(t.Context(), "end", "end").Err())
@@ -166,8 +166,8 @@ func messagesOf(t *testing.T, client redis.UniversalClient, pubsub *redis.PubSub
 	}
 }
 
-// A semaphore goes to and fro between our process and one that does only what Redisson does: two of three permits each, and each side
-// lets go only when the other wants them. Redisson's waiters have no fallback: each of their waits ends by our message.
+// A semaphore alternates between our process and a peer that does only what Redisson does: each takes two of three permits, and releases them
+// only when the other wants them. Redisson's waiters do not poll, so our message ends each of their waits.
 func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -205,13 +205,13 @@ func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 	group.Wait()
 	took := time.Since(began)
 	t.Logf("%d rounds each in %v; the peer was woken %d times by a message", rounds, took.Round(time.Millisecond), peer.Wakeups().ByMessage)
-	assert.Positive(t, peer.Wakeups().ByMessage) // on a busy machine, others find the permits free when they have subscribed
+	assert.Positive(t, peer.Wakeups().ByMessage) // on a busy machine, other waits find the permits free once they have subscribed
 	assert.Less(t, took, time.Duration(rounds)*time.Second/2, "our waits end by their messages: by polling each would take a second")
 	assert.Zero(t, peer.Malformed())
 	returned(t, ours, 3)
 }
 
-// Latches between both: who waits on one side is released by the other side's last count-down.
+// Our latches and Redisson's work together: the last count-down on one side releases the waiters on the other.
 func TestWire_LatchSharedWithRedisson(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -247,7 +247,8 @@ func TestWire_LatchSharedWithRedisson(t *testing.T) {
 	assert.Zero(t, peer.Malformed())
 }
 
-// [Q] A delete releases nobody who waits in Redisson, and a negative number of permits makes its listener throw: ours do neither.
+// Two faults of Redisson's: the delete of a latch does not release its waiters, and a message with a negative number of permits makes its
+// listener throw. Our waiters are released, and we send no such message.
 func TestWire_WhatRedissonDoesBadly(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -19,10 +19,10 @@ import (
 
 var ownerField = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:\d+$`)
 
-// The keys in Redis are exactly those that Redisson would have written.
+// The keys of a held lock in Redis are exactly those that Redisson would have written.
 func TestWire_HeldLockLooksLikeRedissons(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t) // of its own, so that all of its keys can be looked at
+	server := redistest.Start(t) // a private server, whose keys are all the test's own
 	client := server.Client(t)
 	rt, err := holdfast.New(client, holdfast.Options{})
 	require.NoError(t, err)
@@ -63,8 +63,8 @@ func TestWire_HeldLockLooksLikeRedissons(t *testing.T) {
 	require.NoError(t, rt.Close(t.Context()))
 }
 
-// A thousand rounds against a client that does only what Redisson does: each side lets go only when the other wants the lock,
-// so the lock goes to and fro, and who waits is woken by the other's message.
+// In a thousand rounds the lock alternates between our process and a peer that does only what Redisson does. Each side releases it only when the
+// other wants it, so the release's message wakes the other side.
 func TestWire_ContendsWithRedisson(t *testing.T) {
 	t.Parallel()
 	const rounds = 1000
@@ -121,7 +121,7 @@ func TestWire_ContendsWithRedisson(t *testing.T) {
 	woken := peer.Wakeups()
 	t.Logf("%d rounds in %v; the peer was woken %d times by a message and %d times by the TTL", 2*rounds,
 		time.Since(began).Round(time.Millisecond), woken.ByMessage, woken.ByTTL)
-	assert.Greater(t, woken.ByMessage, int64(rounds/10)) // others found it free when they had subscribed
+	assert.Greater(t, woken.ByMessage, int64(rounds/10)) // the other waits found the lock free once they had subscribed
 	assert.Zero(t, woken.ByTTL, "every wait of the peer ended by our message")
 	assert.Zero(t, peer.Malformed())
 	require.NoError(t, rt.Close(ctx))

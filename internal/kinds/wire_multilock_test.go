@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// alternate lets two sides take a lock in turns as they come; each takes it so often, and nobody is beside another.
+// alternate lets several sides compete for a lock. Each acquires it `rounds` times, and only one may be inside at a time.
 func alternate(t *testing.T, rounds int, sides ...func(ctx context.Context, inside func())) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -39,7 +39,7 @@ func alternate(t *testing.T, rounds int, sides ...func(ctx context.Context, insi
 	assert.Equal(t, len(sides)*rounds, number)
 }
 
-// A multi lock and Redisson's exclude each other, also in the other order: time ends the circles.
+// Our multi locks and Redisson's exclude each other, even if they acquire the members in opposite orders: timeouts end the cycles.
 func TestWire_MultiLockSharesWithRedisson(t *testing.T) {
 	t.Parallel()
 	for order, reversed := range map[string]bool{"same order": false, "other order": true} {
@@ -71,7 +71,7 @@ func TestWire_MultiLockSharesWithRedisson(t *testing.T) {
 	}
 }
 
-// The keys in Redis are those of the members alone, and no others.
+// The keys of a multi lock in Redis are those of its members, and no others.
 func TestWire_MultiLockLooksLikeItsMembers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

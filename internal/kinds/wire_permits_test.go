@@ -21,7 +21,7 @@ import (
 // permitSide is one side's semaphore: ours, or that of a client that does only what Redisson does.
 type permitSide struct {
 	name    string
-	permits map[int]string // ids, by who has them
+	permits map[int]string // ids, by holder
 	do      func(operation string, n int) any
 }
 
@@ -93,7 +93,7 @@ func theirPermits(t *testing.T, peer *redissonpeer.Peer, name string) *permitSid
 	return side
 }
 
-// seen is what there is in Redis of a side, in words that are the same for both. Our expiries are ten seconds later.
+// seen describes a side's keys in Redis, in words that are the same for both sides. Our permits expire ten seconds later than Redisson's.
 func (s *permitSide) seen(t *testing.T, client redis.UniversalClient) (all []string) {
 	t.Helper()
 	free, err := client.Get(t.Context(), s.name).Result()
@@ -113,7 +113,7 @@ func (s *permitSide) seen(t *testing.T, client redis.UniversalClient) (all []str
 	return append(all, fmt.Sprint("out ", len(out), " ", client.PTTL(t.Context(), zset).Val()))
 }
 
-// The keys, messages and answers of a semaphore whose permits are leases are Redisson's, step by step, in every operation.
+// In every operation, a permit semaphore has the same keys, messages and answers as Redisson's.
 func TestWire_PermitsLookLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -141,7 +141,7 @@ func TestWire_PermitsLookLikeRedissons(t *testing.T) {
 	}
 }
 
-// Permits go to and fro between our process and one that does only what Redisson does: two in all, three threads on each side.
+// Our process and a peer that does only what Redisson does compete for two permits, with three threads on each side.
 func TestWire_PermitsContendWithRedisson(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -240,7 +240,7 @@ func TestWire_PermitsWakeByMessage(t *testing.T) {
 	})
 }
 
-// Two of Redisson's threads wait for two permits, or for one and for two: both get them when we give them back.
+// Two of Redisson's threads wait for permits: each for two, or one of them for one and the other for two. Both get them when we release ours.
 func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -271,8 +271,8 @@ func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	})
 }
 
-// A permit of Redisson's comes back by itself after its lease; ten seconds later by our reckoning, because its clock may be wrong. Its own
-// clients take it sooner. And a client whose clock is ahead takes none of ours before its time, up to ten seconds.
+// A permit of Redisson's comes back after its lease. We wait ten seconds longer, because the clock that set its expiry may be wrong; Redisson's
+// own clients take it sooner. And a client whose clock is up to ten seconds ahead takes none of our permits too early.
 func TestWire_PermitsOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

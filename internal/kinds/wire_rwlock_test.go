@@ -24,7 +24,7 @@ import (
 type readWriteSide struct {
 	name, uuid string
 	do         func(operation, half string, who int, lease time.Duration)
-	threads    map[string]string // numbers after the UUID, by order of appearance
+	threads    map[string]string // names for the numbers after the UUID, in order of appearance
 }
 
 func ourReadWrite(t *testing.T, rt *holdfast.Runtime, name string) *readWriteSide {
@@ -77,7 +77,7 @@ func theirHalf(peer *redissonpeer.Peer, name, half string, thread int) redissonp
 
 var afterUUID = regexp.MustCompile(`UUID:\d+`)
 
-// seen is what there is in Redis of a side, in words that are the same for both.
+// seen describes a side's keys in Redis, in words that are the same for both sides.
 func (s *readWriteSide) seen(t *testing.T, client redis.UniversalClient) (all []string) {
 	t.Helper()
 	keys, err := client.Keys(t.Context(), "*"+s.name+"*").Result()
@@ -106,9 +106,9 @@ func (s *readWriteSide) seen(t *testing.T, client redis.UniversalClient) (all []
 	return all
 }
 
-// The fields of a read/write lock, its readers' keys, all TTLs and the messages are Redisson's, step by step, in every operation. There
-// is one message more than Redisson has, when a writer continues as a reader; and we delete the timeout keys of readers that end by force, which
-// Redisson leaves behind.
+// In every operation, a read/write lock has the same fields, readers' keys, TTLs and messages as Redisson's, with two exceptions. We send one
+// more message, when a writer continues as a reader. And we delete the timeout keys of readers that are released by force, which Redisson leaves
+// behind.
 func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -128,7 +128,7 @@ func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 		{"lock", "read", 2, time.Minute, ""},
 		{"lock", "read", 3, 20 * time.Second, ""},
 		{"unlock", "read", 3, 0, ""},
-		{"unlock", "read", 2, 0, ""}, // the TTL falls to the longest
+		{"unlock", "read", 2, 0, ""}, // the TTL falls to that of the longest reader left
 		{"unlock", "read", 1, 0, ""},
 		{"lock", "write", 4, 0, ""},
 		{"unlock", "write", 4, 0, ""},
@@ -162,7 +162,7 @@ func TestWire_ReadWriteLockLooksLikeRedissons(t *testing.T) {
 	}
 }
 
-// Readers of one side and writers of the other, both ways: who waits is woken by the other's message.
+// Readers on one side compete with writers on the other, and writers with writers: each waiter is woken by the other side's message.
 func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 	for who, halves := range map[string][2]string{
 		"our readers, their writers": {"read", "write"}, "our writers, their readers": {"write", "read"}, "writers": {"write", "write"},
@@ -208,7 +208,7 @@ func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 	}
 }
 
-// One message of our writer lets all readers in that wait, theirs and ours; so does its downgrade, which in Redisson tells nobody.
+// One message from our writer wakes all waiting readers, theirs and ours. So does its downgrade, for which Redisson sends no message.
 func TestWire_AllReadersAreWoken(t *testing.T) {
 	for way, downgrade := range map[string]bool{"release": false, "downgrade": true} {
 		t.Run(way, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 				defer cancel()
-				var inside, all sync.WaitGroup // everybody stays until everybody is in
+				var inside, all sync.WaitGroup // no reader leaves before all are in
 				enter := func() {
 					inside.Done()
 					inside.Wait()
@@ -256,14 +256,14 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 	}
 }
 
-// Each side renews its own readers, beside the other's, and neither ends when the other does.
+// Each side renews its own readers beside the other's, and neither side's leases end when the other's do.
 func TestWire_ReadersBesideRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)
 		rt := p.Runtime(t, holdfast.Options{Lease: lease})
 		peer := locktest.NewPeerWith(t, p, redissonpeer.Config{Watchdog: lease})
 		ours, theirs := locktest.Acquire(t, rt.RWLock(p.Name).Read()), peer.RReadLock(p.Name, 1)
-		for range 2 { // it counts its holds, and has a key for each
+		for range 2 { // Redisson counts a thread's holds, and has a key for each
 			require.NoError(t, theirs.Lock(t.Context(), 0))
 		}
 		assert.Equal(t, map[string]string{ours.ID(): "1", theirs.Owner(): "2"}, p.Fields(t))
@@ -289,7 +289,7 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 	})
 }
 
-// A Redisson that dies while it reads keeps our writer out for its lease at most; one that our readers outlive, too.
+// A Redisson client that dies while reading keeps our writers out for at most its lease, even if our readers outlive it.
 func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -311,7 +311,8 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	})
 }
 
-// [Q] Redisson loses the watchdog of a writer that has read in between, and adds leases up when a writer enters again; ours does neither.
+// Two faults of Redisson's: it stops renewing a writer that has read in between, and it adds up the leases of a writer that re-enters. Ours does
+// neither.
 func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)
@@ -339,7 +340,7 @@ func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 		require.NoError(t, write.Lock(t.Context(), 0))
 		require.NoError(t, read.Lock(t.Context(), 0))
 		require.NoError(t, read.Unlock(t.Context()))
-		locktest.Release(t, locktest.Acquire(t, rt.RWLock(q.Name).Write())) // theirs has expired, and nobody told it
+		locktest.Release(t, locktest.Acquire(t, rt.RWLock(q.Name).Write())) // theirs has expired, without notice
 		assert.ErrorIs(t, write.Unlock(t.Context()), redissonpeer.ErrNotHeld)
 	})
 }

@@ -9,12 +9,12 @@ import (
 // Verdict is what is wrong with a history.
 type Verdict struct {
 	Violations   []string
-	Inconclusive []string      // nobody knows
-	Checked      int           // operations that porcupine got
-	Took         time.Duration // to check
+	Inconclusive []string      // checks without a result
+	Checked      int           // operations that porcupine checked
+	Took         time.Duration // the time for the check
 }
 
-// Check checks a history. Patience is for how long at most porcupine may think about one name, or one part of its history.
+// Check checks a history. patience limits how long porcupine may think about one name, or about one part of its history.
 func Check(h *History, patience time.Duration) *Verdict {
 	start, v, f := time.Now(), &Verdict{}, factsOf(h)
 	v.checkIntervals(f)
@@ -23,21 +23,21 @@ func Check(h *History, patience time.Duration) *Verdict {
 	return v
 }
 
-// OK reports that everything is known, and right.
+// OK reports whether the check is complete and has found nothing wrong.
 func (v *Verdict) OK() bool { return len(v.Violations) == 0 && len(v.Inconclusive) == 0 }
 
 func (v *Verdict) String() string {
 	return strings.Join(append(v.Violations, v.Inconclusive...), "\n")
 }
 
-// most is how many violations of a sort are listed.
+// most is how many violations of each assertion are listed.
 const most = 5
 
 func (v *Verdict) wrong(format string, args ...any) {
 	v.Violations = append(v.Violations, fmt.Sprintf(format, args...))
 }
 
-// wrongs tells the first of many.
+// wrongs adds the first of many violations, and how many more there are.
 func (v *Verdict) wrongs(what string, all []string) {
 	for i, text := range all {
 		if i == most {

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// term is what is known of one lease.
+// term is what is known about one lease.
 type term struct {
 	acquire *Op
-	valid   time.Duration // the last instant at which it was certainly valid; 0: it was never seen so
-	beside  bool          // its owner had the lock otherwise when it was granted
+	valid   time.Duration // the last instant at which it was certainly valid; 0: it was never seen to be valid
+	beside  bool          // its owner already had another lease of the lock when it was granted
 }
 
-// terms are the leases of a name, in the order in which they were granted.
+// terms returns the leases of a name, in the order in which they were granted.
 func (f *facts) terms(name string) (all []*term) {
 	byLease, owners := map[int]*term{}, map[string]int{}
 	for _, op := range f.ops[name] {
@@ -37,7 +37,7 @@ func (f *facts) terms(name string) (all []*term) {
 	return all
 }
 
-// checkIntervals asserts what needs no order: see the package documentation of the hazards, A1 to A5.
+// checkIntervals checks the assertions that need no order of operations: A1 to A5 of the package documentation.
 func (v *Verdict) checkIntervals(f *facts) {
 	k := KindOf(f.h.Setting.Kind)
 	for _, name := range f.h.Setting.Names {
@@ -52,7 +52,7 @@ func (v *Verdict) checkIntervals(f *facts) {
 	}
 }
 
-// tokens: each holder has one of its own, larger than all that were returned before it asked (A1).
+// tokens checks that each holder has a token of its own, larger than all tokens returned before it asked (A1).
 func (f *facts) tokens(terms []*term) (wrong []string) {
 	byReturn := slices.Clone(terms)
 	slices.SortFunc(byReturn, func(a, b *term) int { return int(a.acquire.Return - b.acquire.Return) })
@@ -80,7 +80,7 @@ func (f *facts) tokens(terms []*term) (wrong []string) {
 	return wrong
 }
 
-// writes: nobody who is valid before and afterwards is refused by the resource (A2).
+// writes checks that the resource refuses no holder whose lease is valid before and after the write (A2).
 func (f *facts) writes(name string) (wrong []string) {
 	for _, op := range f.ops[name] {
 		if op.Do == doWrite && op.Result == isRefused && len(f.forcedOff(op)) == 0 {
@@ -90,7 +90,7 @@ func (f *facts) writes(name string) (wrong []string) {
 	return wrong
 }
 
-// overlaps: no two leases that exclude each other are valid at once, and never more than there are permits (A3).
+// overlaps checks that no two leases that exclude each other are valid at once, and never more leases than there are permits (A3).
 func (f *facts) overlaps(k Kind, terms []*term) []string {
 	var alone, shared locktest.Spans
 	for _, t := range terms {
@@ -116,7 +116,8 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown: a lease that is valid after a look at Redis is known there (A4). A holder that was freed by force learns of it in time.
+// unknown checks that Redis has each lease that is still valid after the look (A4). Leases that were released by force are excused until their
+// holders must have learned of it.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks
 	for _, t := range terms {
@@ -137,7 +138,7 @@ func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	return wrong
 }
 
-// endless checks A5: every key of something held has a TTL, and the permits that are taken and those that are free add up to all permits.
+// endless checks A5: the key of a held lock has a TTL, and taken and free permits add up to all permits.
 func (f *facts) endless(k Kind, name string) (wrong []string) {
 	for _, look := range f.h.Looks {
 		switch seen := look.Seen[name]; {

@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// checkModel has porcupine find an order for what was done with each name.
+// checkModel asks porcupine for an order that explains the operations on each name (A7).
 func (v *Verdict) checkModel(f *facts, patience time.Duration) {
 	k := KindOf(f.h.Setting.Kind)
 	for _, name := range f.h.Setting.Names {
@@ -29,7 +29,7 @@ func (v *Verdict) checkModel(f *facts, patience time.Duration) {
 	}
 }
 
-// order asks for the whole, and if that takes too long, for its parts.
+// order asks porcupine about the whole history, and if that takes too long, about its parts.
 func (v *Verdict) order(k Kind, ops []porcupine.Operation, patience time.Duration) porcupine.CheckResult {
 	result := porcupine.CheckOperationsTimeout(model(k), ops, patience)
 	if result != porcupine.Unknown {
@@ -46,13 +46,13 @@ func (v *Verdict) order(k Kind, ops []porcupine.Operation, patience time.Duratio
 	return porcupine.Ok
 }
 
-// operations is what porcupine gets of a name: what has an effect, or says something of who holds it.
+// operations returns the operations on a name that porcupine checks: those that have an effect or say something about the holder.
 func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 	add := func(op *Op, begin, end time.Duration) {
 		all = append(all, porcupine.Operation{ClientId: op.User, Input: op, Call: int64(begin), Return: int64(end)})
 	}
 	seen, lost := f.sightings(name), f.lostPlaces(name)
-	granted := map[string]bool{} // by an operation before
+	granted := map[string]bool{} // by an earlier operation
 	for _, op := range f.ops[name] {
 		first := op.isGrant() && !granted[op.Grant]
 		granted[op.Grant] = granted[op.Grant] || first
@@ -64,7 +64,7 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 		case op.Result == isOK && k.Queued && !op.anyPlace:
 			begin, end := seen[op.Grant].around(op)
 			add(op, begin, end)
-		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // freed by force, perhaps, before anybody here had it
+		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // perhaps released by force before any user had it
 			add(op, min(op.Call, sentFor(op)), op.Return)
 		case op.Result == isOK:
 			add(op, begin(op), op.Return)
@@ -81,13 +81,14 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 	return all
 }
 
-// isGrant reports whether an operation has made somebody a holder.
+// isGrant reports whether an operation has returned a lease.
 func (o *Op) isGrant() bool { return o.Result == isOK && (o.Do == doAcquire || o.Do == doTry) }
 
-// sentFor is when the attempt was sent that a grant comes from: one lease before its deadline.
+// sentFor is when the attempt behind a grant was sent: one lease before the grant's deadline.
 func sentFor(op *Op) time.Duration { return op.Until - op.Length + margin(op.Length) }
 
-// begin is the earliest instant at which an acquire can have had its effect: the grant comes from the last attempt. If an earlier attempt was executed, too, the grant was there from then on, and nobody else's.
+// begin is the earliest instant at which an acquire can have had its effect: when its last attempt was sent. If an earlier attempt was executed
+// too, Redis has had the same grant since then, so nobody else can have had the lock.
 func begin(op *Op) time.Duration {
 	return min(max(op.Call, sentFor(op)), op.Return)
 }
@@ -98,8 +99,8 @@ type piece struct {
 	ops   []porcupine.Operation
 }
 
-// cut divides a history at its quiet points, where no operation is on its way, no lease is out and nobody stands in the queue. Nothing is
-// lost by that: what is known there is that the lock is free, and the largest token.
+// cut divides a history at its quiet points, where no operation is in flight, no lease is held and the queue is empty. Nothing is lost by that:
+// all that is known there is that the lock is free, and the largest token.
 func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 	out := map[int]struct{}{}
 	queue := map[string]struct{}{}
@@ -127,7 +128,7 @@ func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 		case doLeave:
 			delete(queue, op.Grant)
 		case doForce:
-			busyUntil = max(busyUntil, int64(op.Return+10*time.Second)) // who was deposed may go on for a while
+			busyUntil = max(busyUntil, int64(op.Return+10*time.Second)) // a deposed holder may not know of its loss for a while
 		case doAcquire, doTry:
 			if op.Result == isOK {
 				out[op.Lease] = struct{}{}
@@ -142,7 +143,7 @@ func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 	return pieces
 }
 
-// explain finds where a history can be explained no more, and shows what came before.
+// explain finds the first operation that no order explains, and shows it with the operations before it.
 func explain(k Kind, ops []porcupine.Operation) string {
 	const shown = 30
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Return - b.Return) })
@@ -166,7 +167,7 @@ func explain(k Kind, ops []porcupine.Operation) string {
 	return "the last of these:" + strings.Join(lines, "")
 }
 
-// until is a history until an operation has returned, with those that were on their way then if they make others possible.
+// until returns a history up to the return of one operation, with the operations in flight at that time that may make others possible.
 func until(ops []porcupine.Operation, last int) []porcupine.Operation {
 	part := slices.Clone(ops[:last+1])
 	for _, op := range ops[last+1:] {

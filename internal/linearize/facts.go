@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// slack is for the rounding of the server's milliseconds.
+// slack allows for the rounding of the server's times to milliseconds.
 const slack = 8 * time.Millisecond
 
-// facts is what follows from a history without a model: for how long a grant may be in Redis that nobody holds, and when an answer
-// came from inside a process.
+// facts is what follows from a history without a model: how long Redis may have a grant that nobody holds, and which refusals say nothing about
+// the holder.
 type facts struct {
 	h     *History
 	ops   map[string][]*Op                // by name
-	known map[string]time.Duration        // until when Redis may have a grant; only of those that were returned
+	known map[string]time.Duration        // by grant, if it was returned: until when Redis may have it
 	asked map[string][]*Op                // acquires and tries, by name
-	homes map[string]int                  // runtime of an id
+	homes map[string]int                  // runtime number, by runtime id
 	force map[string]map[string][]forcing // by name and grant
 }
 
-// forcing is a use of force, from its call until its victim must have been told.
+// forcing is a forced release, from its call until its victim must have learned of it.
 type forcing struct{ from, told time.Duration }
 
 func factsOf(h *History) *facts {
@@ -43,8 +43,9 @@ func factsOf(h *History) *facts {
 	return f
 }
 
-// remember: a copy of an acquire that is on its way when it returns is executed within a third of its lease, and takes the lock for a
-// lease then, until its runtime finds out. Who loses a lease, or does not know whether it was given back, leaves it for a lease.
+// remember notes until when Redis may have an operation's grant. A copy of an acquire that is in flight when the acquire returns is executed
+// within a third of its lease. It then takes the lock for a lease, until its runtime finds out. A lease that was lost, or whose release was not
+// confirmed, may stay for a lease.
 func (f *facts) remember(op *Op) {
 	stays := op.Return + op.Length + op.Length/3 + slack
 	switch {
@@ -55,7 +56,7 @@ func (f *facts) remember(op *Op) {
 	}
 }
 
-// home is the runtime of a grant, -1: none of ours.
+// home returns the number of a grant's runtime; -1: none of ours.
 func (f *facts) home(grant string) int {
 	id, _, _ := strings.Cut(grant, ":")
 	if runtime, ours := f.homes[id]; ours {
@@ -64,8 +65,8 @@ func (f *facts) home(grant string) int {
 	return -1
 }
 
-// excused reports whether a refusal tells nothing of who holds the lock: others of that process waited for it or were giving it back,
-// it names nobody, or it names a grant that may be in Redis although nobody holds it.
+// excused reports whether a refusal says nothing about the holder: others of its process were acquiring or releasing the lock, it names nobody,
+// or it names a grant that Redis may have although nobody holds it.
 func (f *facts) excused(k Kind, op *Op) bool {
 	if f.crowded(op) || k.Permits == 0 && op.Holder == "" {
 		return true
@@ -82,7 +83,7 @@ func (f *facts) excused(k Kind, op *Op) bool {
 	})
 }
 
-// haunting is for how long an acquire that has ended may have a grant in Redis: as remember says.
+// haunting is how long Redis may still have the grant of an acquire that has ended; see remember.
 func (f *facts) haunting() time.Duration {
 	return f.h.Setting.Longest + f.h.Setting.Longest/3 + slack
 }
@@ -94,7 +95,7 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether a permit may be out that nobody holds. Redis takes it back ten seconds after its lease.
+// anyDoubt reports whether a permit may be taken that nobody holds. Redis takes it back ten seconds after its lease.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		wrong := other.Result == isCancelled || other.Result == isUnknown || other.Result == isLost || other.Do == doLost
@@ -102,10 +103,10 @@ func (f *facts) anyDoubt(op *Op) bool {
 	})
 }
 
-// findForced finds the grants that may have been freed by force: those that were held, or asked for, at that time.
+// findForced finds the grants that each forced release may have hit: those that were held or requested at that time.
 func (f *facts) findForced() {
 	for name, ops := range f.ops {
-		lives := map[string]*forcing{} // from the first word of a grant to the last
+		lives := map[string]*forcing{} // from the first operation that concerns a grant to the last
 		for _, op := range ops {
 			from := op.Call
 			if op.isGrant() { // the attempt may have been sent for a waiter that has left since
@@ -133,5 +134,5 @@ func (f *facts) findForced() {
 	}
 }
 
-// forcedOff are the uses of force that may have hit the grant of an operation.
+// forcedOff returns the forced releases that may have hit the grant of an operation.
 func (f *facts) forcedOff(op *Op) []forcing { return f.force[op.Name][op.Grant] }

@@ -13,21 +13,21 @@ import (
 
 // What users do.
 const (
-	doAcquire = "acquire" // wait for it
+	doAcquire = "acquire" // wait for the lock
 	doTry     = "try"
-	doValid   = "valid" // look at the lease: it was valid, until Until
+	doValid   = "valid" // a look at the lease: it was valid, with the deadline Until
 	doLost    = "lost"  // its Done was closed without a release
 	doExtend  = "extend"
 	doRelease = "release"
-	doForce   = "force" // free it, no matter who holds it
-	doWrite   = "write" // use the resource that knows tokens
+	doForce   = "force" // release by force, no matter who holds it
+	doWrite   = "write" // use the resource that checks tokens
 )
 
 // The answers.
 const (
 	isOK        = "ok"
 	isBusy      = "busy"      // a try was refused, or a forced release found nothing
-	isCancelled = "cancelled" // given up waiting: nothing is held
+	isCancelled = "cancelled" // the wait was given up: nothing is held
 	isLost      = "lost"
 	isUnknown   = "unknown" // Redis did not confirm
 	isRefused   = "refused" // by the resource, because of the token
@@ -41,20 +41,20 @@ type Op struct {
 	Runtime int
 	User    int
 	Lease   int           // number of the acquire that the lease comes from
-	Owner   string        // who may re-enter; every acquire without one is an owner of its own
+	Owner   string        // may re-enter; an acquire without WithOwner has an owner of its own
 	Length  time.Duration // of the lease
 	Fixed   bool          `json:",omitempty"` // nobody renews it
 	Call    time.Duration
 	Return  time.Duration
 	Result  string
 	Grant   string        `json:",omitempty"` // the field in Redis
-	Holder  string        `json:",omitempty"` // whom a refusal names
+	Holder  string        `json:",omitempty"` // the holder that a refusal names
 	Token   int64         `json:",omitempty"`
-	Until   time.Duration `json:",omitempty"` // its local deadline, when it was returned or looked at
+	Until   time.Duration `json:",omitempty"` // the lease's local deadline, at the return or at the look
 	Error   string        `json:",omitempty"`
 
 	anyPlace bool     // its place in the queue may have been lost
-	came     []string // at the end of the queue, in this order
+	came     []string // joined the end of the queue, in this order
 }
 
 // Look is what the observer saw of all names at one instant between Call and Return.
@@ -64,13 +64,13 @@ type Look struct {
 	Seen         map[string]Seen
 }
 
-// Seen is what Redis has of a name.
+// Seen is what Redis has under a name.
 type Seen struct {
-	Holders []string      `json:",omitempty"` // fields of the hash, or ids of permits that are out
+	Holders []string      `json:",omitempty"` // fields of the hash, or ids of taken permits
 	TTL     time.Duration `json:",omitempty"` // negative: there is none
 	Queue   []string      `json:",omitempty"`
 	Free    int64         `json:",omitempty"` // permits
-	// Alive is until when the runtimes of waiters are known to live, by the server's clock.
+	// Alive says until when each waiter's runtime counts as alive, by the server's clock.
 	Alive map[string]time.Duration `json:",omitempty"`
 }
 
@@ -80,7 +80,7 @@ type Fault struct {
 	Begin, End time.Duration
 }
 
-// Setting is what a run was about.
+// Setting is the configuration of a run.
 type Setting struct {
 	Kind     string
 	Mutant   string `json:",omitempty"`
@@ -91,7 +91,7 @@ type Setting struct {
 	Longest  time.Duration // of all leases
 	Permits  int           `json:",omitempty"`
 	Names    []string
-	Forced   string `json:",omitempty"` // the name that is forced now and then
+	Forced   string `json:",omitempty"` // the name whose lock is released by force now and then
 	Runtimes []string
 }
 
@@ -103,7 +103,7 @@ type History struct {
 	Faults  []Fault
 }
 
-// line is one line of a file: one of its fields.
+// line is one line of a file: one of its fields is set.
 type line struct {
 	Setting *Setting `json:",omitempty"`
 	Op      *Op      `json:",omitempty"`
@@ -161,8 +161,7 @@ func (r *recorder) recorded() *History {
 	return &h
 }
 
-// Counts are how many operations there are that asked something of the runtime, and how many of them were grants. Looks at a lease
-// are not counted.
+// Counts returns how many operations made a request to the runtime, and how many of them were grants. Looks at a lease are not counted.
 func (h *History) Counts() (operations, grants int) {
 	for _, op := range h.Ops {
 		switch op.Do {
@@ -178,7 +177,7 @@ func (h *History) Counts() (operations, grants int) {
 	return operations, grants
 }
 
-// Keep writes the history into a file of its own and tells its path.
+// Keep writes the history to a new file and returns its path.
 func (h *History) Keep() (path string, err error) {
 	file, err := os.CreateTemp("", "linearize-*.jsonl")
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Kind is one kind of lock, as users take it.
+// Kind is one kind of lock that the users acquire.
 type Kind struct {
 	Name     string
-	Modes    []string // in which it can be taken; "": there is but one
+	Modes    []string // in which it can be acquired; none: there is only one
 	Fenced   bool     // grants have tokens
 	Queued   bool     // Redis keeps the queue
-	Permits  int      // how many may hold it at once; 0: see Modes
-	Unforced bool     // nobody frees it by force
+	Permits  int      // how many may hold it at once; 0: it has no permits, see Modes
+	Unforced bool     // users do not release it by force
 	take     func(rt *holdfast.Runtime, name, mode string) taker
 }
 
@@ -23,13 +23,13 @@ const (
 	modeWrite = "write"
 )
 
-// taker is what leases come from.
+// taker is a handle that grants leases.
 type taker interface {
 	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 	TryAcquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// Kinds are all of them.
+// Kinds are all kinds that are tested.
 var Kinds = []Kind{
 	{Name: "lock", take: func(rt *holdfast.Runtime, name, _ string) taker { return rt.Lock(name) }},
 	{Name: "fair lock", Queued: true, take: func(rt *holdfast.Runtime, name, _ string) taker { return rt.FairLock(name) }},
@@ -46,7 +46,7 @@ func readWrite(rt *holdfast.Runtime, name, mode string) taker {
 	return rt.RWLock(name).Write()
 }
 
-// KindOf is a kind by its name.
+// KindOf returns a kind by its name.
 func KindOf(name string) Kind {
 	for _, k := range Kinds {
 		if k.Name == name {

@@ -23,10 +23,11 @@ var (
 
 func TestMain(m *testing.M) { locktest.Main(m) }
 
-// patience is for how long porcupine may think about one name.
+// patience limits how long porcupine may think about one name.
 const patience = 10 * time.Second
 
-// plan is a run of a kind. Without a rate it continues until a few hundred operations are done, also where that takes long.
+// plan returns the plan of a run for a kind. Without -linearize.rate the run continues until enough operations are done, however long that
+// takes.
 func plan(kind linearize.Kind) linearize.Plan {
 	p := linearize.Plan{Kind: kind, Lease: leaseAtLeast(), Duration: *duration, Seed: *seed}
 	if p.Duration == 0 {
@@ -38,7 +39,7 @@ func plan(kind linearize.Kind) linearize.Plan {
 	return p
 }
 
-// leaseAtLeast is longer where everything is slower: who never gets an answer within a lease shows nothing.
+// leaseAtLeast is longer where everything is slower: a user that never gets an answer within a lease proves nothing.
 func leaseAtLeast() time.Duration {
 	if locktest.Scaled(20, 1) == 1 {
 		return 250 * time.Millisecond
@@ -46,8 +47,8 @@ func leaseAtLeast() time.Duration {
 	return 150 * time.Millisecond
 }
 
-// No matter what happens to links, scripts, subscriptions and holders, the answers that users of each kind get can be explained by one order
-// of operations at instants, and no two see themselves as holders at once.
+// No matter what happens to links, scripts, subscriptions and holders, one order of operations explains the answers that users of each kind get,
+// and no two users see themselves as holders at once.
 func TestLinearize(t *testing.T) {
 	for _, kind := range linearize.Kinds {
 		t.Run(kind.Name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestLinearize(t *testing.T) {
 	}
 }
 
-// The same over a server that is killed every second or so, and keeps what it has confirmed.
+// The same holds on a server that is killed every second or so and keeps what it has confirmed.
 func TestLinearize_ServerKilled(t *testing.T) {
 	t.Parallel()
 	p := plan(linearize.KindOf("fenced lock"))
@@ -65,7 +66,8 @@ func TestLinearize_ServerKilled(t *testing.T) {
 	check(t, linearize.Run(t, p), "")
 }
 
-// TestRecheck checks a history that was kept. Without one it keeps a short one, so that what is there for a failure works when it comes.
+// TestRecheck checks a history from a file. Without -linearize.file it keeps a short one first, so that keeping and rechecking are tested before
+// a failure needs them.
 func TestRecheck(t *testing.T) {
 	t.Parallel()
 	path := *file
@@ -77,9 +79,9 @@ func TestRecheck(t *testing.T) {
 	check(t, h, path)
 }
 
-// kept is the file of a short history, which says all that happened.
+// kept keeps a short history and returns its file, which contains all of it.
 func kept(t *testing.T) string {
-	p := plan(linearize.KindOf("fair lock")) // it has looks and queues, too
+	p := plan(linearize.KindOf("fair lock")) // its history has queues, too
 	p.Duration, p.Least = time.Second, 200
 	h := linearize.Run(t, p)
 	path, err := h.Keep()
@@ -95,7 +97,7 @@ func kept(t *testing.T) string {
 	return path
 }
 
-// check keeps a history that is wrong, unless it is in a file already.
+// check fails the test if a history is wrong or too short, and keeps such a history unless it is in a file already.
 func check(t *testing.T, h *linearize.History, path string) {
 	v := linearize.Check(h, patience)
 	operations, grants := h.Counts()

@@ -8,32 +8,32 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What the observer sees of a queue. No user does it.
+// What the observer sees of a queue. These are not operations of users.
 const (
-	doEnter = "enter" // some stand in the queue, at its end; together, for their order is known, and nobody behind them is granted
-	doLeave = "leave" // Grant has left it, and not by being granted
+	doEnter = "enter" // grants joined the queue's end: one operation, since their order is known and none behind them is granted meanwhile
+	doLeave = "leave" // Grant has left the queue without being granted the lock
 )
 
-// state is all that the model knows of one name: who certainly holds it. Who may hold it besides, because of a grant that somebody gave
-// up, is not in it: see facts. It is never changed, only replaced.
+// state is what the model knows about one name: who certainly holds it. Grants that were given up but may still be in Redis are not in it: see
+// facts. A state is never changed, only replaced.
 type state struct {
-	holds   []holding // in an order of their own
+	holds   []holding // sorted
 	deposed []deposed
-	token   int64 // the largest
+	token   int64 // the largest so far
 	queue   []string
 }
 
-// holding is what one owner has of one grant.
+// holding is one owner's share of a grant.
 type holding struct {
 	owner, grant, mode string
 	count              int
 	token              int64
-	until              time.Duration // nobody else may be granted the lock before
+	until              time.Duration // nobody else may be granted the lock before then
 	length             time.Duration
-	doubtful           bool // somebody may have freed it by force: its time means nothing
+	doubtful           bool // it may have been released by force: until means nothing
 }
 
-// deposed is a grant that was freed by force, which its holder need not know before this instant.
+// deposed is a grant that was released by force. Its holder may not know that before `told`.
 type deposed struct {
 	grant string
 	told  time.Duration
@@ -56,7 +56,7 @@ func (s *state) equal(o *state) bool {
 	return s.token == o.token && slices.Equal(s.holds, o.holds) && slices.Equal(s.deposed, o.deposed) && slices.Equal(s.queue, o.queue)
 }
 
-// step reports whether an operation may do what it has done, and does it.
+// step reports whether an operation's result is possible in the state, and applies it.
 func (s *state) step(k Kind, op *Op) bool {
 	switch op.Do {
 	case doAcquire, doTry:
@@ -86,7 +86,8 @@ func (s *state) step(k Kind, op *Op) bool {
 	return false
 }
 
-// grants: to an owner who has it already, in the order of the queue, or when nobody else can have it.
+// grants applies a grant. The owner must have the grant already; or nobody else may have the lock, the token must grow and the queue's order
+// must be kept.
 func (s *state) grants(k Kind, op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		h := &s.change()[i]
@@ -95,7 +96,7 @@ func (s *state) grants(k Kind, op *Op) bool {
 		return h.token == op.Token
 	}
 	if s.wasDeposed(op.Grant) != nil {
-		return true // its runtime hands on what it does not know to be lost
+		return true // its runtime hands it on, not knowing yet that it is lost
 	}
 	left := slices.DeleteFunc(slices.Clone(s.holds), func(h holding) bool { return excludes(k, op, h) && h.over(op.Return) })
 	valid := 0
@@ -119,10 +120,10 @@ func (s *state) grants(k Kind, op *Op) bool {
 	return true
 }
 
-// over reports whether somebody else may have been granted the lock at an instant.
+// over reports whether the lock may have been granted to somebody else by that instant.
 func (h holding) over(at time.Duration) bool { return h.doubtful || h.until <= at }
 
-// excludes reports whether what is held is in the way of a new grant.
+// excludes reports whether a holding rules out a new grant.
 func excludes(k Kind, op *Op, h holding) bool {
 	switch {
 	case k.Permits > 0:
@@ -135,7 +136,7 @@ func excludes(k Kind, op *Op, h holding) bool {
 	return true
 }
 
-// isNext reports whether it is a grant's turn, and takes it out of the queue.
+// isNext reports whether a grant is next in the queue, and removes it from there. With an empty queue any grant is next.
 func (s *state) isNext(grant string) bool {
 	if len(s.queue) > 0 && s.queue[0] == grant {
 		s.queue = slices.Clone(s.queue[1:])
@@ -144,8 +145,8 @@ func (s *state) isNext(grant string) bool {
 	return len(s.queue) == 0
 }
 
-// refuses: the lock is with whom the refusal names, or all permits are out. Of readers it names any, perhaps one who has died beside
-// others.
+// refuses checks a refusal: the holder that it names must have the lock, or all permits must be taken. Of several readers it names any, perhaps
+// a dead one.
 func (s *state) refuses(k Kind, op *Op) bool {
 	if k.Permits > 0 {
 		return len(s.holds) >= k.Permits
@@ -155,7 +156,8 @@ func (s *state) refuses(k Kind, op *Op) bool {
 	})
 }
 
-// isValid: who holds it may be sure until the deadline, which is no later than a lease from now. A deposed holder learns of it in time.
+// isValid applies a look at a valid lease: its owner must hold the lock, and its deadline be at most a lease away. A deposed holder may see its
+// lease as valid until it must have learned of its loss.
 func (s *state) isValid(op *Op) bool {
 	if i := s.find(op); i >= 0 {
 		s.change()[i].until = op.Until
@@ -165,7 +167,7 @@ func (s *state) isValid(op *Op) bool {
 	return d != nil && op.Until <= d.told
 }
 
-// extends: who is confirmed holds it; until then the shorter time counts.
+// extends applies an extension. If it is confirmed, its owner must hold the lock. If not, the earlier deadline counts.
 func (s *state) extends(op *Op) bool {
 	i := s.find(op)
 	if op.Result == isOK && i < 0 {
@@ -181,10 +183,10 @@ func (s *state) extends(op *Op) bool {
 	return op.Result != isLost || s.ends(op)
 }
 
-// margin is how much earlier than the server a holder counts its lease as over.
+// margin is how much earlier a lease ends for its holder than on the server.
 func margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// ends: given back by who holds it, or lost not before its time.
+// ends applies a release, which only a holder can do, or a loss, which must not come before the deadline.
 func (s *state) ends(op *Op) bool {
 	i := s.find(op)
 	if i < 0 {
@@ -200,7 +202,8 @@ func (s *state) ends(op *Op) bool {
 	return true
 }
 
-// isForced: nothing is held any more, or nothing was. When nobody knows, nobody can be sure of what is held.
+// isForced applies a forced release. Nothing is held afterwards; if there was nothing to release, nothing was held before. If the result is
+// unknown, all that is held becomes doubtful.
 func (s *state) isForced(op *Op) bool {
 	switch op.Result {
 	case isBusy:
@@ -220,7 +223,7 @@ func (s *state) isForced(op *Op) bool {
 	return true
 }
 
-// depose forgets holders that learned of their loss long ago.
+// depose notes that a holding was released by force, and forgets holders that learned of their loss long ago.
 func (s *state) depose(op *Op, h holding) {
 	s.deposed = slices.DeleteFunc(slices.Clone(s.deposed), func(d deposed) bool {
 		return d.grant == h.grant || d.told+time.Second < op.Call
@@ -241,7 +244,7 @@ func (s *state) find(op *Op) int {
 	return slices.IndexFunc(s.holds, func(h holding) bool { return h.owner == op.Owner && h.grant == op.Grant && h.mode == op.Mode })
 }
 
-// change makes the holdings the state's own.
+// change copies the holdings, so that they can be changed without changing earlier states.
 func (s *state) change() []holding {
 	s.holds = slices.Clone(s.holds)
 	return s.holds

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each history is a few operations: what was done, with which lease, from when to when in ms, what came of it, and more. The lease's
-// number is its owner, too, unless owner= says otherwise; its grant is g and that number, of the runtime of that number.
+// Each history is a few operations: what was done, the number of the lease, from when to when in ms, the result, and more. The owner and the
+// runtime have the lease's number, too, unless owner= says otherwise; the grant is g and the number.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A long history is cut where nobody holds the lock; what is known of tokens goes on.
+// A long history is cut where nobody holds the lock. The next piece knows the largest token so far.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	text := ""
@@ -127,7 +127,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// written makes a history of a text.
+// written makes a history from a text.
 func written(t *testing.T, kind, text string) *History {
 	const length = 100 * time.Millisecond
 	h := &History{Setting: Setting{Kind: kind, Lease: length, Longest: length, Names: []string{"n"}}}
@@ -186,7 +186,7 @@ func writtenOp(t *testing.T, words []string, length time.Duration) Op {
 	return op
 }
 
-// writtenLook is what a queue was at an instant.
+// writtenLook makes a look at a queue from a text.
 func writtenLook(t *testing.T, words []string) Look {
 	at := ms(t, words[1])
 	seen := Seen{Alive: map[string]time.Duration{}}
@@ -199,7 +199,7 @@ func writtenLook(t *testing.T, words []string) Look {
 	return Look{Call: at, Return: at, Server: at, Seen: map[string]Seen{"n": seen}}
 }
 
-// A queue changes by who leaves it and who comes to its end.
+// changes returns which grants have left a queue and which have joined its end.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ before, after, left, came string }{

@@ -13,11 +13,11 @@ import (
 // Mutant is a script that is broken on purpose.
 type Mutant struct {
 	Name     string
-	Kind     string // of lock, in whose histories it shows
+	Kind     string // the kind of lock whose histories show it
 	Old, New string // text of the scripts
 }
 
-// Mutants are those that a few seconds of work must show.
+// Mutants are the broken scripts. A few seconds of work must reveal each of them.
 var Mutants = []Mutant{
 	{
 		"release without owner check", "lock",
@@ -51,7 +51,7 @@ var Mutants = []Mutant{
 	},
 }
 
-// changer is a hook of a client that has the server get a broken script.
+// changer is a client hook that replaces a script by a broken one on its way to the server.
 type changer struct {
 	mutant *Mutant
 
@@ -61,7 +61,7 @@ type changer struct {
 
 func newChanger(m *Mutant) *changer { return &changer{mutant: m, changed: map[string]string{}} }
 
-// broke reports whether a script that was used has the text that is broken: a mutant has to be kept up with the scripts.
+// broke reports whether a script that was used contains the mutant's old text. If none does, the mutant must be adapted to the scripts.
 func (c *changer) broke() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *changer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// change changes what is loaded, and what is called by its sum. The arguments are the command's own.
+// change replaces the text of a script that is loaded, and the sum of one that is called. The arguments are the command's own.
 func (c *changer) change(args []any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

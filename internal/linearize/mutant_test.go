@@ -17,7 +17,7 @@ const (
 	mutantPatience = 2 * time.Second
 )
 
-// Each script that is broken on purpose shows within three tries. The lines that begin with "mutant" are for the table in SAFETY.md.
+// Each script that is broken on purpose is noticed within three tries. The lines that begin with "mutant" are for the table in SAFETY.md.
 func TestLinearize_Mutants(t *testing.T) {
 	for i := range linearize.Mutants {
 		mutant := &linearize.Mutants[i]
@@ -41,7 +41,7 @@ func TestLinearize_Mutants(t *testing.T) {
 	}
 }
 
-// assertions are those that did not hold.
+// assertions lists the assertions that did not hold.
 func assertions(v *linearize.Verdict) string {
 	var all []string
 	for _, violation := range v.Violations {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// nemesis has one thing go wrong after the other, each for a while.
+// nemesis inflicts one fault after the other, each for a while.
 type nemesis struct {
 	*run
 	server  *redistest.Server
@@ -24,9 +24,9 @@ type nemesis struct {
 }
 
 const (
-	spanMost = 140 * time.Millisecond // that a fault lasts, but for a long blackhole
+	spanMost = 140 * time.Millisecond // the longest that a fault lasts, except a long blackhole
 	calm     = 20 * time.Millisecond  // between two faults, at least
-	longer   = 80 * time.Millisecond  // on average
+	longer   = 80 * time.Millisecond  // between two faults, on average
 )
 
 // rage inflicts faults until ctx ends, and then heals them.

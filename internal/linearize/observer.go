@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lookAt reads all names in one instant: the server's time, and of each {fields, TTL, queue, free permits, permits that are out, until
-// when waiting runtimes are known to live}.
+// lookAt reads all names at one instant: the server's time, and for each name {fields, TTL, queue, free permits, taken permits, until when
+// waiting runtimes count as alive}.
 const lookAt = `
 local all = {redis.call('time')}
 for i, name in ipairs(KEYS) do
@@ -25,7 +25,7 @@ return all`
 // lookEvery is how often the observer looks.
 const lookEvery = 2 * time.Millisecond
 
-// observe looks at the names until ctx ends, and once more after that: what left a queue since the look before is not seen otherwise.
+// observe looks at the names until ctx ends, and once more after that, to see what has left a queue since the look before.
 func (r *run) observe(ctx context.Context, client *redis.Client) {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
@@ -38,7 +38,7 @@ func (r *run) observe(ctx context.Context, client *redis.Client) {
 	}
 }
 
-// lookOnce looks at the names on a connection that no fault hits but those of the server. It sees nothing while that is being restarted.
+// lookOnce looks at the names over a connection that suffers only from faults of the server. It sees nothing while the server restarts.
 func (r *run) lookOnce(client *redis.Client) {
 	look := Look{Call: r.now(), Seen: map[string]Seen{}}
 	reply, err := client.Eval(context.Background(), lookAt, r.names).Slice()

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// sighting is what the observer has seen of a grant in a queue: with an order to be kept, the attempt that was executed first counts.
+// sighting is when a queued grant got the lock, as far as the observer has seen. Where a queue's order must be kept, the attempt that was
+// executed first counts.
 type sighting struct {
-	after  time.Duration // the grant had not come before
-	before time.Duration // it had come by then; 0: it was not seen
+	after  time.Duration // it got the lock after this instant
+	before time.Duration // and before this one; 0: that was not seen
 }
 
-// around is when an acquire can have had its effect.
+// around returns between which instants an acquire can have had its effect.
 func (s *sighting) around(op *Op) (begin, end time.Duration) {
 	if s == nil {
 		return op.Call, op.Return
@@ -48,8 +49,8 @@ func (f *facts) sightings(name string) map[string]*sighting {
 	return all
 }
 
-// queueing is what the observer has seen of a queue, as operations. Whoever vanishes from it was granted the lock, if an acquire says
-// so, or has left.
+// queueing returns what the observer has seen of a queue, as operations. A grant that vanishes from the queue was granted the lock, if an
+// acquire says so, or has left.
 func (f *facts) queueing(name string, lost map[string]bool) (ops []Op) {
 	granted := map[string]bool{}
 	for _, op := range f.asked[name] {
@@ -57,7 +58,7 @@ func (f *facts) queueing(name string, lost map[string]bool) (ops []Op) {
 			granted[op.Grant] = true
 		}
 	}
-	last := map[string]int{} // look in which a grant was seen for the last time
+	last := map[string]int{} // the last look that saw a grant in the queue
 	for i, look := range f.h.Looks {
 		for _, grant := range look.Seen[name].Queue {
 			last[grant] = i
@@ -85,7 +86,8 @@ func (f *facts) queueing(name string, lost map[string]bool) (ops []Op) {
 	return ops
 }
 
-// changes tells a queue from what it was before: some have left, others came to its end. Who did both is among both.
+// changes compares a queue with an earlier look at it: some grants have left, others have joined its end. A grant that did both is in both
+// results.
 func changes(before, after []string) (left, came []string) {
 	kept, from := 0, 0
 	for kept < len(after) {
@@ -100,9 +102,9 @@ func changes(before, after []string) (left, came []string) {
 	return append(left, before[from:]...), after[kept:]
 }
 
-// lostPlaces are those who may have lost their place without being seen: thrown out of the queue between two looks, because their
-// runtime had not said for a lease that it lives, and perhaps back in it before anybody looks; or granted the lock, and freed by force
-// before they were told; or granted it for a short lease, which was over before they were told.
+// lostPlaces returns the grants that may have lost their place unseen. They may have been thrown out of the queue between two looks, because
+// their runtime had given no sign of life for a lease, and perhaps be back before the next look. Or they got the lock, and it was released by
+// force, or a short lease ended, before their waiters learned of it.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look
@@ -128,8 +130,8 @@ func (f *facts) lostPlaces(name string) map[string]bool {
 	return lost
 }
 
-// grantedTwice reports whether a grant was seen to hold the lock and not to hold it any more, before its holder asked for the lease that
-// it was told of: nobody heard of the first.
+// grantedTwice reports whether a grant was seen to have the lock and to lose it before the attempt was sent that its holder's lease comes from:
+// the first lease reached nobody.
 func (f *facts) grantedTwice(op *Op) bool {
 	held := false
 	since := sort.Search(len(f.h.Looks), func(i int) bool { return f.h.Looks[i].Return >= op.Call })

@@ -18,19 +18,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// How many there are of what.
+// The size of a run.
 const (
 	runtimes = 3
 	users    = 4 // of each runtime
 	names    = 4
 )
 
-// Plan is what a run shall be.
+// Plan configures a run.
 type Plan struct {
 	Kind     Kind
-	Lease    time.Duration // of the watchdog, at least; up to twice as long
+	Lease    time.Duration // of the watchdog: a run draws between this and twice as much
 	Duration time.Duration
-	Least    int     // operations, a tenth of them grants: it goes on until there are so many, but for locktest.Patience longer at most
+	Least    int     // operations, a tenth of them grants: the run goes on until there are enough, for locktest.Patience longer at most
 	Mutant   *Mutant // nil: the scripts as they are
 	Restart  bool    // the server is killed now and then; it keeps what it has
 	Seed     uint64
@@ -42,7 +42,7 @@ type run struct {
 	kind      Kind
 	lease     time.Duration
 	names     []string
-	forced    string // the name that is freed by force now and then
+	forced    string // the name whose lock is released by force now and then
 	registers map[string]*register
 	leases    atomic.Int64
 	returned  bool
@@ -66,8 +66,8 @@ func (r *register) accepts(token int64) bool {
 	return true
 }
 
-// Run lets users work on a Redis of their own while the nemesis rages, and returns what they have been told. Afterwards all is well, and
-// everybody must be served, unless the scripts are broken.
+// Run lets users work on a private Redis while the nemesis rages, and returns the history. After the faults everybody must be served, unless the
+// scripts are broken.
 func Run(t *testing.T, p Plan) *History {
 	var args []string
 	if p.Restart {
@@ -105,7 +105,7 @@ func Run(t *testing.T, p Plan) *History {
 	return h
 }
 
-// keepUnlessReturned keeps the history of a run that could not come to its end.
+// keepUnlessReturned keeps the history of a run that failed before its end.
 func (r *run) keepUnlessReturned(t *testing.T) {
 	if r.returned {
 		return
@@ -147,7 +147,7 @@ func (r *run) prepare(t *testing.T, rt *holdfast.Runtime) {
 	}
 }
 
-// rage lets everybody work until the time is over and enough has been done.
+// rage lets all users work under faults until the time is over and enough has been done.
 func (r *run) rage(t *testing.T, p Plan, n *nemesis, rts []*holdfast.Runtime, eyes *redis.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), p.Duration+locktest.Patience)
 	defer cancel()
@@ -170,7 +170,7 @@ func (r *run) rage(t *testing.T, p Plan, n *nemesis, rts []*holdfast.Runtime, ey
 	group.Wait()
 }
 
-// stopAt ends a run in time.
+// stopAt ends a run when the time is over and enough has been done.
 func (r *run) stopAt(ctx context.Context, cancel func(), p Plan) {
 	looks := time.NewTicker(50 * time.Millisecond)
 	defer looks.Stop()
@@ -195,7 +195,7 @@ func closedAfter(group *sync.WaitGroup) <-chan struct{} {
 	return done
 }
 
-// serveAll: when all is well, everybody gets everything.
+// serveAll checks that every runtime can acquire everything once the faults are over.
 func (r *run) serveAll(t *testing.T, rts []*holdfast.Runtime) {
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 	defer cancel()
@@ -207,7 +207,7 @@ func (r *run) serveAll(t *testing.T, rts []*holdfast.Runtime) {
 		for _, name := range r.names {
 			for _, mode := range modes {
 				lease, err := r.kind.take(rt, name, mode).Acquire(ctx)
-				for err != nil && ctx.Err() == nil { // a machine that is busy may keep Redis from answering for long
+				for err != nil && ctx.Err() == nil { // on a busy machine Redis may not answer for a while
 					lease, err = r.kind.take(rt, name, mode).Acquire(ctx)
 				}
 				require.NoError(t, err, "when all was well again")
@@ -217,7 +217,7 @@ func (r *run) serveAll(t *testing.T, rts []*holdfast.Runtime) {
 	}
 }
 
-// leavesNothing: keys that nobody needs go away.
+// leavesNothing waits until no key is left.
 func (r *run) leavesNothing(t *testing.T, client *redis.Client) {
 	if r.kind.Permits > 0 {
 		return // the permits are the user's

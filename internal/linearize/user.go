@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// user takes and gives back what its runtime has handles for, and records what it is told.
+// user acquires and releases locks of its runtime, and records the results.
 type user struct {
 	*run
 	rt      *holdfast.Runtime
@@ -23,10 +23,10 @@ type user struct {
 type held struct {
 	lease *holdfast.Lease
 	owner holdfast.Owner // zero: one of its own
-	op    Op             // what is the same in all that is done with it
+	op    Op             // what all operations on the lease have in common
 }
 
-// work goes on until ctx ends; then what is held is given back.
+// work acquires and releases locks until ctx ends, and holds none after that.
 func (u *user) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		name := u.names[u.dice.IntN(len(u.names))]
@@ -48,7 +48,7 @@ func (u *user) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(u.dice.Int64N(int64(most-least)+1))
 }
 
-// pause waits, not beyond the end of the run.
+// pause waits for d, but not beyond the end of the run.
 func (u *user) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -58,7 +58,7 @@ func (u *user) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// acquire takes a lock in one of the ways there are; nil: not.
+// acquire acquires a lock in a way chosen at random; nil: it failed.
 func (u *user) acquire(name string, owner holdfast.Owner, outer *held) *held {
 	h := &held{op: Op{Do: doAcquire, Name: name, Runtime: u.runtime, User: u.number, Lease: u.nextLease(), Length: u.lease}}
 	var options []holdfast.AcquireOption
@@ -116,7 +116,7 @@ func (u *user) ask(ctx context.Context, from taker, h *held, options []holdfast.
 	return h
 }
 
-// until is a lease's deadline as an instant of the run, 0: it has ended.
+// until returns a lease's deadline as an instant of the run; 0: the lease has ended.
 func (u *user) until(lease *holdfast.Lease) time.Duration {
 	at := lease.ExpiresAt()
 	if at.IsZero() {
@@ -145,12 +145,12 @@ func outcome(err error) string {
 	return isUnknown
 }
 
-// use keeps a lease for a while in one of many ways.
+// use keeps a lease for a while, in a way chosen at random.
 func (u *user) use(ctx context.Context, h *held) {
 	u.look(h)
 	dice := u.dice.IntN(100)
 	if h.op.Name == u.forced && dice%2 == 0 {
-		dice = 93 // is there to be hit
+		dice = 93 // so that a forced release hits it
 	}
 	switch {
 	case dice < 60:
@@ -165,7 +165,7 @@ func (u *user) use(ctx context.Context, h *held) {
 	case dice < 94:
 		u.keep(ctx, h, u.between(u.lease, u.lease*3/2)) // its lease ends, or is renewed
 	case dice < 96:
-		u.pause(ctx, u.between(u.lease, u.lease*3/2)) // it comes back late
+		u.pause(ctx, u.between(u.lease, u.lease*3/2)) // the holder comes back late
 		if u.dice.IntN(2) == 0 {
 			u.extend(h, u.between(u.lease/3, u.lease))
 		}
@@ -173,7 +173,7 @@ func (u *user) use(ctx context.Context, h *held) {
 	u.look(h)
 }
 
-// keep looks at a lease every few ms. It notices its end.
+// keep looks at a lease every few ms, for d or until it sees its end.
 func (u *user) keep(ctx context.Context, h *held, d time.Duration) {
 	for end := u.now() + d; u.now() < end && ctx.Err() == nil; {
 		u.pause(ctx, u.between(time.Millisecond, 4*time.Millisecond))
@@ -183,7 +183,7 @@ func (u *user) keep(ctx context.Context, h *held, d time.Duration) {
 	}
 }
 
-// look records that a lease is valid, and uses the resource; false: its holder has learned of the end.
+// look records that a lease is valid, and uses the resource. It returns false once the holder has learned of the lease's end.
 func (u *user) look(h *held) bool {
 	op := h.op
 	op.Do, op.Call, op.Until = doValid, u.now(), u.until(h.lease)
@@ -256,7 +256,7 @@ func (u *user) release(h *held) {
 	u.op(op)
 }
 
-// force frees a lock whoever holds it.
+// force releases a lock by force, whoever holds it.
 func (u *user) force(name string) {
 	op := Op{Do: doForce, Name: name, Runtime: u.runtime, User: u.number, Call: u.now()}
 	held, err := u.kind.take(u.rt, name, "").(*holdfast.Lock).ForceRelease(context.Background())

@@ -14,11 +14,11 @@ import (
 // Actor is a user's actor that sends the messages it is given, and passes on every answer.
 type Actor struct {
 	PID     *actor.PID
-	Lock    *holdfast.Lock // to whose PID it sends
+	Lock    *holdfast.Lock // the lock that it sends to
 	Answers chan any
 
 	root *actor.RootContext
-	then func(actor.Context) // does something before the answer is handed on; nil: nothing
+	then func(actor.Context) // called with every message before anything else; may be nil
 }
 
 // Ask makes an Actor send this message.
@@ -29,7 +29,7 @@ func NewActor(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock, options .
 	return ActorThat(t, rt, lock, nil, options...)
 }
 
-// ActorThat is NewActor, and do is called on the actor with everything that it receives, before anything else.
+// ActorThat is NewActor, with a function that the actor calls with every message before anything else.
 func ActorThat(t *testing.T, rt *holdfast.Runtime, lock *holdfast.Lock, do func(actor.Context), options ...actor.PropsOption) *Actor {
 	a := &Actor{Lock: lock, Answers: make(chan any, 1000), root: rt.System().Root, then: do}
 	a.PID = a.root.Spawn(actor.PropsFromFunc(a.receive, options...))
@@ -56,16 +56,16 @@ func (a *Actor) Ask(message any) { a.root.Send(a.PID, Ask{message}) }
 // Stop stops the actor and waits until it has stopped.
 func (a *Actor) Stop() { _ = a.root.StopFuture(a.PID).Wait() }
 
-// Poison stops the actor after what it has received so far, and waits until it has stopped.
+// Poison stops the actor after it has handled the messages received so far, and waits until it has stopped.
 func (a *Actor) Poison() { _ = a.root.PoisonFuture(a.PID).Wait() }
 
-// Answer waits for an answer of this type; any other first fails the test.
+// Answer returns the actor's next answer, which must be a T.
 func Answer[T any](t *testing.T, a *Actor) T {
 	t.Helper()
 	return Next[T](t, a.Answers)
 }
 
-// Next waits for a message of this type; any other first fails the test.
+// Next waits for the next message, which must be a T.
 func Next[T any](t *testing.T, messages chan any) T {
 	t.Helper()
 	select {
@@ -80,12 +80,12 @@ func Next[T any](t *testing.T, messages chan any) T {
 	}
 }
 
-// AcquireMessage asks for the place's lock.
+// AcquireMessage returns a message that acquires the place's lock.
 func (p *Place) AcquireMessage(id uint64) *protocol.Acquire {
 	return &protocol.Acquire{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name}
 }
 
-// ReleaseMessage gives a lease on the place's lock back.
+// ReleaseMessage returns a message that releases a lease on the place's lock.
 func (p *Place) ReleaseMessage(id, serial uint64) *protocol.Release {
 	return &protocol.Release{ID: id, Kind: protocol.Kind(p.Kind.Name), Lock: p.Name, Serial: serial}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pipe"
 )
 
-// Bubble is a Redis inside a bubble of testing/synctest, for tests that need more than holdfasttest has: its hands on the server, or
-// hooks of the client.
+// Bubble is a Redis inside a bubble of testing/synctest, for tests that need more than holdfasttest offers: access to the server, or hooks of
+// the client.
 type Bubble struct{ *miniredis.Miniredis }
 
 // Pipes are the connections of one client to the server of a bubble.
@@ -23,7 +23,7 @@ type Pipes = pipe.Link
 // NewBubble starts the server of a bubble. It ends with the test.
 func NewBubble(t *testing.T) Bubble { return Bubble{pipe.NewServer(t)} }
 
-// Runtime is a runtime in the bubble with a client of its own. Both end with the test.
+// Runtime returns a runtime in the bubble with a client of its own. Both end with the test.
 func (b Bubble) Runtime(t *testing.T, pipes *Pipes, options holdfast.Options, hooks ...redis.Hook) *holdfast.Runtime {
 	t.Helper()
 	client := pipes.Client(b.Miniredis)

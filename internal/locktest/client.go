@@ -16,25 +16,26 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// NewClient is a client of its own for a server.
+// NewClient returns a new client for a server. It is closed when the test ends.
 func NewClient(t *testing.T, addr string) *redis.Client {
 	return ClientWith(t, &redis.Options{Addr: addr})
 }
 
-// ClientWith is a client that does not ask for what no server here knows. It is closed when the test ends.
+// ClientWith returns a client that does not ask the server for maintenance notifications, which no server here knows. It is closed when the test
+// ends.
 func ClientWith(t *testing.T, options *redis.Options) *redis.Client {
 	client := Unasking(options)
 	atEnd(t, client, func(client *redis.Client) { assert.NoError(t, client.Close()) })
 	return client
 }
 
-// Unasking is a client that does not ask for what no server here knows.
+// Unasking is ClientWith, but the caller closes the client.
 func Unasking(options *redis.Options) *redis.Client {
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(options)
 }
 
-// ClusterClient is a client of its own for a cluster.
+// ClusterClient returns a new client for a cluster. It is closed when the test ends.
 func ClusterClient(t *testing.T, cluster *redistest.Cluster) *redis.ClusterClient {
 	return clusterClient(t, cluster, nil)
 }
@@ -49,7 +50,7 @@ func clusterClient(
 	return client
 }
 
-// NewRuntime is a quiet runtime that is closed when the test ends, and must be closed in time then.
+// NewRuntime returns a runtime that logs nothing. It is closed when the test ends, which must succeed in time.
 func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Options) *holdfast.Runtime {
 	t.Helper()
 	if options.Logger == nil {
@@ -64,7 +65,8 @@ func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Opt
 // Quiet is a logger that says nothing.
 func Quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// CloseAtEnd closes a runtime when the test ends, and fails the test if that does not come to an end. A test may have left Redis away.
+// CloseAtEnd closes a runtime when the test ends, and fails the test if Close fails or does not return in time. Close may give up, since a test
+// may have left Redis unreachable.
 func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
 	atEnd(t, rt, func(rt *holdfast.Runtime) {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -75,13 +77,13 @@ func CloseAtEnd(t *testing.T, rt *holdfast.Runtime) {
 	})
 }
 
-// GaveUp tells whether a Close was not done because Redis was silent for too long.
+// GaveUp reports whether Close gave up because Redis was silent for too long.
 func GaveUp(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "what is still held expires")
 }
 
-// atEnd does something with what a test has had, and lets go of it. Package testing keeps the clean-ups of a parallel test, and all that
-// they have, until the last test has ended.
+// atEnd calls do with a value when the test ends, and drops its reference to the value. Package testing keeps the clean-ups of a parallel test,
+// and all that they refer to, until the last test has ended.
 func atEnd[V any](t *testing.T, had V, do func(V)) {
 	t.Cleanup(func() {
 		last := had

@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// DialDeaf makes connections that confirm subscriptions and lose every message.
+// DialDeaf dials a connection that confirms subscriptions and loses every message.
 func DialDeaf(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, addr)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// GoroutinesLeft runs f in a labelled goroutine and returns how many of the goroutines that f started are still there, itself included.
-// Those that are about to end get two seconds. Other tests may run at the same time.
+// GoroutinesLeft runs f, with a label on its goroutine, and returns how many of the goroutines that f started are still there, including its
+// own. The others have two seconds to end. Other tests may run at the same time.
 func GoroutinesLeft(t *testing.T, f func()) (left int) {
 	pprof.Do(context.Background(), pprof.Labels("test", t.Name()), func(context.Context) {
 		f()
@@ -29,7 +29,7 @@ func GoroutinesLeft(t *testing.T, f func()) (left int) {
 	return left
 }
 
-// Goroutines counts the goroutines of the test that runs within GoroutinesLeft.
+// Goroutines counts the goroutines of a test that runs inside GoroutinesLeft.
 func Goroutines(t *testing.T) (n int) {
 	var profile bytes.Buffer
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))

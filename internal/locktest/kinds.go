@@ -10,25 +10,25 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// Kind is one kind of lock with one holder at a time. Every promise is shown for all of them.
+// Kind is one kind of lock with one holder at a time. Every promise is tested for all of them.
 type Kind struct {
 	Name string
 	Lock func(rt *holdfast.Runtime, name string) *holdfast.Lock
-	Peer func(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock // Redisson's
+	Peer func(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock // Redisson's lock of this kind
 	// Queued: Redis keeps the queue, so every holder has a grant of its own.
 	Queued bool
-	// Deaf: waiters are told nothing, they try again and again.
+	// Deaf: waiters get no messages, but try again and again.
 	Deaf bool
 	// Fenced: every grant has a token.
 	Fenced bool
-	// Mode is what State has while somebody holds it.
+	// Mode is the Mode of State while the lock is held.
 	Mode string
 }
 
-// TakesTurns reports whether processes take turns by what they are told of releases.
+// TakesTurns reports whether processes take turns, which they do when releases notify them.
 func (k Kind) TakesTurns() bool { return !k.Queued && !k.Deaf }
 
-// Kinds are those with one holder: a new one needs one row here.
+// Kinds lists the kinds with one holder. A new kind needs one row here.
 var Kinds = []Kind{
 	{Name: "lock", Lock: (*holdfast.Runtime).Lock, Peer: rlock, Mode: "exclusive"},
 	{Name: "fenced lock", Lock: (*holdfast.Runtime).FencedLock, Peer: rlock, Mode: "exclusive", Fenced: true},

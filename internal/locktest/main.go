@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis. Unless -parallel says otherwise, twelve tests
-// run at a time. In a full run, which checks times, and with the race detector, which needs the processors, four do. Main exits.
+// Main is the TestMain of packages whose tests mostly wait, for a lease to end or for Redis. Unless -parallel says otherwise, a short run has
+// twelve tests at a time. A full run, which checks times, and a run with the race detector, which needs the processors, have four. Main exits.
 func Main(m *testing.M) {
 	flag.Parse()
 	if !isSet("test.parallel") {
@@ -21,11 +21,11 @@ func Main(m *testing.M) {
 		}
 		_ = flag.Set("test.parallel", atOnce)
 	}
-	redis.SetLogger(silent{}) // it tells of every connection that a test has broken
+	redis.SetLogger(silent{}) // go-redis logs every connection that a test breaks
 	redistest.Main(m)
 }
 
-// isSet tells whether a flag was given on the command line.
+// isSet reports whether a flag was given on the command line.
 func isSet(name string) (set bool) {
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })
 	return set

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// NewPeer is a client of its own that does in Redis what Redisson does.
+// NewPeer returns a new client that does in Redis what Redisson does.
 func NewPeer(t *testing.T, p *Place) *redissonpeer.Peer {
 	return NewPeerWith(t, p, redissonpeer.Config{})
 }
@@ -22,7 +22,7 @@ func NewPeerWith(t *testing.T, p *Place, config redissonpeer.Config) *redissonpe
 	return peer
 }
 
-// AwaitBlocked waits until n goroutines of the peer wait for a message. One that only begins to wait may miss a message that is for all.
+// AwaitBlocked waits until n goroutines of the peer wait for a message. A goroutine that does not wait yet may miss a message that is for all.
 func AwaitBlocked(t *testing.T, peer *redissonpeer.Peer, n int64) {
 	t.Helper()
 	Await(t, "the peer's waiters", func() bool { return peer.Blocked() == n })

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// CountPipelines is a hook that counts what a client is asked to send.
+// CountPipelines is a client hook that counts the pipelines that are sent.
 type CountPipelines struct{ N atomic.Int64 }
 
 func (c *CountPipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }

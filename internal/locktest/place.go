@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Patience bounds every wait for what must happen, also on a machine that is busy with something else.
+// Patience limits every wait for something that must happen, even on a busy machine.
 const Patience = 20 * time.Second
 
-// Place is one kind on one server, with a lock name that nobody else uses.
+// Place is one kind of lock on one server, with a lock name that no other test uses.
 type Place struct {
 	Kind   Kind
 	Addr   string
 	Name   string
-	Redis  redis.UniversalClient // to look with; no runtime has it
+	Redis  redis.UniversalClient // for looking at the server; no runtime uses it
 	Server *redistest.Server     // nil if others use it too
 
 	Cluster *redistest.Cluster // nil: a single server
@@ -33,7 +33,7 @@ type Place struct {
 	PubSub  holdfast.PubSubMode
 }
 
-// Stranger is the owner field of somebody who is none of ours, a thread of some Redisson client.
+// Stranger returns the owner field of a holder that is none of ours: a thread of some Redisson client.
 func Stranger(thread int) string {
 	return "7c9e6679-7425-40de-944b-e07fc1f90ae7:" + strconv.Itoa(thread)
 }
@@ -43,7 +43,7 @@ func (p *Place) Another(t *testing.T) *Place {
 	return p.Named(redistest.Name(t))
 }
 
-// Named is the same place with this lock name, or in a cluster one that begins so and is on the same server.
+// Named is the same place with this lock name. In a cluster the name gets a suffix, if needed, so that it is on the same server.
 func (p *Place) Named(name string) *Place {
 	q := *p
 	q.Name = name
@@ -53,8 +53,8 @@ func (p *Place) Named(name string) *Place {
 	return &q
 }
 
-// Plain is the same place with plain messages, for tests with a redissonpeer.Peer: it tells and hears no others. Sharded ones between
-// Redisson and us are for the tests in interop/.
+// Plain is the same place with plain messages, for tests with a redissonpeer.Peer, which sends and receives no others. The tests in interop/
+// cover sharded messages between Redisson and us.
 func (p *Place) Plain() *Place {
 	q := *p
 	if q.Cluster != nil {
@@ -66,13 +66,13 @@ func (p *Place) Plain() *Place {
 // Lock is the runtime's handle of the place's lock.
 func (p *Place) Lock(rt *holdfast.Runtime) *holdfast.Lock { return p.Kind.Lock(rt, p.Name) }
 
-// Runtime is a runtime as a process of its own would have it: with its own client. It is closed when the test ends.
+// Runtime returns a runtime with its own client, as another process would have it. It is closed when the test ends.
 func (p *Place) Runtime(t *testing.T, options holdfast.Options) *holdfast.Runtime {
 	options.PubSub = p.PubSub
 	return NewRuntime(t, p.Client(t), options)
 }
 
-// Client is a client of its own, as a process would have it.
+// Client returns a new client, as another process would have it.
 func (p *Place) Client(t *testing.T) redis.UniversalClient {
 	if p.Cluster != nil {
 		return ClusterClient(t, p.Cluster)
@@ -83,7 +83,7 @@ func (p *Place) Client(t *testing.T) redis.UniversalClient {
 	return NewClient(t, p.Addr)
 }
 
-// Proxied is a runtime with a proxy between it and the server. The proxy's faults end before the runtime is closed.
+// Proxied returns a runtime with a proxy between it and the server. The proxy's faults end before the runtime is closed.
 func (p *Place) Proxied(t *testing.T, options holdfast.Options) (*holdfast.Runtime, *faultproxy.Proxy) {
 	client, proxy := p.ProxiedClient(t)
 	options.PubSub = p.PubSub
@@ -92,7 +92,7 @@ func (p *Place) Proxied(t *testing.T, options holdfast.Options) (*holdfast.Runti
 	return rt, proxy
 }
 
-// ProxiedClient is a client with a proxy between it and the server, in a cluster the one of this place.
+// ProxiedClient returns a client with a proxy between it and the place's server.
 func (p *Place) ProxiedClient(t *testing.T) (redis.UniversalClient, *faultproxy.Proxy) {
 	proxy := faultproxy.New(t, p.Addr)
 	if p.Cluster == nil {
@@ -106,7 +106,7 @@ func (p *Place) ProxiedClient(t *testing.T) (redis.UniversalClient, *faultproxy.
 	}), proxy
 }
 
-// Fields are the lock's holders in Redis, with their counts; empty: it is free. The mode of a read/write lock is not among them.
+// Fields returns the lock's holders in Redis, with their counts; none: it is free. The mode of a read/write lock is left out.
 func (p *Place) Fields(t *testing.T) map[string]string {
 	fields, err := p.Redis.HGetAll(context.Background(), p.Name).Result()
 	assert.NoError(t, err)
@@ -114,17 +114,17 @@ func (p *Place) Fields(t *testing.T) map[string]string {
 	return fields
 }
 
-// Exists tells whether the lock's key is there.
+// Exists reports whether the lock's key exists.
 func (p *Place) Exists(t *testing.T) bool {
 	n, err := p.Redis.Exists(context.Background(), p.Name).Result()
 	assert.NoError(t, err)
 	return n > 0
 }
 
-// Keys are all keys on the server, but for the counters of fenced locks, which stay.
+// Keys returns all keys on the server, except the counters of fenced locks, which stay.
 func (p *Place) Keys(t *testing.T) []string { return Keys(t, p.Redis) }
 
-// KeysLike are the keys that match, on the server that has the lock.
+// KeysLike returns the keys that match a pattern, on the lock's server.
 func (p *Place) KeysLike(t *testing.T, pattern string) []string {
 	t.Helper()
 	client := p.Redis
@@ -136,30 +136,30 @@ func (p *Place) KeysLike(t *testing.T, pattern string) []string {
 	return keys
 }
 
-// Keys are all keys on a server, but for the counters of fenced locks, which stay.
+// Keys returns all keys on a server, except the counters of fenced locks, which stay.
 func Keys(t *testing.T, client redis.UniversalClient) []string {
 	keys, err := client.Keys(context.Background(), "*").Result()
 	assert.NoError(t, err)
 	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "redisson_lock_token:") })
 }
 
-// WaitForWaiting returns when that many acquires of the runtime, or more, wait for the lock.
+// WaitForWaiting returns when at least n acquires of the runtime wait for the lock.
 func (p *Place) WaitForWaiting(t *testing.T, rt *holdfast.Runtime, n int) {
 	t.Helper()
 	Await(t, "waiters", func() bool {
 		state, err := p.Lock(rt).Inspect(context.Background())
-		return err == nil && state.Waiting >= n // a busy machine may be too late for an answer
+		return err == nil && state.Waiting >= n // on a busy machine the answer may come too late
 	})
 }
 
-// WaitForWaiter returns when somebody of the runtime waits for the lock and listens for its release.
+// WaitForWaiter returns when an acquire of the runtime waits for the lock, and somebody is subscribed to its release.
 func (p *Place) WaitForWaiter(t *testing.T, rt *holdfast.Runtime) {
 	t.Helper()
 	p.WaitForWaiting(t, rt, 1)
 	p.WaitForListener(t)
 }
 
-// WaitForListener returns when somebody listens for a release of the lock.
+// WaitForListener returns when somebody is subscribed to the lock's release.
 func (p *Place) WaitForListener(t *testing.T) {
 	t.Helper()
 	if p.Kind.Deaf {
@@ -179,7 +179,7 @@ func (p *Place) listeners(t *testing.T) (n int) {
 	return n
 }
 
-// Subscribers are how many connections listen on a channel, in either way.
+// Subscribers returns how many connections are subscribed to a channel, plain or sharded.
 func (p *Place) Subscribers(t *testing.T, channel string) (n int64) {
 	ctx := context.Background()
 	p.everyServer(t, func(client redis.UniversalClient) {
@@ -191,7 +191,7 @@ func (p *Place) Subscribers(t *testing.T, channel string) (n int64) {
 	return n
 }
 
-// everyServer calls f for each server: a subscription may be at any of them.
+// everyServer calls f for each server: a subscription may be on any of them.
 func (p *Place) everyServer(t *testing.T, f func(client redis.UniversalClient)) {
 	if p.Cluster == nil {
 		f(p.Redis)
@@ -203,7 +203,7 @@ func (p *Place) everyServer(t *testing.T, f func(client redis.UniversalClient)) 
 	}
 }
 
-// everyClient has a new client for each server.
+// everyClient returns a new client for each server.
 func (p *Place) everyClient(t *testing.T) (clients []*redis.Client) {
 	if p.Cluster == nil {
 		return []*redis.Client{NewClient(t, p.Addr)}
@@ -214,13 +214,13 @@ func (p *Place) everyClient(t *testing.T) (clients []*redis.Client) {
 	return clients
 }
 
-// TimeoutKeys are the keys of a read/write lock that say for how long its readers hold it.
+// TimeoutKeys returns the keys of a read/write lock whose TTLs say how long its readers hold it.
 func (p *Place) TimeoutKeys(t *testing.T) []string {
 	t.Helper()
 	return p.KeysLike(t, "{"+p.Name+"}:*:rwlock_timeout:*")
 }
 
-// TimeoutKey is the key that says for how long the reader with this field of the hash holds a read/write lock.
+// TimeoutKey returns the key whose TTL says how long the reader with this field of the hash holds a read/write lock.
 func (p *Place) TimeoutKey(field string) string {
 	return "{" + p.Name + "}:" + field + ":rwlock_timeout:1"
 }

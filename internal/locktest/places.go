@@ -16,7 +16,7 @@ type server struct {
 	Addr func(t *testing.T) string
 }
 
-// servers are where a promise is shown that needs no faults.
+// servers are the servers for tests of promises without faults.
 var servers = []server{
 	{"redis", func(t *testing.T) string { return redistest.Shared(t).Addr() }},
 	{"embedded", func(t *testing.T) string {
@@ -27,22 +27,22 @@ var servers = []server{
 	}},
 }
 
-// Everywhere shows a promise for every kind on every server.
+// Everywhere tests a promise for every kind of lock on every setup. With the race detector and in short runs it leaves some setups out.
 func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
-		if kind.Name != Kinds[0].Name && raceDetector { // what differs between servers shows without it
+		if kind.Name != Kinds[0].Name && raceDetector { // the servers' differences show without the race detector
 			onServer(t, kind.Name+"/", kind, servers[0], show)
 			continue
 		}
 		onServers(t, kind.Name+"/", kind, show)
 		if kind.Name != Kinds[0].Name && Scaled(2, 1) == 1 {
-			continue // the kinds do not differ in what is left
+			continue // the kinds do not differ on the other setups
 		}
 		onOtherSetups(t, kind.Name+"/", kind, show)
 	}
 }
 
-// OnSetups shows something that is not about a kind of lock on every setup.
+// OnSetups runs a test that is not about one kind of lock, on every setup.
 func OnSetups(t *testing.T, show func(t *testing.T, p *Place)) {
 	OnServers(t, show)
 	onOtherSetups(t, "", Kind{}, show)
@@ -62,10 +62,10 @@ func onOtherSetups(t *testing.T, prefix string, k Kind, show func(t *testing.T, 
 	})
 }
 
-// OnServers shows something that is not about a kind of lock on every server.
+// OnServers runs a test that is not about one kind of lock, on every server.
 func OnServers(t *testing.T, show func(t *testing.T, p *Place)) { onServers(t, "", Kind{}, show) }
 
-// OnServersOf shows something that only one kind does, by its name, on every server.
+// OnServersOf runs a test of one kind of lock, given by name, on every server.
 func OnServersOf(t *testing.T, kind string, show func(t *testing.T, p *Place)) {
 	onServers(t, "", kindOf(t, kind), show)
 }
@@ -87,19 +87,19 @@ func onServer(t *testing.T, prefix string, k Kind, s server, show func(t *testin
 	})
 }
 
-// clusterPlace is one kind on the cluster that all tests share.
+// clusterPlace returns a place of one kind on the cluster that all tests share.
 func clusterPlace(t *testing.T, k Kind, mode holdfast.PubSubMode) *Place {
 	cluster := redistest.SharedCluster(t)
 	name := redistest.Name(t)
 	return &Place{Kind: k, Addr: cluster.Owner(name).Addr(), Name: name, Redis: ClusterClient(t, cluster), Cluster: cluster, PubSub: mode}
 }
 
-// Somewhere is a place on a Redis that others use too, for what is not about a kind of lock.
+// Somewhere returns a place on the Redis that all tests share, for tests that are not about one kind of lock.
 func Somewhere(t *testing.T) *Place {
 	return newPlace(t, Kind{}, redistest.Shared(t).Addr())
 }
 
-// OnServerOfItsOwn is a Redis that the test may disturb, for what is not about a kind of lock.
+// OnServerOfItsOwn returns a place on a Redis that the test may disturb, for tests that are not about one kind of lock.
 func OnServerOfItsOwn(t *testing.T) *Place {
 	server := redistest.Start(t)
 	p := newPlace(t, Kind{}, server.Addr())
@@ -107,7 +107,7 @@ func OnServerOfItsOwn(t *testing.T) *Place {
 	return p
 }
 
-// OnOwnServer shows a promise for every kind on a Redis that the test may disturb.
+// OnOwnServer tests a promise for every kind, each on a Redis that the test may disturb.
 func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
 		t.Run(kind.Name+"/own", func(t *testing.T) {
@@ -117,8 +117,8 @@ func OnOwnServer(t *testing.T, show func(t *testing.T, p *Place)) {
 	}
 }
 
-// OnOneServer are places of all kinds on one Redis that the test may disturb, for faults that hit them all alike. args are added to
-// the server's command line.
+// OnOneServer returns places of all kinds on one Redis that the test may disturb, for faults that hit all kinds alike. args are added to the
+// server's command line.
 func OnOneServer(t *testing.T, args ...string) []*Place {
 	return OnServer(t, redistest.Start(t, args...))
 }
@@ -133,14 +133,14 @@ func OnServer(t *testing.T, server *redistest.Server) []*Place {
 	return places
 }
 
-// InTurn is OnOwnServer for what needs the whole machine: one kind after the other, and nothing beside if the test is not parallel.
+// InTurn is OnOwnServer for tests that need the whole machine: one kind after the other, and nothing beside it if the test is not parallel.
 func InTurn(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
 		t.Run(kind.Name+"/own", func(t *testing.T) { show(t, OwnPlace(t, kind)) })
 	}
 }
 
-// OwnPlace is one kind on a Redis that the test may disturb, started with args.
+// OwnPlace returns a place of one kind on a Redis that the test may disturb, started with args.
 func OwnPlace(t *testing.T, k Kind, args ...string) *Place {
 	server := redistest.Start(t, args...)
 	p := newPlace(t, k, server.Addr())
@@ -152,12 +152,12 @@ func newPlace(t *testing.T, k Kind, addr string) *Place {
 	return &Place{Kind: k, Addr: addr, Name: redistest.Name(t), Redis: NewClient(t, addr)}
 }
 
-// PlaceOf is one kind, by its name, on the server that all tests share.
+// PlaceOf returns a place of one kind, given by name, on the server that all tests share.
 func PlaceOf(t *testing.T, kind string) *Place {
 	return newPlace(t, kindOf(t, kind), redistest.Shared(t).Addr())
 }
 
-// OwnPlaceOf is one kind, by its name, on a Redis that the test may disturb.
+// OwnPlaceOf returns a place of one kind, given by name, on a Redis that the test may disturb.
 func OwnPlaceOf(t *testing.T, kind string) *Place {
 	server := redistest.Start(t)
 	p := PlaceOf(t, kind)

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Recorder keeps what Options.OnEvent is told.
+// Recorder keeps the events that Options.OnEvent gets.
 type Recorder struct {
 	Mu     sync.Mutex
 	Events []holdfast.Event
@@ -19,7 +19,7 @@ func (r *Recorder) Record(event holdfast.Event) {
 	r.Events = append(r.Events, event)
 }
 
-// Recorded are the events of one type so far.
+// Recorded returns the events of one type so far.
 func Recorded[E holdfast.Event](r *Recorder) []E {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()

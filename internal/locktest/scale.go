@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Scaled is how often to try: the full number, a twentieth of it with the race detector, which makes everything ten times
-// slower, and a hundredth with -short; never fewer than least.
+// Scaled returns how often to try: the full number, a twentieth of it with the race detector, which makes everything ten times slower, and a
+// hundredth with -short; never fewer than least.
 func Scaled(full, least int) int {
 	switch {
 	case testing.Short():
@@ -17,13 +17,13 @@ func Scaled(full, least int) int {
 	return full
 }
 
-// Raced tells whether the race detector looks on.
+// Raced reports whether the race detector is on.
 func Raced() bool { return raceDetector }
 
-// anywhere tells that the run is for any machine, however busy with something else. Times mean something in a full run alone.
+// anywhere reports whether the run must pass on any machine, however busy. Only a full run can check times.
 func anywhere() bool { return raceDetector || testing.Short() }
 
-// Slack is added to what a time is asserted to be at most: nothing in a full run, a second in a short one or with the race detector.
+// Slack is what a test adds to the upper limit of a time: nothing in a full run, a second in a short one or with the race detector.
 func Slack() time.Duration {
 	if anywhere() {
 		return time.Second
@@ -31,8 +31,8 @@ func Slack() time.Duration {
 	return 0
 }
 
-// Unhurried is a lease that the watchdog must keep: short in a full run, four times as long in a short one or with the race detector,
-// where a process may not be run for half a second.
+// Unhurried returns a lease that the watchdog must keep: as given in a full run, four times as long in a short one or with the race detector,
+// where a process may not run for half a second.
 func Unhurried(lease time.Duration) time.Duration {
 	if anywhere() {
 		return 4 * lease

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors"
 )
 
-// SystemWith is an actor system for a runtime with seams. It ends with the test.
+// SystemWith returns an actor system with seams for a runtime. It ends with the test.
 func SystemWith(t *testing.T, seams *actors.Seams) *actor.ActorSystem {
 	system := actor.NewActorSystem()
 	t.Cleanup(system.Shutdown)

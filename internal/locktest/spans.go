@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Spans are the times for which holders of one lock saw that their leases were valid. They are of one monotonic clock.
+// Spans are the times during which holders of one lock saw that their leases were valid. All are by one monotonic clock.
 type Spans struct {
 	mu  sync.Mutex
 	all []span
@@ -21,13 +21,13 @@ type span struct {
 	id       string
 }
 
-// Hold looks at a lease for that long, or until it is not valid any more, and notes the time in between.
+// Hold looks at a lease for d, or until it is no longer valid, and records the time during which it was valid.
 func (s *Spans) Hold(lease *holdfast.Lease, d time.Duration) {
 	looks := time.NewTicker(500 * time.Microsecond)
 	defer looks.Stop()
 	var seen span
 	for start := time.Now(); ; <-looks.C {
-		now := time.Now() // before the look: a lease that is valid was so before, too
+		now := time.Now() // before the look: a lease that is valid now was valid then, too
 		if !lease.Valid() {
 			break
 		}
@@ -43,14 +43,14 @@ func (s *Spans) Hold(lease *holdfast.Lease, d time.Duration) {
 	}
 }
 
-// Add notes the time for which somebody else has seen a lease to be valid.
+// Add records a time during which a lease was seen to be valid.
 func (s *Spans) Add(id string, from, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, span{from: from, to: to, id: id})
 }
 
-// AtOnce is how many at most were valid at the same instant.
+// AtOnce returns how many leases at most were valid at the same instant.
 func (s *Spans) AtOnce() (most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Spans) AtOnce() (most int) {
 		changes = append(changes, change{a.from, 1}, change{a.to, -1})
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) // who ends at an instant does so before the next begins
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) // a lease that ends at an instant ends before another begins
 	})
 	n := 0
 	for _, c := range changes {
@@ -73,21 +73,21 @@ func (s *Spans) AtOnce() (most int) {
 	return most
 }
 
-// Len is how many holders there were.
+// Len returns how many leases were recorded.
 func (s *Spans) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.all)
 }
 
-// Clear forgets all of them.
+// Clear forgets all leases.
 func (s *Spans) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = nil
 }
 
-// Most is how many leases were valid at once.
+// Most returns how many leases at most were valid at once.
 func (s *Spans) Most() (most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Spans) Most() (most int) {
 	return most
 }
 
-// Overlaps tells of the holders whose lease was valid while an earlier one's still was.
+// Overlaps describes the leases that were valid while an earlier one was still valid.
 func (s *Spans) Overlaps() (overlaps []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *Spans) Overlaps() (overlaps []string) {
 	return overlaps
 }
 
-// Meets tells of the holders of s whose lease was valid while one of others' was.
+// Meets describes the leases of s that were valid while one of others was.
 func (s *Spans) Meets(others *Spans) (overlaps []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

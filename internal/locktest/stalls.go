@@ -9,14 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Stalls measures for how long at most this process was not run, or did not reach its servers. What is promised about
-// milliseconds can be seen only while both are well.
+// Stalls measures for how long at most this process did not run or did not reach its servers. Promises about milliseconds can be checked only
+// while it does both.
 type Stalls struct {
 	stop, ended chan struct{}
 
 	mu    sync.Mutex
 	worst time.Duration
-	last  time.Time // when both were seen to be well
+	last  time.Time // when it last ran and reached its servers
 }
 
 const stallsEvery = 5 * time.Millisecond
@@ -35,7 +35,7 @@ func NewStalls(servers ...*redis.Client) *Stalls {
 	return s
 }
 
-// End ends the measuring. Nothing may be asked afterwards.
+// End ends the measurement. No other method may be called afterwards.
 func (s *Stalls) End() { close(s.stop); <-s.ended }
 
 func (s *Stalls) watch(servers []*redis.Client) {
@@ -58,10 +58,10 @@ func (s *Stalls) watch(servers []*redis.Client) {
 	}
 }
 
-// note counts the present stall, if there is one, as far as it has come.
+// note counts the present stall, if there is one, up to now.
 func (s *Stalls) note() { s.worst = max(s.worst, time.Since(s.last)-stallsEvery) }
 
-// Worst is the longest stall since Take, be it the present one.
+// Worst returns the longest stall since the last Take, including the present one.
 func (s *Stalls) Worst() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *Stalls) Worst() time.Duration {
 	return s.worst
 }
 
-// Take is the longest stall since it was asked for before.
+// Take returns the longest stall since the last Take.
 func (s *Stalls) Take() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,5 +79,5 @@ func (s *Stalls) Take() time.Duration {
 	return worst
 }
 
-// Slack is what may be added to a time that is promised, after the stalls since they were asked for before.
+// Slack takes the longest stall, and returns what a test may add to a promised time because of it.
 func (s *Stalls) Slack() time.Duration { return 50*time.Millisecond + 5*s.Take() + Slack() }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Acquire takes a lock that must come free in time. The test has the lease until it ends, even if it does nothing with it.
+// Acquire acquires a lock, which must succeed in time. The test keeps a reference to the lease until it ends.
 func Acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -28,7 +28,7 @@ var kept = struct {
 	leases map[*testing.T][]*holdfast.Lease
 }{leases: map[*testing.T][]*holdfast.Lease{}}
 
-// keep has a test have a lease until it ends: else the runtime would give back what the test does not mention any more.
+// keep keeps a reference to a lease until the test ends. Otherwise the runtime would release a lease that the test does not refer to any more.
 func keep(t *testing.T, lease *holdfast.Lease) {
 	kept.Lock()
 	defer kept.Unlock()
@@ -42,19 +42,19 @@ func keep(t *testing.T, lease *holdfast.Lease) {
 	kept.leases[t] = append(kept.leases[t], lease)
 }
 
-// Release gives a lease back that must be held.
+// Release releases a lease, which must be held.
 func Release(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	require.NoError(t, lease.Release(t.Context()))
 }
 
-// Await waits until something is so.
+// Await waits until so returns true.
 func Await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	require.Eventually(t, so, Patience, 2*time.Millisecond, "waiting for %s", what)
 }
 
-// Closed waits for a channel to be closed and tells when that was seen.
+// Closed waits for a channel to be closed, and returns when it saw that.
 func Closed(t *testing.T, what string, done <-chan struct{}) time.Time {
 	t.Helper()
 	select {
@@ -75,7 +75,7 @@ func Open(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// Stays fails the test if something does not stay so for as long as that.
+// Stays fails the test if so returns false at any look within d.
 func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
 	t.Helper()
 	looks := time.NewTicker(5 * time.Millisecond)
@@ -91,7 +91,7 @@ func Renewed(t *testing.T, lease *holdfast.Lease) {
 	Await(t, "a renewal", Moved(lease.ExpiresAt))
 }
 
-// Moved reports whether a deadline has moved since, by a renewal. The same instant may be converted to slightly different
+// Moved returns a function that reports whether a renewal has moved the deadline since. The same instant may be converted to slightly different
 // times (see Engine.Time), by as much as the process was paused between reading one clock and the other.
 func Moved(deadline func() time.Time) func() bool {
 	var first time.Time
@@ -103,7 +103,7 @@ func Moved(deadline func() time.Time) func() bool {
 	return func() bool { return deadline().Sub(first) > 50*time.Millisecond }
 }
 
-// AcquirePermit takes a permit likewise.
+// AcquirePermit is Acquire for a permit.
 func AcquirePermit(t *testing.T, s *holdfast.PermitSemaphore, options ...holdfast.AcquireOption) *holdfast.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -114,7 +114,7 @@ func AcquirePermit(t *testing.T, s *holdfast.PermitSemaphore, options ...holdfas
 	return lease
 }
 
-// Granted is the lease of an acquire that is in flight.
+// Granted waits for an acquire that is in flight, and returns its lease.
 func Granted(t *testing.T, pending *holdfast.Pending) *holdfast.Lease {
 	t.Helper()
 	Closed(t, "a grant", pending.Done())
@@ -123,7 +123,7 @@ func Granted(t *testing.T, pending *holdfast.Pending) *holdfast.Lease {
 	return lease
 }
 
-// AssertTaken shows that the place's lock is held: nobody else in these runtimes can acquire it.
+// AssertTaken asserts that the place's lock is held: nobody else in these runtimes can acquire it.
 func AssertTaken(t *testing.T, p *Place, runtimes ...*holdfast.Runtime) {
 	t.Helper()
 	for _, rt := range runtimes {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Redisson's clients are kept out for as long, and no longer: a waiter sleeps for the TTL that it was told last, which was that of the
-// lease, and the release tells it the new one.
+// An at-least keeps Redisson's clients out for as long, and no longer. A waiter of Redisson's sleeps for the TTL that it saw last, that of the
+// lease, until the release's message shows it the new one.
 func TestAtLeast_KeepsRedissonOut(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// promptly is how long after the end of an at-least its first waiter has the lock.
+// promptly limits how long after the end of an at-least its first waiter gets the lock.
 const promptly = 30 * time.Millisecond
 
 // inBubble runs a test for each kind of lock whose leases may have bounds, with two processes.
@@ -32,8 +32,8 @@ func inBubble(t *testing.T, test func(t *testing.T, server *holdfasttest.Server,
 	}
 }
 
-// A lock that is released before its at-least is over stays taken for the rest, for everybody: waiters here and elsewhere have it promptly
-// after that, and not before. For its holder it is over at once, without an event.
+// A lock that is released before its at-least is over stays taken until then, for everybody. Waiters in any process get it promptly after that,
+// and not before. For its holder the lease is over at the release, without an event.
 func TestAtLeast_ReleasedLockStaysTaken(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -81,7 +81,7 @@ func TestAtLeast_ReleasedLockStaysTaken(t *testing.T) {
 	}
 }
 
-// A try learns from Redis for how long the lock stays taken.
+// The error of a refused try says how long the lock stays taken.
 func TestAtLeast_TryKnowsTheRest(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		require.NoError(t, kind.Lock(one, "orders").Do(t.Context(), func(context.Context) error { return nil }, holdfast.WithAtLeast(10*time.Second)))
@@ -132,7 +132,7 @@ func TestAtLeast_OutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A lease that is lost does not free the lock sooner, unless it was by force.
+// A lost lease does not free the lock before the end of its at-least. A forced release does.
 func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		began := time.Now()
@@ -145,7 +145,8 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 		next, err := kind.Lock(one, "orders").Acquire(t.Context(), holdfast.WithAtLeast(time.Minute))
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, time.Since(began), time.Minute)
-		// The release has waited until a probe found Redis again, which took a second, and a dial of go-redis, which took half of one at most.
+		// The release has to wait until a probe finds Redis again, which takes a second, and for a dial of go-redis, which takes half a second
+		// at most.
 		assert.Less(t, time.Since(began), time.Minute+1500*time.Millisecond+promptly)
 
 		require.NoError(t, next.Release(t.Context()))
@@ -158,7 +159,7 @@ func TestAtLeast_LostLeaseKeepsTheLockTaken(t *testing.T) {
 	})
 }
 
-// Of the ends that an owner has asked for the later one counts, and Redis has it before the acquire returns.
+// If an owner re-enters with another at-least, the later end counts. Redis has it before the acquire returns.
 func TestAtLeast_ReentryMovesTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, c := range []struct {
@@ -198,7 +199,7 @@ func TestAtLeast_ReentryMovesTheEnd(t *testing.T) {
 	})
 }
 
-// A fixed lease may have an at-least, which Extend does not undercut.
+// A fixed lease may have an at-least, which Extend cannot shorten.
 func TestAtLeast_OfAFixedLease(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, extend := range []bool{true, false} {
@@ -220,7 +221,8 @@ func TestAtLeast_OfAFixedLease(t *testing.T) {
 	})
 }
 
-// All members of a multi lock stay taken from when the last one was acquired. Members that are given back because others are taken do not.
+// The at-least of a multi lock begins for all members when the last one is acquired. Members that are released because others are taken have
+// none.
 func TestAtLeast_OfAMultiLock(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]func(...*holdfast.Lock) *holdfast.MultiLock{"multi": holdfast.Multi, "red": holdfast.Red} {
@@ -267,7 +269,7 @@ func TestAtLeast_OfAMultiLock(t *testing.T) {
 	}
 }
 
-// A writer whose owner also reads keeps the others out for as long, also other readers; and the lock becomes a read lock then.
+// If a writer's owner also reads, the at-least still keeps everybody else out, readers too. After that the lock becomes a read lock.
 func TestAtLeast_OfAWriterWhoReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +310,7 @@ func TestAtLeast_OfAWriterWhoReads(t *testing.T) {
 	})
 }
 
-// A bad option is an error before anything is sent.
+// An invalid option is rejected before anything is sent.
 func TestAtLeast_Invalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// bounded are the kinds of lock whose leases may have bounds.
+// bounded returns the kinds of lock whose leases may have bounds.
 func bounded() (kinds []locktest.Kind) {
 	for _, kind := range locktest.Kinds {
 		if !kind.Deaf {
@@ -24,7 +24,7 @@ func bounded() (kinds []locktest.Kind) {
 	return kinds
 }
 
-// A lease with an at-most is renewed until then, never past it, and is lost with that reason. Others get the lock at once.
+// A lease with an at-most is renewed up to that time, never past it, and is then lost for that reason. The next waiter gets the lock at once.
 func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	t.Parallel()
 	for _, kind := range bounded() {
@@ -76,7 +76,7 @@ func TestAtMost_LeaseIsLostThen(t *testing.T) {
 	}
 }
 
-// Before the end, everything is as without: other losses are noticed in time and have their own reason, and a release is a release.
+// Before its end, a lease with an at-most is like any other: other losses are noticed in time and have their own reason, and it can be released.
 func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 		}
 
 		held := acquire()
-		<-time.After(85 * time.Second) // Redis has it until the end, and still it is asked
+		<-time.After(85 * time.Second) // the key lasts until the end now, and is still checked
 		synctest.Wait()
 		server.Lose("orders")
 		lost := time.Now()
@@ -121,7 +121,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 	})
 }
 
-// A re-entry does not prolong it; the lease of a multi lock ends with its first member.
+// A re-entry does not prolong an at-most. The lease of a multi lock ends with the first of its members.
 func TestAtMost_ReentriesAndMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestAtMost_ReentriesAndMembers(t *testing.T) {
 	})
 }
 
-// A bad option is an error before anything is sent.
+// An invalid option is rejected before anything is sent.
 func TestAtMost_Invalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -35,12 +35,12 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 func showBusyClose(t *testing.T, p *locktest.Place) {
 	const held = 100
 	waiters := 10_000
-	if p.Kind.Queued { // each stands in Redis' queue, and each call for a lock takes as long as its queue is
+	if p.Kind.Queued { // all waiters are in Redis' queue, and the longer it is, the longer each call takes
 		waiters = 500
 	}
 	client := p.Client(t)
 	require.NoError(t, client.Ping(t.Context()).Err())
-	taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{}))) // elsewhere: waiters subscribe
+	taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{}))) // held elsewhere, so that waiters subscribe
 	left := locktest.GoroutinesLeft(t, func() {
 		rt := locktest.NewRuntime(t, client, holdfast.Options{})
 		leases := make([]*holdfast.Lease, held)
@@ -82,7 +82,7 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 	locktest.Release(t, taken)
 }
 
-// showCloseWithEndedContext closes with a context that is over, as one of signal.NotifyContext is when a service stops.
+// showCloseWithEndedContext closes with a context that has ended, as that of signal.NotifyContext has when a service stops.
 func showCloseWithEndedContext(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{})
 	var leases []*holdfast.Lease
@@ -130,7 +130,7 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	assert.NoError(t, rt.Close(t.Context()), "a later call waits for the end")
 }
 
-// showCloseOfNoServer closes with a context that has no end while Redis stands still, and goes on doing so for longer than any lease.
+// showCloseOfNoServer closes, with a context that never ends, while Redis is paused for longer than any lease.
 func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	const lease = 3 * time.Second
 	rt, err := holdfast.New(p.Client(t), holdfast.Options{Lease: lease, PubSub: p.PubSub, Logger: locktest.Quiet()})
@@ -156,7 +156,7 @@ func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	p.Server.Resume()
 }
 
-// showCloseOverOutage closes while the server refuses connections: what is held is released when it is back.
+// showCloseOverOutage closes while the server refuses connections: the locks are released when it accepts them again.
 func showCloseOverOutage(t *testing.T, p *locktest.Place) {
 	rt, proxy := p.Proxied(t, holdfast.Options{Lease: 2 * time.Second})
 	leases := []*holdfast.Lease{locktest.Acquire(t, p.Lock(rt)), locktest.Acquire(t, p.Another(t).Lock(rt))}
@@ -187,7 +187,7 @@ func showCloseOverCut(t *testing.T, p *locktest.Place) {
 	assert.Empty(t, p.Keys(t))
 }
 
-// showCloseInTheMiddle closes while acquires, passes and releases are on their way.
+// showCloseInTheMiddle closes while acquires, passes and releases are in flight.
 func showCloseInTheMiddle(t *testing.T, p *locktest.Place) {
 	for i := range 30 {
 		rt := p.Runtime(t, holdfast.Options{})

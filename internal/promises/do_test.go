@@ -33,8 +33,8 @@ func TestLock_DoHoldsTheLockWhileFnRuns(t *testing.T) {
 	})
 }
 
-// The owner is in fn's context, so whoever acquires the same lock under it re-enters, on whatever goroutine: they do not exclude each
-// other. Work that must be exclusive takes an owner of its own.
+// fn's context carries the owner, so any goroutine that acquires the same lock with this context re-enters: such goroutines do not exclude each
+// other. Work that must be exclusive needs an owner of its own.
 func TestLock_DoGoroutinesOfFnShareTheLock(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -269,7 +269,7 @@ func TestLease_ContextEndsWithLeaseOrParent(t *testing.T) {
 	})
 }
 
-// A lease may be held for months, and each piece of work under it have a context of its own.
+// A lease does not keep cancelled contexts in memory: it may be held for months, and each piece of work under it may have a context of its own.
 func TestLease_ContextThatWasCancelledIsNotKept(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

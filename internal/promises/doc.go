@@ -1,2 +1,2 @@
-// Package promises has the tests of what holds for every kind of lock in every place: on a server, on a cluster, behind Sentinels.
+// Package promises tests what holds for every kind of lock on every setup: on a server, on a cluster, behind Sentinels.
 package promises

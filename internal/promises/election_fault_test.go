@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// While links delay, break and lose replies there is never more than one leader. When they are whole again, everybody learns of the one
+// While links are slow, break and lose replies, there is never more than one leader. When they have healed, every candidate learns of the leader
 // that stays.
 func TestElection_BadLinks(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func (m *mandate) finish() {
 	}
 }
 
-// settled returns when everybody is told of one leader, who stays.
+// settled returns when all candidates have learned of one leader, which stays.
 func (p *parliament) settled(t *testing.T) {
 	m := p.elected()
 	for _, c := range p.candidates {
@@ -65,7 +65,7 @@ func (p *parliament) settled(t *testing.T) {
 	}
 }
 
-// A failover of Redis that has kept the lock ends no election: the leader continues, or another is elected, and everybody learns of it.
+// A failover to a replica that has the lock ends no election: the leader continues, or another is elected, and every candidate learns of it.
 func TestElection_FailoverOfRedis(t *testing.T) {
 	t.Parallel()
 	type setup struct {

@@ -20,7 +20,7 @@ import (
 
 func init() { childproc.Register("candidate", campaignInChild) }
 
-// campaignInChild campaigns until it is killed, and says when it leads and when it does not any more.
+// campaignInChild campaigns until its process is killed, and prints when it begins to lead and when it stops.
 func campaignInChild() {
 	lease, err := time.ParseDuration(os.Getenv("LEASE"))
 	if err != nil {
@@ -40,7 +40,7 @@ func campaignInChild() {
 	}))
 }
 
-// child is a candidate in a process of its own, which leads.
+// child is a candidate in a process of its own. token is that of its last term.
 type child struct {
 	*childproc.Handle
 	token int64
@@ -57,7 +57,7 @@ func (c *child) elected(t *testing.T) {
 	c.token = n
 }
 
-// againstChild is a candidate of this process, in an election whose leader is a child.
+// againstChild starts a child process that leads an election, and a candidate in this process that waits to lead.
 func againstChild(t *testing.T) (*child, *parliament, *candidate) {
 	place := locktest.Somewhere(t)
 	lease := locktest.Unhurried(time.Second)
@@ -84,7 +84,7 @@ func TestElection_KilledLeaderIsSucceeded(t *testing.T) {
 	assert.Greater(t, m.Token, c.token)
 }
 
-// A leader that was stopped past its lease no longer leads when it continues, and does not overwrite the new leader.
+// A leader that is stopped for longer than its lease no longer leads when it continues, and does not overwrite the new leader.
 func TestElection_StoppedLeaderIsNoneWhenItContinues(t *testing.T) {
 	t.Parallel()
 	c, p, ours := againstChild(t)

@@ -25,7 +25,7 @@ import (
 
 func init() { childproc.Register("minister", serveInChild) }
 
-// serveInChild campaigns until it is killed. It says when its terms begin and end, and resigns for each line of its input.
+// serveInChild campaigns until its process is killed. It prints when its terms begin and end, and resigns for each line of its input.
 func serveInChild() {
 	lease, err := time.ParseDuration(os.Getenv("LEASE"))
 	if err != nil {
@@ -69,7 +69,7 @@ type government struct {
 	server *redistest.Server
 	lease  time.Duration
 	said   chan said
-	terms  []*term // in the order in which the observer hears of them
+	terms  []*term // in the order in which the observer learns of them
 }
 
 // said is a line of a minister.
@@ -103,7 +103,7 @@ func (g *government) appoint() *minister {
 	return m
 }
 
-// hear takes the next line of any minister.
+// hear waits for the next line of any minister.
 func (g *government) hear() {
 	g.t.Helper()
 	select {
@@ -120,7 +120,7 @@ func (g *government) note(s said) {
 		g.terms = append(g.terms, &term{of: s.by, token: s.token, begin: s.at})
 	case "end":
 		i := slices.IndexFunc(g.terms, func(t *term) bool { return t.token == s.token })
-		if t := g.terms[i]; t.end == 0 || s.at < t.end { // one that was stopped has done nothing from then on
+		if t := g.terms[i]; t.end == 0 || s.at < t.end { // a leader that was stopped did nothing after that
 			t.end = s.at
 		}
 	default:
@@ -128,7 +128,7 @@ func (g *government) note(s said) {
 	}
 }
 
-// inOffice is the term that has not ended, as far as the observer has heard.
+// inOffice returns the term that has not ended, as far as the observer knows. If there is none, it waits for one.
 func (g *government) inOffice() *term {
 	g.t.Helper()
 	for {
@@ -142,7 +142,7 @@ func (g *government) inOffice() *term {
 	}
 }
 
-// successor is the first term with a larger token.
+// successor returns the first term with a larger token, and waits for it if necessary.
 func (g *government) successor(of *term) *term {
 	g.t.Helper()
 	for {
@@ -153,8 +153,8 @@ func (g *government) successor(of *term) *term {
 	}
 }
 
-// Leaders of five processes are killed, cut off, stopped and asked to resign in turn. No two terms overlap by the clock of an observer,
-// tokens grow, and there is a successor: within a lease and a second of a death, within 100 ms of a resignation.
+// The leader among five processes is killed, cut off, stopped or asked to resign, many times. No two terms overlap by the clock of an observer,
+// and tokens grow. A successor leads within a lease and a second after a death, and within 100 ms after a resignation.
 func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 	t.Parallel()
 	g := &government{t: t, server: redistest.Start(t), lease: locktest.Unhurried(time.Second), said: make(chan said, 1000)}
@@ -183,7 +183,7 @@ func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 			leader.of.Send("resign")
 		}
 		next := g.successor(leader)
-		if next.begin > began.UnixNano() { // else the term had ended by itself before
+		if next.begin > began.UnixNano() { // otherwise the term had ended by itself before
 			took[how] = append(took[how], time.Duration(next.begin-began.UnixNano()))
 		}
 		switch how {
@@ -199,7 +199,7 @@ func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 		slices.Sort(all)
 		t.Logf("%s: %d successors, median %v, last %v", how, len(all), all[len(all)/2], all[len(all)-1])
 	}
-	if !testing.Short() { // a busy machine takes its time
+	if !testing.Short() { // a busy machine may take longer
 		assert.Less(t, slices.Max(took["kill"]), g.lease+time.Second)
 		assert.Less(t, slices.Max(took["resign"]), 100*time.Millisecond)
 	}
@@ -214,7 +214,7 @@ func TestElection_TermsNeverOverlapAmongProcesses(t *testing.T) {
 	}
 }
 
-// An outage of Redis of half a lease changes no leader.
+// If Redis is away for half a lease, the leader stays the same.
 func TestElection_ShortOutageChangesNoLeader(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(2 * time.Second)

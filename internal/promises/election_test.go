@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// parliament is the candidates of one election, and the terms that they have had.
+// parliament is the candidates of one election, and the tokens of the terms that they have had.
 type parliament struct {
 	t          *testing.T
 	candidates []*candidate
@@ -37,15 +37,15 @@ type candidate struct {
 	stop  context.CancelFunc
 }
 
-// mandate is a term. Whoever gets it from begun says how it ends.
+// mandate is a term. The test receives it from begun and decides how it ends.
 type mandate struct {
 	*candidate
 	holdfast.Term
 	ctx context.Context
-	end chan error // nil: when the context does
+	end chan error // ends the term: what lead returns
 }
 
-// newParliament has as many candidates as runtimes. The election is over when the test ends.
+// newParliament makes an election with one candidate for each runtime. It is over when the test ends.
 func newParliament(t *testing.T, name string, o holdfast.ElectionOptions, runtimes ...*holdfast.Runtime) *parliament {
 	p := &parliament{t: t, begun: make(chan *mandate)}
 	for i, rt := range runtimes {
@@ -57,7 +57,7 @@ func newParliament(t *testing.T, name string, o holdfast.ElectionOptions, runtim
 	return p
 }
 
-// campaign has everybody run.
+// campaign lets all candidates run.
 func (p *parliament) campaign() {
 	for _, c := range p.candidates {
 		p.run(c)
@@ -99,7 +99,7 @@ func (p *parliament) lead(c *candidate, ctx context.Context, term holdfast.Term)
 	}
 }
 
-// elected is the next term, which all that run have been told of.
+// elected returns the next term, once all running candidates have been notified of it.
 func (p *parliament) elected(running ...*candidate) *mandate {
 	p.t.Helper()
 	var m *mandate
@@ -114,7 +114,7 @@ func (p *parliament) elected(running ...*candidate) *mandate {
 	return m
 }
 
-// awaitTold returns when OnLeader has told a candidate of the leader.
+// awaitTold returns when OnLeader has notified a candidate of the leader.
 func (p *parliament) awaitTold(c *candidate, m *mandate) {
 	p.t.Helper()
 	for late := time.After(locktest.Patience); ; {
@@ -131,7 +131,7 @@ func (p *parliament) awaitTold(c *candidate, m *mandate) {
 	}
 }
 
-// returned is what the candidate's Run has returned.
+// returned waits for a candidate's Run to return, and returns its error.
 func (p *parliament) returned(c *candidate) error {
 	p.t.Helper()
 	select {
@@ -191,12 +191,12 @@ func TestElection_LeadersFollowEachOther(t *testing.T) {
 	})
 }
 
-// without are the candidates but for some.
+// without returns all candidates except some.
 func (p *parliament) without(some ...*candidate) []*candidate {
 	return slices.DeleteFunc(slices.Clone(p.candidates), func(c *candidate) bool { return slices.Contains(some, c) })
 }
 
-// A Watch yields every leader that stays, also the present one, in order.
+// Watch yields the present leader and every later one that stays, in order.
 func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 	t.Parallel()
 	locktest.OnSetups(t, func(t *testing.T, place *locktest.Place) {
@@ -232,7 +232,7 @@ func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 		for range seen { // of the last term
 		}
 		for range rt().Election(place.Name, holdfast.ElectionOptions{}).Watch(t.Context()) {
-			break // the loop may end it, too
+			break // ends the watch, too
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestElection_RunsOnce(t *testing.T) {
 	assert.Equal(t, m.candidate, again.candidate, "one after the other is fine")
 }
 
-// Two handles of one runtime are two candidates, whoever's owner is in the context.
+// An owner in the context that holds the lock does not make a candidate lead: each handle is a candidate of its own, even in one runtime.
 func TestElection_OwnerInTheContextDoesNotLead(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -306,7 +306,7 @@ func TestElection_PanicGivesTheLeadershipUp(t *testing.T) {
 	assert.False(t, e.IsLeader())
 	assert.False(t, place.Exists(t))
 	led := make(chan struct{})
-	go func() { // Goexit likewise
+	go func() { // Goexit gives it up, too
 		defer close(led)
 		_ = e.Run(t.Context(), func(context.Context, holdfast.Term) error { runtime.Goexit(); return nil })
 	}()
@@ -315,7 +315,7 @@ func TestElection_PanicGivesTheLeadershipUp(t *testing.T) {
 	assert.NoError(t, e.Run(t.Context(), func(context.Context, holdfast.Term) error { return holdfast.ErrResign }))
 }
 
-// The leadership is kept until lead has returned, however long its context has ended before.
+// The leadership is kept until lead returns, no matter how long ago its context has ended.
 func TestElection_LeadReturnsBeforeAnotherLeads(t *testing.T) {
 	t.Parallel()
 	place := locktest.Somewhere(t)
@@ -341,7 +341,7 @@ func TestElection_CloseEndsIt(t *testing.T) {
 	t.Parallel()
 	locktest.OnSetups(t, func(t *testing.T, place *locktest.Place) {
 		client := place.Client(t)
-		require.NoError(t, client.Ping(t.Context()).Err()) // what it starts of its own is not Holdfast's
+		require.NoError(t, client.Ping(t.Context()).Err()) // so that the client's own goroutines are not counted
 		left := locktest.GoroutinesLeft(t, func() {
 			rt, err := holdfast.New(client, holdfast.Options{PubSub: place.PubSub})
 			require.NoError(t, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
-// The instants of an election, in bubbles of testing/synctest, where time is exact.
+// These tests check the times of an election, in bubbles of testing/synctest, where time is exact.
 
-// hall is an election in a bubble: two candidates.
+// hall is an election in a bubble, with two candidates.
 type hall struct {
 	*parliament
 	server *holdfasttest.Server
@@ -37,7 +37,7 @@ func inHall(t *testing.T, o holdfast.ElectionOptions, test func(t *testing.T, h 
 	})
 }
 
-// A leader that cannot reach Redis knows that its term is over before anybody else leads, and is a candidate again when it can.
+// A leader that cannot reach Redis learns that its term is over before anybody else leads. It is a candidate again when it can reach Redis.
 func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 	for lease, within := range map[time.Duration]time.Duration{0: 30 * time.Second, 3 * time.Second: 3 * time.Second, 2 * time.Minute: 2 * time.Minute} {
 		t.Run(within.String(), func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 	}
 }
 
-// A leader that resigns leaves the others a quarter of the lease, and leads again if there is nobody else.
+// A leader that resigns leaves the others a quarter of the lease to take over, and leads again if nobody does.
 func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{Lease: 20 * time.Second}, func(t *testing.T, h *hall) {
 		a := h.candidates[0]
@@ -94,7 +94,7 @@ func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
 	})
 }
 
-// A change whose message is lost is seen at the next look; one that comes while the link is cut, as soon as it is back.
+// Watch sees a change whose message was lost at its next look. It sees a change made while the link was cut as soon as the link is back.
 func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		const key = "holdfast_leader:{chair}"
@@ -132,7 +132,7 @@ func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 	})
 }
 
-// The hash may be lost, by a failover or somebody's hand: the leader writes it again.
+// If the leader's hash is lost, by a failover or because somebody deletes it, the leader writes it again.
 func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		a, b := h.candidates[0], h.candidates[1]
@@ -154,7 +154,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// While Redis is away, Leader says so after a third of the lease.
+// While Redis is unreachable, Leader returns an error within a third of the lease.
 func TestElection_LeaderWithoutRedis(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		h.server.Cut(h.candidates[0].rt)

@@ -77,14 +77,14 @@ func TestEvents_TellOfReconnections(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if p.Kind.Deaf {
-			return // nobody listens
+			return // its waiters do not subscribe
 		}
 		var events locktest.Recorder
 		rt, proxy := p.Proxied(t, holdfast.Options{OnEvent: events.Record})
 		taken := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
 		waiting := p.Lock(rt).AcquireAsync(t.Context())
 		p.WaitForWaiter(t, rt)
-		var cut time.Time // the first may come before the runtime knows that it is subscribed
+		var cut time.Time // the first cut may come before the runtime knows that it is subscribed
 		locktest.Await(t, "the subscription to be back", func() bool {
 			if time.Since(cut) > time.Second {
 				proxy.Cut()
@@ -98,7 +98,7 @@ func TestEvents_TellOfReconnections(t *testing.T) {
 	})
 }
 
-// A callback that panics, or blocks, or calls the runtime harms nobody.
+// A callback that panics, blocks or calls the runtime does no harm.
 func TestEvents_CallbackHarmsNobody(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -140,7 +140,7 @@ func TestEvents_CallbackHarmsNobody(t *testing.T) {
 func TestEvents_AreBoundedWhenTheCallbackIsSlow(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
-		const many, batch = 4000, 1024 // one batch is being told, and one waits
+		const many, batch = 4000, 1024 // one batch is being delivered, and one waits
 		var events locktest.Recorder
 		unblock := make(chan struct{})
 		free := sync.OnceFunc(func() { close(unblock) })

@@ -21,7 +21,7 @@ func TestLease_ExtendSetsWhatIsLeft(t *testing.T) {
 			after := time.Now()
 			margin := d/100 + 2*time.Millisecond
 			expires := lease.ExpiresAt()
-			looked := time.Since(after) // an instant is told as so much earlier at most: see Engine.Time
+			looked := time.Since(after) // the time reported is at most this much too early: see Engine.Time
 			assert.False(t, expires.Before(before.Add(d-margin-looked)), "from now to now + d")
 			assert.False(t, expires.After(after.Add(d-margin)))
 			left := p.Redis.PTTL(t.Context(), p.Name).Val()
@@ -85,7 +85,7 @@ func TestLease_ExtendRefuses(t *testing.T) {
 	})
 }
 
-// While Redis refuses, an extension is repeated, but not all the time.
+// While Redis refuses an extension, it is repeated, with pauses.
 func TestLease_ExtendIsRepeatedWithPauses(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

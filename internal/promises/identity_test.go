@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Two processes that continue from one snapshot of a virtual machine have one UUID, and count on from the same number.
+// Two processes that continue from one snapshot of a virtual machine have the same UUID and continue from the same number. They still exclude
+// each other.
 func TestIdentity_TwinIsRefused(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -38,8 +39,8 @@ func TestIdentity_TwinIsRefused(t *testing.T) {
 	})
 }
 
-// The UUID and the first number are random: a process id, a host name or an address may be the same in every container. Each digit of the
-// UUID differs now and then, but for the one that is the version; and the numbers are far from one another.
+// The UUID and the first number are random, because a process id, a host name or an address may be the same in every container. Every digit of
+// the UUID varies, except the version, and the numbers are far from one another.
 func TestIdentity_IsRandom(t *testing.T) {
 	t.Parallel()
 	const runtimes, fixed = 20, "xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx"
@@ -57,7 +58,7 @@ func TestIdentity_IsRandom(t *testing.T) {
 		_, text, _ := strings.Cut(rt.NewOwner().String(), ":")
 		number, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
-		numbers[number>>32] = true // of 52 bits the upper 20
+		numbers[number>>32] = true // the upper 20 of 52 bits
 	}
 	for i, seen := range digits {
 		if fixed[i] == 'x' {

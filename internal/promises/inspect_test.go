@@ -15,7 +15,7 @@ func TestLock_InspectTellsWhoHoldsAndWaits(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt, other := p.Runtime(t, holdfast.Options{}), p.Runtime(t, holdfast.Options{})
-		var given []int64 // the last tokens that Inspect told of
+		var given []int64 // the tokens that Inspect has returned
 		inspect := func(rt *holdfast.Runtime) holdfast.State {
 			state, err := p.Lock(rt).Inspect(t.Context())
 			require.NoError(t, err)

@@ -46,7 +46,7 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 				stalls := locktest.WatchStalls(t, p)
 				leave(t, p)
 				start := time.Now()
-				seen := start // a grant that nobody wants any more may still come, and go
+				seen := start // an acquire that was given up may still get the lock for a while
 				locktest.Await(t, "the key to be gone for good", func() bool {
 					if p.Exists(t) {
 						seen = time.Now()
@@ -59,7 +59,7 @@ func TestPromise_UnusedLockDisappears(t *testing.T) {
 	})
 }
 
-// holdUntilKilled is a process of its own, which holds the lock LOCK at the server ADDR, and says so.
+// holdUntilKilled runs in a process of its own. It acquires the lock LOCK at the server ADDR, prints whether it has it, and keeps it.
 func holdUntilKilled() {
 	client := redis.NewClient(&redis.Options{
 		Addr: os.Getenv("ADDR"), MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -124,7 +124,7 @@ func cancelledGrant(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// endedPending ends the context at any point of the way to the grant: nobody has it, or the caller does.
+// endedPending ends the context at any moment of the acquire: either the caller gets the lease, or nobody does.
 func endedPending(t *testing.T, p *locktest.Place) {
 	lock := p.Lock(p.Runtime(t, holdfast.Options{Lease: unusedLease()}))
 	for i := range 100 {
@@ -144,7 +144,7 @@ func lostGrant(t *testing.T, p *locktest.Place) {
 	proxy.DropReplies(1000, faultproxy.Containing(p.Name))
 	ctx, cancel := context.WithCancel(t.Context())
 	pending := p.Lock(rt).AcquireAsync(ctx)
-	locktest.Await(t, "a lost reply", func() bool { return proxy.Dropped() > 1 }) // the first may be a NOSCRIPT
+	locktest.Await(t, "a lost reply", func() bool { return proxy.Dropped() > 1 }) // the first lost reply may be a NOSCRIPT
 	cancel()
 	_, err := pending.Lease()
 	assert.ErrorIs(t, err, context.Canceled)
@@ -153,7 +153,7 @@ func lostGrant(t *testing.T, p *locktest.Place) {
 
 func lateAcquire(t *testing.T, p *locktest.Place) {
 	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
-	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // so that the link is there
+	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // opens the connection
 	proxy.Blackhole(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -161,11 +161,11 @@ func lateAcquire(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.False(t, p.Exists(t))
 	proxy.Blackhole(false)
-	start := time.Now() // for so long the acquire may still do something
+	start := time.Now() // for a third of its lease the acquire may still be executed
 	locktest.Await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease()/3 })
 }
 
-// lateGrant is granted when its lease is over already.
+// lateGrant gets the reply to its acquire after the lease has ended.
 func lateGrant(t *testing.T, p *locktest.Place) {
 	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 	locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt)))
@@ -181,7 +181,7 @@ func forgottenLease(t *testing.T, p *locktest.Place) {
 	locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})), holdfast.WithLease(unusedLease()))
 }
 
-// cancelledPass gives the lock to a waiter that is leaving.
+// cancelledPass releases the lock while the waiter that would get it is being cancelled.
 func cancelledPass(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{Lease: unusedLease(), Handoff: holdfast.Handoff{For: unusedLease() / 3}})
 	for i := range 50 {
@@ -216,7 +216,7 @@ func TestPromise_LostReplyCountsOnce(t *testing.T) {
 	})
 }
 
-// lossy is a runtime behind a proxy that loses replies of one lock, and another runtime on a good link.
+// lossy is a lock of a runtime whose proxy loses replies about it, and the same lock of another runtime with a good link.
 type lossy struct {
 	*locktest.Place
 	proxy   *faultproxy.Proxy
@@ -229,7 +229,7 @@ func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy
 	p = p.Another(t)
 	rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease(), Handoff: holdfast.Handoff{For: unusedLease() / 3}})
 	other := p.Runtime(t, holdfast.Options{})
-	require.NoError(t, other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
+	require.NoError(t, other.Check(t.Context())) // loads all scripts, so the lost reply is not a NOSCRIPT
 	l := &lossy{Place: p, proxy: proxy, lock: p.Lock(rt), other: p.Lock(other), options: options}
 	show(t, l)
 	assert.Positive(t, proxy.Dropped(), "a reply was lost")
@@ -238,7 +238,7 @@ func lostReply(t *testing.T, p *locktest.Place, show func(t *testing.T, l *lossy
 
 func (l *lossy) loseNext() { l.proxy.DropReplies(1, faultproxy.Containing(l.Name)) }
 
-// assertHeld sees that the lease holds the lock, once, and can be given back.
+// assertHeld asserts that the lease, and nothing else, holds the lock, once, and can be released.
 func (l *lossy) assertHeld(t *testing.T, lease *holdfast.Lease) {
 	t.Helper()
 	assert.True(t, lease.Valid())
@@ -252,7 +252,7 @@ func loseAcquire(t *testing.T, l *lossy) {
 	l.assertHeld(t, locktest.Acquire(t, l.lock, l.options...))
 }
 
-// loseAbandoned is granted a lock that nobody wants any more: it is released long before its lease is over.
+// loseAbandoned gives up an acquire that Redis has granted. The orphan is released long before its lease is over.
 func loseAbandoned(t *testing.T, l *lossy) {
 	l.proxy.DropReplies(1000, faultproxy.Containing(l.Name))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -274,7 +274,7 @@ func loseRelease(t *testing.T, l *lossy) {
 }
 
 func losePass(t *testing.T, l *lossy) {
-	locktest.Release(t, locktest.Acquire(t, l.lock)) // a new counter of tokens has one token only
+	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has a single token
 	first := locktest.Acquire(t, l.lock)
 	pending := l.lock.AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	locktest.Await(t, "the waiter", func() bool {
@@ -286,7 +286,7 @@ func losePass(t *testing.T, l *lossy) {
 	assert.NoError(t, first.Release(t.Context()))
 	second, err := pending.Lease()
 	require.NoError(t, err)
-	if locktest.Slack() == 0 { // else the turn may be over by then
+	if locktest.Slack() == 0 { // otherwise the turn may be over by then
 		assert.Equal(t, told, l.Server.CommandStats(t, "publish"), "it was passed, not released")
 	}
 	assert.NotEqual(t, first.ID(), second.ID())
@@ -308,11 +308,11 @@ func loseExtend(t *testing.T, l *lossy) {
 	l.assertHeld(t, lease)
 }
 
-// loseForceRelease does not repeat, since a repeat could hit the next holder.
+// loseForceRelease loses the reply to a forced release. It is not repeated, since a repeat could hit the next holder.
 func loseForceRelease(t *testing.T, l *lossy) {
 	lease := locktest.Acquire(t, l.other)
 	l.loseNext()
-	locktest.Await(t, "a lost reply", func() bool { // a busy machine may not even get it sent in time
+	locktest.Await(t, "a lost reply", func() bool { // on a busy machine it may not even be sent in time
 		_, err := l.lock.ForceRelease(t.Context())
 		return assert.Error(t, err, "unknown whether it was done") && l.proxy.Dropped() > 0
 	})

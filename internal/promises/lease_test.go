@@ -44,10 +44,10 @@ type severed struct {
 	place *locktest.Place
 	proxy *faultproxy.Proxy
 	lease *holdfast.Lease
-	after time.Duration // of the link's life
+	after time.Duration // the link fails a lease later than this
 	how   func(on bool)
 	down  bool
-	gone  bool // somebody has seen that the key is not there any more
+	gone  bool // the key was seen to be gone
 }
 
 func TestPromise_ValidOnlyBeforeExpiry(t *testing.T) {
@@ -81,7 +81,8 @@ func TestPromise_ValidOnlyBeforeExpiry(t *testing.T) {
 	})
 }
 
-// newSevered is a holder on a link of its own, whose clock differs from the server's by -0.5, 0 or 0.5 percent.
+// newSevered acquires a lock over a link of its own, by a clock that runs 0.5 percent slower than the server's, at its speed, or 0.5 percent
+// faster.
 func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int, after time.Duration) *severed {
 	s := &severed{place: p.Another(t), proxy: faultproxy.New(t, p.Addr), after: after}
 	clock := skewedClock{clock.NewSystem(), []float64{0.995, 1, 1.005}[number%3]}
@@ -91,7 +92,7 @@ func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int
 	t.Cleanup(s.proxy.Heal)
 	s.how = s.proxy.Blackhole // renewals do not arrive
 	if number%4 == 1 {
-		s.how = s.proxy.SwallowReplies // they do, but nobody knows
+		s.how = s.proxy.SwallowReplies // renewals arrive, but replies do not
 	}
 	if number%4 == 3 {
 		s.lease = locktest.Acquire(t, s.place.Lock(rt), holdfast.WithLease(2*lease))
@@ -102,7 +103,7 @@ func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int
 	return s
 }
 
-// lookAt asks the server for all keys, and counts those that are gone: what is gone must not be valid.
+// lookAt asks the server for all keys, and counts those that are gone. The lease of such a key must not be valid.
 func lookAt(t *testing.T, client redis.UniversalClient, all []*severed) (gone int) {
 	pipe := client.Pipeline()
 	there := make([]*redis.IntCmd, len(all))
@@ -129,7 +130,7 @@ func TestPromise_LossIsToldBeforeTheNextHolder(t *testing.T) {
 		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(lossLease)}} {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for range 3 { // on a busy machine any of them may be told late; not all
+				for range 3 { // on a busy machine any loss may be reported late, but not all
 					if showLossIsTold(t, p.Another(t), next, options) {
 						return
 					}
@@ -142,7 +143,7 @@ func TestPromise_LossIsToldBeforeTheNextHolder(t *testing.T) {
 
 const lossLease = 2 * time.Second // the margin between the local deadline and the server's is 22 ms
 
-// showLossIsTold lets a lease expire whose holder does not reach the server. It reports whether the loss was told in time.
+// showLossIsTold lets a lease expire while its holder cannot reach the server. It reports whether the holder learned of the loss in time.
 func showLossIsTold(t *testing.T, p *locktest.Place, next *holdfast.Runtime, options []holdfast.AcquireOption) (inTime bool) {
 	stalls := locktest.WatchStalls(t, p)
 	var events locktest.Recorder
@@ -181,7 +182,7 @@ func showLossIsTold(t *testing.T, p *locktest.Place, next *holdfast.Runtime, opt
 	return told.Sub(deadline) <= 20*time.Millisecond+5*late && (told.Before(grantedAt) || late >= 10*time.Millisecond)
 }
 
-// lastDeadline watches a lease until it is not valid, and tells what its deadline was.
+// lastDeadline waits until a lease is no longer valid, and returns its last deadline.
 func lastDeadline(t *testing.T, lease *holdfast.Lease) (deadline time.Time) {
 	locktest.Await(t, "the deadline", func() bool {
 		if until := lease.ExpiresAt(); !until.IsZero() {
@@ -245,7 +246,7 @@ func TestPromise_WatchdogKeepsAHold(t *testing.T) {
 			var events locktest.Recorder
 			rt := p.Runtime(t, holdfast.Options{Lease: lease, RenewBatch: 4, OnEvent: events.Record})
 			kept := holdMany(t, p, rt, p.Runtime(t, holdfast.Options{}), 10, 6*lease)
-			if worst := stalls.Take(); !kept && worst > lease/10 { // others are not run for longer
+			if worst := stalls.Take(); !kept && worst > lease/10 { // other processes may stall for even longer
 				t.Logf("this process was not run for %v, too long for leases of %v", worst, lease)
 				continue
 			}
@@ -256,7 +257,8 @@ func TestPromise_WatchdogKeepsAHold(t *testing.T) {
 	})
 }
 
-// holdMany holds locks for that long, looking at them all the time. It tells whether none of them was lost or to be had.
+// holdMany holds locks for d and looks at them all the time. It reports whether they were renewed, none was lost, and nobody else could acquire
+// one.
 func holdMany(t *testing.T, p *locktest.Place, rt, other *holdfast.Runtime, locks int, d time.Duration) bool {
 	kept := true
 	places, leases := make([]*locktest.Place, locks), make([]*holdfast.Lease, locks)

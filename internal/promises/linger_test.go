@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// soon is how long another process waits for a lock that lingers: a bubble's network takes no time.
+// soon limits how long another process waits for a lock that lingers: a bubble's network takes no time.
 const soon = 5 * time.Millisecond
 
 const (
@@ -22,7 +22,7 @@ const (
 	lingerFor   = 10 * time.Second
 )
 
-// lingering runs a test for each kind whose locks may linger, with a process whose locks do, and one whose locks do not.
+// lingering runs a test for each kind whose locks may linger, with one runtime whose locks do and another whose locks do not.
 func lingering(t *testing.T, test func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime)) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -34,8 +34,8 @@ func lingering(t *testing.T, test func(t *testing.T, server *holdfasttest.Server
 			synctest.Test(t, func(t *testing.T) {
 				server := holdfasttest.New(t)
 				other := server.Runtime()
-				use(t, kind.Lock(other, "orders")) // the very first turn has a single token
-				<-time.After(time.Second)          // and later ones one for each microsecond since
+				use(t, kind.Lock(other, "orders")) // the first grant of a fenced lock has a single token
+				<-time.After(time.Second)          // later ones have one for each microsecond since
 				one := server.Runtime(holdfast.Options{Lease: lingerLease, Linger: lingerFor, OnEvent: func(e holdfast.Event) { t.Errorf("%v", e) }})
 				synctest.Wait() // until the demand channel is subscribed to
 				test(t, server, kind, one, other)
@@ -52,8 +52,8 @@ func use(t *testing.T, l *holdfast.Lock) *holdfast.Lease {
 	return lease
 }
 
-// The same process has the lock again without a call to Redis, the next holder with a larger token. Redis has the lock until Options.Linger has
-// passed since the first release, even if it is used all the time.
+// A process gets a lingering lock again without a call to Redis, and each holder has a larger token. Redis has the lock until Options.Linger has
+// passed since the first release, even if the process uses it all the time.
 func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		there := func() bool { return server.Client().Exists(t.Context(), "orders").Val() == 1 }
@@ -92,7 +92,8 @@ func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 	})
 }
 
-// Another process has a lock that lingers, or one whose holder is gone, at once: as a waiter, by its second try, and by other kinds of lock.
+// Another process gets a lingering lock at once, as a waiter or by its second try. A waiter that came earlier gets the lock as soon as its
+// holder releases it.
 func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		l, theirs := kind.Lock(one, "orders"), kind.Lock(other, "orders")
@@ -121,7 +122,7 @@ func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A demand finds its way on real servers, in clusters, too, and so does the next one after its message was lost.
+// A demand reaches the holder on real servers, clusters included. If a demand's message is lost, the next demand does.
 func TestLinger_DemandReachesTheHolder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -130,7 +131,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		}
 		stalls := locktest.WatchStalls(t, p)
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
-		use(t, p.Lock(other)) // the very first turn has a single token
+		use(t, p.Lock(other)) // the first grant of a fenced lock has a single token
 		use(t, p.Lock(one))
 		assert.Equal(t, 1, one.Stats().Lingering)
 		began := time.Now()
@@ -140,7 +141,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 	})
 }
 
-// Kinds that share a key in Redis ask each other, too: in another process, and in the same one.
+// A lingering lock is also given up for another kind of lock with the same key, in another process or in the same one.
 func TestLinger_OtherKindsHaveItAtOnce(t *testing.T) {
 	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, other *holdfast.Runtime) {
 		for _, wants := range locktest.Kinds {
@@ -161,7 +162,7 @@ func TestLinger_OtherKindsHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// Readers have the lock of a writer that lingers at once, by a try in the same process, too.
+// Readers get a lingering write lock at once, in the same process even by a try.
 func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +184,7 @@ func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A client that sends no demand has the lock within Options.Linger although it is used here all the time.
+// A client that sends no demand gets the lock within Options.Linger, although this process uses it all the time.
 func TestLinger_SilentClientsHaveItInTime(t *testing.T) {
 	lingering(t, func(t *testing.T, server *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
 		use(t, kind.Lock(one, "orders"))
@@ -209,7 +210,7 @@ func TestLinger_SilentClientsHaveItInTime(t *testing.T) {
 	})
 }
 
-// Everything that ends a lock ends one that lingers.
+// Whatever ends a held lock ends a lingering one, too.
 func TestLinger_EndsWithTheLock(t *testing.T) {
 	for what, end := range map[string]func(t *testing.T, server *holdfasttest.Server, l *holdfast.Lock, one, other *holdfast.Runtime, kind locktest.Kind){
 		"close": func(t *testing.T, _ *holdfasttest.Server, _ *holdfast.Lock, one, _ *holdfast.Runtime, _ locktest.Kind) {
@@ -272,7 +273,7 @@ func TestLinger_OnlyUsualLeases(t *testing.T) {
 	})
 }
 
-// While Redis is away a lingering lock is handed on until its lease is no longer sound, and not after that.
+// While Redis is unreachable, a lingering lock is handed on only until its lease is no longer sound.
 func TestLinger_EndsBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

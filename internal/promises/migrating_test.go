@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The module bench has tests with the real clients of other libraries.
+// The module bench tests this with the real clients of other libraries.
 
-// With Options.Migrating, an acquire waits for a string under its key, be it deleted or expire, and has the lock soon after that.
+// With Options.Migrating, an acquire waits while there is a string under its key. It gets the lock soon after the string is deleted or expires.
 func TestMigrating_AcquireWaitsForAString(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(locktest.Kinds, locktest.Kind{
@@ -36,7 +36,7 @@ func TestMigrating_AcquireWaitsForAString(t *testing.T) {
 						require.ErrorAs(t, err, &busy)
 						assert.Equal(t, length, busy.TTL)
 						_, err = other.Acquire(t.Context(), holdfast.WithWait(time.Second))
-						require.ErrorAs(t, err, &busy) // a place in a queue must not stay behind
+						require.ErrorAs(t, err, &busy) // and no place in a queue may stay behind
 						assert.Greater(t, busy.TTL, length-2*time.Second)
 						assert.LessOrEqual(t, busy.TTL, length-time.Second)
 
@@ -60,7 +60,7 @@ func TestMigrating_AcquireWaitsForAString(t *testing.T) {
 	}
 }
 
-// A place in a fair lock's queue is kept although another library takes the lock meanwhile, and is left when its waiter leaves.
+// Waiters keep their places in a fair lock's queue while another library holds the lock. A waiter that gives up leaves the queue.
 func TestMigrating_FairQueueStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -122,7 +122,7 @@ func showSharedOwner(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	assert.False(t, p.Exists(t))
 }
 
-// showOwnersWaitTogether has goroutines of one owner wait for another: they get the lock at the same time.
+// showOwnersWaitTogether lets two acquires of one owner wait: they get the lock at the same time.
 func showOwnersWaitTogether(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	first, owner := locktest.Acquire(t, p.Lock(rt)), rt.NewOwner()
 	one := p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithOwner(owner))
@@ -143,7 +143,7 @@ func showOwnersWaitTogether(t *testing.T, p *locktest.Place, rt *holdfast.Runtim
 	locktest.Release(t, c)
 }
 
-// showFixedReentry asks for fixed leases on re-entry: they prolong a fixed hold, and mean nothing to a watchdog's.
+// showFixedReentry re-enters with fixed leases: they prolong a fixed lease, and do not change one that the watchdog renews.
 func showFixedReentry(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	owner := holdfast.WithOwner(rt.NewOwner())
 	left := func() time.Duration { return p.Redis.PTTL(t.Context(), p.Name).Val() }

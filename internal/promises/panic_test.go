@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// A lock actor has no reason to panic. When it does all the same, nobody hangs: what is held is lost and told so, who waits is
-// served, and what is true is asked of Redis.
+// A lock actor has no reason to panic. If it does all the same, nobody hangs: holders learn that their leases are lost, waiters are served, and
+// Redis is asked for the true state.
 
-// trap makes the next lock actor panic that asks for jitter: after a refusal by Redis, or after a failure.
+// trap makes the next lock actor that asks for jitter panic. An actor does so after a refusal by Redis, or after a failure.
 type trap struct {
 	set    atomic.Bool
 	events locktest.Recorder
@@ -42,7 +42,7 @@ func newTrap(t *testing.T, p *locktest.Place) *trap {
 	return trap
 }
 
-// sprung waits until somebody has panicked.
+// sprung waits until a lock actor has panicked.
 func (trap *trap) sprung(t *testing.T, p *locktest.Place) {
 	t.Helper()
 	locktest.Await(t, "the panic", func() bool { return len(locktest.Recorded[holdfast.ActorPanicked](&trap.events)) > 0 })
@@ -70,7 +70,7 @@ func TestRuntime_LockActorPanicsWhileOthersWait(t *testing.T) {
 		locktest.Release(t, taken)
 
 		released := make(chan struct{})
-		go func() { // either may be the first: who waits in Redis' queue has lost its place
+		go func() { // either waiter may be first: in Redis' queue both have lost their places
 			defer close(released)
 			if lease, err := waiting.Lease(); assert.NoError(t, err) {
 				assert.NoError(t, lease.Release(t.Context()))

@@ -78,12 +78,12 @@ func TestPending_CancelOfAGrantFreesWhatNobodyTook(t *testing.T) {
 	})
 }
 
-// A cancel that meets the grant ends in one of two ways: no lease and a free lock, or a lease that somebody has taken.
+// A cancel that races with the grant ends in one of two ways: no lease and a free lock, or a lease that the caller has taken.
 func TestPending_CancelRacesWithTheGrant(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt, tries := p.Runtime(t, holdfast.Options{}), 300
-		if p.Kind.Queued { // each leaves Redis' queue, and moves up whoever is behind it
+		if p.Kind.Queued { // each cancelled waiter leaves Redis' queue, and those behind it move up
 			tries = 50
 		}
 		for i := range tries {

@@ -13,9 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The read half while links fail, step by step. internal/faults tests it at random, beside writers.
+// These tests show the read half while links fail, step by step. internal/faults tests it at random, beside writers.
 
-// Readers that are cut off know before a writer elsewhere can have the lock; a reader beside them goes on.
+// Readers that are cut off learn of their loss before a writer elsewhere can get the lock. When their link is back, they leave other readers
+// alone.
 func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	t.Parallel()
 	for how, fail := range map[string]func(proxy *faultproxy.Proxy){
@@ -58,8 +59,8 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	}
 }
 
-// acquireHealed acquires a lock whose link has healed just now. On a busy machine the runtime may not have seen that before its patience of
-// a lease is over.
+// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice that too late, and an acquire gives
+// up after a lease: then acquireHealed tries again.
 func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "a lock over a healed link", func() (acquired bool) {
@@ -72,7 +73,7 @@ func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	return lease
 }
 
-// A reader's call whose reply is lost counts once, beside another reader, and leaves nothing that would keep writers out.
+// A reader's call whose reply is lost counts once, beside another reader, and leaves nothing behind that would keep writers out.
 func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 	t.Parallel()
 	for what, show := range map[string]func(t *testing.T, l *lossy){
@@ -87,7 +88,7 @@ func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 			p := locktest.OwnPlaceOf(t, "write lock")
 			rt, proxy := p.Proxied(t, holdfast.Options{Lease: unusedLease()})
 			other := p.Runtime(t, holdfast.Options{})
-			require.NoError(t, other.Check(t.Context())) // loads all scripts: what is lost is not a NOSCRIPT
+			require.NoError(t, other.Check(t.Context())) // loads all scripts, so the lost reply is not a NOSCRIPT
 			beside := locktest.Acquire(t, other.RWLock(p.Name).Read())
 			l := &lossy{Place: p, proxy: proxy, lock: rt.RWLock(p.Name).Read(), other: other.RWLock(p.Name).Write()}
 			show(t, l)
@@ -100,7 +101,7 @@ func TestRWLock_LostReplyOfAReaderCountsOnce(t *testing.T) {
 	}
 }
 
-// assertReaders sees that these hold the lock, once each, and nobody else.
+// assertReaders asserts that these leases hold the lock, once each, and nobody else does.
 func (l *lossy) assertReaders(t *testing.T, leases ...*holdfast.Lease) {
 	t.Helper()
 	want := map[string]string{}
@@ -123,7 +124,7 @@ func loseReaderAcquire(t *testing.T, l *lossy) {
 	}
 }
 
-// loseReaderAbandoned is granted what nobody wants any more: it is released long before its lease is over.
+// loseReaderAbandoned gives up an acquire that Redis has granted. The orphan is released long before its lease is over.
 func loseReaderAbandoned(t *testing.T, l *lossy) {
 	l.proxy.DropReplies(1000, faultproxy.Containing(l.Name))
 	ctx, cancel := context.WithCancel(t.Context())

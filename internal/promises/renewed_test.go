@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A lease of WithRenewedLease is the key's TTL, is renewed for as long as it is held, whatever Options.Lease is, and its holder learns of a
+// The lease of WithRenewedLease is the key's TTL, whatever Options.Lease is. It is renewed for as long as it is held, and its holder learns of a
 // loss within a third of it.
 func TestRenewedLease_LastsAndIsWatched(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestRenewedLease_LastsAndIsWatched(t *testing.T) {
 	}
 }
 
-// Without Redis it ends at its deadline, which the key outlives.
+// Without Redis, a renewed lease ends at its deadline, before its key expires.
 func TestRenewedLease_EndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{50 * time.Millisecond, 3 * time.Second, 10 * time.Minute} {
@@ -72,7 +72,7 @@ func TestRenewedLease_EndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-// The lease of one acquire is not that of the next: a grant with other terms is not handed on, nor shared among readers.
+// WithRenewedLease is for one holder: its grant is neither handed on to the next waiter nor shared with other readers.
 func TestRenewedLease_IsForOneHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestRenewedLease_OfPermitsReentriesAndMembers(t *testing.T) {
 	})
 }
 
-// A bad option is an error before anything is sent.
+// An invalid option is rejected before anything is sent.
 func TestRenewedLease_Invalid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

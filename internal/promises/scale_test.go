@@ -39,7 +39,7 @@ func liveActors(rt *holdfast.Runtime) (count int) {
 	return count
 }
 
-// A million names, each acquired and released once by 64 goroutines: idle lock actors are retired on the way, nothing is lost.
+// 64 goroutines acquire and release a million names, each once. Idle lock actors are retired on the way, and nothing is lost.
 func TestScale_MillionNames(t *testing.T) {
 	names := locktest.Scaled(1_000_000, 0)
 	server := redistest.Start(t)
@@ -80,7 +80,7 @@ func TestScale_MillionNames(t *testing.T) {
 	require.NoError(t, rt.Close(t.Context()))
 }
 
-// 100 000 pending acquires on one lock hold no goroutine each, and are all served.
+// 100 000 pending acquires of one lock need no goroutine each, and all are served.
 func TestScale_PendingAcquires(t *testing.T) {
 	waiters := locktest.Scaled(100_000, 0)
 	client := redistest.Shared(t).Client(t)
@@ -114,7 +114,7 @@ func TestScale_PendingAcquires(t *testing.T) {
 	require.NoError(t, rt.Close(ctx))
 }
 
-// 100 000 locks that are held, and renewed, hold no goroutine each.
+// 100 000 locks that are held and renewed need no goroutine each.
 func TestScale_HeldLocks(t *testing.T) {
 	locks := locktest.Scaled(100_000, 0)
 	client := redistest.Start(t).Client(t)
@@ -132,7 +132,7 @@ func TestScale_HeldLocks(t *testing.T) {
 		pending[i] = nil
 	}
 	last := leases[locks-1]
-	first := last.ExpiresAt().Add(100 * time.Millisecond) // the same instant may be told as a slightly different one
+	first := last.ExpiresAt().Add(100 * time.Millisecond) // the same instant may be reported slightly differently
 	locktest.Await(t, "a renewal", func() bool { return last.ExpiresAt().After(first) })
 	more, each := runtime.NumGoroutine()-goroutines, (heap()-before)/int64(locks)
 	runtime.KeepAlive(leases)

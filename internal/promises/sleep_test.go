@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// sleepyClock is the clock of a machine that can be suspended: the instants count on, all timers stand still.
+// sleepyClock is the clock of a machine that can be suspended: time continues, but no timer fires.
 type sleepyClock struct {
 	clock.System
 	slept *atomic.Int64
@@ -31,7 +31,7 @@ type sleeper struct {
 	*holdfast.Runtime
 	clock  sleepyClock
 	events locktest.Recorder
-	answer atomic.Pointer[heldAnswer] // the one to keep back, if any
+	answer atomic.Pointer[heldAnswer] // the one to hold back, if any
 }
 
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
@@ -49,17 +49,17 @@ func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *slee
 	return s
 }
 
-// suspend lets the machine sleep. Redis does not; what it would have expired is for the test to delete.
+// suspend suspends the machine for d, but not Redis: the test itself deletes what Redis would have expired.
 func (s *sleeper) suspend(d time.Duration) { s.clock.slept.Add(int64(d)) }
 
-// heldAnswer is an answer of the server that is kept back.
+// heldAnswer is an answer of the server that is held back.
 type heldAnswer struct {
 	about      func(commands []redis.Cmder) bool
 	came, goOn chan struct{}
 }
 
-// holdAnswer keeps the next answer about a lock that is held by then, from when it came until the test lets it go on. A runtime asks about
-// other things, too: on a cluster their answers come over connections of their own.
+// holdAnswer holds back the next answer about the place's lock that comes while the lock is held, until the test closes goOn. Other answers
+// pass: on a cluster they come over connections of their own.
 func (s *sleeper) holdAnswer(t *testing.T, p *locktest.Place) *heldAnswer {
 	about := func(commands []redis.Cmder) bool {
 		return slices.ContainsFunc(commands, func(c redis.Cmder) bool { return strings.Contains(c.String(), p.Name) }) && p.Exists(t)
@@ -108,7 +108,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 
 	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-	if p.Kind.Queued { // it would have been before next
+	if p.Kind.Queued { // queued earlier, the waiter would get the lock before next
 		wait()
 	}
 	woke := time.Now()
@@ -133,7 +133,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, after)
 }
 
-// A short sleep costs the lease what it took, and no more: it is renewed as before.
+// A short sleep shortens the lease by its length and no more: the lease is renewed as before.
 func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -152,7 +152,7 @@ func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	})
 }
 
-// Requests from before the sleep are answered after it: an answer that is older than its lease makes nobody a holder.
+// If a request from before the sleep is answered after it, and the answer is older than the lease, it makes nobody a holder.
 func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

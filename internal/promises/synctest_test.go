@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The whole runtime runs inside a synctest bubble.
+// In these tests the whole runtime runs inside a synctest bubble.
 
 func TestSynctest_TenMinutesOfRenewals(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
-// told notes what a Trace is told, one line each.
+// told records what a Trace reports, one line for each call.
 type told struct {
 	mu    sync.Mutex
 	lines []string
@@ -69,7 +69,7 @@ func class(err error) string {
 	return fmt.Sprint(err)
 }
 
-// traced runs a test in a bubble with a runtime that is traced. At the end nothing is held and nobody waits, by its Stats.
+// traced runs a test in a bubble with a runtime that is traced. At the end its Stats must say that nothing is held and nobody waits.
 func traced(t *testing.T, test func(t *testing.T, server *holdfasttest.Server, rt *holdfast.Runtime, n *told)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestTrace_TellsOfAnAcquireAndARelease(t *testing.T) {
 	})
 }
 
-// A waiter learns of its slow wait once, with its context; what it gets from a holder of its own process is local.
+// A slow wait is reported once, with the waiter's context. A lock that comes from a holder of the same process is reported as local.
 func TestTrace_TellsOfASlowWaitAndAHandOver(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
 		lease, err := rt.Lock("orders").Acquire(t.Context())
@@ -196,7 +196,7 @@ func TestTrace_TellsHowALeaseEnds(t *testing.T) {
 	}
 }
 
-// An acquire that cannot begin has an outcome, too. Permits are acquires without a lease.
+// An acquire that cannot begin has an outcome, too, if it is valid. Acquires of semaphores' permits have no lease.
 func TestTrace_TellsOfWhatIsRefusedAndOfPermits(t *testing.T) {
 	traced(t, func(t *testing.T, _ *holdfasttest.Server, rt *holdfast.Runtime, n *told) {
 		ended, cancel := context.WithCancel(t.Context())
@@ -220,7 +220,7 @@ func TestTrace_TellsOfWhatIsRefusedAndOfPermits(t *testing.T) {
 	})
 }
 
-// A panic of the user's function harms nobody, and is reported.
+// A panic in a user's function does no harm, and is reported.
 func TestTrace_SurvivesPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestHeld_IsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// Each term has one beginning and one end, whatever ends it.
+// The beginning and the end of each term are reported once, no matter how it ends.
 func TestTrace_TellsOfTerms(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, e *holdfast.Election, server *holdfasttest.Server) error{
 		"returned": func(context.Context, *holdfast.Election, *holdfasttest.Server) error { return errors.New("done") },

@@ -53,8 +53,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock, not for long: a message that is for all, as a writer's is, does not wake a thread of Redisson's that has
-// tried and does not wait yet. It would sleep until the lease ends. A fair lock's message is for one, who keeps its place for it.
+// lockInTime waits for a lock, but not for long. A thread of Redisson's that has tried and does not wait yet misses a message that is for all,
+// as a writer's is, and would sleep until the lease ends. A fair lock's message is for one waiter, whose place is kept.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)
@@ -64,7 +64,7 @@ func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock)
 	return lock.Lock(ctx, 0)
 }
 
-// showOrder has waiters of all sorts in one process: they are served in order of arrival, through passes and ends of turns.
+// showOrder shows that waiters of all sorts in one process are served in order of arrival, across passes and ends of turns.
 func showOrder(t *testing.T, p *locktest.Place) {
 	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: 7}})
 	first := locktest.Acquire(t, p.Lock(rt))
@@ -100,7 +100,7 @@ func showOrder(t *testing.T, p *locktest.Place) {
 func showTurnLength(t *testing.T, p *locktest.Place) {
 	const most = 5
 	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // a new counter of tokens has one token only
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // the first grant of a fenced lock has a single token
 	first := locktest.Acquire(t, p.Lock(rt))
 	waiting := make([]*holdfast.Pending, 40)
 	for i := range waiting {
@@ -131,7 +131,7 @@ func showTurnLength(t *testing.T, p *locktest.Place) {
 	}
 }
 
-// showTurnsEnd has one waiter against a process in which 16 goroutines never let the lock go.
+// showTurnsEnd lets one waiter compete with a process in which 16 goroutines take the lock again and again.
 func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context) error) {
 	const crowd, rounds, section = 16, 30, 200 * time.Microsecond
 	stalls := locktest.WatchStalls(t, p)
@@ -170,7 +170,7 @@ func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context
 	t.Logf("%d waits, median %v, longest %v, stalls up to %v; the crowd was served %v", len(waits), median, longest, late, served)
 	assert.Less(t, median, 10*(10*time.Millisecond+section)+late+locktest.Slack()/4, "the usual wait is a turn or a few")
 	bound := 500 * time.Millisecond
-	if p.Kind.Deaf { // it looks every 128 ms at most, and may miss some gaps
+	if p.Kind.Deaf { // its waiter looks every 128 ms or sooner, and may miss some gaps
 		bound = 2 * time.Second
 	}
 	assert.Less(t, longest, bound+4*late+locktest.Slack(), "the longest is no fallback")

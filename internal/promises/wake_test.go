@@ -56,7 +56,7 @@ func TestPromise_ProgressWithoutNotifications(t *testing.T) {
 	}
 }
 
-// killSubscribers breaks all connections for messages, again and again, until the test ends.
+// killSubscribers breaks all pub/sub connections, again and again, until the test ends.
 func killSubscribers(t *testing.T, p *locktest.Place) {
 	client, ended := p.Client(t), make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +89,7 @@ func TestPromise_RedissonSharesTheLock(t *testing.T) {
 	})
 }
 
-// showRounds hands the lock to and fro. Without messages our side would wait for a second, and theirs for half a minute.
+// showRounds passes the lock to and fro. Without messages our side would wait for a second each time, and theirs for half a minute.
 func showRounds(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
 	const rounds = 15
 	theirs := p.Kind.Peer(peer, p.Name, 1)
@@ -143,7 +143,7 @@ func showPeersCounts(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, r
 	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 }
 
-// showLatch repeats a request to unlock, as Redisson does after a lost reply: the next holder, which is ours, keeps the lock.
+// showLatch repeats a request to unlock, as Redisson does after a lost reply. Our lease, which comes next, keeps the lock.
 func showLatch(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
 	theirs, request := p.Kind.Peer(peer, p.Name, 1), redissonpeer.NewRequestID()
 	require.NoError(t, theirs.Lock(t.Context(), time.Minute))
@@ -194,7 +194,7 @@ func showForceUnlock(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, o
 	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 }
 
-// showBothWatchdogs has leases of different length renew beside each other.
+// showBothWatchdogs lets Redisson's watchdog and ours renew leases at the same time.
 func showBothWatchdogs(t *testing.T, p *locktest.Place, _ *redissonpeer.Peer, _ *holdfast.Runtime) {
 	lease := locktest.Unhurried(900 * time.Millisecond)
 	peer := locktest.NewPeerWith(t, p, redissonpeer.Config{Watchdog: lease})

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// ledger checks what a process's Trace tells, and its Stats, against each other and against what users got: each acquire has one outcome,
-// each lease one end.
+// ledger checks what a process's Trace and Stats report, against each other and against what users got: each acquire has one outcome, each lease
+// one end.
 type ledger struct {
 	o *oracle
 	p *process
@@ -26,14 +26,14 @@ type ledger struct {
 	lost     int
 
 	slow      time.Duration    // Options.SlowWait
-	asked     map[question]int // acquires that may still be told of
+	asked     map[question]int // acquires whose slow wait may still be reported
 	renewals  int
 	unrenewed int
 	exchanges int
 	scripts   int
 }
 
-// question tells acquires apart, except those of a multi lock that tries again.
+// question distinguishes acquires, except those of a multi lock that tries again.
 type question struct {
 	ctx  context.Context
 	name string
@@ -84,10 +84,10 @@ func (l *ledger) acquiring(ctx context.Context, a holdfast.Acquiring) func(holdf
 	}
 }
 
-// slack is how much later than due a wait may be told of.
+// slack is how much later than due a slow wait may be reported.
 const slack = 200 * time.Millisecond
 
-// waiting checks that an acquire is told of at most once, and not too soon.
+// waiting checks that the slow wait of an acquire is reported at most once, and not too soon.
 func (l *ledger) waiting(ctx context.Context, w holdfast.Waiting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *ledger) end(count *int, name, id string) {
 	}
 }
 
-// knows checks that a lease was told of before its holder got it.
+// knows checks that a lease was reported before its holder got it.
 func (l *ledger) knows(place, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (o *oracle) compareHeld(p *process) {
 		held[holding{h.Name, h.ID}]++
 	}
 	if p.over() {
-		return // Close ends leases before it tells of them, and then nothing is held
+		return // Close ends leases before it reports them, and then nothing is held
 	}
 	for h, wanted := range o.holding(p) {
 		if held[h] < wanted {

@@ -50,8 +50,8 @@ func TestSim_SameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// tries is how often a world is run again if its history differs. A machine that is busy interrupts a goroutine now and then, and another one
-// that is ready at the same instant runs before it; this is rare, and what depends on chance in the runtime is not.
+// tries is how often a world is run again if its history differs. A busy machine sometimes interrupts a goroutine, so another one that is ready
+// at the same instant runs first. That is rare; differences by chance in the runtime are not.
 const tries = 3
 
 // hashOf runs a world twice and returns the hash of both histories.

@@ -26,15 +26,15 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 const module = "github.com/holdfast-go/holdfast"
 
-// covered are the packages of which functions count: those that a user's program contains.
+// covered are the packages whose functions count: those that a user's program contains.
 var covered = []string{module, module + "/actors/...", module + "/scripts", module + "/protocol", module + "/timerwheel"}
 
-// longest is how long the ways may be. Lower it when they get shorter.
+// longest limits the ways. Lower a limit when its way gets shorter.
 var longest = map[string]way{
 	"acquire": {functions: 179, files: 45, posts: 2},
 	"release": {functions: 150, files: 43, posts: 2},
-	// In which order the answer, the subscription and the message of the release come makes ten functions and three posts more or less: seen
-	// were 231 to 245, and 9 to 12.
+	// The order in which the answer, the subscription and the release's message come makes a difference of ten functions and three posts: 231 to
+	// 245 functions and 9 to 12 posts were seen.
 	"woken": {functions: 250, files: 56, posts: 13},
 }
 
@@ -82,10 +82,10 @@ func listing(ran map[function]int) string {
 	return strings.Join(lines, "\n")
 }
 
-// function is one that has a name; literals belong to the function that they stand in.
+// function is a named function; function literals belong to the function that contains them.
 type function struct{ file, name string }
 
-// walker is the program, built with counters.
+// walker is the program walk, built with coverage counters.
 type walker struct {
 	t       *testing.T
 	program string
@@ -107,7 +107,7 @@ func (w *walker) run(env []string, program string, args ...string) {
 	require.NoError(w.t, err, "%s %q: %s", program, args, out)
 }
 
-// counts says how often each function ran in the median of several runs of an operation: zero times is left out.
+// counts returns how often each function ran, as the median of several runs of an operation, without zeros.
 func (w *walker) counts(operation string) map[function]int {
 	w.t.Helper()
 	folder := w.t.TempDir()
@@ -154,7 +154,7 @@ func (w *walker) countsOf(folder string) map[function]int {
 	return ran
 }
 
-// startsOf are the functions of a file by the line and column of their bodies' first block.
+// startsOf returns the functions of a file by the line and column of their bodies' first block.
 func (w *walker) startsOf(file string) map[string]function {
 	if known, ok := w.starts[file]; ok {
 		return known

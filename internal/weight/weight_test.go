@@ -54,7 +54,7 @@ func main() {
 }
 `
 
-// The binary of a user grows by a few megabytes, and links a bounded number of modules.
+// Holdfast adds a few megabytes to a user's binary, and links a bounded number of modules.
 func TestWeight_OfAUsersBinary(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -73,7 +73,7 @@ func TestWeight_OfAUsersBinary(t *testing.T) {
 	assert.LessOrEqual(t, len(linked), mostLinked, "%q", linked)
 }
 
-// user is a module that requires this one, in the versions that this one asks for.
+// user is a module that requires this one, and its dependencies in the same versions.
 type user struct {
 	t      *testing.T
 	folder string
@@ -88,8 +88,8 @@ func newUser(t *testing.T) *user {
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 
-	// All that our go.mod requires is named, so that nothing has to be looked up: the modules are in the cache, since they were needed
-	// to build this test.
+	// The user's go.mod names all that ours requires, so nothing has to be looked up: the modules are in the cache, since this test was built
+	// with them.
 	theirs := strings.Replace(string(ours), "module "+module+"\n", "module example.com/user\n", 1)
 	require.NotEqual(t, string(ours), theirs)
 	theirs += "\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + strconv.Quote(root) + "\n"
@@ -106,7 +106,7 @@ func (u *user) write(file, text string) {
 	require.NoError(u.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// build makes a stripped program and returns its path.
+// build builds a stripped program and returns its path.
 func (u *user) build(name, source string) string {
 	u.t.Helper()
 	u.write(filepath.Join(name, "main.go"), source)
@@ -115,7 +115,7 @@ func (u *user) build(name, source string) string {
 	return program
 }
 
-// linked are the modules in a program, its own included.
+// linked returns the modules in a program, its own included.
 func (u *user) linked(program string) (modules []string) {
 	u.t.Helper()
 	for _, line := range regexp.MustCompile(`(?m)^\t(?:mod|dep)\t(\S+)`).FindAllStringSubmatch(u.golang("version", "-m", program), -1) {

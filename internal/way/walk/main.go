@@ -1,4 +1,4 @@
-// Program walk runs one operation again and again, and writes counters of coverage of each time. It is built with -cover.
+// Program walk runs one operation again and again, and writes the coverage counters of each run. It is built with -cover.
 //
 //	walk REDIS OPERATION FOLDER
 package main
@@ -21,11 +21,11 @@ import (
 
 const (
 	times = 20
-	rest  = 20 * time.Millisecond // after which nothing of the time before runs any more
+	rest  = 20 * time.Millisecond // after this time nothing of the last step runs any more
 	name  = "way"
 )
 
-// walker is what an operation is run with: prepare, then the measured part, then undo.
+// walker is the state of one run: prepare, then the measured part, then undo.
 type walker struct {
 	ctx   context.Context
 	lock  *holdfast.Lock
@@ -56,7 +56,7 @@ func (w *walker) peerAcquires() error {
 	return err
 }
 
-// acquireFromPeer acquires the lock while another client holds it, which releases it when the waiter has subscribed.
+// acquireFromPeer acquires the lock while another client holds it. That client releases it once the waiter has had time to subscribe.
 func (w *walker) acquireFromPeer() error {
 	pending := w.lock.AcquireAsync(w.ctx)
 	time.Sleep(rest)
@@ -91,7 +91,7 @@ func walk(redisAddr, what, folder string) error {
 	if !known {
 		return fmt.Errorf("unknown operation %q", what)
 	}
-	if err := w.once(op, ""); err != nil { // scripts are loaded, connections made
+	if err := w.once(op, ""); err != nil { // not measured: loads scripts, opens connections
 		return err
 	}
 	for i := range times {
@@ -102,7 +102,7 @@ func walk(redisAddr, what, folder string) error {
 	return rt.Close(w.ctx)
 }
 
-// once runs an operation, and writes its counters into a new folder; "": nowhere.
+// once runs an operation, and writes its counters to a new folder, unless folder is empty.
 func (w *walker) once(op operation, folder string) error {
 	if err := op.prepare(w); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (w *walker) once(op operation, folder string) error {
 	if err := op.run(w); err != nil {
 		return err
 	}
-	time.Sleep(rest) // what the operation leaves to be done is part of its way
+	time.Sleep(rest) // what the operation leaves to be done counts, too
 	if folder != "" {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return err
