@@ -207,8 +207,8 @@ func TestSemaphore_TooManyWaiters(t *testing.T) {
 	cancel()
 }
 
-// Waiters for three permits get theirs although waiters for one permit, in other processes, keep all permits in use. Those are not kept out for
-// ever either.
+// Waiters for three permits get theirs although other processes, whose waiters want one permit each, keep all permits in use. The waiters for
+// one permit are not starved either.
 func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

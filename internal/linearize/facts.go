@@ -14,7 +14,7 @@ const slack = 8 * time.Millisecond
 type facts struct {
 	h     *History
 	ops   map[string][]*Op                // by name
-	known map[string]time.Duration        // by grant, if it was returned: until when Redis may have it
+	known map[string]time.Duration        // by grant that was returned: until when Redis may have it
 	asked map[string][]*Op                // acquires and tries, by name
 	homes map[string]int                  // runtime number, by runtime id
 	force map[string]map[string][]forcing // by name and grant

@@ -10,8 +10,8 @@ import (
 // sighting is when a queued grant got the lock, as far as the observer has seen. Where a queue's order must be kept, the attempt that was
 // executed first counts.
 type sighting struct {
-	after  time.Duration // it got the lock after this instant
-	before time.Duration // and before this one; 0: that was not seen
+	after  time.Duration // the grant got the lock after this instant
+	before time.Duration // the grant got the lock before this instant; 0: that was not seen
 }
 
 // around returns between which instants an acquire can have had its effect.

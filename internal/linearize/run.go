@@ -30,7 +30,7 @@ type Plan struct {
 	Kind     Kind
 	Lease    time.Duration // of the watchdog: a run draws between this and twice as much
 	Duration time.Duration
-	Least    int     // operations, a tenth of them grants: the run goes on until there are enough, for locktest.Patience longer at most
+	Least    int     // operations that a run needs, a tenth of them grants; it continues until then, for locktest.Patience longer at most
 	Mutant   *Mutant // nil: the scripts as they are
 	Restart  bool    // the server is killed now and then; it keeps what it has
 	Seed     uint64

@@ -94,7 +94,8 @@ func TestElection_ResignLeavesTheOthersTime(t *testing.T) {
 	})
 }
 
-// Watch sees a change whose message was lost at its next look. It sees a change made while the link was cut as soon as the link is back.
+// If the message of a change is lost, Watch sees the change at its next look. If the link is cut at that time, Watch sees it as soon as the link
+// is back.
 func TestElection_LostMessageDelaysButLosesNothing(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
 		const key = "holdfast_leader:{chair}"

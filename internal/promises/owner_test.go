@@ -87,7 +87,7 @@ func showNestedDo(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	nest = func(ctx context.Context) error {
 		if depth++; depth == 5 {
 			locktest.AssertTaken(t, p, rt)
-			return other.Do(ctx, func(ctx context.Context) error { // the owner is for the first lock only
+			return other.Do(ctx, func(ctx context.Context) error { // the owner in ctx is for the first lock only
 				_, err := other.TryAcquire(ctx)
 				assert.NoError(t, err, "but this is other's own")
 				_, err = lock.TryAcquire(ctx)

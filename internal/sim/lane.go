@@ -15,7 +15,7 @@ type lane struct {
 	mu      sync.Mutex
 	parcels []parcel
 	number  uint64 // parcels so far
-	sum     dice   // of the parcels and their times
+	sum     dice   // checksum of the parcels and their times
 	newest  time.Time
 	err     error // returned after the last parcel
 }

@@ -141,8 +141,8 @@ func (l *ledger) knows(place, id string) {
 // holding is what a process holds of one lease id.
 type holding struct{ name, id string }
 
-// compareHeld checks Held and the Stats of a runtime at this instant: each valid lease that nobody is releasing is held, and nothing is
-// held that was not granted or has ended.
+// compareHeld checks Held and the Stats of a runtime at this instant: each valid lease that nobody is releasing must be held, and no lease that
+// was not granted or has ended.
 func (o *oracle) compareHeld(p *process) {
 	held := map[holding]int{}
 	for h := range p.rt.Held() {
@@ -159,7 +159,7 @@ func (o *oracle) compareHeld(p *process) {
 	p.ledger.compare(p, held)
 }
 
-// holding counts the valid leases that users of a process have and do not release.
+// holding counts the valid leases that users of a process have and are not releasing.
 func (o *oracle) holding(p *process) map[holding]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// listening names who subscribes to releases and never acquires: a monitor, for example. A release counts it among the waiters.
+// listening says who subscribes to releases without ever acquiring, like a monitor. A release counts such a subscriber among the waiters.
 type listening string
 
 const (

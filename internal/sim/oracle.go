@@ -48,7 +48,7 @@ type hold struct {
 	seen   time.Time     // when it was granted, as its holder saw it
 	late   bool          // the holder may have learned of the grant after it was made
 	called time.Time     // when it was requested
-	first  time.Time     // called, of the owner's first entry
+	first  time.Time     // when the owner's first entry was requested
 
 	leaving bool // its holder is releasing it
 	ended   bool // its holder has released it
@@ -160,8 +160,8 @@ type kept struct {
 	until time.Time
 }
 
-// isKept reports whether an at-least explains why the server still has a grant. What is missing of it counts from when the server executes
-// the release, which may be as late as a call may be.
+// isKept reports whether an at-least explains why the server still has a grant. The rest of an at-least counts from when the server executes the
+// release, which may happen as late as any call.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

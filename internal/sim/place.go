@@ -25,7 +25,7 @@ type place struct {
 	tokens   []tokenGiven
 	valid    map[*process]time.Time // when a process was last seen to hold it
 	register int64                  // the largest token that the resource has seen
-	taken    int                    // permits of a semaphore that their users know to have
+	taken    int                    // permits of a semaphore that users know they have
 	vague    int                    // permits or counts whose outcome is unknown
 	counted  int                    // count-downs that were started
 }

@@ -225,7 +225,7 @@ func (w *world) sum() (sum uint64) {
 // patience bounds every wait for what is free or will be soon.
 const patience = time.Minute
 
-// served bounds every wait when all faults are over and each other process acquires the same thing once.
+// served bounds every wait once all faults are over, while each other process acquires the same thing once.
 const served = 1500 * time.Millisecond
 
 // settle waits until nothing is held, and lets every process acquire everything once: whatever happened, nobody is shut out (A6).
