@@ -42,7 +42,7 @@ type mandate struct {
 	*candidate
 	holdfast.Term
 	ctx context.Context
-	end chan error // ends the term: what lead returns
+	end chan error // a value ends the term; lead returns it
 }
 
 // newParliament makes an election with one candidate for each runtime. It is over when the test ends.

@@ -141,7 +141,7 @@ func (l *ledger) knows(place, id string) {
 // holding is what a process holds of one lease id.
 type holding struct{ name, id string }
 
-// compareHeld checks Held and the Stats of a runtime at this instant: each valid lease that nobody is releasing must be held, and no lease that
+// compareHeld checks Held and the Stats of a runtime at this instant. Held must list each valid lease that nobody is releasing, and none that
 // was not granted or has ended.
 func (o *oracle) compareHeld(p *process) {
 	held := map[holding]int{}

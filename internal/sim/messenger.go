@@ -54,8 +54,7 @@ func (m *messenger) last() *told {
 	return m.held
 }
 
-// ask asks for a lock by a message, waits for the answer, and then until an instant of the user's own, because protoactor delivers
-// messages from goroutines of its own.
+// ask acquires a lock by a message and waits for the answer.
 func (u *user) ask(h *hold) (lease, error) {
 	if u.messenger == nil {
 		u.messenger = newMessenger(u)

@@ -75,7 +75,7 @@ func newPlan(seed uint64, m *Mutant, r *rand.Rand) plan {
 			}
 		}
 	}
-	if m.fault != "" { // that fault often, and more activity
+	if m.fault != "" { // only that fault, but often, and more activity
 		p.every = between(r, p.lease/4, p.lease)
 		p.steps += 5
 		p.faults = slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.name != m.fault })
