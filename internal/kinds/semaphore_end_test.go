@@ -34,7 +34,7 @@ func TestSemaphore_ContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// inTimeOrLater checks the error of a release whose context has ended. The release has half a second; on a busy machine it may fail and go on in
+// inTimeOrLater checks the error of a release whose context has ended. A release has half a second; on a busy machine it may fail and go on in
 // the background.
 func inTimeOrLater(t *testing.T, err error) {
 	t.Helper()

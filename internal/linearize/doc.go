@@ -30,7 +30,7 @@
 // # Times
 //
 // All users are in one process, so their instants are by one monotonic clock and can be compared. Of each operation the instants before its
-// call and after its return are known. A lease counts from the instant at which the last successful call was sent, until Lease.ExpiresAt:
+// call and after its return are known. A lease lasts from the instant at which the last successful call was sent until Lease.ExpiresAt:
 // nobody else may be granted the lock before that. How long the server may know a grant follows from the runtime's own rule: no copy of an
 // acquire is executed later than a third of its lease after it was sent.
 package linearize

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The module bench tests this with the real clients of other libraries.
+// The module bench tests Options.Migrating with the real clients of other libraries.
 
 // With Options.Migrating, an acquire waits while there is a string under its key. It gets the lock soon after the string is deleted or expires.
 func TestMigrating_AcquireWaitsForAString(t *testing.T) {
@@ -36,7 +36,7 @@ func TestMigrating_AcquireWaitsForAString(t *testing.T) {
 						require.ErrorAs(t, err, &busy)
 						assert.Equal(t, length, busy.TTL)
 						_, err = other.Acquire(t.Context(), holdfast.WithWait(time.Second))
-						require.ErrorAs(t, err, &busy) // and no place in a queue may stay behind
+						require.ErrorAs(t, err, &busy) // a waiter that gives up must not leave its place in the queue behind
 						assert.Greater(t, busy.TTL, length-2*time.Second)
 						assert.LessOrEqual(t, busy.TTL, length-time.Second)
 

@@ -14,7 +14,7 @@ type trouble struct {
 const (
 	// calm is how long recovery after a fault takes at most: the longest back-off, with its jitter, and some round trips.
 	calm = 1300 * time.Millisecond
-	// soon is the same for a fault that costs an attempt or two.
+	// soon is how long recovery takes at most after a fault that costs an attempt or two.
 	soon = 100 * time.Millisecond
 )
 
