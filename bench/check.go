@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// tries is in how many runs a ratio must be worse until it is believed.
+// tries is the number of runs in which a ratio must be worse before the check fails.
 const tries = 3
 
-// compare measures the guarded workloads and fails if a ratio is worse than the recorded one in every run. Only what was worse is
-// measured again.
+// compare measures the guarded workloads and fails if a ratio is worse than the recorded one in every run. Each further run measures only
+// the workloads with a worse ratio.
 func (f *flags) compare() error {
 	recorded, err := report.Read(f.against)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// flags are what the command line asks for.
+// flags holds the parsed command line.
 type flags struct {
 	options run.Options
 	out     string
@@ -25,7 +25,7 @@ type flags struct {
 	list    bool
 }
 
-// errUsage is a mistake on the command line.
+// errUsage marks a mistake on the command line.
 var errUsage = errors.New("see go run . -help")
 
 func exitCode(err error) int {
@@ -68,7 +68,7 @@ func parse(args []string) (*flags, error) {
 	return f, errors.Join(f.complete(set), f.choose(*only, *peers))
 }
 
-// complete refuses what makes no sense and fills in what was left out.
+// complete rejects flags that make no sense and sets the defaults of flags that were not given.
 func (f *flags) complete(set *flag.FlagSet) error {
 	o := &f.options
 	if set.NArg() > 0 {
@@ -99,7 +99,7 @@ func (f *flags) complete(set *flag.FlagSet) error {
 	return nil
 }
 
-// choose finds the workloads and the contenders.
+// choose selects the workloads and the contenders by name or pattern.
 func (f *flags) choose(only, peers string) error {
 	for _, w := range workload.All {
 		if matches(only, w.Name) {
@@ -121,7 +121,7 @@ func (f *flags) choose(only, peers string) error {
 	return err
 }
 
-// matches reports whether a name is one of the patterns; no pattern is every name.
+// matches reports whether a name matches one of the patterns. Without patterns, every name matches.
 func matches(patterns, name string) bool {
 	if patterns == "" {
 		return true

@@ -1,5 +1,4 @@
-// Bench measures Holdfast side by side with everything else that a Go service could lock with, on the same work in one run: see
-// README.md.
+// Bench compares Holdfast with everything else that a Go service could lock with, on the same work in one run. See README.md.
 package main
 
 import (
@@ -76,8 +75,8 @@ func (f *flags) do() error {
 	return results.Err()
 }
 
-// reference are the results that the documents quote and that -check compares with.
+// reference is the file of results that the documents quote and that make bench-check compares with.
 const reference = "results/reference.json"
 
-// isReference reports whether the results are meant to be committed. Flawed ones go into another file.
+// isReference reports whether the results are meant to be committed. Results with flaws go into another file.
 func (f *flags) isReference() bool { return filepath.ToSlash(filepath.Clean(f.out)) == reference }

@@ -1,4 +1,4 @@
-// Etcdserver is a real etcd server of one member, for machines that have no etcd in PATH: the harness builds and starts it.
+// Etcdserver is a real etcd server with one member. The harness builds and starts it, so etcd need not be installed.
 //
 //	etcdserver <data directory> <client port>
 package main
@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// serve keeps etcd's defaults but for its addresses and what it logs.
+// serve runs the server with etcd's defaults, except for the addresses and the log level.
 func serve(dir, port string) error {
 	clients, peers := url.URL{Scheme: "http", Host: "127.0.0.1:" + port}, url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	config := embed.NewConfig()

@@ -11,25 +11,25 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// contender is one way to do the work. It is opened once per benchmark; its load is then measured as often as wanted.
+// contender is one way to do the work. It is opened once for each benchmark; its load can then be measured several times.
 type contender struct {
 	name string
 	open func(tb testing.TB, goroutines int, nameOf func(goroutine int) string) load
 }
 
-// lease is never renewed in time to matter.
+// lease is so long that renewals do not affect the measurements.
 const lease = 30 * time.Second
 
 var site = scripts.Site{Publish: "PUBLISH"}
 
-// acquireCall is the command of Holdfast's own acquire. It may be sent again and again.
+// acquireCall returns the command of Holdfast's own acquire. It may be sent repeatedly.
 func acquireCall(lock, grant string) []any {
 	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true})
 	call.SetNotAfter(time.Now().Add(24 * time.Hour).UnixMilli())
 	return call.Command
 }
 
-// granted is nil when the command was an acquire that got its lock.
+// granted returns nil if the command was an acquire that got its lock.
 func granted(command *redis.Cmd) error {
 	if err := command.Err(); err != nil {
 		return err

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// workload is a number of calls on their way at once. The first contender is compared with each of the others.
+// workload keeps a number of calls in flight. The first contender is compared with each of the others.
 type workload struct {
 	name       string
 	goroutines int
 	unit       string
-	scripts    int64 // EVALSHA for each of them, exactly
+	scripts    int64 // exact number of EVALSHA for each call
 	contenders []contender
 }
 
-// nameOf gives the locks of a workload.
+// nameOf returns a function that names the lock of a goroutine.
 func (w workload) nameOf(c contender) func(int) string {
 	return func(goroutine int) string {
 		return fmt.Sprintf("bench:%s:%d:%s:%d", w.name, w.goroutines, c.name, goroutine)
@@ -30,11 +30,12 @@ func (w workload) String() string { return fmt.Sprintf("%s-%d", w.name, w.gorout
 
 func (w workload) open(tb testing.TB, c contender) load {
 	l := c.open(tb, w.goroutines, w.nameOf(c))
-	measure(tb, l, 0, 4*w.goroutines) // connections, scripts, buffers
+	measure(tb, l, 0, 4*w.goroutines) // a warm-up: connections, scripts, buffers
 	return l
 }
 
-// check counts what the server ran. A contender that does not wait for its replies would look fast, and slow down the next one.
+// check compares how many scripts the server ran with the expected number. A contender that does not wait for its replies would look
+// fast, and would slow down the next one.
 func (w workload) check(s *sample) error {
 	if want := w.scripts * int64(s.wait.n); w.scripts > 0 && s.scripts != want {
 		return fmt.Errorf("the server ran %d scripts for %d %s, not %d", s.scripts, s.wait.n, w.unit, want)
@@ -70,14 +71,14 @@ func benchmark(b *testing.B, workloads []workload) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// By default only a glance, so that it cannot rot; figures that mean something need -rounds 7 -window 1s.
+// The defaults only show that the code works. Meaningful figures need -rounds 7 -window 1s.
 var (
 	rounds = flag.Int("rounds", 1, "how often TestGateway measures each contender")
 	window = flag.Duration("window", 20*time.Millisecond, "for how long it does each time")
 	only   = flag.String("only", "", "the one workload that it measures, for example gateway-64")
 )
 
-// gate measures the contenders in turn, round by round, so that whatever else the machine does meets them all alike, and compares
+// gate measures the contenders in turn, round by round, so that other load on the machine affects all of them alike. It compares them
 // within each round.
 func gate(t *testing.T, workloads []workload) {
 	for _, w := range workloads {
@@ -105,7 +106,7 @@ func (w workload) gate(t *testing.T) {
 	t.Logf("\n%s", w.table(samples))
 }
 
-// table has medians over the rounds, and in brackets the lowest and the highest round. The last four columns are per pair.
+// table returns medians over the rounds, and in brackets the lowest and the highest round. The last four columns are per pair.
 func (w workload) table(samples [][]*sample) string {
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -137,7 +138,7 @@ func each(samples []*sample, f func(*sample) float64) []float64 {
 	return values
 }
 
-// ratios compares two contenders round by round.
+// ratios returns how many times faster the first contender is in each round.
 func ratios(first, second []*sample) []float64 {
 	values := make([]float64, len(first))
 	for i := range first {
@@ -146,14 +147,14 @@ func ratios(first, second []*sample) []float64 {
 	return values
 }
 
-// spread is the median, the lowest and the highest.
+// spread returns the median, the lowest and the highest value.
 func spread(values []float64) (median, lowest, highest float64) {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2, s[0], s[n-1]
 }
 
-// TestContenders_AllWork runs each of them shortly, so that a benchmark which cannot work is noticed without being measured.
+// TestContenders_AllWork runs each contender briefly, so that a broken benchmark is noticed without a measurement.
 func TestContenders_AllWork(t *testing.T) {
 	for _, w := range gatewayWorkloads {
 		for _, c := range w.contenders {

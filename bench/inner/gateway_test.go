@@ -9,16 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The gateway actor has many calls to make and must not block for any of them. These benchmarks compare its own pipelines with
-// go-redis's AutoPipeline for that use: one goroutine issues EVALSHA calls and receives each result.
+// The gateway has many calls to make and must not block on any of them. These benchmarks compare its own pipelines with go-redis's
+// AutoPipeline for that purpose: one goroutine issues EVALSHA calls and receives each result.
 
-// caller issues calls without blocking for the answer; done is called once with it, on any goroutine.
+// caller issues calls without waiting for their results. It calls done once for each call, on any goroutine.
 type caller struct {
 	call  func(command []any, done func(error))
 	close func()
 }
 
-// openPlain is the plain client.
+// openPlain uses the plain client, with a goroutine for each call.
 func openPlain(_ testing.TB, client *redis.Client) caller {
 	return caller{func(command []any, done func(error)) {
 		go func() {
@@ -29,7 +29,7 @@ func openPlain(_ testing.TB, client *redis.Client) caller {
 	}, func() {}}
 }
 
-// openBlocking is the blocking face: each call needs a goroutine to block in.
+// openBlocking uses AutoPipeline's blocking interface: each call needs a goroutine to block in.
 func openBlocking(tb testing.TB, client *redis.Client) caller {
 	pipeline, err := client.AutoPipeline()
 	if err != nil {
@@ -44,8 +44,8 @@ func openBlocking(tb testing.TB, client *redis.Client) caller {
 	}, func() {}}
 }
 
-// openAsync is the deferred face. Its stream is ordered, so that a single goroutine can wait for one answer after the other. That
-// is the best it allows: there is no callback, and an answer that hangs hides those behind it.
+// openAsync uses AutoPipeline's asynchronous interface. Its stream is ordered, so a single goroutine can wait for one answer after the
+// other. It allows nothing better: there is no callback, and an answer that hangs delays those behind it.
 func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *redis.Client) caller {
 	return func(tb testing.TB, client *redis.Client) caller {
 		pipeline, err := client.AsyncAutoPipelineWithOptions(options)
@@ -60,7 +60,7 @@ func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *r
 		var reader sync.WaitGroup
 		reader.Go(func() {
 			for p := range flying {
-				p.done(granted(p.command.Cmd)) // blocks until it is there
+				p.done(granted(p.command.Cmd)) // blocks until the answer has arrived
 			}
 		})
 		return caller{func(command []any, done func(error)) {
@@ -74,15 +74,14 @@ func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *r
 	}
 }
 
-// noRetry is a command that go-redis does not repeat on its own, as in actors/batch.go.
+// noRetry is a command that go-redis does not retry on its own, as in actors/redisnode.
 type noRetry struct{ *redis.Cmd }
 
 func (noRetry) NoRetry() bool { return true }
 
 func newCommand(args []any) noRetry { return noRetry{redis.NewCmd(context.Background(), args...)} }
 
-// batches is the idea of actors/gateway.go without its actor, deadlines and replaced workers: while all workers are busy the
-// next batch fills.
+// batches works like actors/gateway, without its deadlines and replaced workers: while all workers are busy, the next batch fills.
 type batches struct {
 	client *redis.Client
 
@@ -121,7 +120,7 @@ func (b *batches) call(command []any, done func(error)) {
 	b.send()
 }
 
-// send hands what waits to a free worker. The caller holds mu.
+// send hands waiting calls to free workers. The caller holds mu.
 func (b *batches) send() {
 	for b.free > 0 && len(b.waiting) > 0 {
 		n := min(len(b.waiting), batchMax)
@@ -150,8 +149,8 @@ func (b *batches) work() {
 	}
 }
 
-// issue is a contender whose one goroutine makes the calls, each as soon as fewer than the workload's number are on their way.
-// With one that is the latency of a call for which there is nothing to be batched with.
+// issue returns a contender whose single goroutine makes the calls, each as soon as fewer than the workload's number are in flight. With
+// one in flight, it measures the latency of a call that cannot be batched.
 func issue(name string, open func(tb testing.TB, client *redis.Client) caller) contender {
 	return contender{name, func(tb testing.TB, flying int, nameOf func(int) string) load {
 		client := newClient(tb, 0)
@@ -159,7 +158,7 @@ func issue(name string, open func(tb testing.TB, client *redis.Client) caller) c
 		c := open(tb, client)
 		tb.Cleanup(c.close)
 		return load{1, func(w *worker) {
-			// slot is one of the calls on their way. It is used again, so that it is no allocation of the call.
+			// slot is one call in flight. Slots are reused, so a call does not allocate one.
 			type slot struct {
 				command []any
 				sent    time.Time
@@ -211,5 +210,5 @@ var gatewayWorkloads = []workload{
 
 func BenchmarkGateway(b *testing.B) { benchmark(b, gatewayWorkloads) }
 
-// TestGateway measures in turn, and prints a table with -v.
+// TestGateway measures the contenders in turn; with -v it prints a table.
 func TestGateway(t *testing.T) { gate(t, gatewayWorkloads) }

@@ -37,7 +37,7 @@ func bucketOf(d time.Duration) int {
 	return (shift+1)<<subBits + int(v>>shift) - 1<<subBits
 }
 
-// lowest is the smallest duration of a bucket.
+// lowest returns the smallest duration of a bucket.
 func lowest(bucket int) time.Duration {
 	if bucket < 1<<subBits {
 		return time.Duration(bucket)
@@ -55,7 +55,7 @@ func (w *waits) merge(other *waits) {
 	w.max = max(w.max, other.max)
 }
 
-// at is the wait that the share q of all waits does not exceed.
+// at returns the wait that a share q of all waits does not exceed.
 func (w *waits) at(q float64) time.Duration {
 	rank := uint64(q * float64(w.n))
 	for i, n := range w.counts {
@@ -74,20 +74,20 @@ func (w *waits) mean() time.Duration {
 	return w.sum / time.Duration(w.n)
 }
 
-// sample is one measured stretch.
+// sample is the result of one measured stretch.
 type sample struct {
-	pairs   int64 // acquire and release, both finished within the stretch
+	pairs   int64 // acquires with their releases, both finished within the stretch
 	elapsed time.Duration
 	cpu     time.Duration // of this process
-	server  time.Duration // CPU of the server, for all whose wait was noted
-	scripts int64         // EVALSHA that the server ran, for all whose wait was noted
-	allocs  uint64        // on this process's heap, for the same
+	server  time.Duration // CPU of the server, for all recorded waits
+	scripts int64         // EVALSHA that the server ran, for all recorded waits
+	allocs  uint64        // heap allocations of this process, for all recorded waits
 	wait    waits         // of the acquires
 }
 
 func (s *sample) rate() float64 { return float64(s.pairs) / s.elapsed.Seconds() }
 
-// These count the pairs too that ended after the stretch.
+// The next three also count pairs that ended after the stretch.
 
 func (s *sample) scriptsPerPair() float64 { return float64(s.scripts) / float64(max(s.wait.n, 1)) }
 
@@ -98,15 +98,15 @@ func (s *sample) serverPerPair() float64 { return micros(s.server) / float64(max
 // cpuPerPair is in microseconds.
 func (s *sample) cpuPerPair() float64 { return micros(s.cpu) / float64(max(s.pairs, 1)) }
 
-// stretch is what the goroutines of a load share: how much there still is to do.
+// stretch is the state that the goroutines of a load share: how much is left to do.
 type stretch struct {
 	context.Context
-	left    atomic.Int64 // pairs, when a number of them is to be done
+	left    atomic.Int64 // pairs left to do, if their number is fixed
 	stopped atomic.Bool
 	failure atomic.Pointer[error]
 }
 
-// take reserves up to n pairs; 0: it is over.
+// take reserves up to n pairs and returns how many. If there are none, the stretch is over.
 func (s *stretch) take(n int) int {
 	if s.stopped.Load() {
 		return 0
@@ -128,8 +128,8 @@ type worker struct {
 	wait   waits
 }
 
-// done notes n pairs, whose acquires took that long. Pairs that end after the stretch do not count, their waits do: leaving out
-// who waits at the end would flatter.
+// done records n pairs whose acquires took wait. Pairs that end after the stretch do not count, but their waits do: leaving out the waits
+// in progress at the end would flatter the contender.
 func (w *worker) done(n int, wait time.Duration) {
 	for range n {
 		w.wait.add(wait)
@@ -139,13 +139,13 @@ func (w *worker) done(n int, wait time.Duration) {
 	}
 }
 
-// load is what the goroutines of one contender do, each until take returns 0.
+// load is the work of one contender's goroutines, each of which runs until take returns 0.
 type load struct {
 	goroutines int
 	work       func(w *worker)
 }
 
-// measure runs a load: for the window, or when that is 0 for that many pairs.
+// measure runs a load for the window or, if the window is 0, for a number of pairs.
 func measure(tb testing.TB, l load, window time.Duration, pairs int) *sample {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -195,7 +195,7 @@ func measure(tb testing.TB, l load, window time.Duration, pairs int) *sample {
 	return result
 }
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the CPU time that this process has used so far.
 func cpuTime(tb testing.TB) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestMain ends the one redis-server of this test binary, which the first benchmark starts: the one in PATH, or the one that
-// HOLDFAST_REDIS_SERVER names. It is private, on a port of its own, and writes nothing to disk.
+// TestMain stops the redis-server of this test binary, which the first benchmark starts: the one in PATH, or the one that
+// HOLDFAST_REDIS_SERVER names. The server is private, has its own port, and writes nothing to disk.
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// newClient is a client of the server with go-redis's defaults but for the size of its pool; 0 is the default too.
+// newClient returns a client of the server with go-redis's defaults, except for the pool size; 0 means the default.
 func newClient(tb testing.TB, poolSize int) *redis.Client {
 	tb.Helper()
 	options := redistest.Shared(tb).Options()
@@ -26,13 +26,13 @@ func newClient(tb testing.TB, poolSize int) *redis.Client {
 	return client
 }
 
-// scriptCalls is how many EVALSHA the server has run so far.
+// scriptCalls returns how many EVALSHA the server has run so far.
 func scriptCalls(tb testing.TB) int64 {
 	tb.Helper()
 	return redistest.Shared(tb).CommandStats(tb, "evalsha")["evalsha"]
 }
 
-// serverCPU is what the server has used so far.
+// serverCPU returns the CPU time that the server has used so far.
 func serverCPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	client := redis.NewClient(redistest.Shared(tb).Options())

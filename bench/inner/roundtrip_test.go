@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// BenchmarkRoundTrip is a lock that the goroutines of one process pass on to each other: what the actors cost, and Redis next to
-// nothing, since the process keeps the lock for a turn. With 1 there is nobody to pass it on to: each pair goes to Redis.
+// BenchmarkRoundTrip measures a lock that the goroutines of one process pass on to each other. It shows the cost of the actors; Redis
+// costs next to nothing, since the process keeps the lock for a turn. A single goroutine has nobody to pass the lock on to, so each pair
+// goes to Redis.
 func BenchmarkRoundTrip(b *testing.B) {
 	rt, err := holdfast.New(newClient(b, 0), holdfast.Options{Lease: lease})
 	if err != nil {

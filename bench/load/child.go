@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// Child obeys orders until its input ends, which is also how it learns that the harness is gone.
+// Child executes orders until its input ends, as it does when the harness dies.
 func Child(orders io.Reader, reports io.Writer) error {
 	c := &child{orders: make(chan Order), out: json.NewEncoder(reports)}
 	go func() {
@@ -47,13 +47,13 @@ type child struct {
 	batches peer.Batches
 	oracle  *oracle
 	runs    int
-	holding []hold // by client, of Acquire orders
+	holding []hold // by client: what its Acquire order acquired
 }
 
 func (c *child) report(r Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.out.Encode(r) // an error means that the harness is gone: the input will end, too
+	_ = c.out.Encode(r) // an error means that the harness is gone, so the input ends, too
 }
 
 func (c *child) obey(o Order) error {

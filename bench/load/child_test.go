@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// talk runs a child and returns what it answers to orders, without progress.
+// talk runs a child and returns its answers to orders, without progress reports.
 func talk(t *testing.T, orders ...Order) (answers []Report) {
 	t.Helper()
 	in, toChild := io.Pipe()

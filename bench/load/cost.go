@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the CPU time that this process has used so far.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
@@ -19,8 +19,8 @@ func mallocs() float64 {
 	return float64(m.Mallocs)
 }
 
-// heap is what is in use, goroutines' stacks included, after two collections: the second one empties what sync.Pool kept over
-// the first.
+// heap returns the bytes in use, including goroutine stacks, after two collections: the second one frees what sync.Pool kept through the
+// first.
 func heap() float64 {
 	runtime.GC()
 	runtime.GC()

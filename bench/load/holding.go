@@ -64,11 +64,11 @@ func (c *child) runHolding(o Order) (*Sample, error) {
 		return nil
 	})
 	sample.DrainNs = int64(time.Since(start))
-	sample.Lost = max(int(lost.Load()), int(failed.Load())) // a release that fails tells of a loss that nothing else told
+	sample.Lost = max(int(lost.Load()), int(failed.Load())) // a failed release may be the only sign of a loss
 	return sample, nil
 }
 
-// warmUp opens connections and fills pools, which are no cost of a lock.
+// warmUp opens connections and fills pools, so that they do not count as costs of a lock.
 func (c *child) warmUp(ctx context.Context) error {
 	return c.forAll(256, func(i int) error {
 		held, err := c.clients[0].Acquire(ctx, peer.Exclusive, fmt.Sprintf("%s:warm:%d", c.order.Prefix, i))
@@ -79,7 +79,7 @@ func (c *child) warmUp(ctx context.Context) error {
 	})
 }
 
-// forAll does something n times with the workload's goroutines, until the first error of each.
+// forAll calls do n times, on the workload's goroutines, and stops at the first error.
 func (c *child) forAll(n int, do func(i int) error) error {
 	goroutines := c.order.Workload.Goroutines
 	var group sync.WaitGroup

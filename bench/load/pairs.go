@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// zipfS is how uneven the names of a Zipf naming are.
+// zipfS is the exponent of a Zipf naming: how unevenly its names are chosen.
 const zipfS = 1.1
 
 // stretch is one run of pairs in this process.
@@ -23,16 +23,16 @@ type stretch struct {
 	child   *child
 	waits   *waits
 	pairs   []atomic.Int64 // by worker, within the window
-	all     atomic.Int64   // those that ended later, too
+	all     atomic.Int64   // pairs, including those that ended after the window
 	begun   atomic.Int64   // of a Fresh naming
-	number  int            // of this run: a Fresh naming's names are new in each
+	number  int            // of this run: part of the names of a Fresh naming, which are new in each run
 	waiting atomic.Int32
 	stopped atomic.Bool
 	seconds []float64 // pairs/s of each whole second of the window
 	shared  []section // by name
 	names   []string
 
-	idleSince, longestIdle  atomic.Int64 // of a hot lock, ns since 1970
+	idleSince, longestIdle  atomic.Int64 // of a hot lock: ns since 1970, and ns
 	overlaps, errors, stuck atomic.Int32
 	first                   atomic.Pointer[error]
 }
@@ -88,7 +88,7 @@ func (c *child) runPairs(o Order) *Sample {
 	return sample
 }
 
-// watch ends the window, and after that waits until everybody has come out, or the harness has seen nobody come out for long.
+// watch calls stop at the end of the window, and returns when all workers have ended. It calls abandon if the harness says so or is gone.
 func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, abandon func()) {
 	over := time.NewTimer(window)
 	defer over.Stop()
@@ -110,7 +110,7 @@ func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, aband
 				begun, before = now, pairs
 			}
 		case <-ended:
-			if running { // all that was to be done is done
+			if running { // all work was done before the end of the window
 				stop()
 			}
 			return
@@ -124,7 +124,7 @@ func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, aband
 	}
 }
 
-// nameThem makes the names beforehand, but for those of a Fresh naming.
+// nameThem makes the names in advance, except those of a Fresh naming.
 func (s *stretch) nameThem(workers int) {
 	n := 1
 	switch s.w.Naming {
@@ -186,7 +186,7 @@ func (s *stretch) work(i int) {
 	}
 }
 
-// visits reports whether this process takes the locks of the first one now and then.
+// visits reports whether this process only visits: from time to time it takes one of the first process's locks.
 func (s *stretch) visits() bool { return s.w.Visits > 0 && s.child.order.Process == s.w.Processes-1 }
 
 // visit takes one of the locks from time to time, each in turn.
@@ -201,7 +201,7 @@ func (s *stretch) visit(client peer.Client) {
 	}
 }
 
-// pair is one acquire, section, release; false: it was given up.
+// pair does one acquire, section and release. It returns false if the acquire was given up.
 func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name string, where *section) bool {
 	s.waiting.Add(1)
 	start := time.Now()
@@ -235,7 +235,7 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 	return true
 }
 
-// idle notes for how long nobody had been inside, as long as the window is open.
+// idle records for how long nobody had held the lock, while the window is open.
 func (s *stretch) idle() {
 	gap := time.Now().UnixNano() - s.idleSince.Load()
 	for longest := s.longestIdle.Load(); gap > longest && !s.stopped.Load(); longest = s.longestIdle.Load() {
@@ -257,7 +257,7 @@ func (s *stretch) stay() {
 	}
 }
 
-// fail notes an error, and pauses so that a goroutine with errors does not only fail.
+// fail records an error, and pauses so that a goroutine whose calls all fail does not spin.
 func (s *stretch) fail(err error) {
 	s.errors.Add(1)
 	s.first.CompareAndSwap(nil, &err)

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// settle is how long those who begin to wait are given until the cost of waiting is measured.
+// settle is the pause between the start of the acquires and the measurement of what waiting costs.
 const settle = 500 * time.Millisecond
 
-// runPending lets very many wait for what another client holds. After the window the harness has it released and says Drain; those
-// who are not served within another window are given up.
+// runPending starts very many acquires of a lock that another client holds. After the window the harness has the lock released and sends
+// Drain. Acquires that are not served within another window are given up.
 func (c *child) runPending(o Order) (*Sample, error) {
 	w, client := c.order.Workload, c.clients[len(c.clients)-1]
 	ctx, cancel := context.WithTimeout(context.Background(), far)
@@ -89,14 +89,14 @@ func (p *pending) serve(held peer.Held, err error) {
 	}
 }
 
-// spawn waits with a goroutine each.
+// spawn starts n acquires, each on its own goroutine.
 func (p *pending) spawn(n int) {
 	for range n {
 		p.group.Go(func() { p.serve(p.client.Acquire(p.ctx, peer.Exclusive, p.name)) })
 	}
 }
 
-// start waits without: one goroutine looks at one after the other, in the order in which they came.
+// start starts n acquires with one goroutine for all: it takes their results one after the other, in the order of their start.
 func (p *pending) start(s peer.Starter, n int) {
 	waiting := make([]peer.Waiting, n)
 	for i := range waiting {

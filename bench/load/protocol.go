@@ -1,6 +1,6 @@
-// Package load is what runs in a measured process: it opens clients of one contender and drives them as a workload says. The
-// harness and the process talk in lines of JSON, Orders on standard input, Reports on standard output; the JVM that plays Redisson
-// speaks the same.
+// Package load is the program of a measured process: it opens clients of one contender and drives them as the workload says. The harness
+// and the process exchange lines of JSON: Orders on standard input, Reports on standard output. The JVM that runs Redisson uses the same
+// protocol.
 package load
 
 import (
@@ -10,13 +10,13 @@ import (
 
 // What an Order asks for.
 const (
-	Open    = "open"    // make the clients; answered with Opened
-	Run     = "run"     // drive them; answered with Done
-	Abandon = "abandon" // give up who still waits at the end of a run; no answer
-	Drain   = "drain"   // what the pending ones wait for was released; no answer
-	Acquire = "acquire" // one client acquires the hot lock; answered with At
-	Release = "release" // and releases it; answered with At, the instant before
-	Close   = "close"   // close the clients; answered with Closed
+	Open    = "open"    // open the clients; the answer is Opened
+	Run     = "run"     // drive the clients; the answer is Done
+	Abandon = "abandon" // give up the acquires that still wait at the end of a run; no answer
+	Drain   = "drain"   // the lock that the pending acquires wait for was released; no answer
+	Acquire = "acquire" // one client acquires the hot lock; the answer is At
+	Release = "release" // one client releases it; the answer is At, with the instant before the release
+	Close   = "close"   // close the clients; the answer is Closed
 )
 
 // Order is one line to a process.
@@ -28,7 +28,7 @@ type Order struct {
 	Prefix   string             `json:"prefix,omitempty"` // of all names
 	Process  int                `json:"process"`
 	Client   int                `json:"client"` // of an Acquire or Release
-	Start    int64              `json:"start"`  // of a Run, in ns since 1970: all processes begin at once
+	Start    int64              `json:"start"`  // of a Run, in ns since 1970, so that all processes begin at once
 	Window   int64              `json:"window"` // of a Run, in ns
 }
 
@@ -36,7 +36,7 @@ type Order struct {
 const (
 	Opened   = "opened"
 	Progress = "progress" // a few times a second during a run
-	Mark     = "mark"     // the measured part of a run begins, or ends: look at the server
+	Mark     = "mark"     // the measured part of a run begins or ends: time to read the server's counters
 	Done     = "done"
 	At       = "at"
 	Closed   = "closed"
@@ -54,26 +54,26 @@ type Report struct {
 	Sample  *Sample `json:"sample,omitempty"`
 }
 
-// Sample is what one process measured in one run.
+// Sample has the measurements of one process in one run.
 type Sample struct {
-	Pairs     int64     `json:"pairs"`     // acquired and released within the window
-	All       int64     `json:"all"`       // those that ended later, too
+	Pairs     int64     `json:"pairs"`     // number of pairs acquired and released within the window
+	All       int64     `json:"all"`       // number of pairs, including those that ended after the window
 	Elapsed   int64     `json:"elapsed"`   // ns, of the window
 	CPU       int64     `json:"cpu"`       // ns, of this process within the window
 	Waits     string    `json:"waits"`     // of all acquires in ns: an HDR histogram in its V2 compressed encoding, base64
 	Seconds   []float64 `json:"seconds"`   // pairs/s of each whole second of the window
 	PerClient []int64   `json:"perClient"` // pairs
 	PerWorker []int64   `json:"perWorker"` // pairs
-	Allocs    float64   `json:"allocs"`    // objects on the heap, for All; -1: not known
-	Heap      float64   `json:"heap"`      // bytes more than before, after a collection: see the shape; -1: not known
-	Stuck     int       `json:"stuck"`     // given up at the end of the run
-	Overlaps  int       `json:"overlaps"`  // two in a section that is for one
+	Allocs    float64   `json:"allocs"`    // heap allocations, for All; -1: not known
+	Heap      float64   `json:"heap"`      // growth in bytes, after a collection: of what, depends on the shape; -1: not known
+	Stuck     int       `json:"stuck"`     // acquires that were given up at the end of the run
+	Overlaps  int       `json:"overlaps"`  // how often a section had more holders than allowed
 	Errors    int       `json:"errors"`
 	Error     string    `json:"error,omitempty"` // the first one
-	Idle      int64     `json:"idle"`            // ns, the longest that nobody held the lock within the window
+	Idle      int64     `json:"idle"`            // ns, the longest time within the window in which nobody held the lock
 	Lost      int       `json:"lost"`            // held leases that were lost
 
-	AcquireNs int64 `json:"acquireNs,omitempty"` // to get all that is held, or to start all that wait
-	DrainNs   int64 `json:"drainNs,omitempty"`   // to serve those who waited, or until the time was over
+	AcquireNs int64 `json:"acquireNs,omitempty"` // time to acquire all held locks, or to start all pending acquires
+	DrainNs   int64 `json:"drainNs,omitempty"`   // time to release all held locks, or to serve or give up all pending acquires
 	Served    int64 `json:"served,omitempty"`
 }

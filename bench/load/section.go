@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// oneWriter is what a writer adds to the count of those inside; a reader adds 1.
+// oneWriter is what a writer adds to the count of holders in a section; a reader adds 1.
 const oneWriter = 1 << 16
 
-// section is where a lock's holder is. It counts who is inside at once.
+// section is the critical section of a lock. It counts the holders that are in it at the same time.
 type section struct{ inside atomic.Int32 }
 
-// enter reports whether this one may be inside with those who are.
+// enter adds a holder, and reports whether it may be in the section together with the others.
 func (s *section) enter(kind peer.Kind, permits int) bool {
 	switch kind {
 	case peer.Read:
@@ -35,7 +35,7 @@ func (s *section) leave(kind peer.Kind) {
 	}
 }
 
-// oracle counts in Redis who is inside, over all processes. It is asked only while a contender is checked.
+// oracle counts in Redis the holders that are in the section, over all processes. It is used only while a contender is checked.
 type oracle struct {
 	redis *redis.Client
 	key   string
@@ -45,7 +45,7 @@ func newOracle(addr, prefix string) *oracle {
 	return &oracle{redis.NewClient(&redis.Options{Addr: addr}), "oracle:" + prefix}
 }
 
-// alone stays for a moment and reports whether nobody else was inside.
+// alone stays in the section for a moment and reports whether nobody else was in it.
 func (o *oracle) alone(ctx context.Context) (bool, error) {
 	n, err := o.redis.Incr(ctx, o.key).Result()
 	if err != nil {

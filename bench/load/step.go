@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// far is a deadline that no acquire reaches: without one redislock would stop waiting after its lease.
+// far is a time limit that no acquire reaches. Without a deadline redislock would stop waiting after its lease.
 const far = time.Hour
 
-// step does one thing at the harness's word, and reports the instant that counts.
+// step executes an Acquire or Release order, and reports the instant that do returns.
 func (c *child) step(client int, do func(client int) (time.Time, error)) {
 	at, err := do(client)
 	if err != nil {
@@ -20,8 +20,8 @@ func (c *child) step(client int, do func(client int) (time.Time, error)) {
 	c.report(Report{Event: At, Client: client, At: at.UnixNano()})
 }
 
-// acquire returns the instant at which it has the lock. The context lives as long as the hold, since some contenders' holds end
-// with it.
+// acquire acquires the hot lock and returns the instant at which it has it. The context lives as long as the hold, because the holds of
+// some contenders end with it.
 func (c *child) acquire(client int) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), far)
 	held, err := c.clients[client].Acquire(ctx, peer.Exclusive, c.order.Workload.NameOf(c.order.Prefix, 0))
@@ -34,13 +34,13 @@ func (c *child) acquire(client int) (time.Time, error) {
 	return at, nil
 }
 
-// hold is what a client holds at the harness's word.
+// hold is a lock that a client holds by order of the harness.
 type hold struct {
 	peer.Held
 	end context.CancelFunc
 }
 
-// release returns the instant at which it began to release.
+// release releases the lock and returns the instant at which it began to.
 func (c *child) release(client int) (time.Time, error) {
 	h, at := c.holding[client], time.Now()
 	err := h.Release(context.Background())

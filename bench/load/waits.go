@@ -8,20 +8,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest wait that a histogram tells from others.
+// longest is the longest wait that a histogram distinguishes from longer ones.
 const longest = 10 * time.Minute
 
-// NewHistogram is a histogram of durations in ns, exact to three digits.
+// NewHistogram returns a histogram of durations in ns, exact to three digits.
 func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(longest), 3) }
 
-// waits is a histogram that many goroutines write to: a few of them share a part, so that none waits for another for long and ten
-// thousand goroutines do not need ten thousand histograms.
+// waits is a histogram that many goroutines write to. It has a few parts, each shared by some of the goroutines: they seldom wait for
+// each other, and ten thousand goroutines do not need ten thousand histograms.
 type waits struct{ parts []*part }
 
 type part struct {
 	mu sync.Mutex
 	h  *hdrhistogram.Histogram
-	_  [40]byte // not on one cache line with the next
+	_  [40]byte // keeps the next part off this cache line
 }
 
 func newWaits(goroutines int) *waits {
@@ -39,7 +39,7 @@ func (w *waits) add(goroutine, n int, d time.Duration) {
 	p.mu.Unlock()
 }
 
-// encode is the sum of the parts.
+// encode returns the encoded sum of the parts.
 func (w *waits) encode() (string, error) {
 	all := NewHistogram()
 	for _, p := range w.parts {
@@ -48,13 +48,13 @@ func (w *waits) encode() (string, error) {
 	return Encode(all)
 }
 
-// Encode writes a histogram as the results keep it: V2 compressed, in base64.
+// Encode encodes a histogram as in the results: V2 compressed, in base64.
 func Encode(h *hdrhistogram.Histogram) (string, error) {
 	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	return string(text), err
 }
 
-// Decode reads what Encode wrote, or another implementation of the format.
+// Decode reads a histogram that was encoded by Encode or by another implementation of the format.
 func Decode(text string) (*hdrhistogram.Histogram, error) {
 	h, err := hdrhistogram.Decode([]byte(text))
 	if err != nil {

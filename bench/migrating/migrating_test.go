@@ -30,16 +30,16 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const (
 	names   = 10
 	lease   = 30 * time.Second
-	longest = time.Minute // that anybody may wait for a lock that others hold for milliseconds
+	longest = time.Minute // limit on the wait for a lock whose holders keep it for milliseconds
 )
 
-// locker is a process with one of the libraries. lock waits until it has the lock, or ctx ends.
+// locker is a process that uses one of the libraries. Its function lock waits until it has the lock or ctx ends.
 type locker struct {
 	library string
 	lock    func(ctx context.Context, name int) (unlock func() error, err error)
 }
 
-// key is a lock's name. Those of Holdfast are of all kinds.
+// key returns the name of a lock. The number also decides which kind of lock Holdfast uses.
 func key(name int) string { return "orders" + strconv.Itoa(name) }
 
 func newHoldfast(t *testing.T, server *redistest.Server) *locker {
@@ -81,7 +81,7 @@ func newRedislock(t *testing.T, server *redistest.Server) *locker {
 				return func() error { return lock.Release(context.Background()) }, nil
 			case ctx.Err() != nil:
 				return nil, err
-			case !errors.Is(err, redislock.ErrNotObtained) && !redis.HasErrorPrefix(err, "WRONGTYPE"): // what it says of Holdfast's locks
+			case !errors.Is(err, redislock.ErrNotObtained) && !redis.HasErrorPrefix(err, "WRONGTYPE"): // redislock's error while Holdfast holds the lock
 				return nil, err
 			}
 			pause(50*time.Millisecond + rand.N(200*time.Millisecond))
@@ -91,10 +91,10 @@ func newRedislock(t *testing.T, server *redistest.Server) *locker {
 
 func pause(d time.Duration) { <-time.After(d) }
 
-// fleet are processes of all three libraries at work.
+// fleet is a set of working processes of all three libraries.
 type fleet struct {
 	t      *testing.T
-	folder string // has a counter for each name
+	folder string // of the counter files, one for each name
 	inside [names]atomic.Int32
 	counts [names]atomic.Int64
 
@@ -103,7 +103,8 @@ type fleet struct {
 	served map[string]int
 }
 
-// work takes one lock after the other until stop is closed. Who has a lock counts in a file, in a way that does not bear company.
+// work takes one lock after the other until stop is closed. Under the lock it reads, increments and writes a counter in a file, which
+// would miss counts if two processes did it at the same time.
 func (f *fleet) work(process *locker, stop <-chan struct{}) {
 	for {
 		select {
@@ -157,7 +158,7 @@ func (f *fleet) read(name int) (int, error) {
 	return strconv.Atoi(string(text))
 }
 
-// Processes of redsync, redislock and Holdfast work with the same locks: nobody is in beside anybody, and nobody waits for ever.
+// Processes of redsync, redislock and Holdfast use the same locks: no two hold a lock at the same time, and nobody waits for ever.
 func TestMigrating_ProcessesOfThreeLibrariesShareLocks(t *testing.T) {
 	server := redistest.Start(t)
 	f := &fleet{t: t, folder: t.TempDir(), waited: map[string]time.Duration{}, served: map[string]int{}}
@@ -189,7 +190,7 @@ func TestMigrating_ProcessesOfThreeLibrariesShareLocks(t *testing.T) {
 	assert.Len(t, f.served, 3)
 }
 
-// Each library keeps the others out, and they have the lock when it is given back.
+// Each library's lock excludes the other libraries, which can acquire it once it is released.
 func TestMigrating_EachWaitsForTheOthers(t *testing.T) {
 	server := redistest.Shared(t)
 	starts := []func(*testing.T, *redistest.Server) *locker{newHoldfast, newRedsync, newRedislock}
@@ -198,7 +199,7 @@ func TestMigrating_EachWaitsForTheOthers(t *testing.T) {
 			if i == j {
 				continue
 			}
-			for name := range 5 { // the kinds of Holdfast's locks
+			for name := range 5 { // one for each kind of Holdfast's locks
 				one, other := start(t, server), startOther(t, server)
 				t.Run(fmt.Sprintf("%s after %s %d", other.library, one.library, name), func(t *testing.T) {
 					name := name + names*(1+i*3+j)
@@ -220,7 +221,8 @@ func TestMigrating_EachWaitsForTheOthers(t *testing.T) {
 	}
 }
 
-// Without the option Holdfast refuses a string; with it, it still refuses anything else. A try finds a string busy.
+// Without Options.Migrating, Holdfast refuses a key that is a string. With it, Holdfast takes a string for a held lock, and refuses only
+// keys of other types.
 func TestMigrating_OnlyAStringIsALock(t *testing.T) {
 	server := redistest.Shared(t)
 	client := server.Client(t)

@@ -27,7 +27,7 @@ type bareClient struct {
 	lease  time.Duration
 }
 
-// Acquire asks every millisecond while the lock is taken. Only the check for exclusion sees that: a floor is measured on locks
+// Acquire retries every millisecond while the lock is taken. That happens only in the check for exclusion: a floor is measured on locks
 // that nobody else wants.
 func (c *bareClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	grant := c.grants.next()

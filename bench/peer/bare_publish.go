@@ -21,12 +21,12 @@ var barePublishPeer = &Peer{
 	},
 }
 
-// passOn frees the lock if nobody is subscribed. Otherwise it tells the one that is, and the key stays.
+// passOn notifies the waiter by a message, and the key stays. If nobody is subscribed, it frees the lock.
 var passOn = redis.NewScript(`if redis.call('publish', KEYS[1], '') == 0 then redis.call('del', KEYS[1]) end return 0`)
 
 type barePublishClient struct{ redis *redis.Client }
 
-// Acquire gets the lock by a message. It excludes nobody as soon as two wait.
+// Acquire gets a taken lock by a message. It does not exclude anybody once two wait, because both receive the message.
 func (c *barePublishClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	held := &barePublishHeld{redis: c.redis, name: name, left: make(chan struct{})}
 	if set, err := c.redis.SetNX(ctx, name, "", 0).Result(); set || err != nil {
@@ -38,7 +38,7 @@ func (c *barePublishClient) Acquire(ctx context.Context, _ Kind, name string) (H
 	if _, err := subscription.Receive(ctx); err != nil {
 		return held, err
 	}
-	if set, err := c.redis.SetNX(ctx, name, "", 0).Result(); set || err != nil { // released before the subscription
+	if set, err := c.redis.SetNX(ctx, name, "", 0).Result(); set || err != nil { // the lock was released before the subscription
 		return held, err
 	}
 	_, err := subscription.ReceiveMessage(ctx)
@@ -50,7 +50,7 @@ func (c *barePublishClient) Close() error { return c.redis.Close() }
 type barePublishHeld struct {
 	redis *redis.Client
 	name  string
-	left  chan struct{} // the holder is not subscribed any more
+	left  chan struct{} // closed when the holder is no longer subscribed
 }
 
 // leave unsubscribes and waits for the server to confirm it.
@@ -64,7 +64,8 @@ func (h *barePublishHeld) leave(subscription *redis.PubSub) {
 	_ = subscription.Close()
 }
 
-// Release must not count the holder among those who wait. It has left long before, since hand-overs are milliseconds apart.
+// Release must not count the holder as a waiter, so it waits until the holder has unsubscribed. That was long before, since hand-overs
+// are milliseconds apart.
 func (h *barePublishHeld) Release(ctx context.Context) error {
 	<-h.left
 	return passOn.Run(ctx, h.redis, []string{h.name}).Err()

@@ -30,7 +30,7 @@ type bareSetClient struct {
 	lease  time.Duration
 }
 
-// Acquire asks every millisecond while the lock is taken, as bareClient's does.
+// Acquire retries every millisecond while the lock is taken, like that of bareClient.
 func (c *bareSetClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	grant := c.grants.next()
 	for {

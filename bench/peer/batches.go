@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lanes is how many connections the batching floors use: two, so that one batch is on the way while the server is at the other.
+// lanes is the number of connections that the batching floors use: two, so that one batch is in transit while the server executes the
+// other.
 const lanes = 2
 
 var bareBatchesPeer = &Peer{
@@ -30,7 +31,7 @@ type bareBatches struct {
 	env    Env
 }
 
-// share is one lane's locks.
+// share has the commands for the locks of one lane.
 type share struct{ acquires, releases [][]any }
 
 func sharesOf(names []string, env Env) []share {
@@ -69,7 +70,7 @@ func (b *bareBatches) Pairs(ctx context.Context, lane int, done func(int, time.D
 	return err
 }
 
-// exchange sends the calls in one pipeline and counts the replies that are no refusal: a grant, or a release that freed.
+// exchange sends the calls in one pipeline and counts the grants among the replies.
 func (b *bareBatches) exchange(ctx context.Context, calls [][]any) (n int, err error) {
 	pipe := b.redis.Pipeline()
 	for _, call := range calls {
@@ -91,7 +92,7 @@ func (b *bareBatches) Exclusive(ctx context.Context) error {
 	return onlyOne(ctx, b.env, func(calls [][]any) (int, error) { return b.exchange(ctx, calls) })
 }
 
-// onlyOne asks for one lock under many grants in one batch: one of them must get it.
+// onlyOne requests the same lock for many grants in one batch: exactly one of them must get it.
 func onlyOne(_ context.Context, env Env, exchange func(calls [][]any) (granted int, err error)) error {
 	ids, name := newGrants(), "bench:exclusive:"+newGrants().id
 	var acquires, releases [][]any

@@ -26,7 +26,7 @@ var etcdPeer = &Peer{
 type etcdClient struct {
 	client   *clientv3.Client
 	sessions chan *concurrency.Session
-	shared   *concurrency.Session // when no two want the same name
+	shared   *concurrency.Session // of all goroutines, if no two want the same name
 	ttl      int
 }
 
@@ -46,7 +46,8 @@ func (c *etcdClient) newSession() (*concurrency.Session, error) {
 	return concurrency.NewSession(c.client, concurrency.WithTTL(c.ttl))
 }
 
-// session is one that nobody uses. As many are made as goroutines acquire at once; they are used again.
+// session returns the shared session if there is one, and otherwise one that nobody uses. Sessions are reused, so there are as many as
+// goroutines that acquire at the same time.
 func (c *etcdClient) session() (*concurrency.Session, error) {
 	if c.shared != nil {
 		return c.shared, nil
@@ -70,7 +71,7 @@ func (c *etcdClient) back(s *concurrency.Session) {
 	}
 }
 
-// Acquire takes fair locks too: a Mutex serves in the order of its keys' revisions.
+// Acquire serves fair locks, too: a Mutex grants in the order of its keys' revisions.
 func (c *etcdClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	s, err := c.session()
 	if err != nil {

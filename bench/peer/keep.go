@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// keepEvery renews with a goroutine and a ticker of its own, as the documentation of libraries without a watchdog recommends.
+// keepEvery renews a lease on its own goroutine with a ticker, as the documentation of libraries without a watchdog recommends.
 func keepEvery(ctx context.Context, every time.Duration, lost func(), renew func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// closeWait bounds the end of a client.
+// closeWait is the time limit for closing a client.
 const closeWait = 20 * time.Second
 
-// Preparer is a Client whose semaphores must be given their permits before they are used.
+// Preparer is a Client whose semaphores must be given their number of permits before use.
 type Preparer interface {
 	Prepare(ctx context.Context, name string) error
 }
 
-// Starter is a Client that can wait for a lock without a goroutine for each.
+// Starter is a Client that can wait for locks without a goroutine for each wait.
 type Starter interface {
 	Start(ctx context.Context, name string) Waiting
 }
 
-// Waiting is a lock that is waited for.
+// Waiting is a pending acquire.
 type Waiting interface {
 	Done() <-chan struct{}
 	Held() (Held, error)

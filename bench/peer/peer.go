@@ -1,5 +1,5 @@
-// Package peer has the contenders: one file each, in the best honest settings that its own documentation recommends. What they
-// are is in the table of table.go; what one must be able to do is a Client.
+// Package peer has the contenders, one file for each, in the best honest settings that their documentation recommends. table.go lists
+// them. The interface Client is what a contender implements.
 package peer
 
 import (
@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Lease is the lease of all contenders, whether renewed or not. Short runs use a shorter one to see renewals at all.
+// Lease is the lease of all contenders, whether renewed or not. Quick runs use a shorter one, so that leases are renewed at all.
 const Lease = 30 * time.Second
 
 // Kind is a kind of lock.
 type Kind string
 
-// The kinds. Of a semaphore one permit is acquired.
+// The kinds of lock. To acquire a semaphore is to take one permit.
 const (
 	Exclusive Kind = "exclusive"
 	Fair      Kind = "fair"
@@ -22,7 +22,7 @@ const (
 	Semaphore Kind = "semaphore"
 )
 
-// Client is what one process of a service opens: one runtime, locker, or pool of connections.
+// Client is what one process of a service would open: one runtime, locker, or pool of connections.
 type Client interface {
 	// Acquire waits for the lock until ctx ends.
 	Acquire(ctx context.Context, kind Kind, name string) (Held, error)
@@ -34,64 +34,64 @@ type Held interface {
 	Release(ctx context.Context) error
 }
 
-// Keeper is a Held that its contender does not renew by itself: Keep does what its documentation recommends for that, and returns
-// the end of it.
+// Keeper is a Held that the contender does not renew by itself. Keep renews it as the contender's documentation recommends, and returns
+// the function that stops renewing.
 type Keeper interface {
 	Keep(ctx context.Context, lost func()) (stop func())
 }
 
-// Env is where a contender works.
+// Env has the servers and the settings for a client.
 type Env struct {
 	Redis      string        // host:port
 	Etcd       string        // host:port
 	Lease      time.Duration // of what it acquires
 	Permits    int           // of semaphores
-	Goroutines int           // that will use this client
-	Apart      bool          // no two of them will want the same name
-	Linger     time.Duration // how long released locks are kept for the next local acquire, by contenders that can
-	Poll       time.Duration // how often waiters of libraries that poll ask: see workload.Workload
+	Goroutines int           // number of goroutines that will use the client
+	Apart      bool          // no two goroutines will want the same name
+	Linger     time.Duration // how long a contender that can do so keeps released locks for the next local acquire
+	Poll       time.Duration // interval at which waiters of libraries that poll retry: see workload.Workload
 }
 
 // Peer is one contender.
 type Peer struct {
 	Name    string // in flags, tables and results
-	About   string // what it is and in what settings
-	Source  string // who recommends them
+	About   string // what the contender is, and its settings
+	Source  string // who recommends the settings
 	Role    Role
 	Kinds   []Kind
-	NoLock  bool // excludes nobody: a floor of one workload
-	Renews  bool // keeps what is held until it is released
+	NoLock  bool // excludes nobody: a floor for the hand-overs
+	Renews  bool // leases are renewed until they are released
 	Needs   string
-	Modules []string // whose versions belong into the results
+	Modules []string // modules whose versions the results list
 
-	// Keys are those that exist in Redis while a lock is held; nil: it has none there.
+	// Keys returns the keys that exist in Redis while a lock is held. It is nil for a contender that does not use Redis.
 	Keys func(name string) []string
 
-	// Open makes a client. It is nil for a contender that is another program, and for one with a load of its own.
+	// Open opens a client. It is nil for a contender that is another program, and for one with OpenBatches.
 	Open func(ctx context.Context, env Env) (Client, error)
 
-	// OpenBatches makes a load of its own, of that many locks: a floor below any library.
+	// OpenBatches opens a contender that has its own load instead of clients, on locks with these names: a floor below any library.
 	OpenBatches func(ctx context.Context, env Env, names []string) (Batches, error)
 }
 
-// Role tells libraries from what only bounds them.
+// Role distinguishes libraries from contenders that only show a bound.
 type Role string
 
 // The roles.
 const (
 	Ours    Role = "ours"
 	Library Role = "library"
-	Floor   Role = "floor"   // the same scripts without a lock library
+	Floor   Role = "floor"   // the same work without a lock library
 	Ceiling Role = "ceiling" // a lock that needs no server
 )
 
-// Batches acquires and releases many locks at once, which no user of a lock could.
+// Batches acquires and releases many locks at once, which no user of a lock could do.
 type Batches interface {
-	Lanes() int // goroutines that may call Pairs, each with its number
-	// Pairs acquires all of the lane's locks and then releases them; done gets their number, and how long it took to
+	Lanes() int // number of goroutines that may call Pairs, each with its own lane
+	// Pairs acquires all of the lane's locks and then releases them. It calls done with their number, and with the time it took to
 	// acquire them.
 	Pairs(ctx context.Context, lane int, done func(pairs int, wait time.Duration)) error
-	Exclusive(ctx context.Context) error // an error unless a lock is granted to only one of many who want it
+	Exclusive(ctx context.Context) error // fails unless exactly one of many requests for a lock is granted
 	Close() error
 }
 

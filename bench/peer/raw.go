@@ -91,7 +91,7 @@ func (r *raw) Exclusive(ctx context.Context) error {
 	return onlyOne(ctx, r.env, func(calls [][]any) (int, error) { return r.lanes[0].exchange(encode(calls), len(calls)) })
 }
 
-// exchange writes commands and reads as many replies; it counts those that are a grant.
+// exchange writes the commands, reads their replies, and counts the grants.
 func (l *rawLane) exchange(commands []byte, replies int) (granted int, err error) {
 	if _, err := l.conn.Write(commands); err != nil {
 		return 0, err
@@ -108,8 +108,8 @@ func (l *rawLane) exchange(commands []byte, replies int) (granted int, err error
 	return granted, nil
 }
 
-// readGrant reads one reply and reports whether it is a bulk string, as a grant is. {ttl, holder} and numbers are refusals or
-// releases. An error reply is an error.
+// readGrant reads one reply and reports whether it is a grant, which is a bulk string. Arrays {ttl, holder} and numbers are refusals or
+// replies to releases. An error reply is returned as an error.
 func readGrant(r *bufio.Reader) (bool, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -136,7 +136,7 @@ func readGrant(r *bufio.Reader) (bool, error) {
 	return false, fmt.Errorf("raw: reply %q", line)
 }
 
-// encode writes commands in Redis' protocol.
+// encode returns the commands in Redis's wire protocol.
 func encode(calls [][]any) []byte {
 	var all bytes.Buffer
 	for _, call := range calls {

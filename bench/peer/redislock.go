@@ -43,7 +43,8 @@ var redislockAutoPeer = &Peer{
 	},
 }
 
-// poolFor is a connection for each goroutine within reason: more than that many makes the server slower, not faster.
+// poolFor returns the size of a pool: a connection for each goroutine, between 20 and 128. More connections make the server slower, not
+// faster.
 func poolFor(goroutines int) int { return min(max(goroutines, 20), 128) }
 
 type redislockClient struct {
@@ -58,7 +59,7 @@ func newRedislock(client redislock.RedisClient, env Env, end func() error) *redi
 }
 
 func (c *redislockClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
-	// The strategy counts, so each call has its own.
+	// A retry strategy may keep state, so each call has its own.
 	lock, err := c.client.Obtain(ctx, name, c.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(c.poll)})
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ type redislockHeld struct {
 	lease time.Duration
 }
 
-// Keep refreshes the lock every third of its lease: the watchdog of redislock's documentation.
+// Keep refreshes the lock every third of its lease, like the watchdog in redislock's documentation.
 func (h redislockHeld) Keep(ctx context.Context, lost func()) (stop func()) {
 	return keepEvery(ctx, h.lease/3, lost, func(ctx context.Context) error { return h.Refresh(ctx, h.lease, nil) })
 }

@@ -25,7 +25,7 @@ var redislockMutexPeer = &Peer{
 
 type redislockMutexClient struct {
 	redislock *redislockClient
-	locks     sync.Map // by name; names are few where a lock is hot
+	locks     sync.Map // mutexes by name; none is deleted, since few names are hot
 }
 
 func (c *redislockMutexClient) Acquire(ctx context.Context, kind Kind, name string) (Held, error) {

@@ -35,7 +35,8 @@ type redsyncClient struct {
 }
 
 func (c *redsyncClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
-	mutex := c.rs.NewMutex(name, redsync.WithExpiry(c.lease), redsync.WithTries(math.MaxInt32), redsync.WithRetryDelay(c.poll)) // one for each call: not for concurrent use
+	// A mutex is not for concurrent use, so each call has its own.
+	mutex := c.rs.NewMutex(name, redsync.WithExpiry(c.lease), redsync.WithTries(math.MaxInt32), redsync.WithRetryDelay(c.poll))
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func openRueidislock(env Env, option rueidislock.LockerOption) (Client, error) {
 	option.ClientOption = rueidis.ClientOption{InitAddress: []string{env.Redis}}
 	option.KeyPrefix = rueidislockPrefix
 	option.KeyValidity = env.Lease
-	option.ExtendInterval = env.Lease / 3 // as all others; its own default is half of the validity
+	option.ExtendInterval = env.Lease / 3 // like all other contenders; the default is half of the validity
 	locker, err := rueidislock.NewLocker(option)
 	if err != nil {
 		return nil, err

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The floors send Holdfast's own two scripts without Holdfast. What is left is what the client library and the server cost.
+// The floors send Holdfast's own two scripts without Holdfast. What remains is the cost of the client library and the server.
 
 var site = scripts.Site{Publish: "PUBLISH"}
 
-// acquireCall and releaseCall are the commands of one pair. They may be sent again and again.
+// acquireCall and releaseCall return the commands of one pair. They may be sent repeatedly.
 func acquireCall(lock, grant string, lease time.Duration) []any {
 	call := scripts.Lock.Acquire(&site, lock, scripts.Terms{Grant: grant, Lease: lease, WantHolder: true})
 	call.SetNotAfter(time.Now().Add(24 * time.Hour).UnixMilli())
@@ -46,7 +46,7 @@ func loadScripts(ctx context.Context, client *redis.Client) error {
 	return nil
 }
 
-// grants makes owner fields as Holdfast does.
+// grants generates owner fields in Holdfast's format.
 type grants struct {
 	id   string
 	last atomic.Uint64

@@ -1,6 +1,6 @@
 package peer
 
-// All are the contenders, in the order in which they are measured and shown. Holdfast is the first: ratios are to it.
+// All lists the contenders in the order in which they are measured and shown. Holdfast is first: the ratios are relative to it.
 var All = []*Peer{
 	holdfastPeer,
 	redislockPeer,
@@ -19,7 +19,7 @@ var All = []*Peer{
 	mutexPeer,
 }
 
-// ByName is the contender of that name, or nil.
+// ByName returns the contender of that name, or nil.
 func ByName(name string) *Peer {
 	for _, p := range All {
 		if p.Name == name {

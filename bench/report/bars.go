@@ -12,8 +12,8 @@ import (
 // rowHeight is the height of one bar with its text, in px.
 const rowHeight = 36
 
-// bars is a bar for each contender, from zero on one linear scale, with a line from the lowest to the highest repetition. Lengths
-// are shares of the width, so that text keeps its size on every screen.
+// bars draws a bar for each contender, from zero on one linear scale, with a line from the lowest to the highest repetition. Lengths are
+// shares of the width, so that text keeps its size on every screen.
 func (p *page) bars(w *Workload) template.HTML {
 	most := p.scale(w)
 	if most == 0 {
@@ -52,7 +52,7 @@ func (p *page) bars(w *Workload) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // all text in it is escaped
 }
 
-// scale is what the full width stands for. A ceiling may be so far off that nothing else could be seen: it does not count.
+// scale returns the value that the full width stands for. Ceilings do not count: they may be so far off that nothing else could be seen.
 func (p *page) scale(w *Workload) (most float64) {
 	for _, o := range w.Outcomes {
 		if !p.isCeiling(o.Peer) {

@@ -1,11 +1,11 @@
 package report
 
-// colour is how a contender is drawn, on light and on dark ground.
+// colour has the colours of a contender, on a light and on a dark background.
 type colour struct {
 	Peer, Class, Light, Dark string
 }
 
-// The first contender's is the strongest; floors and ceilings are grey.
+// The first contender has the strongest colour; floors and ceilings are grey.
 var (
 	libraryColours = [][2]string{
 		{"#c2410c", "#fb923c"}, {"#1d4ed8", "#7aa2ff"}, {"#0e7490", "#3fc3dd"}, {"#15803d", "#4cc97a"}, {"#7e22ce", "#c48bff"},

@@ -2,11 +2,11 @@ package report
 
 import "fmt"
 
-// worseBy is how much of a recorded ratio must be left.
+// worseBy is the share of a recorded ratio below which a ratio is worse.
 const worseBy = 0.75
 
 // Worse returns the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and
-// contender. It compares ratios, because rates say more about the machine. It skips contenders that are missing in either run.
+// contender. It compares ratios, because rates depend more on the machine. It skips contenders that are missing in either run.
 func Worse(recorded, now *Results) map[string]string {
 	worse := map[string]string{}
 	for i := range now.Workloads {

@@ -15,10 +15,10 @@ type Figure struct {
 	Unit  Unit
 }
 
-// Unit is how a figure is written.
+// Unit formats a figure.
 type Unit func(value float64) string
 
-// Columns are the figures that a table of a workload shows, the primary one first.
+// Columns returns the figures that a workload's table shows, the primary one first.
 func Columns(w *Workload) []Figure {
 	switch w.Shape {
 	case workload.Handover:
@@ -63,7 +63,7 @@ func Columns(w *Workload) []Figure {
 
 // The units.
 
-// Count writes whole numbers in groups of three.
+// Count formats a whole number, its digits in groups of three.
 func Count(v float64) string {
 	if math.Abs(v) < 10 && v != math.Trunc(v) {
 		return fmt.Sprintf("%.2f", v)
@@ -78,7 +78,7 @@ func Count(v float64) string {
 	return text
 }
 
-// Ratio writes three digits.
+// Ratio formats a number with three digits.
 func Ratio(v float64) string {
 	switch {
 	case v == 0:
@@ -93,10 +93,10 @@ func Ratio(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// Cores writes shares of a core.
+// Cores formats a share of a core in percent.
 func Cores(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
-// Bytes writes bytes.
+// Bytes formats a number of bytes.
 func Bytes(v float64) string {
 	if v >= 10_000 {
 		return Ratio(v/1000) + " kB"
@@ -104,13 +104,13 @@ func Bytes(v float64) string {
 	return Count(v) + " B"
 }
 
-// Micros writes a duration given in microseconds, Millis one in milliseconds.
+// Micros formats a duration given in microseconds.
 func Micros(v float64) string { return Duration(time.Duration(v * 1e3)) }
 
-// Millis: see Micros.
+// Millis formats a duration given in milliseconds.
 func Millis(v float64) string { return Duration(time.Duration(v * 1e6)) }
 
-// Duration writes three digits of a duration.
+// Duration formats a duration with three digits.
 func Duration(d time.Duration) string {
 	switch {
 	case d >= time.Second:

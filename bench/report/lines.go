@@ -25,7 +25,7 @@ type line struct {
 	points [][2]float64
 }
 
-// axis maps values to a share of its length; ticks are where it is labelled.
+// axis maps values to shares of its length, and is labelled at its ticks.
 type axis struct {
 	from, to float64 // as place
 	ticks    []tickMark
@@ -44,7 +44,7 @@ func (a axis) share(place float64) float64 {
 	return (place - a.from) / (a.to - a.from)
 }
 
-// logAxis is an axis of the logarithm, labelled at powers of ten.
+// logAxis returns a logarithmic axis, labelled at powers of ten.
 func logAxis(title string, least, most float64, unit Unit) axis {
 	a := axis{from: math.Floor(math.Log10(least)), to: math.Ceil(math.Log10(most)), title: title}
 	if a.from == a.to {
@@ -80,7 +80,7 @@ func (c chart) draw() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // all text in it is escaped
 }
 
-// at is where a point is drawn.
+// at returns where a point is drawn.
 func (c chart) at(x, y float64) (float64, float64) {
 	return c.left + c.xs.share(x)*(c.width-c.left-c.right), c.height - c.bottom - c.ys.share(y)*(c.height-c.top-c.bottom)
 }
@@ -96,7 +96,7 @@ func (c chart) drawAxes(b *strings.Builder) {
 		fmt.Fprintf(b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, x, x, c.top, c.height-c.bottom)
 		anchor := "x"
 		if x > c.width-30 {
-			anchor = "y" // it ends there: the box does, too
+			anchor = "y" // right-aligned, because the box ends here
 		}
 		fmt.Fprintf(b, `<text class="tick %s" x="%.1f" y="%.1f">%s</text>`, anchor, x+c.right*c.xs.share(t.place)*0.9, c.height-c.bottom+12, html.EscapeString(t.text))
 	}
@@ -104,12 +104,12 @@ func (c chart) drawAxes(b *strings.Builder) {
 	fmt.Fprintf(b, `<text class="tick" x="0" y="10">%s</text>`, html.EscapeString(c.ys.title))
 }
 
-// percentiles are where a curve of waits is drawn and labelled.
+// percentiles are the points of a curve of waits, and their labels.
 var percentiles = []tickMark{
 	{0, "0"}, {50, "50 %"}, {75, ""}, {90, "90 %"}, {95, ""}, {99, "99 %"}, {99.5, ""}, {99.9, "99.9 %"}, {99.95, ""}, {99.99, "99.99 %"},
 }
 
-// nines makes the distance from 90 to 99 as long as that from 99 to 99.9.
+// nines maps a percentile to a scale on which 90 to 99 is as long as 99 to 99.9.
 func nines(percentile float64) float64 { return -math.Log10(1 - percentile/100) }
 
 // waits draws how long the acquires of each contender waited, by percentile.
@@ -129,7 +129,7 @@ func (p *page) waits(w *Workload) template.HTML {
 		l := line{class: p.class(o.Peer)}
 		for _, t := range percentiles {
 			if float64(h.TotalCount())*(1-t.place/100) < 1 {
-				break // fewer acquires than that
+				break // too few acquires for this percentile
 			}
 			us := max(float64(h.ValueAtQuantile(t.place))/1e3, 0.01)
 			least, most = min(least, us), max(most, us)

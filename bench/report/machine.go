@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// Machine is where a run was.
+// Machine describes the machine of a run.
 type Machine struct {
 	OS     string `json:"os"`
 	Kernel string `json:"kernel,omitempty"`
@@ -20,7 +20,7 @@ type Machine struct {
 	CPU    string `json:"cpu,omitempty"`
 	Cores  int    `json:"cores"`
 	Memory string `json:"memory,omitempty"`
-	Load   string `json:"load,omitempty"` // averages before the run: on a quiet machine near 0
+	Load   string `json:"load,omitempty"` // load averages before the run, near 0 on a quiet machine
 }
 
 // Version is the exact version of something that was measured.
@@ -57,7 +57,7 @@ func words(file string) []string {
 
 func first(values []string, n int) []string { return values[:min(n, len(values))] }
 
-// after is the value of the first line "name : value" of a file.
+// after returns the value of the first line "name : value" of a file.
 func after(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -73,7 +73,7 @@ const (
 	dirtyMark     = "-dirty"
 )
 
-// Commit is the commit of the code that is measured, marked if the tree has changes or new files that are not in it.
+// Commit returns the commit of the measured code, marked if the tree has changes or new files that are not in it.
 func Commit() string {
 	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if err != nil {
@@ -86,10 +86,10 @@ func Commit() string {
 	return commit
 }
 
-// Clean reports whether the tree is one that can be checked out again.
+// Clean reports whether the tree is that of a commit, without changes.
 func Clean() bool { return !strings.HasSuffix(Commit(), dirtyMark) && Commit() != unknownCommit }
 
-// modules are the contenders' modules as they are linked.
+// modules returns the contenders' modules with their linked versions.
 func modules() (versions []Version) {
 	linked := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -109,7 +109,7 @@ func modules() (versions []Version) {
 	return versions
 }
 
-// AddVersion notes the version of something that is no Go module, once.
+// AddVersion records the version of something that is not a Go module, once.
 func (r *Results) AddVersion(name, version string) {
 	v := Version{name, strings.TrimSpace(version)}
 	if !slices.Contains(r.Versions, v) {

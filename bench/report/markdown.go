@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// inBrief are the figures that go into bench/README.md; the page has all.
+// inBrief lists the figures that go into bench/README.md; the page has all of them.
 var inBrief = []string{
 	"pairs_per_s", "second_min_per_s", "second_max_per_s", "wait_p50_us", "wait_p99_us", "scripts_per_pair", "client_cpu_us_per_pair", "server_cpu_us_per_pair", "process_share_min", "process_share_max",
 	"cpu_cores", "waiting_cpu_cores", "client_cpu_cores", "server_cpu_cores", "scripts_per_10s", "heap_bytes_per_lock", "server_bytes_per_lock", "connections", "lost", "served_per_s", "unserved",
 	"idle_longest_ms", "free_longest_ms", "free_stuck", "names", "stuck", "orphaned", "cut_off", "errors",
 }
 
-// Markdown writes the workloads as bench/README.md has them.
+// Markdown writes the tables of bench/README.md.
 func (r *Results) Markdown(out io.Writer) {
 	fmt.Fprintf(out, "%s, %d cores of %s, %s. `%s`\n", r.Ended.Format("2006-01-02"), r.Machine.Cores, r.Machine.CPU, versionOf(r.Versions, "redis-server"),
 		strings.Join(r.Command, " "))
@@ -55,7 +55,7 @@ func (w *Workload) markdown(out io.Writer) {
 	}
 }
 
-// atAGlance are the rows and columns of the project's own README.
+// atAGlance and peersAtAGlance are the rows and columns of the table in the project's README.
 var (
 	atAGlance = []struct{ workload, figure, what string }{
 		{"hot-64", "pairs_per_s", "one hot lock, 64 goroutines, mostly handed on inside the process: pairs/s"},
@@ -69,7 +69,7 @@ var (
 	peersAtAGlance = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "redisson", "redislock-mutex", "sync.Mutex"}
 )
 
-// Glance writes the few figures that the project's README has. What is not among the results is left empty.
+// Glance writes the table in the project's README. A figure that is not among the results is left empty.
 func (r *Results) Glance(out io.Writer) {
 	fmt.Fprintf(out, "| | %s |\n|%s\n", strings.Join(peersAtAGlance, " | "), strings.Repeat(" --- |", len(peersAtAGlance)+1))
 	for _, row := range atAGlance {
@@ -82,7 +82,7 @@ func (r *Results) Glance(out io.Writer) {
 	fmt.Fprintf(out, "\n`~`: the repetitions are too far apart to trust the median.\n")
 }
 
-// cell is the median of one figure of one contender in one workload.
+// cell returns the median of one figure of one contender in one workload.
 func (r *Results) cell(name, figure, peer string) string {
 	w := slices.IndexFunc(r.Workloads, func(w Workload) bool { return w.Name == name })
 	if w < 0 {

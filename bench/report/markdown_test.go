@@ -16,27 +16,27 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the tables of the documents anew")
 
-// marked is what stands between a mark that names a file of results, and the end.
+// marked matches the text between a mark that names a file of results and the end mark.
 func marked(what string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)(<!-- ` + what + ` of (\S+) -->\n)(.*?)(<!-- end -->)`)
 }
 
-// Every number in bench/README.md comes from a file of results that is committed.
+// The tables in bench/README.md are made from committed results.
 func TestReadme_TablesAreThoseOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "README.md"), marked("tables"), (*report.Results).Markdown)
 }
 
-// So does every number in the project's own.
+// The figures in the project's README are made from committed results.
 func TestReadme_ProjectsFiguresAreThoseOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "..", "README.md"), marked("figures"), (*report.Results).Glance)
 }
 
-// So do those of doc/sizing.md.
+// The tables in doc/sizing.md are made from committed results.
 func TestReadme_SizingIsThatOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "..", "doc", "sizing.md"), marked("sizing"), (*report.Results).Sizing)
 }
 
-// compare writes each marked part of a document from the results that it names, and wants what stands there already.
+// compare makes each marked part of a document anew from the results that its mark names, and fails if the document has anything else.
 func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *report.Results, out io.Writer)) {
 	t.Helper()
 	before, err := os.ReadFile(document)
@@ -68,7 +68,7 @@ func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *
 	}
 }
 
-// mustBeCommitted fails for results that only this developer has. TestCommitted_ResultsMayBeQuoted judges those that are committed.
+// mustBeCommitted fails if the results are not committed. TestCommitted_ResultsMayBeQuoted judges those that are.
 func mustBeCommitted(t *testing.T, file string) {
 	t.Helper()
 	if exec.Command("git", "rev-parse", "--git-dir").Run() != nil {

@@ -14,7 +14,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"count": Count, "cores": Cores, "ratio": Ratio, "join": strings.Join,
 }).Parse(pageText))
 
-// WritePage writes the results as one page that needs no other file.
+// WritePage writes the results as one HTML page that needs no other file.
 func (r *Results) WritePage(file string) error {
 	out, err := os.Create(file)
 	if err != nil {
@@ -78,5 +78,5 @@ func (p *page) sheet(w *Workload) sheet {
 	return s
 }
 
-// PrimaryTitle is the title of the figure that the bars show.
+// PrimaryTitle returns the title of the figure that the bars show.
 func (s sheet) PrimaryTitle() string { return Columns(s.Workload)[0].Title }

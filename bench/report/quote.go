@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Flaws are the reasons why no document may quote these results. None: they may be quoted.
+// Flaws returns the reasons why no document may quote these results. If there are none, they may be quoted.
 func (r *Results) Flaws() (flaws []string) {
 	if r.Quick {
 		flaws = append(flaws, "a quick run measures nothing")
@@ -22,7 +22,7 @@ func (r *Results) Flaws() (flaws []string) {
 	return flaws
 }
 
-// flaws judges each repetition of each contender on its own: one that was measured beside another program is enough to make the comparison
+// flaws judges each repetition of each contender on its own: a single one that was measured beside another program makes the comparison
 // unfair.
 func (w *Workload) flaws() (flaws []string) {
 	all, busy, silent := 0, 0, 0
@@ -47,7 +47,8 @@ func (w *Workload) flaws() (flaws []string) {
 	return flaws
 }
 
-// Commit is the commit of Holdfast that was measured, as Commit wrote it; "" if the results do not say.
+// Commit returns the commit of Holdfast that was measured, in the form that the function Commit returns, or "" if the results do not name
+// it.
 func (r *Results) Commit() string {
 	for _, v := range r.Versions {
 		if v.Name == "holdfast" {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quotable is a result without a flaw.
+// quotable returns results without a flaw.
 func quotable(t *testing.T) *Results {
 	t.Helper()
 	r := sample(t, []float64{100, 110}, []float64{10, 11})
@@ -64,7 +64,7 @@ func TestFlaws_NameWhatForbidsToQuote(t *testing.T) {
 	}
 }
 
-// git runs git in a folder. Nothing of the developer's own settings counts.
+// git runs git in a folder, without the developer's own settings.
 func git(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	command := exec.Command("git", args...)
@@ -76,7 +76,7 @@ func git(t *testing.T, folder string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// standing is how a commit stands to HEAD.
+// standing is the relation of a commit to HEAD.
 type standing string
 
 const (
@@ -125,7 +125,7 @@ func TestStanding_TellsAncestorsFromStrangers(t *testing.T) {
 	assert.Equal(t, beyond, standingOf(shallow, first))
 }
 
-// inRepository skips the test where there is no history: in a copy of the sources, say.
+// inRepository skips the test outside a git repository, as in a copy of the sources.
 func inRepository(t *testing.T) {
 	t.Helper()
 	if err := exec.Command("git", "rev-parse", "--git-dir").Run(); err != nil {
@@ -133,13 +133,13 @@ func inRepository(t *testing.T) {
 	}
 }
 
-// committed are the files of results that git knows.
+// committed returns the files of results that are committed.
 func committed(t *testing.T) (files []string) {
 	t.Helper()
 	return strings.Fields(git(t, ".", "ls-files", "--", "../results"))
 }
 
-// The documents quote committed results. So no result is committed that may not be quoted, and its page is made of it.
+// The documents quote committed results. So every committed file of results must be fit to be quoted, and its page must be made from it.
 func TestCommitted_ResultsMayBeQuoted(t *testing.T) {
 	inRepository(t)
 	for _, file := range committed(t) {

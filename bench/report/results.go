@@ -1,4 +1,4 @@
-// Package report keeps what a run measured, and shows it: as a table, as JSON, as a page.
+// Package report stores the results of a run, and shows them as a table, as JSON and as a page.
 package report
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// Results are one run.
+// Results are the results of one run.
 type Results struct {
-	Quick     bool       `json:"quick"` // windows of parts of a second: it shows that all works, and measures nothing
+	Quick     bool       `json:"quick"` // windows of parts of a second: such a run shows that all works, and measures nothing
 	Began     time.Time  `json:"began"`
 	Ended     time.Time  `json:"ended"`
 	Command   []string   `json:"command"`
@@ -26,10 +26,10 @@ type Results struct {
 	Peers     []Peer     `json:"peers"`
 	Missing   []Missing  `json:"missing,omitempty"`
 	Workloads []Workload `json:"workloads"`
-	Skipped   []string   `json:"skipped,omitempty"` // workloads that were not measured, because somebody stopped the run before
+	Skipped   []string   `json:"skipped,omitempty"` // workloads that were not measured, because the run was stopped before
 }
 
-// Peer is a contender as the results name it.
+// Peer describes a contender in the results.
 type Peer struct {
 	Name   string    `json:"name"`
 	About  string    `json:"about"`
@@ -37,7 +37,7 @@ type Peer struct {
 	Role   peer.Role `json:"role"`
 }
 
-// PeerOf is what the results say about a contender.
+// PeerOf returns the description of a contender for the results.
 func PeerOf(p *peer.Peer) Peer { return Peer{p.Name, p.About, p.Source, p.Role} }
 
 // Missing is a contender that could not take part.
@@ -49,7 +49,7 @@ type Missing struct {
 // Figures are the values of one repetition, by name: see figures.go.
 type Figures map[string]float64
 
-// Workload is a workload with what came out.
+// Workload is a workload with its results.
 type Workload struct {
 	workload.Workload
 	Primary  string    `json:"primary"` // the figure by which contenders are compared
@@ -57,17 +57,17 @@ type Workload struct {
 	Outcomes []Outcome `json:"outcomes"`
 }
 
-// Outcome is what one contender did in one workload.
+// Outcome is the result of one contender in one workload.
 type Outcome struct {
 	Peer        string            `json:"peer"`
 	Failed      string            `json:"failed,omitempty"`
-	Refused     string            `json:"refused,omitempty"` // why it was not asked to do this
+	Refused     string            `json:"refused,omitempty"` // why the contender was not asked to do this workload
 	Note        string            `json:"note,omitempty"`
 	Discarded   int               `json:"discarded,omitempty"` // repetitions that were measured again, because other programs were busy meanwhile
 	Repetitions []Figures         `json:"repetitions"`
 	Summary     map[string]Spread `json:"summary"`
 	Ratio       *Spread           `json:"ratio,omitempty"` // how many times better the first contender is, round by round
-	Wide        bool              `json:"wide,omitempty"`  // the spread of the primary figure is too wide to believe the median
+	Wide        bool              `json:"wide,omitempty"`  // the spread of the primary figure is too wide to trust the median
 	Waits       string            `json:"waits,omitempty"` // HDR histogram of all repetitions, ns, V2 compressed, base64
 	merged      *hdrhistogram.Histogram
 }
@@ -79,13 +79,13 @@ type Spread struct {
 	Most   float64 `json:"most"`
 }
 
-// tooWide is how far the repetitions may be apart, as a share of the median.
+// tooWide is the widest spread of the repetitions at which the median is trusted, as a share of the median.
 const tooWide = 0.3
 
-// Wide reports whether the repetitions are too far apart for the median to be believed.
+// Wide reports whether the repetitions are too far apart to trust the median.
 func (s Spread) Wide() bool { return s.Most-s.Least > tooWide*math.Abs(s.Median) }
 
-// SpreadOf sums up values.
+// SpreadOf returns the spread of values.
 func SpreadOf(values []float64) Spread {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
@@ -106,7 +106,7 @@ func (o *Outcome) Add(figures Figures, waits *hdrhistogram.Histogram, note strin
 	}
 }
 
-// Summarize makes medians, ratios and marks of the repetitions.
+// Summarize computes medians, ratios and marks from the repetitions.
 func (w *Workload) Summarize() {
 	for i := range w.Outcomes {
 		o := &w.Outcomes[i]
@@ -134,7 +134,7 @@ func (o *Outcome) each(name string) (values []float64) {
 	return values
 }
 
-// compare relates the first contender to another within each round.
+// compare computes the ratio of the first contender to another within each round.
 func (w *Workload) compare(first, other *Outcome) {
 	var ratios []float64
 	for i := range min(len(first.Repetitions), len(other.Repetitions)) {
@@ -152,7 +152,7 @@ func (w *Workload) compare(first, other *Outcome) {
 	}
 }
 
-// Outcome is what a contender did, or nil.
+// Outcome returns the outcome of a contender, or nil.
 func (w *Workload) Outcome(peer string) *Outcome {
 	for i := range w.Outcomes {
 		if w.Outcomes[i].Peer == peer {
@@ -162,7 +162,7 @@ func (w *Workload) Outcome(peer string) *Outcome {
 	return nil
 }
 
-// Err tells what failed, if anything did. A contender that is missing is no failure.
+// Err returns what failed, or nil if nothing did. A missing contender is not a failure.
 func (r *Results) Err() error {
 	var all []error
 	for _, w := range r.Workloads {

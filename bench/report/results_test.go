@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// sample is a result of two contenders in a few rounds.
+// sample returns the results of two contenders in a few rounds.
 func sample(t *testing.T, ours, theirs []float64) *Results {
 	t.Helper()
 	row, _ := workload.ByName("hot-64")

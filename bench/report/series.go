@@ -14,7 +14,7 @@ type series struct {
 	Peers []colour
 }
 
-// what a series shows, by its name.
+// seriesTitles has the title of each series.
 var seriesTitles = map[string]string{
 	"distinct":          "Distinct locks over goroutines",
 	"hot":               "Hot lock over goroutines of one process",
@@ -23,7 +23,7 @@ var seriesTitles = map[string]string{
 	"held":              "Held leases",
 }
 
-// allSeries are the curves: the primary figure, and what a lock costs.
+// allSeries returns the curves of the primary figure and of what a lock costs.
 func (p *page) allSeries() (all []series) {
 	var names []string
 	members := map[string][]*Workload{}

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// sized are the rows about operations in doc/sizing.md.
+// sized lists the rows about operations in doc/sizing.md.
 var sized = []struct{ workload, what string }{
 	{"free-1", "a free lock, one at a time"},
 	{"distinct-64", "free locks, 64 goroutines of a process"},
@@ -19,10 +19,10 @@ var sized = []struct{ workload, what string }{
 	{"semaphore", "semaphore, 8 permits, 4 processes with 8 goroutines, 1 ms sections"},
 }
 
-// fullShare is how much of a core Redis may use for scripts before somebody should think of a second server.
+// fullShare is the share of a core that Redis may use for scripts before a second server should be considered.
 const fullShare = 0.7
 
-// asGoodAsNothing is the CPU of the server for a pair, in us, below which work is not limited by the server.
+// asGoodAsNothing is the CPU time of the server for a pair, in us, below which the server does not limit the work.
 const asGoodAsNothing = 1
 
 // Sizing writes the tables of doc/sizing.md.
@@ -57,7 +57,7 @@ func (r *Results) Sizing(out io.Writer) {
 	fmt.Fprintf(out, "| CPU of Redis | | %s of a core |\n| CPU of the process | | %s of a core |\n", Cores(f["server_cpu_cores"]), Cores(f["client_cpu_cores"]))
 }
 
-// medians are those of Holdfast in one workload.
+// medians returns Holdfast's medians in one workload.
 func (r *Results) medians(name string) Figures {
 	i := slices.IndexFunc(r.Workloads, func(w Workload) bool { return w.Name == name })
 	if i < 0 {
@@ -74,7 +74,7 @@ func (r *Results) medians(name string) Figures {
 	return all
 }
 
-// rough keeps two digits: more would promise too much to people who buy a server.
+// rough rounds to two digits: more would look too precise to people who buy a server.
 func rough(v float64) float64 {
 	if v == 0 {
 		return 0

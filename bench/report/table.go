@@ -7,10 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-// wideMark stands after a median that the spread does not let one believe.
+// wideMark follows a median that cannot be trusted because of its spread.
 const wideMark = " ~"
 
-// Print writes the workload as a table of medians; behind the first figure the lowest and the highest repetition.
+// Print writes the workload as a table of medians. The first figure is followed by its lowest and highest repetition.
 func (w *Workload) Print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s (%s)\n", w.Title, w.Name)
 	columns := w.used()
@@ -30,7 +30,7 @@ func (w *Workload) Print(out io.Writer) {
 	w.printNotes(out)
 }
 
-// used are the columns that at least one contender has a value for.
+// used returns the columns that at least one contender has a value for.
 func (w *Workload) used() (columns []Figure) {
 	for _, c := range Columns(w) {
 		for _, o := range w.Outcomes {
@@ -91,7 +91,7 @@ func (w *Workload) printNotes(out io.Writer) {
 	}
 }
 
-// remark is what the figures do not say.
+// remark returns what the figures do not say.
 func (o *Outcome) remark() string {
 	switch {
 	case o.Refused != "":
@@ -104,13 +104,13 @@ func (o *Outcome) remark() string {
 	return ""
 }
 
-// quietCores is what others may use of the machine while it counts as quiet.
+// quietCores is how much of a core other programs may use while the machine counts as quiet.
 const quietCores = 0.1
 
 // Disturbed reports whether other programs were too busy during a repetition.
 func (f Figures) Disturbed() bool { return f["others_cpu_cores"] > quietCores }
 
-// othersBusy is the most that others used in any repetition of any contender.
+// othersBusy returns the most cores that other programs used in any repetition of any contender.
 func (w *Workload) othersBusy() (most float64) {
 	for _, o := range w.Outcomes {
 		for _, f := range o.Repetitions {

@@ -30,7 +30,7 @@ func older(file, sources string) bool {
 	return newest.After(made.ModTime())
 }
 
-// inHere is an error unless the harness runs where its sources are.
+// inHere returns an error unless the harness runs where its sources are.
 func inHere(source string) error {
 	if _, err := os.Stat(source); err != nil {
 		return fmt.Errorf("%s is not here: run the harness in bench/, with go run", source)
@@ -38,7 +38,7 @@ func inHere(source string) error {
 	return nil
 }
 
-// find is an error that says what to install.
+// find returns the path of a program, or an error that says what to install.
 func find(program, install string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -47,7 +47,7 @@ func find(program, install string) (string, error) {
 	return path, nil
 }
 
-// build runs a build and returns what it said when it failed.
+// build runs a build. If it fails, the error has the first lines of its output.
 func build(dir, program string, args ...string) error {
 	command := exec.Command(program, args...)
 	command.Dir = dir

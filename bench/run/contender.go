@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// openWait bounds the start of a contender's processes.
+// openWait is the time limit for the start of a contender's processes.
 const openWait = time.Minute
 
 // contender is a peer with its processes, ready for one workload.
@@ -20,8 +20,8 @@ type contender struct {
 	w         workload.Workload
 	prefix    string
 	processes []*process
-	slow      bool // in the last repetition those who still waited were being served, but too slowly
-	orphan    bool // the hot lock's key was there, and stayed, while they waited
+	slow      bool // in the last repetition, others were still being served when the last waiters were given up
+	orphan    bool // the hot lock's key was still in Redis when the waiters were given up
 	shared    bool // the process outlives the contender
 }
 
@@ -47,7 +47,7 @@ func (r *Run) open(p *peer.Peer, w workload.Workload) (c *contender, err error) 
 	return c, nil
 }
 
-// openAll tells the processes what to open; c.w may have other numbers of processes and clients.
+// openAll orders the processes to open their clients. w may differ from c.w in the numbers of processes and clients.
 func (c *contender) openAll(w workload.Workload) error {
 	env := peer.Env{
 		Redis: c.run.redis.addr, Lease: w.Lease, Permits: w.Permits, Goroutines: w.Goroutines, Apart: w.Apart(), Linger: w.Linger, Poll: c.w.Poll,
@@ -72,7 +72,7 @@ func (c *contender) openAll(w workload.Workload) error {
 	return nil
 }
 
-// close ends the processes and removes what is left in Redis.
+// close ends the processes, removes the keys that are left in Redis, and returns their number.
 func (c *contender) close() (left int) {
 	for _, p := range c.processes {
 		_ = p.send(load.Order{Do: load.Close})
@@ -86,7 +86,7 @@ func (c *contender) close() (left int) {
 	return c.run.redis.clean(c.prefix)
 }
 
-// seat is the process and the client in it that play client n.
+// seat returns the process, and the client in it, that act as client n.
 func (c *contender) seat(n int) (*process, int) {
 	if len(c.processes) == 1 {
 		return c.processes[0], n
@@ -94,7 +94,7 @@ func (c *contender) seat(n int) (*process, int) {
 	return c.processes[n], 0
 }
 
-// keys are those that exist while the hot lock is held.
+// keys returns the keys that exist while the hot lock is held.
 func (c *contender) keys() []string {
 	if c.peer.Keys == nil {
 		return nil

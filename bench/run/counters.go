@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// counters are what a server and the machine have done so far.
+// counters are what the server and the machine have done so far, or between two readings.
 type counters struct {
 	at       time.Time
 	took     time.Duration // between two readings
 	cpu      time.Duration // of the server
-	scripts  float64       // EVALSHA, and EVAL of those that come with their text
-	commands float64       // those within scripts, too
+	scripts  float64       // EVALSHA, and EVAL for scripts that are sent with their text
+	commands float64       // including those within scripts
 	in, out  float64       // bytes, as the server counts them
-	others   time.Duration // of programs that are no part of the run
+	others   time.Duration // CPU of programs that are no part of the run
 	memory   float64       // of the server, now
-	peers    float64       // connections to the server but the harness's, now
-	clients  time.Duration // of the contender's processes
+	peers    float64       // connections to the server, except the harness's, now
+	clients  time.Duration // CPU of the contender's processes
 }
 
-// commandsOf reads INFO's line of a command: cmdstat_evalsha:calls=12,...
+// commandsOf returns the number of calls from a command's line of INFO: cmdstat_evalsha:calls=12,...
 func commandsOf(info, command string) float64 {
 	calls, _, _ := strings.Cut(strings.TrimPrefix(field(info, "cmdstat_"+command), "calls="), ",")
 	n, _ := strconv.ParseFloat(calls, 64)
 	return n
 }
 
-// read asks the server. The cost of having asked before is taken off: own is what the last answer was long.
+// read reads the counters. It also returns the length of the answer, which since leaves out.
 func (s *redisServer) read() (counters, int, error) {
 	info, err := s.client.Info(context.Background(), "all").Result()
 	if err != nil {
@@ -49,10 +49,10 @@ func (s *redisServer) read() (counters, int, error) {
 	}, len(info), nil
 }
 
-// infoRequest is how long the harness's own question is on the wire.
+// infoRequest is the length in bytes of the harness's own request.
 const infoRequest = len("*2\r\n$4\r\ninfo\r\n$3\r\nall\r\n")
 
-// since is what happened between two readings, without the first one itself, whose answer was own bytes long.
+// since returns what happened between two readings, except for the first reading itself, whose answer was own bytes long.
 func (c counters) since(before counters, own int) counters {
 	return counters{
 		took:     c.at.Sub(before.at),
@@ -68,11 +68,11 @@ func (c counters) since(before counters, own int) counters {
 	}
 }
 
-// processCPU is what a process has used, on Linux.
+// processCPU returns the CPU time that a process has used, on Linux.
 func processCPU(pid int) time.Duration {
 	p, _ := readProgram(pid)
 	return p.own
 }
 
-// othersCores is how many cores other programs kept busy between two readings.
+// othersCores returns how many cores other programs kept busy between two readings.
 func (c counters) othersCores() float64 { return c.others.Seconds() / c.took.Seconds() }

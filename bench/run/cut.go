@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// harnessName is what the harness's own connections are called. They are not cut.
+// harnessName is the name of the harness's own connections, which are not cut.
 const harnessName = "holdfast-bench"
 
 // killClients kills all connections but the harness's own.
@@ -35,13 +35,13 @@ func (s *redisServer) killClients(ctx context.Context) (killed int) {
 	return killed
 }
 
-// exists reports whether any of the keys is there.
+// exists reports whether any of the keys exists in Redis.
 func (s *redisServer) exists(keys []string) bool {
 	return len(keys) > 0 && s.client.Exists(context.Background(), keys...).Val() > 0
 }
 
-// free watches how long at a stretch none of the keys exists, until ctx ends. The sections are longer than its steps, so that no
-// turn is overlooked.
+// free polls until ctx ends. It returns the longest time in which none of the keys existed, and how often that took longer than stillFor.
+// Sections last longer than its polling interval, so it sees every holder.
 func free(ctx context.Context, addr string, keys []string) (longest time.Duration, stuck int) {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ClientName: harnessName})
 	defer func() { _ = client.Close() }()
@@ -64,7 +64,7 @@ func free(ctx context.Context, addr string, keys []string) (longest time.Duratio
 	return longest, stuck
 }
 
-// measureCut is pairs while connections are killed.
+// measureCut measures pairs while connections are killed.
 func (c *contender) measureCut(window time.Duration) (repetition, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), window)
 	defer cancel()
@@ -89,6 +89,6 @@ func (c *contender) measureCut(window time.Duration) (repetition, error) {
 	}
 	r.figures["killed"] = float64(killed)
 	r.figures["free_longest_ms"] = float64(longest) / float64(time.Millisecond)
-	r.figures["free_stuck"] = float64(stuck) // times that it was free for 5 s although 32 wanted it
+	r.figures["free_stuck"] = float64(stuck) // how often the lock was free for 5 s although 32 clients wanted it
 	return r, nil
 }

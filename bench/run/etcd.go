@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// startEtcd starts a real etcd server of one member, once: the one built of etcd's own module in the version of the client, or the
-// one in PATH where that cannot be built.
+// startEtcd starts a real etcd server with one member, once. It builds the server from etcd's own module, in the version of the client.
+// If that fails, it takes the etcd in PATH.
 func (r *Run) startEtcd() error {
 	if r.etcd != nil {
 		return nil
@@ -31,7 +31,7 @@ func (r *Run) startEtcd() error {
 	return err
 }
 
-// builtEtcd builds the server into the user's cache.
+// builtEtcd builds the server into the user's cache and returns its command line.
 func builtEtcd() (func(port int, dir string) string, error) {
 	if err := inHere("etcdserver"); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tick is the unit of /proc: it has been 1/100 s on every Linux for decades.
+// tick is the unit of CPU times in /proc, which has been 1/100 s on every Linux for decades.
 const tick = 10 * time.Millisecond
 
 // program is a process of the machine.
@@ -16,10 +16,10 @@ type program struct {
 	parent int
 	kernel bool          // a thread of the kernel, which may work for anybody
 	own    time.Duration // CPU
-	all    time.Duration // with that of its children that have ended
+	all    time.Duration // own, and the CPU of its children that have ended
 }
 
-// isKernel is the flag of the kernel's threads.
+// isKernel is the flag of kernel threads.
 const isKernel = 0x00200000
 
 // readProgram reads /proc/<pid>/stat.
@@ -41,9 +41,9 @@ func readProgram(pid int) (program, bool) {
 	return program{parent: int(value(1)), kernel: value(6)&isKernel != 0, own: own, all: own + time.Duration(value(13)+value(14))*tick}, true
 }
 
-// otherCPU is what all programs have used so far but the harness with its children and the server, and what the machine's host took away.
-// It does not see programs in other containers. What the cores did as a whole would, but Linux only samples that, and misses a part of what
-// comes in short bursts.
+// otherCPU returns the CPU time that all programs have used so far, except the harness, its children and the server, plus what the
+// machine's host took away. It does not see programs in other containers. The use of the cores as a whole would include them, but Linux
+// only samples it, and misses a part of what comes in short bursts.
 func otherCPU(server int) time.Duration {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -60,7 +60,7 @@ func otherCPU(server int) time.Duration {
 	return others(programs, os.Getpid(), server) + stolen()
 }
 
-// others is the CPU of all programs but some, and their children. That of a program that has ended is its parent's.
+// others returns the CPU time of all programs, except some and their children. That of a program that has ended counts for its parent.
 func others(programs map[int]program, but ...int) (cpu time.Duration) {
 	ours := map[int]bool{}
 	for _, pid := range but {
@@ -78,7 +78,7 @@ func others(programs map[int]program, but ...int) (cpu time.Duration) {
 	return cpu
 }
 
-// stolen is what the host of a virtual machine took away while something wanted to run.
+// stolen returns the time that the host of a virtual machine took away while something wanted to run.
 func stolen() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

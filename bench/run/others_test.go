@@ -15,7 +15,7 @@ func TestOthers_AreNeitherTheHarnessNorItsChildrenNorTheServer(t *testing.T) {
 		1:       {all: time.Second},
 		2:       {kernel: true, all: time.Minute},
 		harness: {parent: 1, all: time.Minute},
-		101:     {parent: harness, all: time.Minute}, // a contender, whose CPU before and after its window is in it, too
+		101:     {parent: harness, all: time.Minute}, // a contender, including its CPU before and after its window
 		102:     {parent: 101, all: time.Minute},
 		server:  {parent: 1, all: time.Minute},
 		200:     {parent: 1, all: 2 * time.Second},
@@ -23,7 +23,7 @@ func TestOthers_AreNeitherTheHarnessNorItsChildrenNorTheServer(t *testing.T) {
 	}
 	assert.Equal(t, 7*time.Second, others(programs, harness, server))
 
-	programs[200] = program{parent: 1, all: 6 * time.Second} // its child has ended and is its own now
+	programs[200] = program{parent: 1, all: 6 * time.Second} // the child has ended, and its CPU counts as that of the parent
 	delete(programs, 201)
 	assert.Equal(t, 7*time.Second, others(programs, harness, server))
 }
@@ -34,7 +34,7 @@ func TestOthersCores_IsOfTheTimeBetweenReadings(t *testing.T) {
 	after := counters{at: at.Add(2 * time.Second), others: time.Hour + time.Second}
 	assert.InDelta(t, 0.5, after.since(before, 0).othersCores(), 1e-9)
 
-	after.others = 0 // a program has ended whose parent did not wait for it
+	after.others = 0 // a program has ended, and its parent did not wait for it
 	assert.Zero(t, after.since(before, 0).othersCores())
 }
 

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	startIn  = 50 * time.Millisecond // and a little for each process: all begin at the same instant
-	drainFor = 15 * time.Second      // after the window, for those who still wait: then they are cut off
-	stillFor = 5 * time.Second       // nobody is served for so long after the window: who still waits is stuck
+	startIn  = 50 * time.Millisecond // plus a little for each process, until all begin at the same instant
+	drainFor = 15 * time.Second      // after the window: acquires that still wait then are cut off
+	stillFor = 5 * time.Second       // after the window: if nobody is served for this long, the waiters are stuck
 	hardWait = 2 * time.Minute       // beyond the window
 )
 
-// drive runs the workload in all processes at once. at is called at every mark of a process.
+// drive runs the workload in all processes at once. mark is called whenever a process reports a Mark.
 func (c *contender) drive(window time.Duration, mark func() error) ([]*load.Sample, error) {
 	c.slow, c.orphan = false, false
 	begin := time.Now().Add(startIn + time.Duration(len(c.processes))*5*time.Millisecond)
@@ -33,7 +33,8 @@ type from struct {
 	open    bool
 }
 
-// collect waits for the samples. Who still waits when nobody has been served for long is given up.
+// collect waits for the samples. It gives up the acquires that still wait if nobody is served for stillFor, or at the latest drainFor
+// after the window.
 func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, error) {
 	samples, progress := make([]*load.Sample, len(c.processes)), make([]int64, len(c.processes))
 	reports, stop := c.reports()
@@ -83,7 +84,7 @@ func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, e
 	return samples, nil
 }
 
-// reports merges what the processes say, until stop is called.
+// reports merges the reports of all processes, until stop is called.
 func (c *contender) reports() (<-chan from, func()) {
 	all, stopped := make(chan from), make(chan struct{})
 	for i, p := range c.processes {

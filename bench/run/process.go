@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/bench/load"
 )
 
-// RoleVar tells a child of this program what it is: see Roles.
+// RoleVar is the environment variable that tells a child of this program its role: see Role.
 const RoleVar = "HOLDFAST_BENCH_ROLE"
 
-// endWait is how long a process is given to end after its input did.
+// endWait is how long a process may take to end after its input has ended.
 const endWait = 10 * time.Second
 
 // process is a measured process: a child of this program, or the JVM.
@@ -39,7 +39,7 @@ func startLoad(name string) (*process, error) {
 	return start(name, command)
 }
 
-// child is this program in another role.
+// child returns a command that runs this program in another role.
 func child(role string, env ...string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *process) died() error {
 	return fmt.Errorf("the process of %s died: %s", p.name, p.errors.String())
 }
 
-// answer waits for a report of that event and passes over progress.
+// answer waits for a report of that event, and skips progress reports.
 func (p *process) answer(event string, wait time.Duration) (load.Report, error) {
 	timeout := time.After(wait)
 	for {
@@ -109,11 +109,11 @@ func (p *process) answer(event string, wait time.Duration) (load.Report, error) 
 	}
 }
 
-// end closes the input, which ends the process, and kills it if it does not.
+// end closes the input, which ends the process. If that takes longer than endWait, it kills the process.
 func (p *process) end() {
 	_ = p.input.Close()
 	go func() {
-		for range p.reports { // whatever it still says
+		for range p.reports { // discard what it still reports
 		}
 	}()
 	timer := time.AfterFunc(endWait, func() { _ = p.command.Process.Kill() })
@@ -127,7 +127,7 @@ func (p *process) kill() {
 	p.end()
 }
 
-// tail keeps the last of what is written to it.
+// tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// progress is one line on a terminal: what is measured now, and how long the rest takes. Elsewhere only lines that stay are written.
+// progress shows one line on a terminal: what is being measured, and how long the rest takes. If the output is not a terminal, it writes
+// only lines that stay.
 type progress struct {
 	out         io.Writer
 	live        bool
@@ -25,7 +26,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// now shows what is going on.
+// now shows what is being done.
 func (p *progress) now(format string, args ...any) {
 	if !p.live {
 		return

@@ -15,7 +15,7 @@ import (
 // redisVar names the redis-server to start instead of the first one in PATH, as for the tests.
 const redisVar = "HOLDFAST_REDIS_SERVER"
 
-// redisServer is the Redis that all contenders share: one that the harness started, or the one of -redis.
+// redisServer is the Redis that all contenders share: one that the harness started, or the one that -redis names.
 type redisServer struct {
 	server  *server // nil: not ours
 	addr    string
@@ -60,7 +60,7 @@ func (s *redisServer) end() {
 	}
 }
 
-// field is the value of a line "name:value".
+// field returns the value of a line "name:value".
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key == name {
@@ -75,7 +75,7 @@ func number(info, name string) float64 {
 	return value
 }
 
-// clean removes what a contender left, and says how much that was.
+// clean removes the keys that a contender left, and returns their number.
 func (s *redisServer) clean(prefix string) (left int) {
 	ctx := context.Background()
 	keys := s.client.Scan(ctx, 0, "*"+prefix+"*", 10_000).Iterator()

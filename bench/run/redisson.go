@@ -11,7 +11,7 @@ const (
 	jdk         = "a JDK 17 or later and Maven (Debian, Ubuntu: apt-get install default-jdk-headless maven)"
 )
 
-// startJVM starts the process that plays Redisson, once for the whole run: so its code is compiled when it is measured.
+// startJVM starts the process that runs Redisson, once for the whole run, so that its code is compiled when it is measured.
 func (r *Run) startJVM() error {
 	if r.jvm != nil {
 		return nil
@@ -33,7 +33,7 @@ func (r *Run) startJVM() error {
 			return err
 		}
 	}
-	// Ten thousand threads need less stack each than Java gives; otherwise the JVM's own settings.
+	// Ten thousand threads need smaller stacks than Java's default. All other settings of the JVM are its defaults.
 	if r.jvm, err = start("redisson", exec.Command(java, "-Xss256k", "-jar", redissonJar)); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (r *Run) startJVM() error {
 	return nil
 }
 
-// openRedisson has the JVM open a Redisson client for each client of each process.
+// openRedisson orders the JVM to open a Redisson client for each client of each process.
 func (c *contender) openRedisson() error {
 	if err := c.run.startJVM(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *contender) openRedisson() error {
 	return err
 }
 
-// discard ends a shared process after an error, since nobody knows what it is still at. The next workload has a new one.
+// discard ends a shared process after an error, since nobody knows what it is still doing. The next workload starts a new one.
 func (c *contender) discard() {
 	if c.shared && c.run.jvm != nil {
 		c.run.jvm.kill()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// repetition is one measured stretch of one contender.
+// repetition is the result of one measured stretch of one contender.
 type repetition struct {
 	figures report.Figures
 	waits   *hdrhistogram.Histogram // nil: the shape has none
@@ -58,8 +58,8 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, err
 }
 
-// setKnown sets a figure to amount/by, unless the amount is not known. A heap that shrank is not known either: other
-// objects were freed, more than the measured ones have added.
+// setKnown sets a figure to amount/by, unless the amount is negative, which means unknown. The growth of a heap is negative if other
+// objects that were freed took more than the measured ones.
 func setKnown(f report.Figures, name string, amount, by float64) {
 	if amount >= 0 {
 		f[name] = amount / by
@@ -92,7 +92,7 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 		default:
 			f["stuck"] += float64(s.Stuck)
 		}
-		f["idle_longest_ms"] = max(f["idle_longest_ms"], float64(s.Idle)/1e6) // one process has all clients where it counts
+		f["idle_longest_ms"] = max(f["idle_longest_ms"], float64(s.Idle)/1e6) // where this figure counts, one process has all clients
 		f["errors"] += float64(s.Errors)
 		f["overlaps"] += float64(s.Overlaps)
 		if s.Error != "" {
@@ -115,7 +115,7 @@ func (c *contender) pairFigures(samples []*load.Sample, server counters) (repeti
 	return repetition{f, waits, note}, nil
 }
 
-// serverFigures are per pair.
+// serverFigures sets the figures of the server, per pair.
 func (c *contender) serverFigures(f report.Figures, server counters, pairs float64) {
 	if !c.hasServer() {
 		return
@@ -138,7 +138,8 @@ func waitFigures(f report.Figures, waits *hdrhistogram.Histogram) {
 	f["wait_max_us"] = us(float64(waits.Max()))
 }
 
-// secondFigures are the slowest and the fastest second of the window, over all processes. A window without two whole seconds has none.
+// secondFigures sets the rates of the slowest and the fastest second of the window, over all processes. A window without two whole
+// seconds has none.
 func secondFigures(f report.Figures, samples []*load.Sample) {
 	whole := len(samples[0].Seconds)
 	for _, s := range samples {
@@ -159,7 +160,7 @@ func secondFigures(f report.Figures, samples []*load.Sample) {
 	}
 }
 
-// shareFigures are the least and the greatest share, as multiples of a fair one.
+// shareFigures sets the least and the greatest share, as multiples of a fair one.
 func shareFigures(f report.Figures, who string, pairs []float64) {
 	if len(pairs) < 2 {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/bench/load"
 )
 
-// Role plays the role that the environment names and returns true; in a process without a role it returns false at once. Every
-// child ends when its input does, so none outlives the harness, however that ends.
+// Role plays the role that the environment names, and returns true. In a process without a role it returns false at once. Every child
+// ends when its input ends, so none outlives the harness, however the harness ends.
 func Role() bool {
 	role := os.Getenv(RoleVar)
 	if role == "" {
 		return false
 	}
-	signal.Ignore(os.Interrupt) // at the terminal it reaches all: the harness ends, and with it the input
+	signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes; the harness ends, which closes the input
 	var err error
 	switch role {
 	case "load":
@@ -36,7 +36,8 @@ func Role() bool {
 	return true
 }
 
-// keepServer runs the command of its environment until the input ends, and removes the server's directory.
+// keepServer runs the server whose command is in its environment. When the input ends, it kills the server and removes the server's
+// directory.
 func keepServer() error {
 	command := exec.Command("/bin/sh", "-c", "exec "+os.Getenv(serverVar))
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
@@ -66,7 +67,7 @@ func keepServer() error {
 	}
 }
 
-// The orders to a child that keeps a server: the server's command line and directory.
+// The environment variables of a child that keeps a server: the server's command line and directory.
 const (
 	serverVar = "HOLDFAST_BENCH_SERVER"
 	dirVar    = "HOLDFAST_BENCH_DIR"
@@ -79,10 +80,10 @@ type server struct {
 	pid  int
 }
 
-// startServer starts a server on a free port. The command line is made of the port and a directory of its own.
+// startServer starts a server on a free port. commandLine makes its command line from the port and a new directory.
 func startServer(name string, commandLine func(port int, dir string) string) (*server, error) {
 	var last error
-	for range 3 { // somebody may take the port in between
+	for range 3 { // another program may take the port first
 		dir, err := os.MkdirTemp("", "holdfast-bench-")
 		if err != nil {
 			return nil, err
@@ -122,7 +123,7 @@ func tryServer(name, line, addr, dir string) (*server, error) {
 	return s, nil
 }
 
-// await returns when the server listens.
+// await waits until the server listens.
 func (s *server) await() error {
 	for giveUp := time.Now().Add(20 * time.Second); time.Now().Before(giveUp); time.Sleep(20 * time.Millisecond) {
 		select {

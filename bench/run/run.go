@@ -1,4 +1,4 @@
-// Package run measures: it starts the servers and the contenders' processes, drives them in turn, and sums up.
+// Package run does the measuring: it starts the servers and the contenders' processes, drives them in turn, and summarizes the results.
 package run
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// Options are what a run measures, and how.
+// Options say what a run measures, and how.
 type Options struct {
 	Redis       string // host:port; "": the harness starts its own
 	Workloads   []workload.Workload
@@ -22,7 +22,7 @@ type Options struct {
 	Window      time.Duration
 	Quick       bool
 	Progress    io.Writer
-	Stop        <-chan os.Signal // after one the run ends with the present workload; nil: never
+	Stop        <-chan os.Signal // a signal ends the run after the current workload; nil: never
 }
 
 // What a contender may need besides Redis.
@@ -38,12 +38,12 @@ type Run struct {
 	etcd    *server
 	jvm     *process
 	results *report.Results
-	there   map[string]bool // contenders that are there and exclusive
+	there   map[string]bool // contenders that can run and are exclusive
 	show    *progress
 }
 
-// Measure runs the workloads and returns what came out. A contender that cannot run is named in the results, and so is a workload
-// that failed for one; an error means that nothing could be measured.
+// Measure runs the workloads and returns the results. They name the contenders that cannot run, and those that failed in a workload. An
+// error means that nothing could be measured.
 func Measure(options Options) (*report.Results, error) {
 	r := &Run{options: options, there: map[string]bool{}, show: newProgress(options.Progress)}
 	defer r.end()
@@ -96,7 +96,7 @@ func (r *Run) end() {
 	}
 }
 
-// prepare starts what a contender needs and checks that it is exclusive.
+// prepare starts the server or JVM that a contender needs, and checks that its lock is exclusive.
 func (r *Run) prepare(p *peer.Peer) error {
 	r.show.now("%s: is it exclusive?", p.Name)
 	switch p.Needs {
@@ -115,7 +115,7 @@ func (r *Run) prepare(p *peer.Peer) error {
 	return nil
 }
 
-// takePart are the contenders of a workload, those that are there.
+// takePart returns the contenders of a workload that can run.
 func (r *Run) takePart(w workload.Workload) (peers []*peer.Peer) {
 	for _, name := range w.Peers {
 		for _, p := range r.options.Peers {
@@ -137,7 +137,7 @@ func (r *Run) window(w workload.Workload) time.Duration {
 	return max(r.options.Window, w.Long)
 }
 
-// plan tells the progress how much there is to do.
+// plan estimates the duration of the whole run, for the progress line.
 func (r *Run) plan() {
 	r.show.start = time.Now()
 	for _, w := range r.options.Workloads {
@@ -145,7 +145,7 @@ func (r *Run) plan() {
 	}
 }
 
-// cost is about how long one repetition takes, with what is around it.
+// cost estimates how long one repetition takes, including what comes before and after it.
 func (r *Run) cost(w workload.Workload) time.Duration {
 	cost := r.window(w) + 100*time.Millisecond + time.Duration(w.Processes)*20*time.Millisecond
 	switch w.Shape {
@@ -157,7 +157,7 @@ func (r *Run) cost(w workload.Workload) time.Duration {
 	return cost
 }
 
-// workload measures one workload: its contenders in turn, A B C A B C, so that whatever else the machine does meets them alike.
+// workload measures one workload: its contenders in turn, A B C A B C, so that other load on the machine affects all of them alike.
 func (r *Run) workload(w workload.Workload) {
 	w = r.sized(w)
 	result := report.Workload{Workload: w}
@@ -194,10 +194,10 @@ func (r *Run) workload(w workload.Workload) {
 	}
 }
 
-// disturbedMax is how often a repetition is measured again because other programs were busy meanwhile.
+// disturbedMax limits how often a repetition is measured again because other programs were busy meanwhile.
 const disturbedMax = 5
 
-// repetition is one of one contender: c, or one that is opened for it.
+// repetition measures one contender once: c, or one that is opened for this repetition.
 func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) {
 	again := disturbedMax
 	if r.options.Quick {
@@ -243,7 +243,7 @@ func (r *Run) once(p *peer.Peer, w workload.Workload, c *contender, o *report.Ou
 	return rep, err == nil
 }
 
-// ready is a contender that is open and warm; nil: it does not take part.
+// ready returns a contender that is open and warm, or nil if it does not take part.
 func (r *Run) ready(p *peer.Peer, w workload.Workload, o *report.Outcome) *contender {
 	if o.Refused != "" || o.Failed != "" {
 		return nil
@@ -258,11 +258,11 @@ func (r *Run) ready(p *peer.Peer, w workload.Workload, o *report.Outcome) *conte
 	return c
 }
 
-// sized is the workload as this run does it.
+// sized returns the workload in the size of this run: a quick one makes it smaller.
 func (r *Run) sized(w workload.Workload) workload.Workload {
 	w.Lease = peer.Lease
 	if r.options.Quick {
-		w.Lease = 3 * time.Second // so that something is renewed
+		w.Lease = 3 * time.Second // so short that leases are renewed
 		w.Processes, w.Clients, w.Goroutines = min(w.Processes, 3), min(w.Clients, 4), min(w.Goroutines, 50)
 		if w.Short > 0 {
 			w.Names = w.Short
@@ -272,7 +272,7 @@ func (r *Run) sized(w workload.Workload) workload.Workload {
 	return w
 }
 
-// warm is a short run that does not count: connections, scripts, buffers, the JVM's compiler.
+// warm does a short run that does not count, which warms up connections, scripts, buffers and the JVM's compiler.
 func (r *Run) warm(c *contender, o *report.Outcome) {
 	window := r.options.Window / 4
 	if c.shared {
@@ -297,14 +297,14 @@ func (r *Run) measured(c *contender) (repetition, error) {
 	if err == nil {
 		err = r.wrong(c.peer, &rep)
 	}
-	if err == nil && !r.options.Quick { // a slow machine may serve nobody in so short a window
+	if err == nil && !r.options.Quick { // a slow machine may serve nobody in a quick run's window
 		err = served(rep)
 	}
 	return rep, err
 }
 
-// wrong is an error if two were in a section for one: then no figure of the contender means anything. In a quick run leases are short, so
-// a machine with other work may lose a rival's lock; that is noted, since no figure of a quick run is quoted.
+// wrong returns an error if two holders were in a section for one: then no figure of the contender means anything. In a quick run leases
+// are short, so another library may lose a lock on a busy machine. That is only noted, since no figure of a quick run is quoted.
 func (r *Run) wrong(p *peer.Peer, rep *repetition) error {
 	err := twoAtOnce(*rep)
 	if err != nil && r.options.Quick && p.Role != peer.Ours {
@@ -320,7 +320,7 @@ func twoAtOnce(rep repetition) error {
 	return nil
 }
 
-// served is an error if errors are all that came.
+// served returns an error if there were errors and not one pair.
 func served(rep repetition) error {
 	if rate, ok := rep.figures["pairs_per_s"]; ok && rate == 0 && rep.note != "" {
 		return fmt.Errorf("nobody was served: %s", rep.note)

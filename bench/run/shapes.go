@@ -15,17 +15,17 @@ func (c *contender) onRedis() bool { return c.peer.Keys != nil }
 
 func (c *contender) hasServer() bool { return c.peer.Role != peer.Ceiling }
 
-// marked reports whether the processes say themselves when the measured part begins and ends.
+// marked reports whether the processes themselves report the beginning and the end of the measured part.
 func (c *contender) marked() bool {
 	return c.w.Shape == workload.Holding || c.w.Shape == workload.Pending
 }
 
-// patience is how long beyond the window a workload may take to set itself up.
+// patience is how much longer than its window a workload may take, for its setup.
 func (r *Run) patience(w workload.Workload) time.Duration {
 	return time.Duration(w.Names) * 2 * time.Millisecond
 }
 
-// read reads the counters of the contender's server, and what the contender's processes have used.
+// read reads the counters of the contender's server, and the CPU that the contender's processes have used.
 func (c *contender) read() (counters, int, error) {
 	now, own, err := c.run.redis.read()
 	if c.peer.Needs == needsEtcd && c.run.etcd != nil {
@@ -37,7 +37,7 @@ func (c *contender) read() (counters, int, error) {
 	return now, own, err
 }
 
-// measured drives the processes and returns what the server did between the marks.
+// measured drives the processes. It returns the last one's sample, and what the server did between the marks.
 func (c *contender) measured(window time.Duration, atEnd func() error) (*load.Sample, counters, error) {
 	var before, between counters
 	var own, marks int
@@ -85,14 +85,14 @@ func (c *contender) measureHolding(window time.Duration) (repetition, error) {
 		f["commands_per_10s"] = server.commands / seconds * 10
 		f["bytes_per_10s"] = (server.in + server.out) / seconds * 10
 		f["connections"] = server.peers
-		if n >= 10_000 { // with fewer the buffers of connections would count more than the locks
+		if n >= 10_000 { // with fewer locks, the buffers of connections would outweigh them
 			setKnown(f, "server_bytes_per_lock", server.memory-empty.memory, n)
 		}
 	}
 	return repetition{figures: f}, nil
 }
 
-// measurePending has the lock held by the first client until the cost of waiting is measured.
+// measurePending lets the first client hold the lock until the cost of waiting has been measured.
 func (c *contender) measurePending(window time.Duration) (repetition, error) {
 	holder, client := c.seat(0)
 	if err := holder.send(load.Order{Do: load.Acquire, Client: client}); err != nil {
@@ -131,12 +131,12 @@ func (c *contender) measurePending(window time.Duration) (repetition, error) {
 	setKnown(f, "heap_bytes_per_lock", s.Heap, n)
 	if c.onRedis() {
 		f["scripts_per_10s"] = server.scripts / seconds * 10
-		f["connections"] = server.peers // of the holder's process, too
+		f["connections"] = server.peers // including those of the holder's process
 	}
 	return repetition{figures: f, note: s.Error}, nil
 }
 
-// measureHandover lets two clients pass the lock to and fro.
+// measureHandover measures two clients that pass the lock back and forth.
 func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 	waits, f := load.NewHistogram(), report.Figures{"stuck": 0}
 	holder := 0
@@ -179,7 +179,7 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 	return repetition{figures: f, waits: waits}, err
 }
 
-// passed has the holder release and returns when it began to, and when the waiter had the lock.
+// passed lets the holder release the lock. It returns when the release began, and when the waiter had the lock.
 func (c *contender) passed(holder, waiter int) (released, acquired int64, err error) {
 	p, client := c.seat(holder)
 	if err := p.send(load.Order{Do: load.Release, Client: client}); err != nil {
@@ -194,7 +194,7 @@ func (c *contender) passed(holder, waiter int) (released, acquired int64, err er
 		two, err := other.answer(load.At, hardWait)
 		return one.At, two.At, err
 	}
-	for range 2 { // in whichever order one process says it
+	for range 2 { // one process reports both, in either order
 		r, err := p.answer(load.At, hardWait)
 		if err != nil {
 			return 0, 0, err
@@ -216,7 +216,7 @@ func (c *contender) at(n int, do string) (load.Report, error) {
 	return p.answer(load.At, openWait)
 }
 
-// check refuses a contender that lets two in at once, over processes and within them.
+// check rejects a contender that lets two holders in at once, across processes or within one.
 func (r *Run) check(p *peer.Peer) error {
 	if p.NoLock {
 		return nil
@@ -229,7 +229,7 @@ func (r *Run) check(p *peer.Peer) error {
 		w.Processes = 1
 	}
 	if p.OpenBatches != nil {
-		w.Naming = workload.Distinct // they check themselves when they are opened
+		w.Naming = workload.Distinct // batches check themselves when they are opened
 	}
 	c, err := r.open(p, w)
 	if err != nil {
@@ -246,10 +246,10 @@ func (r *Run) check(p *peer.Peer) error {
 	return twoAtOnce(rep)
 }
 
-// checkWindow is for how long a contender is checked.
+// checkWindow is how long a contender is checked.
 const checkWindow = 400 * time.Millisecond
 
-// cut kills the connections of all contenders until ctx ends, and returns their number.
+// cut kills all connections but the harness's again and again until ctx ends, and returns how many it killed.
 func (c *contender) cut(ctx context.Context) (killed int) {
 	for {
 		select {

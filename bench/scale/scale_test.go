@@ -12,7 +12,7 @@ import (
 
 var curve = flag.Bool("curve", false, "measure all demands, which takes some minutes, and print the table of bench/README.md")
 
-// The demands of the table: one hot lock, and many names of which few are hot.
+// demands are the rows of the table: one hot lock, and many names of which few are hot.
 var demands = []Demand{
 	{Processes: 1, Names: 1, Grants: 1000},
 	{Processes: 10, Names: 1, Grants: 1000},

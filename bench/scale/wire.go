@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// The time that a message takes in either direction.
+// A message takes between wayMin and wayMin+waySpan in either direction.
 const (
 	wayMin  = 200 * time.Microsecond
 	waySpan = 100 * time.Microsecond
 )
 
-// wire is a connection to the server whose messages take time. Neither side waits for the other to read. The handshake takes no time:
-// go-redis makes it with a mutex locked, and a goroutine that waits for a mutex stops the time of a bubble.
+// wire is a connection to the server that delays messages. Neither side waits for the other to read. The handshake is not delayed:
+// go-redis holds a mutex during it, and the time of a bubble stands still while a goroutine waits for a mutex.
 type wire struct {
 	net.Conn
 	out, in *lane
@@ -90,7 +90,7 @@ func (w *wire) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Close hangs up. What has been written still arrives.
+// Close closes the connection. What has been written still arrives.
 func (w *wire) Close() error {
 	w.in.end(net.ErrClosed)
 	w.out.end(net.ErrClosed)
@@ -108,7 +108,7 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 func (w *wire) SetDeadline(t time.Time) error    { return w.SetReadDeadline(t) }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
-// lane is one direction: messages in order, each with the instant at which it arrives. It has one reader.
+// lane is one direction of a wire: messages in order, each with its time of arrival. It has one reader.
 type lane struct {
 	news chan struct{}
 
@@ -142,7 +142,7 @@ func (l *lane) put(what []byte, way time.Duration) {
 	l.poke()
 }
 
-// back returns what the reader had no room for.
+// back puts back what the reader had no room for.
 func (l *lane) back(rest []byte) {
 	if len(rest) == 0 {
 		return
@@ -161,7 +161,7 @@ func (l *lane) end(err error) {
 	l.poke()
 }
 
-// next waits for the next message and its time.
+// next waits for the next message to arrive, or for the deadline.
 func (l *lane) next(deadline time.Time) ([]byte, error) {
 	for {
 		l.mu.Lock()

@@ -1,6 +1,7 @@
-// Package scale counts what a lock costs as processes grow, past what one machine can run: up to a thousand runtimes, each with a client
-// of its own, on one miniredis in a bubble of testing/synctest. Messages take 0.2 to 0.3 ms in either direction; the server and the
-// processes take no time at all. So nothing of it is a speed: it shows commands, messages, and how long who waits for whom.
+// Package scale counts what a lock costs as the number of processes grows beyond what one machine can run: up to a thousand runtimes,
+// each with its own client, on one miniredis in a bubble of testing/synctest. Messages take 0.2 to 0.3 ms in either direction; the server
+// and the processes take no time at all. So it measures no speed: it counts commands and messages, and shows how long processes wait for
+// each other.
 package scale
 
 import (
@@ -23,39 +24,39 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Demand is who wants what.
+// Demand is the number of processes, and what they want.
 type Demand struct {
 	Processes int // each with one goroutine, which always wants a lock
-	Names     int // that they choose from, by Zipf's law
-	Grants    int // after which the world ends
+	Names     int // number of names that they choose from, by Zipf's law
+	Grants    int // number of grants after which the world ends
 }
 
-// zipfS is how uneven the choice of names is: of 10 000 names, every tenth wants the same one.
+// zipfS is the exponent of Zipf's law: of 10 000 names, one is chosen every tenth time.
 const zipfS = 1.1
 
-// section is for how long a lock is held.
+// section is how long a lock is held.
 const section = time.Millisecond
 
-// pace is what one holder after the other takes at best: the section, and a round trip.
+// pace is the shortest possible time from one grant to the next: the section, and a round trip.
 const pace = section + 2*(wayMin+waySpan/2)
 
 // Curve is what one demand costs.
 type Curve struct {
 	Demand
-	Scripts  float64 // a grant
-	Commands float64 // a grant, also those within scripts
-	Messages float64 // that reach a subscriber, a grant
+	Scripts  float64 // per grant
+	Commands float64 // per grant, including those within scripts
+	Messages float64 // messages that reach a subscriber, per grant
 	Pace     float64 // grants of the most wanted lock, as a share of what is possible
-	Longest  float64 // wait, over the time that all who want the lock with it take at the best pace
-	Share    float64 // the least of a process, over the fair one; where all want the same lock
+	Longest  float64 // longest wait, divided by the time in which all contenders of that lock would be served at the best pace
+	Share    float64 // least share of a process, divided by a fair share; for when all want the same lock
 }
 
-// Run lets the processes want locks until enough were granted. Call it in a bubble.
+// Run runs the processes until enough locks have been granted. It must be called in a bubble.
 func Run(t testing.TB, d Demand) Curve {
 	w := &world{Demand: d, server: miniredis.NewMiniRedis(), over: make(chan struct{}), places: make([]place, d.Names), counted: make([]int, d.Processes)}
 	w.server.ClockTTL(true)
 	defer w.server.Close()
-	if pipe, err := w.server.Dial(); err == nil { // it has a server from now on
+	if pipe, err := w.server.Dial(); err == nil { // from now on w.server.Server() exists
 		_ = pipe.Close()
 	}
 	w.server.Server().SetPreHook(w.count)
@@ -64,14 +65,14 @@ func Run(t testing.TB, d Demand) Curve {
 		all.Go(func() { w.process(t, i) })
 	}
 	all.Wait()
-	time.Sleep(time.Minute) // what is still on its way, and timers of go-redis
+	time.Sleep(time.Minute) // for messages in flight, and for timers of go-redis
 	return w.curve()
 }
 
 type world struct {
 	Demand
 	server *miniredis.Miniredis
-	over   chan struct{} // enough was granted
+	over   chan struct{} // closed when enough has been granted
 
 	on                          atomic.Bool // counting has begun
 	scripts, commands, messages atomic.Int64
@@ -92,7 +93,7 @@ type place struct {
 	grants int
 }
 
-// count sees every command, also those within scripts.
+// count counts every command, including those within scripts.
 func (w *world) count(_ *server.Peer, command string, _ ...string) bool {
 	if !w.on.Load() {
 		return false
@@ -127,7 +128,7 @@ func (l *listener) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// process is one process with its runtime.
+// process runs one process with its runtime.
 func (w *world) process(t testing.TB, number int) {
 	time.Sleep(time.Duration(number) * 20 * time.Microsecond)
 	client := redis.NewClient(&redis.Options{
@@ -157,10 +158,10 @@ func (w *world) process(t testing.TB, number int) {
 	_ = client.Close()
 }
 
-// settle is when all processes have begun.
+// settle is the time after which all processes have begun.
 const settle = time.Second
 
-// take is one acquire, section, release; false: the world has ended.
+// take does one acquire, section and release. It returns false if the world has ended.
 func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, process, name int) bool {
 	rivals := w.comes(name)
 	start := time.Now()
@@ -182,7 +183,7 @@ func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, pr
 	return ctx.Err() == nil
 }
 
-// comes returns how many want or hold the lock, this one among them.
+// comes adds a contender for the lock, and returns how many there are now: those that wait for it, hold it, or release it.
 func (w *world) comes(name int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +195,8 @@ func (w *world) comes(name int) int {
 	return w.places[name].wanted
 }
 
-// waited counts also the waits that the end of the world cuts short. Rivals are those at the begin or at the end of the wait, whichever were more.
+// waited records a wait, even one that the end of the world cuts short. It compares the wait with the number of rivals at its beginning
+// or at its end, whichever is greater.
 func (w *world) waited(wait time.Duration, name, rivals int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

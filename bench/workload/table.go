@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// Who takes part in what. A contender that lacks the kind of lock does not take part; floors have no waiting worth the name, so
-// they take part only where no lock is wanted twice.
+// The contenders of each kind of workload. A contender that lacks the kind of lock does not take part. Floors are not made for waiting,
+// so they take part only where no lock is wanted twice, except for bare-publish.
 var (
 	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
 	wanted      = with(libraries, "redislock-mutex")
@@ -24,7 +24,7 @@ var (
 	onRedis     = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson"}
 )
 
-// holdLimits are for a million leases.
+// holdLimits exclude contenders from holding a million leases.
 var holdLimits = []Limit{
 	{"redislock", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
 	{"redislock-auto", 100_000, "a goroutine, a ticker and a call for each lease: a hundred thousand calls a second"},
@@ -38,7 +38,7 @@ func with(names []string, more ...string) []string {
 	return append(append([]string(nil), names...), more...)
 }
 
-// All are the workloads, in the order in which they run.
+// All lists the workloads in the order in which they run.
 var All = table()
 
 func table() (all []Workload) {
@@ -155,7 +155,7 @@ func orEmpty(section time.Duration) string {
 	return section.String()
 }
 
-// ByName is the workload of that name.
+// ByName returns the workload of that name.
 func ByName(name string) (Workload, bool) {
 	for _, w := range All {
 		if w.Name == name {

@@ -14,17 +14,17 @@ import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** As many Redisson clients as a workload wants, each with connections and an id of its own as in a process of its own. */
+/** The Redisson clients of a workload, each with its own connections and id, as if it were in its own process. */
 final class Contender {
 
-    private static final int FEW = 4; // threads of each client when one JVM plays many processes
+    private static final int FEW = 4; // threads of each client when one JVM stands for many processes
 
     final JsonNode workload;
     final Names names;
     final String prefix;
     final List<RedissonClient> clients = new ArrayList<>();
     final CountDownLatch drained = new CountDownLatch(1);
-    private final List<ExecutorService> steppers = new ArrayList<>(); // a lock belongs to a thread
+    private final List<ExecutorService> steppers = new ArrayList<>(); // one thread for each client, because a lock belongs to a thread
     private volatile Pairs pairs;
 
     Contender(JsonNode order) {
@@ -57,7 +57,7 @@ final class Contender {
         return workload.path("lock").asText();
     }
 
-    /** Runs in the background, so that later orders are heard. */
+    /** Runs in the background, so that later orders can be read. */
     void start(JsonNode order) {
         Thread run = new Thread(() -> {
             try {
@@ -87,7 +87,7 @@ final class Contender {
         drained.countDown();
     }
 
-    /** Acquires the hot lock and tells when it had it. */
+    /** Acquires the hot lock and reports when it had it. */
     void acquire(int client) {
         steppers.get(client).execute(() -> {
             try {
@@ -99,7 +99,7 @@ final class Contender {
         });
     }
 
-    /** Releases it and tells when it began to. */
+    /** Releases the hot lock and reports when it began to. */
     void release(int client) {
         steppers.get(client).execute(() -> {
             try {
@@ -125,7 +125,7 @@ final class Contender {
         clients.forEach(client -> client.shutdown(0, 2, TimeUnit.SECONDS));
     }
 
-    /** What every sample has. */
+    /** Returns a sample with the fields that every sample has. */
     static Map<String, Object> sample(long elapsed, long cpu) {
         Map<String, Object> sample = new HashMap<>();
         sample.put("elapsed", elapsed);

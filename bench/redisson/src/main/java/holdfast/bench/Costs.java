@@ -3,7 +3,7 @@ package holdfast.bench;
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
 
-/** What the process costs. */
+/** The CPU and the heap that the process uses. */
 final class Costs {
 
     private static final OperatingSystemMXBean SYSTEM = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -15,7 +15,7 @@ final class Costs {
         return SYSTEM.getProcessCpuTime();
     }
 
-    /** What is in use after a collection. */
+    /** Returns the heap in use, after two collections. */
     static double heap() {
         System.gc();
         System.gc();

@@ -10,7 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Obeys orders. One process serves all workloads of a run, so that its code is compiled when it is measured. */
+/** Executes orders. One process serves all workloads of a run, so that its code is compiled when it is measured. */
 public final class Main {
 
     static final ObjectMapper JSON = new ObjectMapper();
@@ -20,7 +20,7 @@ public final class Main {
     }
 
     public static void main(String[] arguments) throws IOException {
-        System.setOut(System.err); // reports only
+        System.setOut(System.err); // standard output is for reports only
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Contender contender = null;
         for (String line = orders.readLine(); line != null; line = orders.readLine()) {
@@ -47,7 +47,7 @@ public final class Main {
                 failed(client, e);
             }
         }
-        System.exit(0); // whatever still waits
+        System.exit(0); // even if threads still wait
     }
 
     /** Writes one report. */

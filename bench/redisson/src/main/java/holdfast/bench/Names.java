@@ -34,7 +34,7 @@ final class Names {
         return sums;
     }
 
-    /** A run begins: a fresh naming's names are new in each. */
+    /** Begins a run. The names of a fresh naming are new in each run. */
     void begin() {
         run++;
         begun.set(0);
@@ -49,7 +49,7 @@ final class Names {
         return prefix + ":" + i;
     }
 
-    /** Null: all names are used up. */
+    /** Returns the name of a worker's n-th lock, or null if all names are used up. */
     String next(int worker, long n) {
         return switch (naming) {
             case "distinct" -> prefix + ":0:" + worker;

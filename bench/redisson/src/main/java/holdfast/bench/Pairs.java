@@ -22,7 +22,7 @@ import org.redisson.api.RedissonClient;
 final class Pairs {
 
     private static final long TICK_MS = 200;
-    private static final int ONE_WRITER = 1 << 16; // what a writer weighs; a reader weighs 1
+    private static final int ONE_WRITER = 1 << 16; // weight of a writer; a reader weighs 1
     private static final long BRIEFLY_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
 
     private final Contender contender;
@@ -44,7 +44,7 @@ final class Pairs {
     private final AtomicReference<String> first = new AtomicReference<>("");
     private final CountDownLatch begin = new CountDownLatch(1);
     private final CountDownLatch ended;
-    private final AtomicLong longestIdle = new AtomicLong(); // that nobody was inside, within the window
+    private final AtomicLong longestIdle = new AtomicLong(); // longest time within the window in which nobody was in the section
     private final List<Double> seconds = new ArrayList<>(); // pairs/s
     private final ConcurrentHashMap<String, AtomicInteger> inside = new ConcurrentHashMap<>();
     private long secondBegan;
@@ -201,7 +201,7 @@ final class Pairs {
         }
     }
 
-    /** Is in the section, where all of a name's holders together may weigh no more than most. */
+    /** Stays in the section, in which all holders of a name together may have at most the weight most. */
     private void stay(RedissonClient client, String name, int weight, int most) {
         idle();
         AtomicInteger within = fresh ? new AtomicInteger() : inside.computeIfAbsent(name, none -> new AtomicInteger());

@@ -8,11 +8,11 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.redisson.api.RLock;
 
-/** Very many waits for what another client holds, by Redisson's asynchronous methods: no thread for each. */
+/** Very many waits for a lock that another client holds, by Redisson's asynchronous methods: no thread for each. */
 final class Pending {
 
     private static final long SETTLE_MS = 500;
-    private static final long FIRST_OWNER = 1L << 40; // stands for a thread, and is none's number
+    private static final long FIRST_OWNER = 1L << 40; // stands for a thread id; no thread has it
 
     private final Contender contender;
     private final AtomicInteger served = new AtomicInteger();

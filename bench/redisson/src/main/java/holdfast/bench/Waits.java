@@ -6,7 +6,7 @@ import java.util.Base64;
 import java.util.concurrent.TimeUnit;
 import org.HdrHistogram.Histogram;
 
-/** A histogram that many threads write to, in parts that few of them share. */
+/** A histogram that many threads write to. It has parts, each shared by a few of them. */
 final class Waits {
 
     private static final long LONGEST = TimeUnit.MINUTES.toNanos(10);
@@ -27,7 +27,7 @@ final class Waits {
         }
     }
 
-    /** The sum, in the V2 compressed encoding. */
+    /** Returns the sum of the parts, V2 compressed, in base64. */
     String encode() {
         Histogram all = empty();
         for (Histogram part : parts) {
