@@ -17,7 +17,7 @@ func TestRun_EachClerkHasItsTurn(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 11)
 	var names []string
-	for i := 0; i < 6; i += 2 { // in whatever order they came
+	for i := 0; i < 6; i += 2 { // the clerks may come in any order
 		name, _, _ := strings.Cut(lines[i], " ")
 		assert.Equal(t, []string{name + " has the lock", name + " gives it back"}, lines[i:i+2], "one at a time")
 		names = append(names, name)

@@ -177,7 +177,7 @@ func TestLease_IsKeptForAnHour(t *testing.T) {
 	})
 }
 
-// The ways to acquire do not take an outage for a lock that somebody else has, and say when a lock was lost.
+// All ways to acquire distinguish an outage from a lock that somebody else holds, and report a lost lock.
 func TestGuides_ErrorsTellTheTruth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestGuides_ErrorsTellTheTruth(t *testing.T) {
 	})
 }
 
-// The code of the guides does what they say.
+// The code of the guides does what the guides say.
 func TestGuides_CodeRuns(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.New(t)
@@ -234,7 +234,7 @@ func TestGuides_CodeRuns(t *testing.T) {
 	assert.True(t, asked)
 }
 
-// A server that is told to end lets a request finish under its lock, and closes the runtime after that.
+// A server that is shut down lets a request finish under its lock, and then closes the runtime.
 func TestServe_EndsInOrder(t *testing.T) {
 	t.Parallel()
 	redisServer := holdfasttest.New(t)
@@ -265,7 +265,7 @@ func TestServe_EndsInOrder(t *testing.T) {
 	assert.ErrorIs(t, err, holdfast.ErrClosed)
 }
 
-// The events of a lost lease reach the function of doc/observing.md.
+// The event of a lost lease reaches the function of doc/observing.md.
 func TestListen_HearsOfALostLease(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.New(t)
@@ -278,8 +278,8 @@ func TestListen_HearsOfALostLease(t *testing.T) {
 	assert.Equal(t, "orders lost: force-released", <-heard)
 }
 
-// Each block of Go in doc is the body of a function that is compiled and run: here, or in the file that its mark names. Or it is a whole
-// file, but for the comment of its package.
+// Each block of Go in doc is either the body of a function that is compiled and run (here, or in the file that the block's mark names),
+// or a whole file without its package comment.
 func TestGuides_CodeIsThatOfFunctions(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../doc/*.md")
@@ -307,7 +307,7 @@ func TestGuides_CodeIsThatOfFunctions(t *testing.T) {
 	}
 }
 
-// Each block of Go in the adapters' READMEs stands in their examples, but for the imports.
+// Each block of Go in the adapters' READMEs is part of their examples, except for the imports.
 func TestGuides_CodeOfAdaptersIsThatOfTheirExamples(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../contrib/*/README.md")
@@ -327,5 +327,5 @@ func TestGuides_CodeOfAdaptersIsThatOfTheirExamples(t *testing.T) {
 	}
 }
 
-// unindented is a text without the tabs before its lines.
+// unindented returns a text without the tabs at the beginning of its lines.
 func unindented(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "") }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// told is what a run must tell, in this order; other lines may stand between.
+// told lists the lines that a run must print, in this order. Other lines may come between them.
 var told = []string{
 	"-      Redis inside this process",
 	"1/6    two runtimes want one lock",
@@ -172,7 +172,7 @@ func startRedis(t *testing.T) *embedded.Server {
 	return server
 }
 
-// deadAddress is one where nobody listens.
+// deadAddress returns an address where nobody listens.
 func deadAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

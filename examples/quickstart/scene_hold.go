@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// scenes in the order in which they are shown.
+// scenes lists the scenes in the order in which they are shown.
 var scenes = []scene{
 	{"two runtimes want one lock", "orders", contend},
 	{"the watchdog keeps a hold alive past its lease", "report", keepAlive},
@@ -52,7 +52,7 @@ func contend(ctx context.Context, s *stage, name string) error {
 	return crowd(ctx, s, name)
 }
 
-// crowd adds 1 to a counter that only the lock protects: it is read and written in two steps.
+// crowd lets many goroutines add 1 to a counter that only the lock protects: it is read and written in two steps.
 func crowd(ctx context.Context, s *stage, name string) error {
 	const workers = 50 // in each runtime
 	var count, inside, together atomic.Int64

@@ -118,7 +118,7 @@ func (p *party) leave(ctx context.Context) error {
 	return errors.Join(p.Close(ctx), p.client.Close())
 }
 
-// key is the key in Redis of a lock, one that no other run uses.
+// key returns the Redis key of a lock, which no other run uses.
 func (s *stage) key(name string) string { return s.prefix + name }
 
 // perform plays one scene within its time limit.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// A configuration of several keys is read by many and changed by one. Nobody reads a half of it that is new and a half that is old.
+// A configuration of several keys is read by many and changed by one. Nobody reads a mixture of old and new values.
 func Example_config() {
 	rts, store, end := processes(2)
 	defer end()

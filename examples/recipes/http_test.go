@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// oneAtATime serves the requests for one path one after the other, in all processes. A request that would wait for longer than wait is
+// oneAtATime serves the requests for one path one after the other, across all processes. A request that would wait longer than wait is
 // answered with 503, so that requests do not pile up behind one that hangs.
 func oneAtATime(rt *holdfast.Runtime, wait time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,7 @@ func oneAtATime(rt *holdfast.Runtime, wait time.Duration, next http.Handler) htt
 			return
 		}
 		defer func() {
-			if err := lease.Release(r.Context()); err != nil { // works also if the client has gone
+			if err := lease.Release(r.Context()); err != nil { // works even if the client has gone
 				log.Print(err)
 			}
 		}()

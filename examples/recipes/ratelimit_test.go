@@ -16,12 +16,12 @@ import (
 )
 
 // allow reports whether one more call may be made. Each call takes a permit and does not release it: the permit comes back when its lease
-// ends. So the processes together make at most as many calls in each window as there are permits. The permit of a process that crashes
-// comes back ten seconds later than the others, those of one that closes its runtime at once.
+// ends. So all processes together make at most as many calls in each window as there are permits. If a process crashes, its permits come
+// back ten seconds later than others; if it closes its runtime, they come back at once.
 //
-// The end of each lease is logged, because nobody released it: give the runtime a Logger of its own.
+// The end of each lease is logged, because nobody released it. So give the runtime its own Logger.
 func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Duration) (bool, error) {
-	lease, err := calls.TryAcquire(ctx, holdfast.WithLease(window+window/50)) // its runtime gives it back a little before its end
+	lease, err := calls.TryAcquire(ctx, holdfast.WithLease(window+window/50)) // the runtime gives a permit back a little before its lease ends
 	if errors.Is(err, holdfast.ErrNotAcquired) {
 		return false, nil
 	}
@@ -32,7 +32,7 @@ func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Dur
 	return true, nil
 }
 
-// Two processes may make three calls a minute together.
+// Two processes together may make three calls a minute.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

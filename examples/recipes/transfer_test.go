@@ -14,7 +14,7 @@ import (
 
 var errTooLittle = errors.New("too little money")
 
-// transfer moves money between two accounts while it holds the locks of both. Multi acquires them in an order of its own, so transfers in
+// transfer moves money between two accounts while it holds the locks of both. Multi acquires them in its own order, so transfers in
 // opposite directions do not wait for each other for ever.
 func transfer(ctx context.Context, rt *holdfast.Runtime, accounts redis.UniversalClient, from, to string, amount int) error {
 	both := holdfast.Multi(rt.Lock("lock:"+from), rt.Lock("lock:"+to))

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Twelve jobs in three processes use a service that bears two at a time. The permits of a process that crashes come back by themselves.
+// Twelve jobs in three processes use a service that bears two at a time. If a process crashes, its permits come back by themselves.
 func Example_workerPool() {
 	rts, _, end := processes(3)
 	defer end()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// schedule runs asynq's scheduler while this process leads, so that tasks are enqueued once and not by each process. Each term has a
-// scheduler of its own, because one that was shut down cannot be started again.
+// schedule runs asynq's scheduler while this process leads, so that tasks are enqueued once and not by each process. Each term has its
+// own scheduler, because one that was shut down cannot be started again.
 func schedule(ctx context.Context, e *holdfast.Election, client redis.UniversalClient, options asynq.SchedulerOpts,
 	register func(*asynq.Scheduler) error) error {
 	return e.Run(ctx, func(ctx context.Context, _ holdfast.Term) error {
@@ -29,7 +29,7 @@ func schedule(ctx context.Context, e *holdfast.Election, client redis.UniversalC
 	})
 }
 
-// Two processes have a scheduler. That of the leader enqueues; when the leader stops, the other one takes over.
+// Two processes have a scheduler. Only the leader's enqueues; when the leader stops, the other process takes over.
 func Example_asynq() {
 	rts, client, end := processes(2)
 	defer end()

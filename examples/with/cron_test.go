@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// once is a cron.JobWrapper: of the processes in which a job is due, one runs it, and the others skip it. The lock is kept for atLeast,
-// which is longer than the difference between the processes' clocks, and shorter than the job's interval.
+// once returns a cron.JobWrapper: when a job is due in several processes, one runs it and the others skip it. The lock is kept for
+// atLeast, which is longer than the difference between the processes' clocks, and shorter than the job's interval.
 func once(rt *holdfast.Runtime, name string, atLeast time.Duration) cron.JobWrapper {
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {
@@ -28,7 +28,7 @@ func once(rt *holdfast.Runtime, name string, atLeast time.Duration) cron.JobWrap
 	}
 }
 
-// Two processes have the same job in their cron. Here its time comes by hand; cron calls Run.
+// Two processes have the same job in their cron. The example calls Run, as cron does when the job is due.
 func Example_cron() {
 	rts, _, end := processes(2)
 	defer end()
@@ -41,7 +41,7 @@ func Example_cron() {
 		}
 		replicas = append(replicas, replica)
 	}
-	for _, replica := range replicas { // six o'clock, here a little later than there
+	for _, replica := range replicas { // six o'clock, a little later in the second process
 		for _, due := range replica.Entries() {
 			due.WrappedJob.Run()
 		}

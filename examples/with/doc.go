@@ -1,3 +1,3 @@
-// Package with has tested examples of Holdfast with other libraries, one in each file. It is a module of its own, so that Holdfast does
-// not depend on them.
+// Package with has tested examples of Holdfast with other libraries, one in each file. It is a separate module, so that Holdfast does not
+// depend on them.
 package with

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The statement of doc/leases.md writes for the newest token and for the same again, and for no older one.
+// The SQL statement of doc/leases.md writes for the newest token, also when repeated, and for no older one.
 func TestGuide_StatementRefusesOlderTokens(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "doc", "leases.md"))

@@ -14,8 +14,8 @@ import (
 
 var errStale = errors.New("the token is not newer than the last one")
 
-// pay adds to the balance once for each token. The table keeps the last token, and refuses a write with the same one (a repetition) or an
-// older one (a process that was suspended, and does not know that another one has the lock by now).
+// pay adds to the balance once for each token. The table keeps the last token. The statement refuses a write with the same token (a
+// repetition) or an older one (from a process that was suspended, and does not know that another one has the lock by now).
 func pay(ctx context.Context, db *sql.DB, token int64, amount int) error {
 	result, err := db.ExecContext(ctx, `UPDATE account SET balance = balance + ?, token = ? WHERE id = 1 AND token < ?`, amount, token, token)
 	if err != nil {
