@@ -1,4 +1,4 @@
-# What a developer types. CI runs .ci/run, which needs no make.
+# Targets for developers. CI runs .ci/run, which needs no make.
 
 REDIS_PORT ?= 6399
 SIM_FIRST ?= 1
@@ -37,7 +37,7 @@ bench-check: ## fails when Holdfast is a quarter worse beside its peers than in 
 sim: ## 5 000 simulated worlds; SIM_FIRST is the first seed. One world: go test ./internal/sim -run TestSim -sim.seed=N -v
 	for i in 0 1 2 3 4 5 6 7 8 9; do \
 		go test ./internal/sim -timeout 30m -v -run 'TestSim$$' -sim.count 500 -sim.first $$(($(SIM_FIRST) + 500 * i)) || exit 1; \
-	done # in ten processes: each world leaves a megabyte behind
+	done # in ten processes, because each world leaks a megabyte
 	go test ./internal/sim -timeout 60m -v -run TestSim_SameSeedSameHistory -sim.count 200 -sim.first $(SIM_FIRST)
 
 mutants: ## break scripts and the runtime on purpose, and see that the simulation notices; writes the table in SAFETY.md

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What must hold before a change goes in: gofmt, go vet, the tests.
+# Checks what every change must pass: gofmt, go vet, the tests.
 #
 #   ./test.sh           the tests in their short forms: some minutes on two cores
 #   ./test.sh -race     the same with the race detector, which needs a C compiler
-#   ./test.sh -full     the tests in full, with nothing beside them: half an hour; make check runs what else takes long
-#   ./test.sh ./actors  the tests of these packages alone
+#   ./test.sh -full     the tests in full: half an hour on an idle machine; make check runs the other long checks
+#   ./test.sh ./actors  only the tests of these packages
 #
-# The tests need Go and redis-server; each test starts its own servers on ports of its
-# own. On Debian and Ubuntu what is missing is installed, where that needs no password. HOLDFAST_REDIS_SERVER names another
-# redis-server than the one in PATH. Exit code 1: something does not hold; 2: something is missing, or a bad flag.
+# The tests need Go and redis-server; each test starts its own servers on its own ports. On Debian and Ubuntu the script installs what is
+# missing, where that needs no password. HOLDFAST_REDIS_SERVER names another redis-server than the one in PATH. Exit code 1: a check
+# failed; 2: something is missing, or a flag is wrong.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -81,7 +81,7 @@ if [ "$race" ]; then
   export CGO_ENABLED=1
 fi
 
-# go_test ARGUMENTS...: go test, with everything that is built vetted.
+# go_test ARGUMENTS... runs go test with all checks of go vet.
 go_test() {
   say "go test $*"
   go test -vet=all "$@"
@@ -93,7 +93,7 @@ if [ ${#packages[@]} -gt 0 ]; then
   go_test $race "${flags[@]}" "${packages[@]}"
 else
   go_test $race "${flags[@]}" ./...
-  for module in $(git ls-files '*/go.mod'); do # bench, and what a user adds to the library
+  for module in $(git ls-files '*/go.mod'); do # bench, examples/with, and the modules that users add to the library
     say "in $(dirname "$module"):"
     (cd "$(dirname "$module")" && go_test "${flags[@]}" ./...)
   done

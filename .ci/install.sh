@@ -1,8 +1,8 @@
-# To be sourced: what test.sh and interop/run share, to install Debian's packages where that needs no password.
+# Functions for other scripts (test.sh, interop/run, .ci/page, .ci/smoke) to source. They install Debian packages where that needs no password.
 
 say() { printf '\n== %s\n' "$*"; }
 
-# at_least WANTED FOUND compares two versions, as 1.26 and 1.26.8.
+# at_least WANTED FOUND succeeds if version FOUND (such as 1.26.8) is not older than WANTED (such as 1.26).
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
 as_root() {
@@ -13,7 +13,7 @@ can_install() {
   command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
 }
 
-# install PACKAGE...: a policy-rc.d keeps apt-get from starting a service that comes with a package.
+# install PACKAGE... installs packages. A temporary policy-rc.d keeps apt-get from starting services that come with them.
 install() {
   local policy=/usr/sbin/policy-rc.d made='' failed=''
   say "installing $*"
@@ -22,7 +22,7 @@ install() {
     as_root chmod +x "$policy"
     made=yes
   fi
-  as_root apt-get -qq update || true # some source may be out of reach, and the package in another
+  as_root apt-get -qq update || true # one source may be out of reach while another has the package
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 install -y --no-install-recommends "$@" </dev/null || failed=yes
   [ -z "$made" ] || as_root rm -f "$policy"
   [ -z "$failed" ]
