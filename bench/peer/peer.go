@@ -1,5 +1,5 @@
 // Package peer has the contenders, one file for each, in the best honest settings that their documentation recommends. table.go lists
-// them. The interface Client is what a contender implements.
+// them. Those in Go implement Client or Batches.
 package peer
 
 import (

@@ -2,7 +2,7 @@ package report
 
 import "fmt"
 
-// worseBy is the share of a recorded ratio below which a ratio is worse.
+// worseBy is the share of a recorded ratio below which a ratio counts as worse.
 const worseBy = 0.75
 
 // Worse returns the ratios of the first contender to the others that are more than a quarter below the recorded ones, by workload and

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	startIn  = 50 * time.Millisecond // plus a little for each process, until all begin at the same instant
+	startIn  = 50 * time.Millisecond // until all processes begin at the same instant, plus a little for each
 	drainFor = 15 * time.Second      // after the window: acquires that still wait then are cut off
 	stillFor = 5 * time.Second       // after the window: if nobody is served for this long, the waiters are stuck
 	hardWait = 2 * time.Minute       // beyond the window

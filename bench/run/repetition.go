@@ -58,8 +58,8 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 	return r, err
 }
 
-// setKnown sets a figure to amount/by, unless the amount is negative, which means unknown. The growth of a heap is negative if other
-// objects that were freed took more than the measured ones.
+// setKnown sets a figure to amount/by, unless the amount is negative, which means unknown. The growth of a heap is negative if more was
+// freed elsewhere than the measured objects took.
 func setKnown(f report.Figures, name string, amount, by float64) {
 	if amount >= 0 {
 		f[name] = amount / by

@@ -19,7 +19,7 @@ func Role() bool {
 	if role == "" {
 		return false
 	}
-	signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes; the harness ends, which closes the input
+	signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes, but a child ends only when the harness closes its input
 	var err error
 	switch role {
 	case "load":

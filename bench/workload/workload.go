@@ -75,8 +75,8 @@ func (w Workload) Apart() bool {
 	return w.Visits == 0 && w.Naming == Distinct || w.Naming == Fresh || w.Shape == Holding || w.Total() == 1
 }
 
-// Isolated reports whether each repetition has processes of its own, and no other contender's beside it. Otherwise memory that one
-// repetition leaves would be missing from the heap of the next, and cuts would hit contenders that are not being measured.
+// Isolated reports whether each repetition has processes of its own, and no other contender's beside it. Otherwise a repetition would
+// reuse memory that the last one left, so that its heap would seem too small, and cuts would hit contenders that are not being measured.
 func (w Workload) Isolated() bool { return w.Shape == Holding || w.Shape == Pending || w.Shape == Cut }
 
 // NameOf returns the name of a goroutine's lock, or for Zipf of the lock of a rank.
