@@ -40,7 +40,7 @@ const (
 	Done     = "done"
 	At       = "at"
 	Closed   = "closed"
-	Failed   = "failed" // instead of any other answer
+	Failed   = "failed" // the answer if an order fails
 )
 
 // Report is one line from a process.

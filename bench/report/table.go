@@ -91,7 +91,7 @@ func (w *Workload) printNotes(out io.Writer) {
 	}
 }
 
-// remark returns what the figures do not say.
+// remark returns why an outcome has no figures, or an error that occurred.
 func (o *Outcome) remark() string {
 	switch {
 	case o.Refused != "":
@@ -110,7 +110,7 @@ const quietCores = 0.1
 // Disturbed reports whether other programs were too busy during a repetition.
 func (f Figures) Disturbed() bool { return f["others_cpu_cores"] > quietCores }
 
-// othersBusy returns the most cores that other programs used in any repetition of any contender.
+// othersBusy returns how many cores other programs used, at most, in any repetition of any contender.
 func (w *Workload) othersBusy() (most float64) {
 	for _, o := range w.Outcomes {
 		for _, f := range o.Repetitions {

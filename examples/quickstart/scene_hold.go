@@ -183,7 +183,7 @@ func handOver(ctx context.Context, s *stage, name string) error {
 	return nil
 }
 
-// handTo releases held while to waits for it.
+// handTo releases held while the party to waits for the lock.
 func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*holdfast.Lease, time.Duration, error) {
 	pending := to.Lock(held.Name()).AcquireAsync(ctx)
 	if err := s.seesWaiting(ctx, to, held.Name()); err != nil {
@@ -197,7 +197,7 @@ func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*h
 	return next, time.Since(start), err
 }
 
-// seesWaiting returns once to waits for the lock, according to its own runtime, and has had time to subscribe to its channel.
+// seesWaiting returns when the party to waits for the lock, according to its own runtime, and has had time to subscribe to its channel.
 func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()

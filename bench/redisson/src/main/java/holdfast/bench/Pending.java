@@ -12,7 +12,7 @@ import org.redisson.api.RLock;
 final class Pending {
 
     private static final long SETTLE_MS = 500;
-    private static final long FIRST_OWNER = 1L << 40; // stands for a thread id; no thread has it
+    private static final long FIRST_OWNER = 1L << 40; // passed as a thread id; no thread has one so high
 
     private final Contender contender;
     private final AtomicInteger served = new AtomicInteger();
