@@ -18,8 +18,6 @@ var RuntimeMutants = []Mutant{
 		edit{"lock.State.turnOver", "s.turn.served >= s.policy.HandoffMax", "!BROKEN && OLD"}),
 	broken("one permit asked for", "after a refusal, waiters for permits never ask again", []kind{permits},
 		edit{"lock.spare.freed", "min(p.count+n, contendersMax)", "OLD\nif BROKEN {\np.count = 0\n}"}),
-	needs("stuck", broken("pass that forgets its copies", "a permit whose pass was retried counts as released, though a copy may bring it back", []kind{permits},
-		edit{"lock.State.passedAt", "return min(sent, s.pending.passed)", "if !BROKEN {\nOLD\n}"})),
 	broken("lost wake-up", "waiters ignore release messages", []kind{plainLock, fencedLock},
 		edit{"lock.State.onChannelMessage", "func (s *State) onChannelMessage(now time.Duration, releases int) {", "OLD\nif BROKEN {\nreturn\n}"}),
 	needs("deaf", broken("subscribed again without a wake-up", "waiters do not retry after a lost connection, though release messages may have been lost with it",
