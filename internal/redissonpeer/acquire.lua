@@ -1,4 +1,4 @@
--- Take the lock for an owner, or take it once more. A busy lock is left as it is.
+-- Take the lock for an owner, or add a hold if the owner already has it. A lock that another owner holds is left unchanged.
 --
 -- KEYS[1] lock: hash, one field, owner -> number of holds
 -- ARGV[1] lease in ms

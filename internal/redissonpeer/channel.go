@@ -11,11 +11,11 @@ import (
 
 const (
 	subscribeWait = 7500 * time.Millisecond // Redisson's limit for getting a subscription
-	maxPermits    = 4096                    // messages that are kept for waiters to come
+	maxPermits    = 4096                    // wake-ups that are kept for later waiters
 )
 
 // channel is a peer's subscription to the channel of one lock, semaphore or latch, shared by all its waiters.
-// The last one to leave ends it.
+// The last waiter to leave ends the subscription.
 type channel struct {
 	peer    *Peer
 	name    string
@@ -25,7 +25,7 @@ type channel struct {
 	ready   chan struct{}      // closed when the attempt to subscribe has ended
 	err     error              // of that attempt; written before ready is closed
 	ended   chan struct{}      // closed when the reader has ended
-	permits chan struct{}      // one for each waiter that is to try again; kept if nobody waits
+	permits chan struct{}      // one for each waiter that should try again; kept while there are no waiters
 	waiting atomic.Int64       // waiters that are blocked in await
 	wakes   func(ch *channel, payload string) (permits int64, ok bool)
 }
@@ -36,7 +36,7 @@ func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
 	return p.joinTold(ctx, name, lockWakes)
 }
 
-// joinTold is join for a channel whose messages wake so many waiters.
+// joinTold is join for a channel whose messages wake as many waiters as wakes returns.
 func (p *Peer) joinTold(
 	ctx context.Context, name string, wakes func(ch *channel, payload string) (permits int64, ok bool),
 ) (*channel, error) {
@@ -65,7 +65,7 @@ func (p *Peer) enter(name string, wakes func(ch *channel, payload string) (int64
 		ch = &channel{
 			peer:    p,
 			name:    name,
-			pubsub:  p.client.Subscribe(context.Background()), // to nothing: it does not connect yet
+			pubsub:  p.client.Subscribe(context.Background()), // without channels, so it does not connect yet
 			ready:   make(chan struct{}),
 			ended:   make(chan struct{}),
 			permits: make(chan struct{}, maxPermits),
@@ -80,8 +80,7 @@ func (p *Peer) enter(name string, wakes func(ch *channel, payload string) (int64
 	return ch
 }
 
-// leave ends the subscription if nobody else waits on it. A waiter that comes in the middle of that makes a
-// new one.
+// leave ends the subscription if it has no other waiters. A waiter that joins meanwhile makes a new subscription.
 func (p *Peer) leave(ch *channel) {
 	p.mu.Lock()
 	ch.users--
@@ -125,7 +124,7 @@ func (ch *channel) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// lockWakes: an UNLOCK wakes one waiter and a READ_UNLOCK all.
+// lockWakes returns how many waiters of a lock a message wakes: one for UNLOCK, all for READ_UNLOCK.
 func lockWakes(ch *channel, payload string) (permits int64, ok bool) {
 	switch payload {
 	case "0":
@@ -145,13 +144,13 @@ func (ch *channel) take(payload string) {
 	for range permits {
 		select {
 		case ch.permits <- struct{}{}:
-		default: // thousands of messages that nobody waits for: one less makes no difference
+		default: // the channel is full of wake-ups without waiters, so one more is not needed
 			return
 		}
 	}
 }
 
-// await waits for a message, but not longer than the lock's remaining TTL, if it has one.
+// await waits for a message, but not longer than remaining, the lock's TTL; negative: without a limit.
 func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	ch.waiting.Add(1)
 	defer ch.waiting.Add(-1)
@@ -174,8 +173,8 @@ func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	return nil
 }
 
-// Blocked is how many callers wait for a message, on all channels. One that has tried and does not wait yet is not
-// among them: a READ_UNLOCK that comes in between does not wake it, as in Redisson.
+// Blocked returns how many callers are waiting for a message, on all channels. A caller between a failed try and its
+// wait does not count: as in Redisson, a READ_UNLOCK at that moment does not wake it.
 func (p *Peer) Blocked() (n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

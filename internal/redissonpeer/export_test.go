@@ -1,9 +1,9 @@
 package redissonpeer
 
-// Waiting is how many callers of Lock are blocked on the lock of that name.
+// Waiting returns how many callers of Lock are blocked on the lock with this name.
 func (p *Peer) Waiting(name string) int64 { return p.WaitingOn(Channel(name)) }
 
-// WaitingOn is how many callers are blocked until a message comes on that channel.
+// WaitingOn returns how many callers are blocked until a message arrives on the channel.
 func (p *Peer) WaitingOn(channel string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -14,5 +14,5 @@ func (p *Peer) WaitingOn(channel string) int64 {
 	return ch.waiting.Load()
 }
 
-// Watched is how many locks the watchdog renews.
+// Watched returns how many locks the watchdog renews.
 func (p *Peer) Watched() int { return len(p.watchdog.collect()) }

@@ -1,15 +1,15 @@
--- Take a fair lock for an owner, once more if it has it; else, if it queues, wait in the queue.
+-- Take a fair lock for an owner, or add a hold if the owner already has it. If the lock is busy and the owner queues, join the queue.
 --
 -- KEYS[1] lock
 -- KEYS[2] queue: list of owners
--- KEYS[3] timeouts: sorted set, owner -> ms when it may be dropped
+-- KEYS[3] timeouts: sorted set, owner -> time in ms from which it may be removed from the queue
 -- ARGV[1] lease in ms
 -- ARGV[2] owner
--- ARGV[3] how long a place is kept, in ms
+-- ARGV[3] ms for which a place in the queue is kept
 -- ARGV[4] the client's clock in ms
--- ARGV[5] 1: queue
+-- ARGV[5] 1: join the queue, 0: only try
 --
--- Returns nil if the owner has the lock now, else for how many ms to wait (1 if it does not queue).
+-- Returns nil if the owner has the lock now, else the number of ms to wait (1 if it does not queue).
 
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local lease, owner, wait, now, queues = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]

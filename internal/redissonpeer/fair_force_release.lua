@@ -3,7 +3,7 @@
 -- KEYS[1] lock
 -- KEYS[2] queue
 -- KEYS[3] timeouts
--- KEYS[4] channel, the owner's follows
+-- KEYS[4] prefix of the waiters' channels, which end with ":owner"
 -- ARGV[1] message to publish
 -- ARGV[2] the client's clock in ms
 -- ARGV[3] command to publish with

@@ -1,11 +1,11 @@
--- A waiter gives up.
+-- Remove a waiter that gives up from the queue of a fair lock.
 --
 -- KEYS[1] queue
 -- KEYS[2] timeouts
 -- ARGV[1] owner
--- ARGV[2] how long a place is kept, in ms
+-- ARGV[2] ms for which a place in the queue is kept
 --
--- Returns 1 if it was in the queue, else 0.
+-- Returns 1 if the owner was in the queue, else 0.
 
 local queue, timeouts = KEYS[1], KEYS[2]
 local owner, wait = ARGV[1], tonumber(ARGV[2])

@@ -23,18 +23,18 @@ type RFairLock struct{ RLock }
 
 var _ Lock = (*RFairLock)(nil)
 
-// RFairLock is the fair lock of that name for a thread of this peer.
+// RFairLock returns the fair lock with this name, for one thread of the peer.
 func (p *Peer) RFairLock(name string, thread int64) *RFairLock {
 	l := &RFairLock{RLock{peer: p, name: name, thread: thread, field: p.owner(thread)}}
 	l.lease.Store(milliseconds(p.watchdog.lease))
 	return l
 }
 
-// FairQueueKey is the list of who waits, FairTimeoutKey their scores.
+// FairQueueKey is the list of waiters, FairTimeoutKey the sorted set of their timeouts.
 func FairQueueKey(name string) string   { return prefixed("redisson_lock_queue", name) }
 func FairTimeoutKey(name string) string { return prefixed("redisson_lock_timeout", name) }
 
-// TryLock takes the lock if it is free and nobody waits, or if it is this thread's already.
+// TryLock takes the lock if it is free and has no waiters, or if this thread already holds it.
 func (l *RFairLock) TryLock(ctx context.Context, lease time.Duration) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -43,7 +43,7 @@ func (l *RFairLock) TryLock(ctx context.Context, lease time.Duration) (bool, err
 	return err == nil && ttl == nil, err
 }
 
-// Lock waits in the queue until ctx ends, and leaves it then.
+// Lock waits in the queue for the lock. When ctx ends, it leaves the queue.
 func (l *RFairLock) Lock(ctx context.Context, lease time.Duration) (err error) {
 	ttl, err := l.acquire(ctx, lease, true)
 	if err != nil || ttl == nil {
@@ -70,7 +70,7 @@ func (l *RFairLock) Lock(ctx context.Context, lease time.Duration) (err error) {
 	}
 }
 
-// acquire makes one try: nil if the lock is held now, else for how long to wait.
+// acquire makes one try. It returns nil if this thread now holds the lock, else the time to wait before the next try.
 func (l *RFairLock) acquire(ctx context.Context, lease time.Duration, queue bool) (*time.Duration, error) {
 	lease, watched := l.terms(lease)
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name)}
@@ -84,7 +84,7 @@ func (l *RFairLock) leave(ctx context.Context) {
 		l.Owner(), milliseconds(l.peer.fairWait))
 }
 
-// Unlock gives one hold back. Of a lock that is free it succeeds, as Redisson's does.
+// Unlock releases one hold. As in Redisson, it also succeeds if the lock is free.
 func (l *RFairLock) Unlock(ctx context.Context) error {
 	outcome, err := l.Release(ctx, NewRequestID())
 	l.peer.watchdog.cancel(l.name, l.thread)
@@ -97,7 +97,7 @@ func (l *RFairLock) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// Release sends one release request and leaves its latch behind.
+// Release sends one release request. The request's latch stays in Redis until it expires.
 func (l *RFairLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name), Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, fairReleaseScript, keys,
@@ -105,7 +105,7 @@ func (l *RFairLock) Release(ctx context.Context, requestID string) (Outcome, err
 	return l.released(freed, err)
 }
 
-// ForceUnlock frees the lock whoever holds it, tells the first who waits, and reports whether anybody held it.
+// ForceUnlock frees the lock, no matter who holds it, wakes the first waiter, and reports whether the lock was held.
 func (l *RFairLock) ForceUnlock(ctx context.Context) (bool, error) {
 	l.peer.watchdog.forget(l.name)
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name), Channel(l.name)}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// behindProxy is a peer whose client repeats commands, as go-redis does by default.
+// behindProxy returns a peer that connects through a fault proxy, with a client that retries commands, as go-redis does by default.
 func behindProxy(t *testing.T) (*redissonpeer.Peer, *faultproxy.Proxy) {
 	server := redistest.Shared(t)
 	proxy := faultproxy.New(t, server.Addr())

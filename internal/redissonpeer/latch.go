@@ -8,14 +8,14 @@ import (
 //go:embed latch.lua
 var latchScript string
 
-// Latch is Redisson's RCountDownLatch. Those who wait are released by the message of the zero only: not by a
-// delete, and not at all when the message is lost.
+// Latch is Redisson's RCountDownLatch. Only the message that the count is zero wakes its waiters. A delete does not wake them,
+// and if the message is lost, they keep waiting.
 type Latch struct {
 	peer *Peer
 	name string
 }
 
-// Latch is the count-down latch of that name.
+// Latch returns the count-down latch with this name.
 func (p *Peer) Latch(name string) *Latch { return &Latch{peer: p, name: name} }
 
 func (l *Latch) eval(ctx context.Context, operation string, count int) (int64, error) {
@@ -26,19 +26,19 @@ func (l *Latch) eval(ctx context.Context, operation string, count int) (int64, e
 	return *n, nil
 }
 
-// TrySetCount sets the count if there is none.
+// TrySetCount sets the count if the latch does not exist.
 func (l *Latch) TrySetCount(ctx context.Context, count int) (bool, error) {
 	n, err := l.eval(ctx, "try set", count)
 	return n == 1, err
 }
 
-// CountDown makes the count one less and tells the zero.
+// CountDown lowers the count by one, and wakes the waiters if it is zero then.
 func (l *Latch) CountDown(ctx context.Context) error {
 	_, err := l.eval(ctx, "count down", 0)
 	return err
 }
 
-// Count is what is left to count.
+// Count returns the remaining count.
 func (l *Latch) Count(ctx context.Context) (int64, error) { return l.eval(ctx, "count", 0) }
 
 // Delete removes the latch.
@@ -47,8 +47,8 @@ func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	return n == 1, err
 }
 
-// Await waits for zero until ctx ends: it subscribes to the channel, and waits for a message as long as the
-// count is more than zero.
+// Await waits until the count is zero or ctx ends. It subscribes to the channel, and waits for messages while the
+// count is above zero.
 func (l *Latch) Await(ctx context.Context) error {
 	n, err := l.Count(ctx)
 	if n <= 0 || err != nil {
@@ -70,7 +70,7 @@ func (l *Latch) Await(ctx context.Context) error {
 	}
 }
 
-// latchWakes: ZERO_COUNT wakes all, NEW_COUNT nobody.
+// latchWakes returns how many waiters of a latch a message wakes: all for ZERO_COUNT, none for NEW_COUNT.
 func latchWakes(ch *channel, payload string) (permits int64, ok bool) {
 	switch payload {
 	case "0":

@@ -1,4 +1,4 @@
--- What a count-down latch's operations do, by name.
+-- Carry out an operation of a count-down latch, chosen by its name.
 --
 -- KEYS[1] latch
 -- KEYS[2] channel of the latch
@@ -6,7 +6,7 @@
 -- ARGV[2] count to set
 -- ARGV[3] command to publish with
 --
--- Returns what Redisson's script of that operation does.
+-- Returns the same as Redisson's script for that operation.
 
 local latch, channel = KEYS[1], KEYS[2]
 local operation, count, publish = ARGV[1], ARGV[2], ARGV[3]

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Lock is what all locks of a peer can do; see RLock.
+// Lock has the methods that all locks of a peer share. RLock describes them.
 type Lock interface {
 	Owner() string
 	TryLock(ctx context.Context, lease time.Duration) (bool, error)
@@ -20,7 +20,7 @@ type Lock interface {
 
 var _ Lock = (*RLock)(nil)
 
-// tryBy makes one try; it returns nil when the lock is held.
+// tryBy makes one try, and reports whether it got the lock. try returns nil if it did.
 func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -29,8 +29,8 @@ func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error
 	return err == nil && remaining == nil, err
 }
 
-// lockBy tries, subscribes to the channel, tries again, and then waits for a message or for the time that the last
-// try has returned before each further one.
+// lockBy tries, subscribes to the channel and tries again. Before each further try it waits for a message, or for the time
+// that the last try has returned.
 func (p *Peer) lockBy(ctx context.Context, channel string, try func() (*time.Duration, error)) error {
 	held, err := tryBy(ctx, try)
 	if held || err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MultiLock is several locks as one, in the order given: RedissonMultiLock, or with allowed > 0 RedissonRedLock, which holds with
-// so many members missing. It has no keys of its own.
+// MultiLock combines several locks into one and takes them in the given order. It is RedissonMultiLock, or with allowed > 0
+// RedissonRedLock, which is held even if up to allowed members are missing. It has no keys of its own.
 type MultiLock struct {
 	locks   []*RLock
 	allowed int
@@ -24,7 +24,7 @@ func (p *Peer) RedLock(locks ...*RLock) *MultiLock {
 
 const baseWait = 1500 * time.Millisecond // for each lock
 
-// Lock tries until it has the locks or ctx ends.
+// Lock tries until it holds the locks or ctx ends.
 func (m *MultiLock) Lock(ctx context.Context, lease time.Duration) error {
 	for {
 		base := baseWait * time.Duration(len(m.locks))
@@ -42,7 +42,7 @@ func (m *MultiLock) Lock(ctx context.Context, lease time.Duration) error {
 	}
 }
 
-// TryLock waits that long, 0 not at all. When it fails it holds nothing, but for the time that releases take.
+// TryLock waits for the locks for up to wait; 0: it does not wait. If it fails, it releases all members.
 func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (bool, error) {
 	provisional := lease
 	if lease > 0 && wait > 0 {
@@ -94,7 +94,7 @@ func (m *MultiLock) settle(ctx context.Context, acquired []*RLock, lease time.Du
 	return errors.Join(errs...)
 }
 
-// tryFor waits for a lock, 0 not at all.
+// tryFor waits for a lock for up to wait; 0: it does not wait.
 func (l *RLock) tryFor(ctx context.Context, wait, lease time.Duration) bool {
 	if wait <= 0 {
 		held, err := l.TryLock(ctx, lease)
@@ -111,7 +111,7 @@ func (m *MultiLock) unlockAll(ctx context.Context, locks []*RLock) {
 	}
 }
 
-// Unlock gives the locks back one after the other and stops at the first error. A red lock tries all and tells no error.
+// Unlock releases the locks one after the other and stops at the first error. A red lock tries all of them and returns no error.
 func (m *MultiLock) Unlock(ctx context.Context) error {
 	for _, lock := range m.locks {
 		if err := lock.Unlock(ctx); err != nil && m.allowed == 0 {
@@ -121,7 +121,7 @@ func (m *MultiLock) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// IsHeld reports whether all locks are held.
+// IsHeld reports whether all member locks are held.
 func (m *MultiLock) IsHeld(ctx context.Context) (bool, error) {
 	for _, lock := range m.locks {
 		held, err := lock.IsHeld(ctx)

@@ -1,9 +1,9 @@
-// Package redissonpeer is a lock client that behaves on the wire as Redisson 4.7 does with its locks, semaphores
-// and latch, for tests that let another implementation share locks with it. It is written from a description of
-// the wire format; it knows a single server.
+// Package redissonpeer is a lock client that behaves on the wire like Redisson 4.7 with its locks, semaphores and latch.
+// Tests use it to share locks between Redisson and another implementation. It is written from a description of
+// the wire format and supports only a single server.
 //
-// It keeps to what Redisson does even where that is not wise: an acquire is no idempotent request, a waiter
-// that loses its message sleeps until the lock's TTL is over, and a holder is not told of a lost lock.
+// It behaves like Redisson even where Redisson has weaknesses: an acquire is not idempotent, a waiter that loses its
+// message sleeps until the lock's TTL ends, and a holder does not learn that it has lost the lock.
 package redissonpeer
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Errors of a lock's methods, to be compared with errors.Is.
+// Errors that the methods of locks return. Compare them with errors.Is.
 var (
 	ErrNotHeld = errors.New("redissonpeer: not held by this owner")
 	ErrClosed  = errors.New("redissonpeer: peer is closed")
@@ -31,27 +31,27 @@ const (
 	publish     = "PUBLISH"
 )
 
-// Config is how a Peer differs from a Redisson with default settings. The zero value is no difference.
+// Config has the settings in which a Peer may differ from Redisson's defaults. The zero value is Redisson's defaults.
 type Config struct {
 	Watchdog time.Duration // lease of a lock taken without one, renewed every third of it; default 30 s
 	Batch    int           // locks renewed by one script call; default 100
 	FairWait time.Duration // how long a place in the queue of a fair lock is kept; default 5 min
 
-	ClockAhead time.Duration // how far the client's clock is wrong
+	ClockAhead time.Duration // how far the client's clock is ahead
 }
 
-// Wakeups tells what made waiters try again.
+// Wakeups counts the tries of waiters by what caused them.
 type Wakeups struct {
 	ByMessage int64 // a message on the lock's channel
 	ByTTL     int64 // the end of the lock's TTL, without a message
 }
 
-// Peer is one client, as a JVM with one Redisson instance is. Close ends it.
+// Peer is one client, like a JVM with one Redisson instance. Close ends it.
 type Peer struct {
 	client   redis.UniversalClient
 	id       string
-	watchdog *watchdog // of all locks, but for
-	readers  *watchdog
+	watchdog *watchdog // of all locks except read locks
+	readers  *watchdog // of read locks
 
 	fairWait, clockAhead time.Duration
 
@@ -59,7 +59,7 @@ type Peer struct {
 
 	mu       sync.Mutex
 	closed   chan struct{}
-	channels map[string]*channel // those that somebody waits on
+	channels map[string]*channel // the channels that have waiters
 }
 
 // New makes a peer that uses client and leaves it open.
@@ -85,19 +85,19 @@ func New(client redis.UniversalClient, config Config) *Peer {
 	return p
 }
 
-// ID is the UUID with which every owner of this peer begins.
+// ID returns the UUID with which every owner field of this peer begins.
 func (p *Peer) ID() string { return p.id }
 
-// Wakeups tells what made this peer's waiters try again so far.
+// Wakeups returns how often this peer's waiters have tried again so far, by cause.
 func (p *Peer) Wakeups() Wakeups {
 	return Wakeups{ByMessage: p.byMessage.Load(), ByTTL: p.byTTL.Load()}
 }
 
-// Malformed is how many messages came that are no UNLOCK ("0") and no READ_UNLOCK ("1"). A real Redisson
-// throws on what is no number.
+// Malformed returns how many messages were not valid on their channel. For locks, only UNLOCK ("0") and READ_UNLOCK ("1")
+// are valid. The real Redisson throws on a message that is not a number.
 func (p *Peer) Malformed() int64 { return p.malformed.Load() }
 
-// Close ends renewals and waits. As with Redisson, locks that are held stay until their TTL is over.
+// Close stops the renewals and makes waiters return ErrClosed. As in Redisson, locks that are held stay until their TTL ends.
 func (p *Peer) Close() {
 	p.mu.Lock()
 	select {
@@ -110,9 +110,9 @@ func (p *Peer) Close() {
 	p.readers.wait()
 }
 
-// eval runs a script once: the client's own repetitions are off, so that an unknown result is told.
+// eval runs a script once. The client's own retries are off, so that the caller learns when the result is unknown.
 func (p *Peer) eval(ctx context.Context, script string, keys []string, args ...any) (any, error) {
-	// The caller's context ends waits, not commands: the result of a script that was sent must be known.
+	// The caller's context ends waits, but not commands: the result of a script that has been sent must become known.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandWait)
 	defer cancel()
 	words := []any{"eval", script, len(keys)}
@@ -120,7 +120,7 @@ func (p *Peer) eval(ctx context.Context, script string, keys []string, args ...a
 		words = append(words, key)
 	}
 	cmd := once{redis.NewCmd(ctx, append(words, args...)...)}
-	_ = p.client.Process(ctx, cmd) // the error is the command's too
+	_ = p.client.Process(ctx, cmd) // cmd has the same error
 	result, err := cmd.Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -141,7 +141,7 @@ func (p *Peer) evalInt(ctx context.Context, script string, keys []string, args .
 	return &n, nil
 }
 
-// once is a command that go-redis does not repeat.
+// once is a command that go-redis does not retry.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }

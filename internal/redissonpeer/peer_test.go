@@ -18,14 +18,14 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 const patience = 10 * time.Second
 
-// newPeer is a peer that is closed with the test.
+// newPeer returns a peer that is closed when the test ends.
 func newPeer(t *testing.T, client redis.UniversalClient, config redissonpeer.Config) *redissonpeer.Peer {
 	p := redissonpeer.New(client, config)
 	t.Cleanup(p.Close)
 	return p
 }
 
-// setup is two peers on the shared server, a client of it, and a lock name.
+// setup returns two peers and a client of the shared server, and the name of a lock.
 func setup(t *testing.T) (a, b *redissonpeer.Peer, client *redis.Client, name string) {
 	server := redistest.Shared(t)
 	a = newPeer(t, server.Client(t), redissonpeer.Config{})
@@ -52,7 +52,7 @@ func requireWaiting(t *testing.T, p *redissonpeer.Peer, name string, n int64) {
 	require.Eventually(t, func() bool { return p.Waiting(name) == n }, patience, time.Millisecond)
 }
 
-// subscribers is how many clients listen to the lock's channel.
+// subscribers returns how many clients are subscribed to the lock's channel.
 func subscribers(t *testing.T, client *redis.Client, name string) int64 {
 	counts, err := client.PubSubNumSub(t.Context(), redissonpeer.Channel(name)).Result()
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestRLock_ThreadsOfOnePeerShareASubscription(t *testing.T) {
 	assert.Equal(t, int64(1), subscribers(t, client, name))
 
 	require.NoError(t, holder.Unlock(t.Context()))
-	// Each waiter that gets the lock frees it for the next one, whoever that is.
+	// Each waiter that gets the lock keeps it, so it is freed by force for the next one.
 	for range 3 {
 		require.Eventually(t, func() bool {
 			existed, err := holder.ForceUnlock(t.Context())

@@ -17,13 +17,14 @@ var permitsScript string
 // neverExpires is the score of a permit without a lease.
 const neverExpires = 922337203685477
 
-// PermitSemaphore is Redisson's RPermitExpirableSemaphore: permits have ids, and leases by the clock of the client, which nobody renews.
+// PermitSemaphore is Redisson's RPermitExpirableSemaphore. Its permits have ids, and leases that follow the client's clock and are not
+// renewed.
 type PermitSemaphore struct {
 	peer *Peer
 	name string
 }
 
-// PermitSemaphore is the semaphore of that name.
+// PermitSemaphore returns the semaphore with this name.
 func (p *Peer) PermitSemaphore(name string) *PermitSemaphore {
 	return &PermitSemaphore{peer: p, name: name}
 }
@@ -47,13 +48,13 @@ func (s *PermitSemaphore) evalInt(ctx context.Context, operation string, number 
 	return n, err
 }
 
-// TryAcquire takes so many permits if they are free; nil if they are not. A lease of 0 never ends.
+// TryAcquire takes n permits and returns their ids; nil if fewer than n are free. A lease of 0 never ends.
 func (s *PermitSemaphore) TryAcquire(ctx context.Context, n int, lease time.Duration) ([]string, error) {
 	ids, _, err := s.try(ctx, n, lease)
 	return ids, err
 }
 
-// try also tells for how long to wait at most, negative for as long as it takes.
+// try is TryAcquire and also returns the longest time to wait before the next try; negative: there is no limit.
 func (s *PermitSemaphore) try(ctx context.Context, n int, lease time.Duration) (ids []string, wait time.Duration, err error) {
 	for range n {
 		var id [16]byte
@@ -78,7 +79,7 @@ func (s *PermitSemaphore) try(ctx context.Context, n int, lease time.Duration) (
 	return nil, -1, nil
 }
 
-// Acquire waits for so many permits until ctx ends.
+// Acquire waits for n permits until ctx ends.
 func (s *PermitSemaphore) Acquire(ctx context.Context, n int, lease time.Duration) ([]string, error) {
 	ids, _, err := s.try(ctx, n, lease)
 	if ids != nil || err != nil {
@@ -100,18 +101,18 @@ func (s *PermitSemaphore) Acquire(ctx context.Context, n int, lease time.Duratio
 	}
 }
 
-// TryRelease gives one permit back; false if it was not out, or had expired.
+// TryRelease releases one permit. It returns false if the permit was not held, or had expired.
 func (s *PermitSemaphore) TryRelease(ctx context.Context, id string) (bool, error) {
 	n, err := s.evalInt(ctx, "release one", 0, id)
 	return n == 1, err
 }
 
-// TryReleaseAll gives permits back, all or none, and tells how many.
+// TryReleaseAll releases all of the permits or none of them, and returns how many it has released.
 func (s *PermitSemaphore) TryReleaseAll(ctx context.Context, ids ...string) (int64, error) {
 	return s.evalInt(ctx, "release", 0, ids...)
 }
 
-// Available is how many permits are free, Acquired how many are out, Permits how many there are.
+// Available returns how many permits are free, Acquired how many are held, and Permits how many there are.
 func (s *PermitSemaphore) Available(ctx context.Context) (int64, error) {
 	return s.evalInt(ctx, "available", 0)
 }
@@ -126,25 +127,25 @@ func (s *PermitSemaphore) Permits(ctx context.Context) (int64, error) {
 	return s.evalInt(ctx, "all", 0)
 }
 
-// TrySetPermits sets how many permits there are, if that was not done before.
+// TrySetPermits sets the number of permits, unless it is already set.
 func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	set, err := s.evalInt(ctx, "try set", int64(n))
 	return set == 1, err
 }
 
-// SetPermits sets how many permits there are, with those that are out.
+// SetPermits sets the total number of permits, including those that are held.
 func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 	_, err := s.eval(ctx, "set", int64(n))
 	return err
 }
 
-// AddPermits changes how many are free.
+// AddPermits changes the number of free permits.
 func (s *PermitSemaphore) AddPermits(ctx context.Context, n int) error {
 	_, err := s.eval(ctx, "add", int64(n))
 	return err
 }
 
-// Delete removes the semaphore and tells nobody.
+// Delete removes the semaphore, without a message.
 func (s *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	n, err := s.peer.client.Del(ctx, s.name, PermitsKey(s.name)).Result()
 	return n > 0, err

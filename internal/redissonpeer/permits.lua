@@ -1,7 +1,7 @@
--- What the operations of a semaphore whose permits expire do, by name.
+-- Carry out an operation of a semaphore whose permits expire, chosen by its name.
 --
--- KEYS[1] permits that are free
--- KEYS[2] those that are out, by when they expire
+-- KEYS[1] number of free permits
+-- KEYS[2] sorted set of the held permits, with the times at which they expire
 -- KEYS[3] channel of the semaphore
 -- ARGV[1] operation
 -- ARGV[2] the client's clock in ms
@@ -9,7 +9,7 @@
 -- ARGV[4] a number, or when the permits expire
 -- ARGV[i] permits, 16 bytes each
 --
--- Returns what Redisson's script of that operation does.
+-- Returns the same as Redisson's script for that operation.
 
 local free, out, channel = KEYS[1], KEYS[2], KEYS[3]
 local operation, now, publish, number = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -53,7 +53,7 @@ operations['release one'] = function()
     local expires = redis.call('ZSCORE', out, id)
     if redis.call('ZREM', out, id) == 0 then return 0 end
     tell(redis.call('INCRBY', free, 1))
-    return tonumber(expires) <= now and 0 or 1 -- counted all the same
+    return tonumber(expires) <= now and 0 or 1 -- an expired permit has become free nevertheless
 end
 
 operations['release'] = function()

@@ -1,12 +1,12 @@
--- Take the read half for an owner, or take it once more.
+-- Take the read half of a lock for an owner, or add a hold if the owner already has it.
 --
 -- KEYS[1] lock: hash with mode, and owner -> number of holds
--- KEYS[2] where the owner's timeout keys begin; their number follows
+-- KEYS[2] prefix of the owner's timeout keys; the number of the hold follows
 -- ARGV[1] lease in ms
 -- ARGV[2] owner's field
 -- ARGV[3] the same owner's field of the write half
 --
--- Returns nil if the owner has it now, else the lock's PTTL.
+-- Returns nil if the owner has the read half now, else the lock's PTTL.
 
 local lock, timeouts = KEYS[1], KEYS[2]
 local lease, field, writer = tonumber(ARGV[1]), ARGV[2], ARGV[3]

@@ -20,14 +20,14 @@ type RReadLock struct{ RLock }
 
 var _ Lock = (*RReadLock)(nil)
 
-// RReadLock is the read half of the read/write lock of that name for a thread of this peer.
+// RReadLock returns the read half of the read/write lock with this name, for one thread of the peer.
 func (p *Peer) RReadLock(name string, thread int64) *RReadLock {
 	l := &RReadLock{RLock{peer: p, name: name, thread: thread, field: p.owner(thread)}}
 	l.lease.Store(milliseconds(p.readers.lease))
 	return l
 }
 
-// TryLock takes the half if nobody writes, or if this thread does.
+// TryLock takes the read half if there is no writer, or if this thread is the writer.
 func (l *RReadLock) TryLock(ctx context.Context, lease time.Duration) (bool, error) {
 	return tryBy(ctx, func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
@@ -44,12 +44,12 @@ func (l *RReadLock) acquire(ctx context.Context, lease time.Duration) (*time.Dur
 	return l.acquired(ttl, err, lease, watched, l.peer.readers)
 }
 
-// Unlock gives one hold back. It ends a renewal of the same thread's write half, too, as Redisson's does.
+// Unlock releases one hold. As in Redisson, it also ends the renewal of the write half if the same thread holds it.
 func (l *RReadLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.readers, l.peer.watchdog)
 }
 
-// Release sends one release request and leaves its latch behind.
+// Release sends one release request. The request's latch stays in Redis until it expires.
 func (l *RReadLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{
 		l.name, ReadWriteChannel(l.name), readTimeouts(l.name, l.field), slot(l.name), LatchKey(l.name, requestID),
@@ -57,13 +57,13 @@ func (l *RReadLock) Release(ctx context.Context, requestID string) (Outcome, err
 	return l.released(l.peer.evalInt(ctx, readReleaseScript, keys, unlockMessage, l.field, publish, milliseconds(latchLife)))
 }
 
-// ForceUnlock frees a lock that somebody reads under.
+// ForceUnlock frees the lock if it is in read mode.
 func (l *RReadLock) ForceUnlock(ctx context.Context) (bool, error) {
 	l.peer.readers.forget(l.name)
 	return l.peer.forceReadWrite(ctx, l.name, "read", unlockMessage)
 }
 
-// IsLocked reports whether anybody reads.
+// IsLocked reports whether the lock has a reader.
 func (l *RReadLock) IsLocked(ctx context.Context) (bool, error) {
 	mode, err := l.peer.mode(ctx, l.name)
 	if err != nil || mode != "write" {
@@ -73,7 +73,7 @@ func (l *RReadLock) IsLocked(ctx context.Context) (bool, error) {
 	return fields > 2, err
 }
 
-// renewReaders renews all readers of this peer.
+// renewReaders renews the holds of this peer's readers on a batch of locks.
 func (p *Peer) renewReaders(ctx context.Context, lease time.Duration, batch []due) (any, error) {
 	var keys []string
 	args := []any{milliseconds(lease)}

@@ -1,10 +1,10 @@
--- Give one hold of the read half back. The lock goes on for as long as the longest of the others; if all of their timeout keys have
--- ended, or there is no other, it is freed and those who wait are told.
+-- Release one hold of the read half. The lock then lasts as long as the longest of the other holds. If there are none, or all of
+-- their timeout keys have expired, the lock is freed and the waiters are woken.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock
--- KEYS[3] where the owner's timeout keys begin; their number follows
--- KEYS[4] where the timeout keys of all owners begin
+-- KEYS[3] prefix of the owner's timeout keys; the number of the hold follows
+-- KEYS[4] prefix of the timeout keys of all owners
 -- KEYS[5] latch
 -- ARGV[1] message to publish
 -- ARGV[2] owner's field

@@ -1,11 +1,11 @@
--- Give the readers of one peer their full lease again, on many locks.
+-- Renew the leases of one peer's readers, on many locks.
 --
 -- KEYS[2i-1] lock i
--- KEYS[2i]   where the timeout keys of lock i begin
+-- KEYS[2i]   prefix of the timeout keys of lock i
 -- ARGV[1]    lease in ms
--- ARGV       then for each lock: how many readers, and their fields
+-- ARGV       then for each lock: the number of readers, and their fields
 --
--- Returns a list: 1 for each lock that one of them holds, 0 for each other.
+-- Returns a list with a 1 for each lock that at least one of the readers holds, and a 0 for each other lock.
 
 local lease = ARGV[1]
 local renewed, at = {}, 2
@@ -19,7 +19,7 @@ for i = 1, #KEYS, 2 do
             redis.call('PEXPIRE', prefix .. ':' .. ARGV[j] .. ':rwlock_timeout:' .. n, lease)
         end
     end
-    if alive == 1 then redis.call('PEXPIRE', lock, lease) end -- it may shorten what another reader needs
+    if alive == 1 then redis.call('PEXPIRE', lock, lease) end -- as in Redisson, this may cut off a longer lease of another reader
     renewed[#renewed + 1] = alive
     at = last + 1
 end

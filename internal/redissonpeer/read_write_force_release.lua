@@ -1,4 +1,4 @@
--- Free a read/write lock that is held in this mode, and wake the waiters. Timeout keys stay behind.
+-- Free a read/write lock if it is held in the given mode, and wake the waiters. Timeout keys are not deleted.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock
@@ -6,7 +6,7 @@
 -- ARGV[2] message to publish
 -- ARGV[3] command to publish with
 --
--- Returns 1 if it was held so, else 0.
+-- Returns 1 if it was held in that mode, else 0.
 
 local lock, channel = KEYS[1], KEYS[2]
 local mode, message, publish = ARGV[1], ARGV[2], ARGV[3]

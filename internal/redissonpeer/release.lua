@@ -1,8 +1,8 @@
--- Give one hold back. The last one frees the lock and tells those who wait.
+-- Release one hold. Releasing the last hold frees the lock and wakes the waiters.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock
--- KEYS[3] latch: the result of this very request, if it was executed before
+-- KEYS[3] latch: the result of this request, if it was executed before
 -- ARGV[1] message to publish
 -- ARGV[2] lease in ms, for a lock that is still held
 -- ARGV[3] owner

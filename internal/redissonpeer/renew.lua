@@ -1,10 +1,10 @@
--- Give many locks their full lease again, each if its owner still has it. Nothing is created.
+-- Renew the leases of many locks, each only if its owner still holds it. No key is created.
 --
 -- KEYS[i] lock
 -- ARGV[1] lease in ms
 -- ARGV[i + 1] owner of lock i
 --
--- Returns a list: 1 for each lock that was renewed, 0 for each that the owner has not.
+-- Returns a list with a 1 for each lock that was renewed, and a 0 for each that its owner does not hold.
 
 local lease = ARGV[1]
 local renewed = {}

@@ -18,46 +18,46 @@ type RLock struct {
 	peer   *Peer
 	name   string
 	thread int64
-	field  string // says in the hash that this thread holds the lock
+	field  string // the hash field that shows that this thread holds the lock
 
-	// lease is what a release with holds left sets, and an acquire without a lease, in ms: that of the last acquire. In Redisson it
-	// belongs to the lock object, too, and goes back to the watchdog's with the last release.
+	// lease is the lease of the last acquire, in ms. A release that leaves holds sets it again, and so does an acquire without a
+	// lease. As in Redisson, it belongs to the lock object, and the last release resets it to the watchdog's lease.
 	lease atomic.Int64
 }
 
-// RLock is the lock of that name for a thread of this peer. Threads are told apart by number only.
+// RLock returns the lock with this name, for one thread of the peer. A thread is nothing but its number.
 func (p *Peer) RLock(name string, thread int64) *RLock {
 	l := &RLock{peer: p, name: name, thread: thread, field: p.owner(thread)}
 	l.lease.Store(milliseconds(p.watchdog.lease))
 	return l
 }
 
-// Owner is the hash field that says that this thread holds the lock.
+// Owner returns the hash field that shows that this thread holds the lock.
 func (l *RLock) Owner() string { return l.field }
 
-// TryLock takes the lock if it is free or already this thread's. A lease of 0 is the watchdog's, renewed
-// until Unlock; another one is not renewed.
+// TryLock takes the lock if it is free or this thread already holds it. With a lease of 0 the watchdog renews the
+// lease until Unlock; any other lease is not renewed.
 func (l *RLock) TryLock(ctx context.Context, lease time.Duration) (bool, error) {
 	return tryBy(ctx, func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
-// Lock waits for the lock until ctx ends: it subscribes to the lock's channel, tries again, and then waits
-// for a message or for the end of the lock's TTL before each further try. When the result of a try is
-// unknown it gives up with that error, as Redisson does.
+// Lock waits for the lock until ctx ends. It subscribes to the lock's channel and tries again. Before each further try
+// it waits for a message or for the end of the lock's TTL. If the result of a try is unknown, it returns the error of
+// that try, as Redisson does.
 func (l *RLock) Lock(ctx context.Context, lease time.Duration) error {
 	return l.peer.lockBy(ctx, Channel(l.name), func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
 
-// acquire makes one try. It returns nil if the lock is held now, else the remaining TTL of whoever holds it,
-// negative for none.
+// acquire makes one try. It returns nil if this thread now holds the lock, else the lock's remaining TTL; negative: the
+// lock has none.
 func (l *RLock) acquire(ctx context.Context, lease time.Duration) (*time.Duration, error) {
 	lease, watched := l.terms(lease)
 	ttl, err := l.peer.evalInt(ctx, acquireScript, []string{l.name}, milliseconds(lease), l.Owner())
 	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
 }
 
-// terms are the lease of a try, and whether it is renewed. Without a lease of its own a try has that of the object, which is the one
-// given before if this thread holds the lock already, and else the watchdog's: the next renewal sets the watchdog's anyway.
+// terms returns the lease of a try, and whether the watchdog renews it. A try without a lease uses l.lease: the lease of the last
+// acquire if this thread already holds the lock, else the watchdog's. The next renewal sets the watchdog's lease in any case.
 func (l *RLock) terms(lease time.Duration) (of time.Duration, watched bool) {
 	if lease > 0 {
 		return lease, false
@@ -65,7 +65,7 @@ func (l *RLock) terms(lease time.Duration) (of time.Duration, watched bool) {
 	return time.Duration(l.lease.Load()) * time.Millisecond, true
 }
 
-// acquired reads the reply of a try, and has the watchdog renew what was got.
+// acquired reads the reply to a try. If the try got the lock and watched is true, the watchdog begins to renew it.
 func (l *RLock) acquired(ttl *int64, err error, lease time.Duration, watched bool, w *watchdog) (*time.Duration, error) {
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (l *RLock) IsHeld(ctx context.Context) (bool, error) {
 	return l.peer.client.HExists(ctx, l.name, l.Owner()).Result()
 }
 
-// HoldCount is how often this thread holds the lock.
+// HoldCount returns how many holds of the lock this thread has.
 func (l *RLock) HoldCount(ctx context.Context) (int64, error) {
 	n, err := l.peer.client.HGet(ctx, l.name, l.Owner()).Int64()
 	if errors.Is(err, redis.Nil) {

@@ -9,14 +9,14 @@ import (
 //go:embed semaphore.lua
 var semaphoreScript string
 
-// Semaphore is Redisson's RSemaphore: a number of permits that nobody owns. Its requests are no idempotent ones, and a waiter
+// Semaphore is Redisson's RSemaphore: a number of permits without owners. Its requests are not idempotent, and a waiter
 // that loses its message waits for the next one.
 type Semaphore struct {
 	peer *Peer
 	name string
 }
 
-// Semaphore is the semaphore of that name.
+// Semaphore returns the semaphore with this name.
 func (p *Peer) Semaphore(name string) *Semaphore { return &Semaphore{peer: p, name: name} }
 
 func (s *Semaphore) eval(ctx context.Context, operation string, permits int) (int64, error) {
@@ -27,14 +27,14 @@ func (s *Semaphore) eval(ctx context.Context, operation string, permits int) (in
 	return *n, nil
 }
 
-// TryAcquire takes permits if there are so many.
+// TryAcquire takes the permits if that many are available.
 func (s *Semaphore) TryAcquire(ctx context.Context, permits int) (bool, error) {
 	n, err := s.eval(ctx, "try acquire", permits)
 	return n == 1, err
 }
 
-// Acquire waits for permits until ctx ends: it subscribes to the channel, tries again, and then waits for a
-// message before each further try, however long that takes.
+// Acquire waits for permits until ctx ends. It subscribes to the channel and tries again. Before each further try it waits
+// for a message, without a time limit.
 func (s *Semaphore) Acquire(ctx context.Context, permits int) error {
 	ok, err := s.TryAcquire(ctx, permits)
 	if ok || err != nil {
@@ -56,8 +56,8 @@ func (s *Semaphore) Acquire(ctx context.Context, permits int) error {
 	}
 }
 
-// semaphoreWakes: a message wakes as many waiters as the permits that it tells of. A negative number makes
-// Redisson's listener throw.
+// semaphoreWakes returns how many waiters of a semaphore a message wakes: as many as the number of permits in it. Redisson's
+// listener throws on a negative number.
 func semaphoreWakes(ch *channel, payload string) (permits int64, ok bool) {
 	n, err := strconv.ParseInt(payload, 10, 64)
 	if err != nil || n < 0 {
@@ -68,7 +68,7 @@ func semaphoreWakes(ch *channel, payload string) (permits int64, ok bool) {
 	return min(int64(ch.users), n), true
 }
 
-// Release adds permits and tells how many there are. Of none it does not ask the server.
+// Release adds permits and publishes how many are available. Releasing 0 permits sends nothing to the server.
 func (s *Semaphore) Release(ctx context.Context, permits int) error {
 	if permits == 0 {
 		return nil
@@ -77,13 +77,13 @@ func (s *Semaphore) Release(ctx context.Context, permits int) error {
 	return err
 }
 
-// TrySetPermits sets the number of permits if there is none.
+// TrySetPermits sets the number of permits, unless it is already set.
 func (s *Semaphore) TrySetPermits(ctx context.Context, permits int) (bool, error) {
 	n, err := s.eval(ctx, "try set", permits)
 	return n == 1, err
 }
 
-// AddPermits changes the number of permits and tells it, also when it is negative.
+// AddPermits changes the number of permits and publishes the new number, even if it is negative.
 func (s *Semaphore) AddPermits(ctx context.Context, permits int) error {
 	_, err := s.eval(ctx, "add", permits)
 	return err
@@ -94,12 +94,12 @@ func (s *Semaphore) DrainPermits(ctx context.Context) (int64, error) {
 	return s.eval(ctx, "drain", 0)
 }
 
-// AvailablePermits is the number of permits.
+// AvailablePermits returns the number of available permits.
 func (s *Semaphore) AvailablePermits(ctx context.Context) (int64, error) {
 	return s.eval(ctx, "available", 0)
 }
 
-// Delete removes the semaphore and tells nobody.
+// Delete removes the semaphore, without a message.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 	n, err := s.peer.client.Del(ctx, s.name).Result()
 	return n == 1, err

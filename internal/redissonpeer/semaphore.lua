@@ -1,4 +1,4 @@
--- What a semaphore's operations do, by name.
+-- Carry out an operation of a semaphore, chosen by its name.
 --
 -- KEYS[1] semaphore
 -- KEYS[2] channel of the semaphore
@@ -6,7 +6,7 @@
 -- ARGV[2] number of permits
 -- ARGV[3] command to publish with
 --
--- Returns what Redisson's script of that operation does.
+-- Returns the same as Redisson's script for that operation.
 
 local semaphore, channel = KEYS[1], KEYS[2]
 local operation, permits, publish = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -18,22 +18,22 @@ var (
 
 const (
 	unlockMessage  = "0"
-	releaseTries   = 5 // the first and 4 repetitions
+	releaseTries   = 5 // the first request and 4 retries
 	releaseBackoff = 100 * time.Millisecond
-	latchLife      = 20 * time.Second // the upper bound of what Redisson's default settings give
+	latchLife      = 20 * time.Second // the upper bound with Redisson's default settings
 )
 
-// Outcome is what a release came to.
+// Outcome is the outcome of a release.
 type Outcome int
 
 const (
 	NotHeld   Outcome = iota // this thread had no hold; nothing was changed
 	StillHeld                // holds are left
-	Freed                    // that was the last one
+	Freed                    // that was the last hold
 )
 
-// Unlock gives one hold back, as Redisson's unlock does: it repeats a request whose result is unknown under
-// the same request id, and removes the request's latch afterwards. It is ErrNotHeld if there is no hold.
+// Unlock releases one hold. Like Redisson's unlock, it retries a request whose result is unknown under the same request
+// id, and removes the request's latch afterwards. It returns ErrNotHeld if this thread has no hold.
 func (l *RLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.watchdog)
 }
@@ -55,7 +55,7 @@ func (l *RLock) unlockBy(
 	if err != nil {
 		return fmt.Errorf("redissonpeer: unlock %q: %w", l.name, err)
 	}
-	// A latch that stays behind ends by its TTL.
+	// If the latch cannot be deleted, it expires.
 	_ = l.peer.client.Del(context.WithoutCancel(ctx), LatchKey(l.name, requestID)).Err()
 	if outcome == NotHeld {
 		return fmt.Errorf("%w: lock %q, owner %s", ErrNotHeld, l.name, l.Owner())
@@ -63,8 +63,8 @@ func (l *RLock) unlockBy(
 	return nil
 }
 
-// Release sends one release request and leaves its latch behind. Sent again under the same id it changes
-// nothing and has the same reply.
+// Release sends one release request. The request's latch stays in Redis until it expires. Sending the request again under
+// the same id changes nothing and returns the same result.
 func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, releaseScript, keys,
@@ -80,14 +80,14 @@ func (l *RLock) released(freed *int64, err error) (Outcome, error) {
 	if freed != nil && *freed == 0 {
 		return StillHeld, nil
 	}
-	l.lease.Store(milliseconds(l.peer.watchdog.lease)) // also when nothing was held
+	l.lease.Store(milliseconds(l.peer.watchdog.lease)) // even if this thread held nothing
 	if freed == nil {
 		return NotHeld, nil
 	}
 	return Freed, nil
 }
 
-// ForceUnlock frees the lock whoever holds it and reports whether anybody did. The holder is not told.
+// ForceUnlock frees the lock, no matter who holds it, and reports whether it was held. The holder is not notified.
 func (l *RLock) ForceUnlock(ctx context.Context) (bool, error) {
 	l.peer.watchdog.forget(l.name)
 	existed, err := l.peer.evalInt(ctx, forceReleaseScript, []string{l.name, Channel(l.name)},
@@ -95,7 +95,7 @@ func (l *RLock) ForceUnlock(ctx context.Context) (bool, error) {
 	return existed != nil && *existed == 1, err
 }
 
-// NewRequestID is an id for Release.
+// NewRequestID returns a new id for Release.
 func NewRequestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails

@@ -12,12 +12,12 @@ import (
 //go:embed renew.lua
 var renewScript string
 
-// watchdog renews the locks that were taken without a lease, every third of its lease, many by one call.
+// watchdog renews the locks that were taken without a lease, every third of its own lease, many with one call.
 type watchdog struct {
 	peer  *Peer
 	lease time.Duration
 	batch int
-	renew func(ctx context.Context, lease time.Duration, batch []due) (any, error) // one call; 0 for each that is not held
+	renew func(ctx context.Context, lease time.Duration, batch []due) (any, error) // one call; returns a 0 for each lock that is not held
 
 	mu      sync.Mutex
 	running bool
@@ -25,18 +25,18 @@ type watchdog struct {
 	loop    sync.WaitGroup
 }
 
-// entry is a lock that is to be renewed: who of this peer holds it, by which field, and how often.
+// entry is a lock to be renewed: the threads of this peer that hold it, their hash fields, and their numbers of holds.
 type entry struct {
 	threads []int64
 	fields  []string
 	holds   map[int64]int
 }
 
-// due is a renewal that is to be sent.
+// due is a renewal to be sent.
 type due struct {
 	name   string
-	thread int64    // the first that holds it
-	fields []string // of all that do
+	thread int64    // the first thread that holds the lock
+	fields []string // of all threads that hold it
 }
 
 func newWatchdog(p *Peer, config Config, renew func(ctx context.Context, lease time.Duration, batch []due) (any, error)) *watchdog {
@@ -45,7 +45,7 @@ func newWatchdog(p *Peer, config Config, renew func(ctx context.Context, lease t
 	}
 }
 
-// add counts a hold. The first one starts the loop, which then runs until the peer is closed.
+// add counts a hold. The first hold starts the loop, which runs until the peer is closed.
 func (w *watchdog) add(name string, thread int64, field string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *watchdog) add(name string, thread int64, field string) {
 	}
 }
 
-// cancel takes one hold back.
+// cancel subtracts one hold.
 func (w *watchdog) cancel(name string, thread int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,17 +83,17 @@ func (w *watchdog) cancel(name string, thread int64) {
 	}
 }
 
-// forget takes all holds of a lock back.
+// forget removes all holds of a lock.
 func (w *watchdog) forget(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.entries, name)
 }
 
-// wait returns when the loop has ended, after the peer was closed.
+// wait waits until the loop has ended. The peer must be closed.
 func (w *watchdog) wait() {
 	w.mu.Lock()
-	w.running = true // so that no add starts it any more
+	w.running = true // so that no later add starts the loop
 	w.mu.Unlock()
 	w.loop.Wait()
 }
@@ -111,8 +111,7 @@ func (w *watchdog) run() {
 	}
 }
 
-// renewAll sends all renewals, one batch after the other. A batch that fails ends the run: the rest has its
-// turn at the next tick.
+// renewAll sends all renewals, one batch after the other. If a batch fails, the rest is left to the next tick.
 func (w *watchdog) renewAll() {
 	for batch := range slices.Chunk(w.collect(), w.batch) {
 		if err := w.renewBatch(batch); err != nil {
@@ -131,7 +130,7 @@ func (w *watchdog) collect() []due {
 	return all
 }
 
-// renewFirst renews the first holder of each lock alone.
+// renewFirst renews each lock for its first holder only.
 func (p *Peer) renewFirst(ctx context.Context, lease time.Duration, batch []due) (any, error) {
 	keys := make([]string, 0, len(batch))
 	args := []any{milliseconds(lease)}
@@ -142,7 +141,7 @@ func (p *Peer) renewFirst(ctx context.Context, lease time.Duration, batch []due)
 	return p.eval(ctx, renewScript, keys, args...)
 }
 
-// renewBatch sends one batch. A lock that is not held any more is dropped, without telling anybody.
+// renewBatch sends one batch. A lock that is no longer held is dropped without a notification.
 func (w *watchdog) renewBatch(batch []due) error {
 	result, err := w.renew(context.Background(), w.lease, batch)
 	if err != nil {

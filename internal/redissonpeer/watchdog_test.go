@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// shortLease leaves a renewal two thirds of itself to come through on a busy machine.
+// shortLease is a short lease whose renewals still succeed on a busy machine: each has two thirds of the lease for that.
 const shortLease = 1500 * time.Millisecond
 
 func TestWatchdog_RenewsManyLocksByFewCalls(t *testing.T) {
@@ -47,7 +47,7 @@ func TestWatchdog_RenewsOnlyWhatIsHeldAndWithoutLease(t *testing.T) {
 	require.NoError(t, p.RLock(released, 1).Unlock(t.Context()))
 	assert.Equal(t, 1, p.Watched())
 
-	// The key goes and another owner takes the lock: its lease must end, and ours is forgotten.
+	// The key is deleted and another owner takes the lock. The watchdog must drop our hold, and must not renew the other owner's lease.
 	require.NoError(t, client.Del(t.Context(), lost).Err())
 	require.NoError(t, client.HSet(t.Context(), lost, "someone", 1).Err())
 	require.NoError(t, client.PExpire(t.Context(), lost, 500*time.Millisecond).Err())
@@ -68,5 +68,5 @@ func TestWatchdog_ForceUnlockForgetsAllHolds(t *testing.T) {
 func TestWatchdog_AcquireAfterCloseStartsNothing(t *testing.T) {
 	a, _, _, name := setup(t)
 	a.Close()
-	mustLock(t, a.RLock(name, 1), 0) // goleak would see a loop
+	mustLock(t, a.RLock(name, 1), 0) // goleak would report a loop
 }

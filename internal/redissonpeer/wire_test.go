@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// assertTTL compares a key's TTL with what was set within the last five seconds.
+// assertTTL checks that the TTL of a key was set to this value within the last five seconds.
 func assertTTL(t *testing.T, client *redis.Client, key string, set time.Duration) {
 	t.Helper()
 	ttl := client.PTTL(t.Context(), key).Val()
@@ -29,7 +29,7 @@ func listen(t *testing.T, client *redis.Client, name string) *redis.PubSub {
 	return subscription
 }
 
-// messages are those published since listen.
+// messages returns the messages published since listen.
 func messages(t *testing.T, client *redis.Client, subscription *redis.PubSub, name string) []string {
 	require.NoError(t, client.Publish(t.Context(), redissonpeer.Channel(name), "end").Err())
 	var payloads []string

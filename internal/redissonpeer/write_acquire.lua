@@ -1,10 +1,10 @@
--- Take the write half for an owner, or take it once more.
+-- Take the write half of a lock for an owner, or add a hold if the owner already has it.
 --
 -- KEYS[1] lock: hash with mode, and owner:write -> number of holds
 -- ARGV[1] lease in ms
 -- ARGV[2] owner's field
 --
--- Returns nil if the owner has it now, else the lock's PTTL.
+-- Returns nil if the owner has the write half now, else the lock's PTTL.
 
 local lock = KEYS[1]
 local lease, field = tonumber(ARGV[1]), ARGV[2]
@@ -18,7 +18,7 @@ if not mode then
 end
 if mode == 'write' and redis.call('HEXISTS', lock, field) == 1 then
     redis.call('HINCRBY', lock, field, 1)
-    redis.call('PEXPIRE', lock, redis.call('PTTL', lock) + lease) -- it adds them
+    redis.call('PEXPIRE', lock, redis.call('PTTL', lock) + lease) -- as in Redisson, the leases add up
     return nil
 end
 return redis.call('PTTL', lock)

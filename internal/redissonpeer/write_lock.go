@@ -18,7 +18,7 @@ var (
 	readWriteForceReleaseScript string
 )
 
-// readUnlockMessage wakes all who wait.
+// readUnlockMessage wakes all waiters.
 const readUnlockMessage = "1"
 
 // RWriteLock is the write half of a read/write lock as one thread of a peer sees it.
@@ -26,14 +26,14 @@ type RWriteLock struct{ RLock }
 
 var _ Lock = (*RWriteLock)(nil)
 
-// RWriteLock is the write half of the read/write lock of that name for a thread of this peer.
+// RWriteLock returns the write half of the read/write lock with this name, for one thread of the peer.
 func (p *Peer) RWriteLock(name string, thread int64) *RWriteLock {
 	l := &RWriteLock{RLock{peer: p, name: name, thread: thread, field: p.owner(thread) + ":write"}}
 	l.lease.Store(milliseconds(p.watchdog.lease))
 	return l
 }
 
-// TryLock takes the half if nobody holds the lock, or if it is this thread's already.
+// TryLock takes the write half if the lock is free, or if this thread already holds the write half.
 func (l *RWriteLock) TryLock(ctx context.Context, lease time.Duration) (bool, error) {
 	return tryBy(ctx, func() (*time.Duration, error) { return l.acquire(ctx, lease) })
 }
@@ -49,19 +49,20 @@ func (l *RWriteLock) acquire(ctx context.Context, lease time.Duration) (*time.Du
 	return l.acquired(ttl, err, lease, watched, l.peer.watchdog)
 }
 
-// Unlock gives one hold back.
+// Unlock releases one hold.
 func (l *RWriteLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.watchdog)
 }
 
-// Release sends one release request. The key in which Redisson keeps the outcome of the request, its latch, stays until it expires.
+// Release sends one release request. The key in which Redisson keeps the request's outcome, its latch, stays in Redis until it
+// expires.
 func (l *RWriteLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, ReadWriteChannel(l.name), LatchKey(l.name, requestID)}
 	return l.released(l.peer.evalInt(ctx, writeReleaseScript, keys,
 		readUnlockMessage, l.lease.Load(), l.field, publish, milliseconds(latchLife)))
 }
 
-// ForceUnlock frees a lock that somebody writes under.
+// ForceUnlock frees the lock if it is in write mode.
 func (l *RWriteLock) ForceUnlock(ctx context.Context) (bool, error) {
 	l.peer.watchdog.forget(l.name)
 	return l.peer.forceReadWrite(ctx, l.name, "write", readUnlockMessage)
@@ -72,7 +73,7 @@ func (p *Peer) forceReadWrite(ctx context.Context, name, mode, message string) (
 	return existed != nil && *existed == 1, err
 }
 
-// IsLocked reports whether anybody writes.
+// IsLocked reports whether the lock is in write mode.
 func (l *RWriteLock) IsLocked(ctx context.Context) (bool, error) {
 	mode, err := l.peer.mode(ctx, l.name)
 	return mode == "write", err

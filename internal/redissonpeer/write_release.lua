@@ -1,4 +1,5 @@
--- Give one hold of the write half back. If the owner reads as well, the lock goes on in mode read, and nobody is told.
+-- Release one hold of the write half. If it was the last one and the owner also holds the read half, the lock stays in mode read, and
+-- no message is published.
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock
