@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Three permits, held by both sides, and a waiter of each: what one side holds the other side gives back, and a waiter is woken.
+// Both sides hold permits, three in all, and both have waiters. Each permit is released by the side that does not hold it, and all waiters
+// are woken.
 func TestInterop_PermitsReleasedByTheOtherSide(t *testing.T) {
 	applies := func(k kind) bool { return k.counter == "semaphore" || k.counter == "permit" }
 	everywhere(t, applies, func(t *testing.T, m *meeting) {
@@ -45,7 +46,7 @@ func TestInterop_PermitsReleasedByTheOtherSide(t *testing.T) {
 	})
 }
 
-// A latch is counted down by both sides in turn: waiters of both sides come free with the last count, whoever counts it.
+// Both sides count a latch down alternately. The last count releases the waiters of both sides, no matter which side counts it.
 func TestInterop_LatchCountedDownFromBoth(t *testing.T) {
 	everywhere(t, func(k kind) bool { return k.counter == "latch" }, func(t *testing.T, m *meeting) {
 		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})

@@ -19,15 +19,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// jar is the program in redisson/, built.
+// jar is the built program of redisson/.
 const jar = "redisson/target/driver.jar"
 
-// driver is the Java program that does on the real Redisson what it is told. Its methods are safe for concurrent use.
+// driver is the Java program that carries out requests with the real Redisson. Its methods are safe for concurrent use.
 type driver struct {
 	process *childproc.Process
 	in      *os.File
-	log     string        // file with its standard error
-	ended   chan struct{} // its output is at its end
+	log     string        // file with the program's standard error
+	ended   chan struct{} // closed at the end of the program's output
 
 	mu      sync.Mutex
 	last    int
@@ -39,20 +39,20 @@ type answer struct {
 	err   error
 }
 
-// errDriver is what Redisson threw.
+// errDriver is the error of a request for which Redisson has thrown an exception.
 var errDriver = errors.New("redisson")
 
 var errEnded = errors.New("the driver has ended")
 
-// shared is the one driver of all tests: a JVM takes its time to start.
+// shared is the driver that all tests share, because a JVM starts slowly.
 var shared struct {
 	once sync.Once
 	*driver
 	err error
 }
 
-// redisson is the driver. Where it is not built, the test is skipped, unless HOLDFAST_INTEROP=1 says that it must run, as interop/run
-// does: so .ci/run skips these tests among all others and then runs them in a step of their own.
+// redisson returns the driver, and starts it if necessary. If the driver is not built, the test is skipped, or fails with
+// HOLDFAST_INTEROP=1, which interop/run sets. So .ci/run skips these tests when it runs all tests, and runs them later in a separate step.
 func redisson(t *testing.T) *driver {
 	t.Helper()
 	if why := missing(); why != "" {
@@ -78,7 +78,7 @@ func redisson(t *testing.T) *driver {
 	return shared.driver
 }
 
-// missing tells what the driver lacks.
+// missing says why the driver cannot be started; "": it can.
 func missing() string {
 	if _, err := os.Stat(jar); err != nil {
 		return "the driver on Redisson is not built: make interop"
@@ -131,7 +131,7 @@ func (d *driver) stderr() string {
 	return string(text)
 }
 
-// stop ends the program by the end of its input, and by force if it does not care.
+// stop ends the program by closing its input, and kills it if that has no effect.
 func (d *driver) stop() {
 	_ = d.in.Close()
 	select {
@@ -142,7 +142,7 @@ func (d *driver) stop() {
 	<-d.ended
 }
 
-// read hands out the answers until there are no more.
+// read delivers the answers until the program's output ends. Requests without an answer then get errEnded.
 func (d *driver) read(out *os.File) {
 	defer close(d.ended)
 	defer out.Close()
@@ -186,7 +186,8 @@ func (d *driver) expect(id string) <-chan answer {
 	return waiting
 }
 
-// ask has a request carried out. arguments are "key=value". When ctx ends first, the request goes on, and nobody hears of it.
+// ask sends a request to the driver and returns the answer. arguments are "key=value". If ctx ends first, the driver still carries the
+// request out, but its answer is dropped.
 func (d *driver) ask(ctx context.Context, verb string, arguments ...string) (string, error) {
 	d.mu.Lock()
 	d.last++

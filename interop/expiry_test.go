@@ -13,11 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// skewed is how much later than its lease a permit comes back, because Redisson writes clocks of clients.
+// skewed is the time for which a permit stays taken after its lease has ended: Redisson writes expiries by the clients' clocks, which may be
+// wrong.
 const skewed = 10 * time.Second
 
-// Who holds it with a lease does nothing more: the other side gets it when the lease is over, not before, and no sooner than a holder
-// of ours was told, who gives it back then. What the old holder does late does not touch the new one.
+// One side holds a lock with a lease that nobody renews. The other side gets the lock when the lease has ended, and not earlier. A holder on
+// our side loses its lease first, by its local deadline, and then releases the lock. A late release by the old holder does not affect the
+// new one.
 func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 	everywhereAtOnce(t, leased, func(t *testing.T, m *meeting) {
 		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
@@ -36,7 +38,7 @@ func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 				}
 				began := time.Now()
 				held, waits := n.held(t, holder, lease), waiter.party(n.kind.waiter(), n.name)
-				took := at(t, taking(t, waits)).Sub(began) // it may be too late to see it sleep
+				took := at(t, taking(t, waits)).Sub(began) // without checking that it sleeps: the lease may end before that
 				n.over(t, holder, held)
 				assert.GreaterOrEqual(t, took, due-5*time.Millisecond)
 				assert.Less(t, took, due+2*time.Second+stalls.Slack())
@@ -49,7 +51,7 @@ func TestInterop_LeaseEndsForBothSides(t *testing.T) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }
 
-// over sees that a holder knows that it holds nothing any more, and that its release says so.
+// over checks that a holder knows that it has lost the lock, and that its release returns an error.
 func (m *meeting) over(t *testing.T, s side, p party) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -66,14 +68,14 @@ func (m *meeting) over(t *testing.T, s side, p party) {
 	}
 }
 
-// stillHeld gives back what must be held.
+// stillHeld checks that a party still holds the lock, and releases it.
 func (m *meeting) stillHeld(t *testing.T, p party) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
 	defer cancel()
 	held, err := p.held(ctx)
 	require.NoError(t, err)
-	if theirs, ok := p.(*javaParty); !ok || theirs.kind.theirs != "red" { // which answers whether all members are held
+	if theirs, ok := p.(*javaParty); !ok || theirs.kind.theirs != "red" { // a red lock's answer is whether all members are held
 		assert.True(t, held, "%s is lost", m.kind.name)
 	}
 	require.NoError(t, p.give(ctx))

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The other side frees what is held, by force, by a permit's id, or just so: a waiter of the other side is woken, and a holder of
-// ours is told within a third of its lease.
+// The other side frees a lock by force, a permit by its id, or a semaphore by a plain release. A waiter on that side is woken, and a holder
+// on our side learns within a third of its lease that it has lost the lock.
 func TestInterop_ForcedByTheOtherSide(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	everywhereAtOnce(t, func(k kind) bool { return k.counter != "latch" }, func(t *testing.T, m *meeting) {
@@ -34,7 +34,7 @@ func TestInterop_ForcedByTheOtherSide(t *testing.T) {
 				stall := stalls.Take()
 				assert.Less(t, woken, time.Second+5*stall)
 				result := fmt.Sprintf("woken in %s ms", tenths(woken))
-				if n.kind.counter != "semaphore" { // whose permits have no holder
+				if n.kind.counter != "semaphore" { // a semaphore's permits have no holder
 					if ours, ok := held.(*goParty); ok {
 						told := locktest.Closed(t, "the loss", ours.lease.Done()).Sub(done)
 						assert.LessOrEqual(t, told, lease/3+5*stall+stalls.Slack())

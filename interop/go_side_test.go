@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// goSide is our runtime.
+// goSide is our side, a runtime.
 type goSide struct{ rt *holdfast.Runtime }
 
 func (*goSide) String() string { return "Go" }
@@ -109,7 +109,7 @@ func (p goCounter) try(ctx context.Context, wait time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// goLatch waits for a latch, and gives by counting down.
+// goLatch is a party of a latch: take waits for zero, and give counts down.
 type goLatch struct{ *holdfast.CountDownLatch }
 
 func (p goLatch) take(ctx context.Context, _ time.Duration) error { return p.Wait(ctx) }

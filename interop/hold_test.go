@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// One side holds it and the other waits, asleep: the release wakes it, although the lease has 30 s to go. What is measured is the
-// time from before the release until the grant is known.
+// One side holds a lock and the other sleeps while it waits. The release wakes the waiter, although the lease lasts another 30 s. The test
+// measures the time from just before the release until the waiter has the lock.
 func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 	everywhere(t, all, func(t *testing.T, m *meeting) {
 		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
@@ -40,8 +40,8 @@ func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 	})
 }
 
-// A lock that lingers is Redisson's after Options.Linger although our side takes it all the time. A waiter that is not quick enough for its
-// slot waits for another Options.Linger: that may happen on a busy machine, but not usually.
+// Redisson gets a lock that lingers within Options.Linger, although our side takes it again and again. A waiter that misses its slot waits
+// for another Options.Linger. On a busy machine that may happen, but not usually, so the test looks at the median.
 func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 	const linger = 300 * time.Millisecond
 	everywhere(t, func(k kind) bool { return k.theirs == "lock" || k.theirs == "fenced" || k.theirs == "write" }, func(t *testing.T, m *meeting) {
@@ -79,7 +79,7 @@ func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
 
-// handOver has one side hold, the other wait, and measures how long a release takes to wake it.
+// handOver returns how long it takes from the release by one side until the waiter on the other side has the lock.
 func (m *meeting) handOver(t *testing.T, holder, waiter side) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -96,7 +96,7 @@ func (m *meeting) handOver(t *testing.T, holder, waiter side) time.Duration {
 	return took
 }
 
-// held is a party that holds it.
+// held returns a party that holds the lock.
 func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -109,13 +109,13 @@ func (m *meeting) held(t *testing.T, s side, lease time.Duration) party {
 	return p
 }
 
-// grant is how a wait ended.
+// grant says when a wait ended, and with which error.
 type grant struct {
 	at  time.Time
 	err error
 }
 
-// waiting has a party wait, and returns when it is asleep.
+// waiting makes a party wait in the background, and returns when the party sleeps.
 func (m *meeting) waiting(t *testing.T, s side, p party) <-chan grant {
 	t.Helper()
 	grants := taking(t, p)
@@ -126,7 +126,7 @@ func (m *meeting) waiting(t *testing.T, s side, p party) <-chan grant {
 	return grants
 }
 
-// taking has a party wait.
+// taking makes a party wait in the background.
 func taking(t *testing.T, p party) <-chan grant {
 	grants := make(chan grant, 1)
 	go func() {
@@ -138,8 +138,8 @@ func taking(t *testing.T, p party) <-chan grant {
 	return grants
 }
 
-// asleep fails the test if a wait ends too early. When somebody is subscribed it looks once more before it sleeps: whoever holds a
-// lock does so for a while.
+// asleep fails the test if one of the waits has already ended. It pauses first, because a waiter tries once more between its subscription
+// and its sleep.
 func asleep(t *testing.T, waits ...<-chan grant) {
 	t.Helper()
 	<-time.After(20 * time.Millisecond)
@@ -152,7 +152,7 @@ func asleep(t *testing.T, waits ...<-chan grant) {
 	}
 }
 
-// at is when a wait ended with a grant.
+// at returns when a wait ended. It fails the test if the wait ended with an error.
 func at(t *testing.T, grants <-chan grant) time.Time {
 	t.Helper()
 	g := <-grants

@@ -73,7 +73,7 @@ func (s *javaSide) ask(ctx context.Context, verb string, arguments ...string) (s
 	return s.driver.ask(ctx, verb, append(arguments, "client="+s.client)...)
 }
 
-// javaParty is a thread of a client's that takes a lock.
+// javaParty is a thread of a Redisson client, and takes a lock.
 type javaParty struct {
 	side   *javaSide
 	kind   kind
@@ -89,7 +89,7 @@ func (p *javaParty) ask(ctx context.Context, verb string, arguments ...string) (
 	return p.side.ask(ctx, verb, arguments...)
 }
 
-// ms is an argument in milliseconds; -1 for none.
+// ms is an argument of a request in milliseconds; -1 if d is 0.
 func ms(key string, d time.Duration) string {
 	if d == 0 {
 		return key + "=-1"
@@ -110,7 +110,7 @@ func (p *javaParty) try(ctx context.Context, wait time.Duration) (bool, error) {
 func (p *javaParty) give(ctx context.Context) error {
 	_, err := p.ask(ctx, "lock-release")
 	if p.kind.theirs == "red" && errors.Is(err, errDriver) {
-		return nil // a member was not held, where a majority is enough: Redisson's blocking unlock says nothing of it either
+		return nil // a member was not held, but a majority is enough; Redisson's blocking unlock does not report that either
 	}
 	return err
 }
@@ -142,7 +142,7 @@ func (p javaCounter) give(ctx context.Context) error {
 
 func (p javaCounter) held(context.Context) (bool, error) { return true, nil }
 
-// javaPermit holds a permit, which has an id.
+// javaPermit holds one permit of a permit semaphore, by its id.
 type javaPermit struct {
 	*javaParty
 	permit string
@@ -174,7 +174,7 @@ func (p *javaPermit) held(ctx context.Context) (bool, error) {
 
 func (p *javaPermit) id() string { return p.permit }
 
-// javaLatch waits for a latch, and gives by counting down.
+// javaLatch is a party of a latch: take waits for zero, and give counts down.
 type javaLatch struct{ *javaParty }
 
 func (p javaLatch) take(ctx context.Context, _ time.Duration) error {

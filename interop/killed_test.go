@@ -22,7 +22,7 @@ const killedLease = time.Second
 
 func init() { childproc.Register("holder", hold) }
 
-// hold is a process that holds a lock until it is killed.
+// hold is the main function of a process that holds a lock until it is killed.
 func hold() {
 	client := redis.NewClient(&redis.Options{Addr: os.Getenv("ADDR")})
 	rt, err := holdfast.New(client, holdfast.Options{Lease: killedLease})
@@ -35,7 +35,8 @@ func hold() {
 	select {}
 }
 
-// A process of ours that holds it with its watchdog is killed: a waiter of Redisson's, who sleeps, gets it when the lease is over.
+// One of our processes holds a lock, which its watchdog renews, and is killed. A sleeping waiter on Redisson's side gets the lock when the
+// lease has ended.
 func TestInterop_KilledHoldersLeaseEnds(t *testing.T) {
 	redisson(t)
 	p := singleServer(t)

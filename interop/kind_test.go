@@ -10,16 +10,16 @@ import (
 // kind is one kind of lock or counter on both sides.
 type kind struct {
 	name   string
-	theirs string // the driver's word for it; "" for a counter, whose verbs begin with counter
+	theirs string // the driver's word for a kind of lock; "" for the others, whose verbs begin with the word in counter
 	ours   func(rt *holdfast.Runtime, name string) lock
 
-	// rival is the kind of who waits, if it is another.
+	// rival is the kind that the waiter uses, if it is not the holder's.
 	rival string
-	// counter is "semaphore", "permit" or "latch", for what is no lock.
+	// counter is "semaphore", "permit" or "latch"; "" for a lock.
 	counter string
-	// polls: who waits on this side is told nothing and tries again and again.
+	// polls names the sides whose waiters get no messages and poll instead.
 	polls map[string]bool
-	// leased: what is held may have a lease. renewed: the side has a watchdog for it.
+	// leased says that holders may have a lease. renewed names the sides whose watchdog renews it.
 	leased  bool
 	renewed map[string]bool
 }
@@ -43,7 +43,7 @@ var kinds = []kind{
 	{name: "latch", counter: "latch"},
 }
 
-// lock is what locks and permit semaphores have in common on our side.
+// lock is the method that locks and permit semaphores have in common on our side.
 type lock interface {
 	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
@@ -68,11 +68,11 @@ func members(of func(...*holdfast.Lock) *holdfast.MultiLock) func(*holdfast.Runt
 
 func permits(rt *holdfast.Runtime, name string) lock { return rt.PermitSemaphore(name) }
 
-// memberNames are the locks that a multi lock or red lock of this name consists of.
+// memberNames returns the names of the locks that form the multi lock or red lock with this name.
 func memberNames(name string) []string { return []string{name + ".1", name + ".2", name + ".3"} }
 
-// decisive are the members to take from a holder so that it holds nothing. Ours gives the rest of a multi lock back when it has lost
-// one, and whoever takes another then may take it from the next.
+// decisive returns the members that must be freed by force so that the holder loses the whole lock. Of our multi locks that is one member:
+// when our side has lost it, it releases the others. To free these by force as well could take them from the next holder.
 func (k kind) decisive(name string, holder party) []string {
 	all := memberNames(name)
 	_, ours := holder.(*goParty)
@@ -85,10 +85,10 @@ func (k kind) decisive(name string, holder party) []string {
 	return all
 }
 
-// plural tells whether it consists of several locks.
+// plural reports whether the kind consists of several locks.
 func (k kind) plural() bool { return k.theirs == "multi" || k.theirs == "red" }
 
-// theirName is the name as the driver wants it.
+// theirName is the name in the form that the driver expects.
 func (k kind) theirName(name string) string {
 	if k.plural() {
 		return strings.Join(memberNames(name), ",")
@@ -96,7 +96,7 @@ func (k kind) theirName(name string) string {
 	return name
 }
 
-// waiter is the kind of who waits while somebody holds this one.
+// waiter returns the kind that a waiter uses while this kind is held.
 func (k kind) waiter() kind {
 	for _, other := range kinds {
 		if other.name == k.rival {
@@ -106,8 +106,8 @@ func (k kind) waiter() kind {
 	return k
 }
 
-// all is for what every kind is shown to do.
+// all selects every kind.
 func all(kind) bool { return true }
 
-// leased is for what is about leases.
+// leased selects the kinds that have leases.
 func leased(k kind) bool { return k.leased }

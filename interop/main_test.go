@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Many kinds at once: the tests here wait, most of the time.
+// Many tests run at the same time, because they mostly wait.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "20")
 	locktest.Main(m)

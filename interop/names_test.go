@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Name mappers that agree make one lock of a name, of every kind: also of the keys and channels that are derived from it. A name
-// with a hash tag of its own is another case of those.
+// With the same name mapper on both sides, a name is the same lock for both, for every kind. That includes the keys and channels that are
+// derived from the name, which differ if the prefix has a hash tag.
 func TestInterop_NameMappers(t *testing.T) {
 	d := redisson(t)
 	for _, prefix := range []string{"shop:", "{shop}:"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// A fair lock's queue has waiters of both sides, one after the other: they are served as they came.
+// Waiters of both sides join a fair lock's queue alternately, and get the lock in that order.
 func TestInterop_FairOrderOfBothSides(t *testing.T) {
 	everywhere(t, func(k kind) bool { return k.theirs == "fair" }, func(t *testing.T, m *meeting) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*locktest.Patience)

@@ -17,16 +17,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// place is where both sides meet: some servers, and how each side is told of them. Another kind of place is another row in places.
+// place is one or more servers that both sides use, and how each side connects to them. A new kind of place is a new row in places.
 type place struct {
 	name string
-	// client is a new client for one runtime, or for looking.
+	// client returns a new client, for a runtime or to look at the server.
 	client func(t *testing.T) redis.UniversalClient
-	// redisson is what the driver's client-open is told.
+	// redisson is the arguments of the driver's client-open.
 	redisson []string
-	// addr is of one of the servers: whether it answers tells how busy the machine is.
+	// addr is the address of one of the servers. How fast it answers shows how busy the machine is.
 	addr string
-	// pubSub is how our side is told to send messages, and sharded how both then do.
+	// pubSub is our side's setting for messages. sharded says whether both sides then send sharded messages.
 	pubSub  holdfast.PubSubMode
 	sharded bool
 }
@@ -52,7 +52,7 @@ func singleServerAt(addr string) *place {
 	}
 }
 
-// sentinel is a master with a replica, so that Redisson has every script wait for the replica.
+// sentinel is a master with a replica, so Redisson waits for the replica after every script.
 func sentinel(t *testing.T) *place {
 	g := redistest.SharedGuarded(t)
 	var addrs []string
@@ -67,7 +67,7 @@ func sentinel(t *testing.T) *place {
 	}
 }
 
-// sharded is a cluster where both sides find out by themselves how messages are sent, plain one where both are told.
+// sharded is a cluster on which both sides find out themselves that messages are sharded. On plain, both are configured for plain messages.
 func sharded(t *testing.T) *place {
 	p := cluster(t, "auto")
 	p.sharded = true
@@ -80,7 +80,7 @@ func plain(t *testing.T) *place {
 	return p
 }
 
-// cluster is the one that all tests share. Its masters have replicas, at any of which either side may be subscribed.
+// cluster is the cluster that all tests share. Its masters have replicas, and either side may subscribe at any of them.
 func cluster(t *testing.T, mode string) *place {
 	c := redistest.SharedReplicated(t)
 	return &place{
@@ -91,7 +91,7 @@ func cluster(t *testing.T, mode string) *place {
 	}
 }
 
-// everywhere shows something at every place, at each for one kind after the other.
+// everywhere runs a test at every place, with one kind after the other.
 func everywhere(t *testing.T, applies func(k kind) bool, show func(t *testing.T, m *meeting)) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		for _, k := range kinds {
@@ -102,7 +102,7 @@ func everywhere(t *testing.T, applies func(k kind) bool, show func(t *testing.T,
 	})
 }
 
-// everywhereAtOnce is everywhere for what mostly waits: all kinds at all places at a time.
+// everywhereAtOnce runs a test with all kinds at all places at the same time. It is for tests that mostly wait.
 func everywhereAtOnce(t *testing.T, applies func(k kind) bool, show func(t *testing.T, m *meeting)) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		t.Parallel()
@@ -117,7 +117,7 @@ func everywhereAtOnce(t *testing.T, applies func(k kind) bool, show func(t *test
 	})
 }
 
-// atPlaces shows something at every place; with -short at the first alone.
+// atPlaces runs a test at every place; with -short, only at the first.
 func atPlaces(t *testing.T, show func(t *testing.T, p *place)) {
 	redisson(t)
 	for i, where := range places {
@@ -128,7 +128,7 @@ func atPlaces(t *testing.T, show func(t *testing.T, p *place)) {
 	}
 }
 
-// meeting is one kind at one place, with a name that nobody else uses, and both sides.
+// meeting is one kind at one place, with a name of its own, for both sides.
 type meeting struct {
 	*place
 	kind kind
@@ -140,25 +140,25 @@ func meet(t *testing.T, p *place, k kind) *meeting {
 	return &meeting{place: p, kind: k, name: redistest.Name(t), look: p.client(t)}
 }
 
-// another is the same with another name.
+// another returns the same meeting with another name.
 func (m *meeting) another(t *testing.T) *meeting {
 	n := *m
 	n.name = redistest.Name(t)
 	return &n
 }
 
-// ours is our side, with a runtime of its own. A lease of 0 is the default.
+// ours returns our side, with its own runtime. A lease of 0 is the default.
 func (m *meeting) ours(t *testing.T, lease time.Duration) side {
 	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{Lease: lease, PubSub: m.pubSub})}
 }
 
-// lingering is our side, with a runtime whose released locks linger.
+// lingering returns our side, with a runtime whose released locks linger.
 func (m *meeting) lingering(t *testing.T, linger time.Duration) side {
 	return &goSide{rt: locktest.NewRuntime(t, m.client(t), holdfast.Options{PubSub: m.pubSub, Linger: linger})}
 }
 
-// theirs is Redisson's side. All of a place with the same lease are one client, as they would be in one service. A lease of 0 is
-// Redisson's default.
+// theirs returns Redisson's side. Calls for the same place and lease share one client, as in a service. A lease of 0 is Redisson's
+// default.
 func (m *meeting) theirs(t *testing.T, lease time.Duration) side {
 	d := redisson(t)
 	if lease == 0 {
@@ -182,7 +182,7 @@ var clients = struct {
 	open map[string]string // name -> id
 }{open: map[string]string{}}
 
-// listened returns when somebody is subscribed to a channel of this name's.
+// listened waits until a client is subscribed to a channel of this name.
 func (m *meeting) listened(t *testing.T) {
 	t.Helper()
 	locktest.Await(t, "a subscription", func() bool { return m.subscriptions(t) > 0 })

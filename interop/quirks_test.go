@@ -41,8 +41,8 @@ func TestRedisson_GrantsForeignKeys(t *testing.T) {
 	})
 }
 
-// [Q] A thread that reads under its own write lock, and releases that read lock, has a write lock that nobody renews. Ours gets it
-// while Redisson's holder still believes in it, for as long as it does not ask Redis.
+// [Q] If a Redisson thread acquires the read lock while it holds the write lock, and releases the read lock, its write lock is no longer
+// renewed. Our side then gets the write lock, and the thread does not notice until it asks Redis.
 func TestRedisson_ReleasedReaderEndsTheWritersWatchdog(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		const lease = 2 * time.Second
@@ -63,7 +63,7 @@ func TestRedisson_ReleasedReaderEndsTheWritersWatchdog(t *testing.T) {
 	})
 }
 
-// [Q] A permit without a lease belongs to nobody when its holder dies: there is no watchdog for permits, and its score never comes.
+// [Q] A permit without a lease is lost when its holder dies: Redisson has no watchdog for permits, and such a permit never expires.
 func TestRedisson_PermitWithoutLeaseHasNoEnd(t *testing.T) {
 	atPlaces(t, func(t *testing.T, p *place) {
 		m := meet(t, p, kindOf("permit semaphore"))
@@ -77,7 +77,7 @@ func TestRedisson_PermitWithoutLeaseHasNoEnd(t *testing.T) {
 	})
 }
 
-// Behind Sentinel every script of Redisson's is followed by a WAIT for the replica: what is shown there is shown with that.
+// Behind Sentinel, Redisson sends a WAIT for the replica after every script. So the tests at that place cover WAIT as well.
 func TestRedisson_WaitsForTheReplica(t *testing.T) {
 	redisson(t)
 	m := meet(t, sentinel(t), kindOf("lock"))

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Readers of both sides share it; a writer waits for the last of them, of whichever side. A writer's release wakes all readers of
-// both sides.
+// Readers of both sides share a read/write lock. A writer waits for the last of them, no matter on which side it is. The writer's release
+// wakes the readers of both sides.
 func TestInterop_ReadersAndAWriter(t *testing.T) {
 	everywhere(t, func(k kind) bool { return k.theirs == "read" }, func(t *testing.T, m *meeting) {
 		stalls := locktest.WatchStalls(t, &locktest.Place{Addr: m.addr})
@@ -31,7 +31,7 @@ func TestInterop_ReadersAndAWriter(t *testing.T) {
 				require.NoError(t, r.give(ctx))
 				asleep(t, written)
 			}
-			n.listened(t) // no sooner: a writer waits for the readers of its own process inside of it
+			n.listened(t) // only now: while readers of its own process hold the lock, a writer waits inside the process
 			asleep(t, written)
 			stalls.Take()
 			began := time.Now()

@@ -21,14 +21,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-const players = 2 // of each side
+const players = 2 // per side
 
-// files are what the rounds of both sides share, guarded by the lock alone.
+// files are the files that the rounds of both sides share. Only the lock guards them.
 type files struct {
 	number, tokens string
 
 	last     atomic.Int64 // the number that our side wrote last
-	switches atomic.Int64 // how often the other side was in between
+	switches atomic.Int64 // how often the other side has written in between
 }
 
 func newFiles(t *testing.T) *files {
@@ -46,7 +46,7 @@ func (f *files) read() (int64, error) {
 	return strconv.ParseInt(string(text), 10, 64)
 }
 
-// increment is not atomic at all: it works only for who is alone.
+// increment is not atomic: it loses increments unless the caller has the lock.
 func (f *files) increment() error {
 	n, err := f.read()
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *files) increment() error {
 	return os.WriteFile(f.number, []byte(strconv.FormatInt(n+1, 10)), 0o600)
 }
 
-// look reads the number twice: under a read lock nobody writes in between.
+// look reads the number twice, and fails if it has changed: under a read lock there is no writer.
 func (f *files) look() error {
 	before, err := f.read()
 	if err != nil {
@@ -82,11 +82,11 @@ func (f *files) token(token int64) error {
 	return errors.Join(err, out.Close())
 }
 
-// lingerOfRounds is long compared with a round, and short compared with all.
+// lingerOfRounds is long compared with one round, and short compared with all of them together.
 const lingerOfRounds = 5 * time.Millisecond
 
-// Threads of both sides, and of a runtime whose locks linger, increment a number in a plain file. No increment is lost, so no two were ever
-// inside at the same time. Of a read/write lock every other round reads; a latch is counted down instead.
+// Threads of both sides, and of a runtime whose locks linger, increment a number in a plain file. No increment is lost, so two threads
+// never had the lock at the same time. With a read/write lock, every other round only reads; a latch is counted down instead.
 func TestInterop_ContendedRounds(t *testing.T) {
 	everywhere(t, all, func(t *testing.T, m *meeting) {
 		t.Parallel()
@@ -112,7 +112,7 @@ func TestInterop_ContendedRounds(t *testing.T) {
 			want = all / 2
 		}
 		assert.EqualValues(t, want, n)
-		if each >= 100 { // few rounds may be over before the other side has begun
+		if each >= 100 { // with fewer rounds, one side may finish before the other begins
 			assert.Positive(t, f.switches.Load(), "both sides were at it at once")
 		}
 		if m.kind.theirs == "fenced" {
@@ -132,7 +132,7 @@ func contend(ctx context.Context, t *testing.T, m *meeting, each int, f *files, 
 	group.Wait()
 }
 
-// increasing looks at the tokens of both sides, in the order in which they were handed out.
+// increasing checks that the tokens of both sides increase, in the order in which they were issued.
 func increasing(t *testing.T, f *files, want int) {
 	text, err := os.ReadFile(f.tokens)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func (s *javaSide) rounds(ctx context.Context, k kind, name string, n int, f *fi
 
 func (s *goSide) rounds(ctx context.Context, k kind, name string, n int, f *files) error {
 	for i := range n {
-		<-time.After(rand.N(time.Millisecond)) // a service does other things, too
+		<-time.After(rand.N(time.Millisecond)) // a service also does other things
 		if err := s.round(ctx, k, name, i, f); err != nil {
 			return fmt.Errorf("round %d: %w", i, err)
 		}

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// side is one of the two: our runtime in this process, or a client of Redisson in its JVM.
+// side is one of the two sides: our runtime in this process, or a Redisson client in the JVM.
 type side interface {
 	String() string
-	// party makes a contender on this side. Each is an owner of its own.
+	// party returns a new contender on this side. Each contender is a separate owner.
 	party(k kind, name string) party
-	// set gives a semaphore its permits or a latch its count; of a lock there is nothing to set.
+	// set sets the permits of a semaphore or the count of a latch, and does nothing for a lock.
 	set(ctx context.Context, k kind, name string, n int) error
-	// oust frees the lock of a party, no matter on which side that is.
+	// oust frees the lock of a party, which may be on either side.
 	oust(ctx context.Context, k kind, name string, holder party) error
-	// rounds makes n rounds over the number in a file.
+	// rounds takes the lock n times, and each time increments or reads the number in a file.
 	rounds(ctx context.Context, k kind, name string, n int, f *files) error
 }
 
-// party takes one lock, and gives it back.
+// party acquires one lock, and releases it.
 type party interface {
-	// take waits until it is held. A lease of 0 is the watchdog's.
+	// take waits until the party holds the lock. With a lease of 0, the watchdog renews the lease.
 	take(ctx context.Context, lease time.Duration) error
-	// try waits for that long at most.
+	// try waits for the lock, but not longer than wait.
 	try(ctx context.Context, wait time.Duration) (bool, error)
 	give(ctx context.Context) error
-	// held tells whether this side takes it for held.
+	// held reports whether the party holds the lock, as far as its side knows.
 	held(ctx context.Context) (bool, error)
-	// id is the permit's.
+	// id is the id of the permit; "" for a Redisson lock or a counter.
 	id() string
 }

@@ -25,14 +25,14 @@ var (
 	length   = flag.Int("versions.rounds", 1000, "how often each side takes each lock")
 )
 
-// One fleet may run two versions at a time: the version before the last change of a script, in a process of its own, contends with
-// this one, and with a runtime of this one whose locks linger, over a number in a file.
+// A fleet may run two versions at the same time. The version before the last change of a script runs in a separate process. It contends
+// with two runtimes of this version, one of them with lingering locks. All increment a number in a file.
 func TestVersions_ContendedRounds(t *testing.T) {
 	contender := previousVersion(t)
 	p := singleServer(t)
 	for _, k := range kinds {
 		if k.counter == "latch" {
-			continue // it keeps nobody out
+			continue // a latch excludes nobody
 		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,8 +66,8 @@ func TestVersions_ContendedRounds(t *testing.T) {
 	}
 }
 
-// previousVersion builds the contender with the version of Holdfast before the last change of a script, or with -versions.previous. It skips the test if that version is
-// not there: outside of a clone, or in a shallow one.
+// previousVersion builds the contender with the Holdfast version before the last change of a script, or the one that -versions.previous
+// names. It skips the test if that version is not available: without a clone, or in a shallow one.
 func previousVersion(t *testing.T) string {
 	const scripts = ":(glob)../scripts/**/*.lua"
 	commit := *previous
@@ -91,7 +91,7 @@ func previousVersion(t *testing.T) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "contender", "main.go"), source, 0o600))
 	args := []string{"build", "-o", "contender.bin"}
 	if raceDetector() {
-		args = append(args, "-race") // what it is built from is in the cache then
+		args = append(args, "-race") // then the build cache already has the packages
 	}
 	require.NoError(t, run(t, dir, "go", append(args, "./contender")...))
 	t.Logf("the previous version is %s", git(t, "log", "-1", "--format=%h %s", commit))

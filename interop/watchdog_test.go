@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Each side's watchdog keeps a hold for longer than its lease, against the other side's patience.
+// The watchdog of each side renews a lock for longer than its lease, until a waiter on the other side gives up.
 func TestInterop_WatchdogOutlastsPatience(t *testing.T) {
 	const lease = 3 * time.Second // a busy machine may be late by two seconds
 	const patience = 5 * lease / 2

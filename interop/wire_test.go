@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// client is one client's locks of one name, step by step. The word is what is done, the kind the lock's, in the driver's words.
+// client carries out single steps with the locks of one name, as one client. do takes the driver's words for an operation and a kind.
 type client struct {
 	id      string
 	name    string
@@ -29,8 +29,8 @@ type client struct {
 	do      func(ctx context.Context, word, kind string, thread int64, lease time.Duration) (string, error)
 }
 
-// A step is "WORD KIND THREAD [LEASE]", or several of them. queue waits in the background, granted waits for the end of that; pass
-// lets a moment pass.
+// A step is "WORD KIND THREAD [LEASE]", or several of these joined by "+". queue starts a wait in the background, and granted waits until
+// that wait has ended. pass lets a moment pass.
 var wireSteps = map[string]string{
 	"lock": `try lock 1, try lock 2, try lock 1, held lock 1, held lock 2, release lock 2, release lock 1, release lock 1, release lock 1,
 		acquire lock 1 60s, acquire lock 1, release lock 1, acquire lock 1 20s, release lock 1, force lock 2, release lock 1, force lock 2,
@@ -45,11 +45,11 @@ var wireSteps = map[string]string{
 		acquire write 1 60s, acquire write 1, release write 1, force read 2, force write 2, release write 1, force write 2,
 		acquire write 1, try read 1, release read 1, try read 1, release write 1, try read 2, held read 1, release read 2, release read 1,
 		acquire write 1, queue read 2, queue read 3, release write 1 + granted read 2 + granted read 3, release read 3, release read 2`,
-	// Of counters the third word is how many.
+	// For a counter, the third word is a number instead of a thread.
 	"semaphore": `available semaphore 0, try semaphore 1, drain semaphore 0, delete semaphore 0, release semaphore 2, delete semaphore 0,
 		set semaphore 5, set semaphore 6, acquire semaphore 2, try semaphore 4, try semaphore 1, add semaphore 2, add semaphore -6,
 		release semaphore 1, drain semaphore 0, add semaphore 3, release semaphore 0, available semaphore 0, delete semaphore 0`,
-	// Each permit has a number of its own here.
+	// Here acquire, give and give-all take numbers of permits; the other words take a count.
 	"permit": `available permit 0, acquired permit 0, all permit 0, add permit 2, all permit 0, delete permit 0, delete permit 0,
 		set permit 4, set permit 5, acquire permit 1, acquire permit 2 60s, acquire permit 3 1ms + pass permit 0, available permit 0, acquired permit 0,
 		all permit 0, give permit 3, give permit 2, give permit 2, replace permit 3, replace permit 3, replace permit 1, available permit 0,
@@ -59,8 +59,8 @@ var wireSteps = map[string]string{
 		down latch 0, set latch 1, delete latch 0, delete latch 0, set latch 0, await latch 0, down latch 0, count latch 0`,
 }
 
-// The peer that the other tests of this project share locks with does, step by step, what the real Redisson does: the same answers,
-// keys, TTLs and messages.
+// The peer with which other tests of this project share locks behaves like the real Redisson in every step: its answers, keys, TTLs and
+// messages are the same.
 func TestPeer_DoesAsRedissonDoes(t *testing.T) {
 	redisson(t)
 	for about, steps := range wireSteps {
@@ -89,7 +89,7 @@ func TestPeer_DoesAsRedissonDoes(t *testing.T) {
 	}
 }
 
-// step does what a step says, and answers in words.
+// step carries out one step, and returns its answer as text.
 func (c client) step(t *testing.T, look redis.UniversalClient, step string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -119,12 +119,12 @@ func (c client) step(t *testing.T, look redis.UniversalClient, step string) stri
 	return answer
 }
 
-// waiting is how many channels of the name somebody listens to.
+// waiting returns the number of channels of this name that have subscribers.
 func (c client) waiting(ctx context.Context, look redis.UniversalClient) int {
 	return len(look.PubSubChannels(ctx, "*"+c.name+"*").Val())
 }
 
-// plain is a text without what differs from client to client.
+// plain replaces the parts of a text that differ between clients.
 func (c client) plain(text string) string {
 	for number, id := range c.permits {
 		if raw, err := hex.DecodeString(id); err == nil && id != "" {
@@ -134,7 +134,7 @@ func (c client) plain(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, c.id, "ID"), c.name, "NAME")
 }
 
-// keys are all keys of the name, with their values and TTLs, but for those that keep the outcome of a release for a moment.
+// keys returns all keys of this name with their values and TTLs, except for the latches, which keep the outcome of a release for a moment.
 func (c client) keys(t *testing.T, look redis.UniversalClient) (all []string) {
 	t.Helper()
 	keys, err := look.Keys(t.Context(), "*"+c.name+"*").Result()
@@ -148,7 +148,7 @@ func (c client) keys(t *testing.T, look redis.UniversalClient) (all []string) {
 	return all
 }
 
-// tens is a time to ten seconds: steps take a while.
+// tens rounds a duration to ten seconds, because steps take some time.
 func tens(d time.Duration) string { return d.Round(10 * time.Second).String() }
 
 func value(t *testing.T, look redis.UniversalClient, key string) string {
@@ -177,7 +177,7 @@ func value(t *testing.T, look redis.UniversalClient, key string) string {
 	}
 }
 
-// messages are those about the name since it was asked for before.
+// messages returns the messages on the channels of this name since the last call.
 func (c client) messages(t *testing.T, look redis.UniversalClient, pubsub *redis.PubSub) (all []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), locktest.Patience)
@@ -195,7 +195,7 @@ func (c client) messages(t *testing.T, look redis.UniversalClient, pubsub *redis
 	}
 }
 
-// wireRedisson is a client of the real Redisson.
+// wireRedisson returns a client of the real Redisson.
 func wireRedisson(t *testing.T, m *meeting) client {
 	t.Helper()
 	s := m.theirs(t, 0).(*javaSide)
@@ -241,7 +241,7 @@ func awaitAnswer(ctx context.Context, answers <-chan answer) (string, error) {
 	}
 }
 
-// wirePeer is a client that stands in for Redisson in other tests.
+// wirePeer returns a client of the stand-in for Redisson that other tests use.
 func wirePeer(t *testing.T, m *meeting) client {
 	t.Helper()
 	peer := redissonpeer.New(m.client(t), redissonpeer.Config{})
@@ -355,7 +355,7 @@ type permitIDs map[int64]string
 
 func (p permitIDs) note(number int64, id string) { p[number] = id }
 
-// of are the ids of permits: 14 is those of 1 and of 4.
+// of returns the ids of one or more permits. Each digit is the number of a permit: 14 means permits 1 and 4.
 func (p permitIDs) of(numbers int64) (all []string) {
 	for _, digit := range strconv.FormatInt(numbers, 10) {
 		all = append(all, p[int64(digit-'0')])

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The scenarios that every kind goes through, as the table names them.
+// The scenarios that every kind is tested in, with their names in the table.
 const (
 	handOver = "%s holds, %s waits"
 	rounds   = "rounds"
@@ -33,14 +33,14 @@ var (
 	tableTo = flag.String("table", "", "write the table to this file, too")
 )
 
-// results are what the tests report: place, kind, scenario -> figures.
+// results are the figures that the tests report, by place, kind and scenario.
 var results = struct {
 	mu      sync.Mutex
 	of      map[string]map[string]map[string]string
 	besides map[string][]string
 }{of: map[string]map[string]map[string]string{}, besides: map[string][]string{}}
 
-// report notes what has been shown, unless the test has failed.
+// report records the figures of a scenario, or that the test has failed.
 func (m *meeting) report(t *testing.T, scenario, figures string) {
 	t.Helper()
 	t.Logf("%s: %s", scenario, figures)
@@ -64,7 +64,7 @@ func (m *meeting) report(t *testing.T, scenario, figures string) {
 	at[m.kind.name][scenario] = figures
 }
 
-// table is all results in Markdown.
+// table returns all results in Markdown.
 func table() string {
 	var b strings.Builder
 	for _, where := range places {
@@ -97,7 +97,7 @@ const (
 	tableEnds   = "<!-- end of table -->\n"
 )
 
-// The table is the last test: it only writes what the others have found.
+// This is the last test: it writes the results of all others into a table.
 func TestZ_Table(t *testing.T) {
 	redisson(t)
 	text := table()

@@ -17,13 +17,13 @@ import org.redisson.config.ShardedSubscriptionMode;
  *
  * <pre>
  * client-open client= mode=single|sentinel|cluster addresses=host:port,... [master=] [watchdog=ms] [fairwait=ms]
- *             [sharded=auto|on|off] [prefix=]          its id, which begins its owner fields
+ *             [sharded=auto|on|off] [prefix=]          the client's id, with which its owner fields begin
  * client-close client=
  * </pre>
  */
 final class Clients {
 
-    private static final int THREADS = 4; // per client; the defaults are made for a service's load
+    private static final int THREADS = 4; // per client; the defaults are for the load of a service
 
     private final Map<String, RedissonClient> open = new ConcurrentHashMap<>();
 
@@ -35,7 +35,7 @@ final class Clients {
         return client;
     }
 
-    /** Both take a while, and hold up nobody else. */
+    /** Opens or closes a client in the background, because that takes a while. */
     CompletionStage<?> carryOut(Request request) {
         return switch (request.verb()) {
             case "client-open" -> CompletableFuture.supplyAsync(() -> open(request));

@@ -9,15 +9,15 @@ import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 
 /**
- * What is counted. All take {@code client= name=}. A lease of -1 ms has no end.
+ * Semaphores, permit semaphores and latches. All verbs take {@code client= name=}. A lease of -1 ms never ends.
  *
  * <pre>
  * semaphore-set n=   semaphore-acquire n=   semaphore-try n= [wait=ms]  semaphore-release n=   semaphore-add n=
  * semaphore-drain    semaphore-available    semaphore-delete
  * permit-set n=      permit-acquire lease=ms   permit-try wait=ms lease=ms   permit-release permit=   permit-available
- * permit-lease permit=                         what is left of it in ms; an error if it is not out
- * permit-give permit=                          true: it was out
- * permit-give-all permit=,...                  how many were out: all of them or none
+ * permit-lease permit=                         the rest of its lease in ms; an error if it is not held
+ * permit-give permit=                          true: it was held
+ * permit-give-all permit=,...                  the number released: all of them or none
  * permit-replace n=  permit-add n=          permit-acquired          permit-all             permit-delete
  * latch-set n=       latch-await [wait=ms]  latch-down                 latch-count            latch-delete
  * </pre>

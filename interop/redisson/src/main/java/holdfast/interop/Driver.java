@@ -11,12 +11,11 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 
 /**
- * Reads a request a line, {@code ID VERB key=value...}, and answers each when its outcome is known, in whatever order that is:
- * {@code ID ok VALUE}, where VALUE may be empty, or {@code ID failed CLASS: MESSAGE}. It ends with its input.
+ * Reads one request per line, {@code ID VERB key=value...}, and answers each as soon as its outcome is known, so in any order:
+ * {@code ID ok VALUE}, where VALUE may be empty, or {@code ID failed CLASS: MESSAGE}. The program ends at the end of its input.
  *
- * <p>Which verbs there are stands in {@link Clients}, {@link Locks}, {@link Counters} and {@link Rounds}. A request that waits
- * holds up no other, because everything but {@code rounds} is Redisson's asynchronous methods; owners are the thread ids that the
- * requests name.
+ * <p>{@link Clients}, {@link Locks}, {@link Counters} and {@link Rounds} list the verbs. A request that waits does not block others,
+ * because all verbs except {@code rounds} use Redisson's asynchronous methods. The owners are the thread ids in the requests.
  */
 public final class Driver {
 
@@ -30,9 +29,9 @@ public final class Driver {
     }
 
     public static void main(String[] arguments) throws IOException {
-        System.setOut(System.err); // standard output has answers, nothing else
+        System.setOut(System.err); // standard output is for answers only
         new Driver().run();
-        System.exit(0); // the threads of clients that are still open would keep it going
+        System.exit(0); // otherwise the threads of open clients would keep the program running
     }
 
     private void run() throws IOException {

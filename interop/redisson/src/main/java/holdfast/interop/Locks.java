@@ -10,14 +10,14 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * Locks of every kind. All take {@code client= kind= name=}; the name of a multi lock or red lock is those of its members, with
- * commas in between. A lease of -1 ms is the watchdog's.
+ * Locks of every kind. All verbs take {@code client= kind= name=}. The name of a multi lock or red lock is the names of its members,
+ * separated by commas. With a lease of -1 ms, the watchdog renews the lease.
  *
  * <pre>
- * lock-acquire thread= [lease=ms]                 waits until it is held
+ * lock-acquire thread= [lease=ms]                 waits until that thread holds the lock
  * lock-try     thread= [wait=ms [lease=ms]]       true: held
  * lock-release thread=
- * lock-force                                      true: it was held; not multi and red
+ * lock-force                                      true: it was held; not for multi and red
  * lock-held    thread=                            true: held by that thread of this client
  * lock-token                                      the newest token of a fenced lock
  * </pre>
@@ -25,7 +25,7 @@ import org.redisson.api.RedissonClient;
 final class Locks {
 
     private final Clients clients;
-    private final Map<String, RLock> locks = new ConcurrentHashMap<>(); // one of each owner's: an RLock remembers its lease
+    private final Map<String, RLock> locks = new ConcurrentHashMap<>(); // one object per owner, because an RLock remembers its lease
 
     Locks(Clients clients) {
         this.clients = clients;
@@ -50,7 +50,7 @@ final class Locks {
         };
     }
 
-    @SuppressWarnings("deprecation") // getRedLock: it is there, so it is used
+    @SuppressWarnings("deprecation") // getRedLock is deprecated, but services may use it
     static RLock lock(RedissonClient client, String kind, String name) {
         return switch (kind) {
             case "lock" -> client.getLock(name);

@@ -15,15 +15,15 @@ import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
 /**
- * Rounds in which a number in a plain file is read and written one higher, guarded by a lock alone. They are what a Java service
- * would write: blocking calls on a thread of their own.
+ * Rounds that increment a number in a plain file, which only a lock guards. They use blocking calls on a separate thread, as a Java
+ * service would.
  *
  * <pre>
  * rounds client= kind= name= n= file= [tokens=file]
  * </pre>
  *
- * <p>Of kind "read" every other round only reads, under the read lock; kind "latch" counts down n times and touches no file. The
- * tokens of a fenced lock go to the end of a second file.
+ * <p>With kind "read", every other round only reads, under the read lock. Kind "latch" counts down n times and uses no file. The
+ * tokens of a fenced lock are appended to a second file.
  */
 final class Rounds {
 
@@ -56,7 +56,7 @@ final class Rounds {
             Path file = Path.of(request.text("file", ""));
             long n = request.number("n");
             for (long i = 0; i < n; i++) {
-                LockSupport.parkNanos(ThreadLocalRandom.current().nextLong(PAUSE_NANOS)); // a service does other things, too
+                LockSupport.parkNanos(ThreadLocalRandom.current().nextLong(PAUSE_NANOS)); // a service also does other things
                 switch (request.text("kind")) {
                     case "read" -> readOrWrite(file, i % 2 == 1);
                     case "fenced" -> fenced(file, Path.of(request.text("tokens")));
@@ -132,7 +132,7 @@ final class Rounds {
 
         private static void increment(Path file) throws IOException {
             long number = number(file);
-            Thread.yield(); // give whoever else is inside time to be noticed
+            Thread.yield(); // gives another thread that has the lock by mistake time to interfere
             Files.writeString(file, Long.toString(number + 1));
         }
 

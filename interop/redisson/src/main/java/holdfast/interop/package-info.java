@@ -1,2 +1,2 @@
-/** A program that does with the real Redisson what it is told in lines on standard input. {@link Driver} has the protocol. */
+/** A program that carries out requests from standard input with the real Redisson. {@link Driver} describes the protocol. */
 package holdfast.interop;
