@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// container starts holdfast as process 1 of a namespace of processes of its own, as in a container.
+// container starts holdfast as process 1 of its own PID namespace, as in a container.
 func container(t *testing.T, url string, args ...string) *invocation {
 	t.Helper()
 	output, err := built()
@@ -36,7 +36,7 @@ func container(t *testing.T, url string, args ...string) *invocation {
 	if err := probe.Run(); err != nil {
 		t.Skipf("this system allows no namespace of processes: %v", err)
 	}
-	// The new processes need a /proc of their own, in a namespace of mounts.
+	// The new processes need their own /proc, and therefore their own mount namespace.
 	return holdfastWith(t, url, func(c *exec.Cmd) {
 		isolated(c)
 		c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNS
@@ -45,7 +45,7 @@ func container(t *testing.T, url string, args ...string) *invocation {
 	}, args...)
 }
 
-// children are the processes whose parent is process 1 of the container.
+// children returns the processes whose parent is process 1 of the container.
 func (i *invocation) children(t *testing.T) (pids []int) {
 	t.Helper()
 	for pid, fields := range processes(t) {
@@ -56,12 +56,12 @@ func (i *invocation) children(t *testing.T) (pids []int) {
 	return pids
 }
 
-// As process 1 holdfast collects the orphans of others, also while it waits for the lock.
+// As process 1, holdfast reaps orphans that other processes leave behind, even while it waits for the lock.
 func TestContainer_CollectsOrphans(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	name, folder := redistest.Name(t), t.TempDir()
-	// Each orphan waits for a file until it ends, and has another process of the container as its parent before.
+	// Each orphan first has another process of the container as its parent, and runs until a file appears.
 	orphans := `for i in 1 2 3 4 5; do (setsid sh -c 'echo x >>"$0/begun"; while ! test -e "$0/end"; do sleep 0.01; done' "$0" &) ; done; `
 	runs := container(t, server.URL(), "exec", name, "--", "sh", "-c", orphans+`while ! test -e "$0/over"; do sleep 0.01; done; exit 4`, folder)
 	locktest.Await(t, "the orphans", func() bool {
@@ -88,7 +88,7 @@ func TestContainer_CollectsOrphans(t *testing.T) {
 	}
 }
 
-// enter runs a command in a container, as "docker exec" does. Its parent is outside.
+// enter runs a command in a container, as "docker exec" does. The command's parent is outside the container.
 func enter(t *testing.T, in *invocation, command ...string) {
 	t.Helper()
 	needs(t, "nsenter")
@@ -100,7 +100,8 @@ func enter(t *testing.T, in *invocation, command ...string) {
 	require.NoError(t, err, "%s", output)
 }
 
-// SIGTERM, as of "docker stop", reaches the command, which may be deaf; the exit code is the command's, and nothing is left.
+// SIGTERM, which "docker stop" sends, reaches the command, which may ignore it. The exit code is the command's, or 76 if the lock was lost.
+// No process is left.
 func TestContainer_Stop(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// forever is a command that ends by a signal only.
+// forever is a command that only a signal ends.
 const forever = "sleep 1000 & wait"
 
 func TestExec_ExitCodes(t *testing.T) {
@@ -120,7 +120,7 @@ func TestExec_Taken(t *testing.T) {
 	assert.Equal(t, "mine\n", waiter.out.String())
 }
 
-// Signals end the wait, and then reach the whole group of the command.
+// A signal ends the wait for the lock; while the command runs, it reaches the command's whole group.
 func TestExec_Signals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -129,7 +129,7 @@ func TestExec_Signals(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			name := redistest.Name(t)
-			// An asynchronous command of a shell ignores SIGINT and SIGQUIT, so the command is one that does not fork.
+			// A shell starts its background commands with SIGINT and SIGQUIT ignored, so this command does not fork.
 			file, command := script(t, "exec sleep 1000")
 			holder := holdfast(t, server.URL(), append([]string{"exec", name, "--"}, command...)...)
 			group := groupOf(t, pidIn(t, file))
@@ -161,7 +161,7 @@ func TestExec_CommandDecidesAboutSignals(t *testing.T) {
 	assertGone(t, group)
 }
 
-// Processes that the command leaves behind in its group end before the lock is released.
+// Processes that the command leaves behind in its group are ended before the lock is released.
 func TestExec_ProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -178,7 +178,7 @@ func TestExec_ProcessesLeftBehind(t *testing.T) {
 	}
 }
 
-// A command still ends as it should if its standard streams and those of holdfast are closed.
+// If the standard streams of the command and of holdfast are closed, a lost lock still ends the command.
 func TestExec_LostTerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -191,7 +191,7 @@ func TestExec_LostTerminal(t *testing.T) {
 	group := groupOf(t, pidIn(t, file))
 	require.NoError(t, write.Close())
 	require.NoError(t, read.Close())
-	require.NoError(t, client.Del(t.Context(), name).Err()) // holdfast writes that it is lost
+	require.NoError(t, client.Del(t.Context(), name).Err()) // holdfast then reports the loss on the closed stream
 	assert.Equal(t, 76, holder.code())
 	assertGone(t, group)
 }
@@ -220,7 +220,7 @@ func TestExec_AtLeast(t *testing.T) {
 	assert.Equal(t, 75, code)
 }
 
-// Exit code 76: the command has ended well, but not under the lock.
+// The exit code is 76 if the command has succeeded, but the lock was lost before it ended.
 func TestExec_LostBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

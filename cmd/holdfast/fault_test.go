@@ -24,7 +24,7 @@ const (
 	faultGrace = 300 * time.Millisecond
 )
 
-// stage is one run of exec under a fault, with a command that ignores SIGTERM.
+// stage is one run of exec during a fault, with a command that ignores SIGTERM.
 type stage struct {
 	t      *testing.T
 	server *redistest.Server
@@ -33,7 +33,7 @@ type stage struct {
 	name   string
 	run    *invocation
 	group  int
-	stalls *locktest.Stalls // of the machine: a command cannot be killed while nothing runs
+	stalls *locktest.Stalls // of the machine: nothing can kill the command while no process runs
 }
 
 func newStage(t *testing.T) *stage {
@@ -52,7 +52,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// gone reports whether the key certainly is.
+// gone reports whether the lock's key is known to be gone.
 func (s *stage) gone() bool {
 	n, err := s.client.Exists(context.Background(), s.name).Result()
 	return err == nil && n == 0
@@ -60,13 +60,13 @@ func (s *stage) gone() bool {
 
 func (s *stage) dead() bool { return len(alive(s.t, s.group)) == 0 }
 
-// outage lets a fault last for some time, again and again until the command is dead. An observer must not see that the key is gone before.
+// outage repeats a fault, each time for a random duration, until the command is dead. An observer must not see the key gone before that.
 func (s *stage) outage(begin, end func()) {
 	for !s.dead() {
 		begin()
 		s.observe(time.Duration(rand.Int64N(int64(faultLease * 3 / 2))))
 		end()
-		s.observe(faultLease) // it may have survived
+		s.observe(faultLease) // the command may have survived
 	}
 }
 
@@ -81,14 +81,14 @@ func (s *stage) observe(d time.Duration) {
 	}
 }
 
-// loss is a loss that cannot be foreseen, at this instant.
+// loss checks that the command is soon dead after a loss of the lock at this instant, which holdfast could not predict.
 func (s *stage) loss() {
 	start := time.Now()
 	locktest.Await(s.t, "the command to be dead", s.dead)
 	assert.Less(s.t, time.Since(start), faultLease/3+faultGrace+200*time.Millisecond+locktest.Slack())
 }
 
-// faults have the lock lost, or nearly; each ends when the command is dead.
+// faults make holdfast lose the lock, or nearly lose it. Each returns when the command is dead.
 var faults = map[string]struct {
 	code int
 	do   func(s *stage)
@@ -119,8 +119,8 @@ var faults = map[string]struct {
 
 func (s *stage) signal(signal syscall.Signal) { _ = s.run.cmd.Process.Signal(signal) }
 
-// The command is dead before an observer sees the key gone, or, where nobody can foresee the loss, soon after. The exit code is the right
-// one, and no process is left.
+// The command is dead before an observer sees the key gone, or soon after if the loss could not be predicted. The exit code is right, and
+// no process is left.
 func TestExec_CommandIsDeadBeforeTheLockIsFree(t *testing.T) {
 	t.Parallel()
 	runs := 100

@@ -26,13 +26,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// hostile are names and owners that others may have written.
+// hostile contains names and owners that others may have written.
 var hostile = []string{
 	"\x1b]0;title\x07\x1b[31mred", "two\nlines\tand\ttabs", "\u202eright-to-left", "\u05d0\u05d1\u05d2", "\xff\xfe invalid", "\u009bC1",
 	"<b>&amp;</b>", `"quoted"`, "\u0301combining", strings.Repeat("x", 512), " spaces ", "\u2028line", "\U000e0041tag",
 }
 
-// printable fails the test if a text has a character that a terminal may take for something else than text.
+// printable fails the test if a line has a character that a terminal may interpret as something other than text.
 func printable(t *testing.T, line string) {
 	t.Helper()
 	assert.True(t, utf8.ValidString(line))
@@ -141,7 +141,7 @@ func TestFree(t *testing.T) {
 	assert.Zero(t, client.Exists(t.Context(), name).Val())
 }
 
-// A user with the rights that acl prints passes the check of the same kinds, and no others.
+// A user with the rights that acl prints for a kind passes the check of that kind, but not the check of all kinds.
 func TestACL_IsEnoughForCheck(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -254,7 +254,7 @@ func TestCompletion(t *testing.T) {
 		assert.Contains(t, out, "at-least")
 		path, err := exec.LookPath(shell)
 		if err != nil {
-			continue // its syntax is checked where it is installed
+			continue // the syntax is checked where the shell is installed
 		}
 		check := exec.Command(path, "-n")
 		check.Stdin = strings.NewReader(out)
@@ -263,7 +263,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Without a terminal top wants --json, and then writes one line for each look until it is ended.
+// Without a terminal, top requires --json. It then writes one line for each look until a signal ends it.
 func TestTop_WithoutATerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
 )
 
-// On Linux a child process dies with the thread that started it. The main thread lives as long as the process.
+// On Linux the command dies with the thread that started it. So it is started on the main thread, which lives as long as the process.
 func init() { runtime.LockOSThread() }
 
 func main() {

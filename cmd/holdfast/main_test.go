@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // else the commands would ignore it too if this process was started by nohup
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // otherwise the commands would inherit that nohup ignores SIGHUP
 	folder, err := os.MkdirTemp("", "holdfast-command-")
 	if err != nil {
 		panic(err)
@@ -47,7 +47,7 @@ type invocation struct {
 	done     chan struct{}
 }
 
-// holdfast starts the command; it is killed when the test ends.
+// holdfast starts the command, and kills it when the test ends.
 func holdfast(t *testing.T, url string, args ...string) *invocation {
 	t.Helper()
 	return holdfastWith(t, url, func(*exec.Cmd) {}, args...)
@@ -75,7 +75,7 @@ func holdfastWith(t *testing.T, url string, change func(*exec.Cmd), args ...stri
 	return i
 }
 
-// code waits for the end, and returns the exit code; 128 + the signal that ended the command.
+// code waits for holdfast to end, and returns its exit code, or 128 + the signal that ended it.
 func (i *invocation) code() int {
 	i.t.Helper()
 	locktest.Closed(i.t, "the end of holdfast", i.done)
@@ -87,7 +87,7 @@ func (i *invocation) code() int {
 	return status.ExitStatus()
 }
 
-// ends is for commands that end soon: their output and exit code.
+// ends runs a command that ends soon, and returns its output and exit code.
 func ends(t *testing.T, url string, args ...string) (out, err string, code int) {
 	t.Helper()
 	i := holdfast(t, url, args...)
@@ -95,14 +95,14 @@ func ends(t *testing.T, url string, args ...string) (out, err string, code int) 
 	return i.out.String(), i.err.String(), code
 }
 
-// script is a command that writes its process ID to a file, and what the shell does then.
+// script returns a shell command that writes its process ID to a file and then executes the shell code in then.
 func script(t *testing.T, then string) (file string, args []string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "pid")
 	return file, []string{"sh", "-c", `echo $$ >"$0.new"; mv "$0.new" "$0"; ` + then, file}
 }
 
-// pidIn waits for the process ID in a file.
+// pidIn waits until a file contains a process ID, and returns it.
 func pidIn(t *testing.T, file string) (pid int) {
 	t.Helper()
 	locktest.Await(t, "the command to run", func() bool {
@@ -126,7 +126,7 @@ func create(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-// groupOf is the process group of a command.
+// groupOf returns the process group of a process.
 func groupOf(t *testing.T, pid int) int {
 	t.Helper()
 	group, err := syscall.Getpgid(pid)
@@ -134,7 +134,7 @@ func groupOf(t *testing.T, pid int) int {
 	return group
 }
 
-// alive are the processes of a group that can still do something, without the guardian, which leads the group.
+// alive returns the processes of a group that can still run, except for the guardian, which leads the group.
 func alive(t *testing.T, group int) (pids []int) {
 	t.Helper()
 	for pid, fields := range processes(t) {
@@ -145,7 +145,7 @@ func alive(t *testing.T, group int) (pids []int) {
 	return pids
 }
 
-// processes are the fields of each process in /proc, from its state on.
+// processes returns the fields of each process in /proc/PID/stat, beginning with its state.
 func processes(t *testing.T) map[int][]string {
 	t.Helper()
 	all := map[int][]string{}
@@ -164,12 +164,12 @@ func processes(t *testing.T) map[int][]string {
 	return all
 }
 
-// assertGone fails the test if a process of the group is left, the guardian included.
+// assertGone fails the test if a process of the group is left, including the guardian.
 func assertGone(t *testing.T, group int) {
 	t.Helper()
 	assert.ErrorIs(t, syscall.Kill(-group, 0), syscall.ESRCH, "processes are left: %v", alive(t, group))
 	assert.ErrorIs(t, syscall.Kill(group, 0), syscall.ESRCH, "the guardian is left")
 }
 
-// pause waits for a time that is part of the test.
+// pause waits for a duration that is part of the test.
 func pause(d time.Duration) { <-time.After(d) }

@@ -29,7 +29,7 @@ func TestOutput_DiskIsFull(t *testing.T) {
 	}
 }
 
-// A reader that leaves ends the command as it would without holdfast, and what stands in the pipe is not lost.
+// If the reader of a pipe goes away, the command ends by SIGPIPE, as it would without holdfast.
 func TestOutput_ReaderLeaves(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

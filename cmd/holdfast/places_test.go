@@ -23,13 +23,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// place is where locks are, as the command line names it.
+// place is one or more servers with locks, with the URLs by which the command line connects to them.
 type place struct {
 	t        *testing.T
 	url      string // of a user who locks
-	viewer   string // of one who looks
-	operator string // of one who frees locks
-	prefix   string // of names
+	viewer   string // of a user who looks at locks
+	operator string // of a user who frees locks
+	prefix   string // of the locks' names
 }
 
 // use runs every command that needs a server.
@@ -85,7 +85,7 @@ func (p place) page(url, name string) {
 	assert.Equal(t, 0, server.code())
 }
 
-// servePage runs the page, and returns its address.
+// servePage starts "holdfast page", and returns its address.
 func servePage(t *testing.T, url string) (server *invocation, address string) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -160,7 +160,7 @@ func TestPlaces_Sentinel(t *testing.T) {
 	assert.Equal(t, 69, code, errs)
 }
 
-// grant makes a user of Redis with the rights that acl prints, and nothing else.
+// grant creates a Redis user that has exactly the rights that acl prints.
 func grant(t *testing.T, client redis.Cmdable, user string, args ...string) {
 	t.Helper()
 	out, errs, code := ends(t, "", append([]string{"acl", "--user", user}, args...)...)
@@ -175,7 +175,7 @@ func grant(t *testing.T, client redis.Cmdable, user string, args ...string) {
 	}).Do(t.Context(), command...).Err())
 }
 
-// guests are users with the rights that acl prints.
+// guests returns a place whose users have exactly the rights that acl prints.
 func guests(t *testing.T, addrs string, nodes []*redistest.Server, more ...string) place {
 	t.Helper()
 	p := place{t: t, prefix: "app:"}
@@ -193,7 +193,7 @@ func guests(t *testing.T, addrs string, nodes []*redistest.Server, more ...strin
 	return p
 }
 
-// Users with the rights that acl prints can use every command, and no others.
+// A user with the rights that acl prints can use the commands for which they are meant, but no others.
 func TestPlaces_ACL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// needs skips the test if there is no such program.
+// needs skips the test if a program is not installed.
 func needs(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -24,15 +24,15 @@ func needs(t *testing.T, program string) {
 	}
 }
 
-// running reports whether a process can still do something.
+// running reports whether a process can still run: it exists and is not a zombie.
 func running(t *testing.T, pid int) bool {
 	t.Helper()
 	fields, found := processes(t)[pid]
 	return found && fields[0] != "Z" && fields[0] != "X"
 }
 
-// stray runs exec with a command that has another one run in a process group of its own, as timeout does, and returns the other's ID.
-// It ignores SIGTERM if it is deaf.
+// stray runs exec with a command that starts a process in a new process group, as timeout does, and returns the ID of that process.
+// If deaf is true, the process ignores SIGTERM.
 func stray(t *testing.T, server *redistest.Server, name, ends string, deaf bool) (holder *invocation, pid int) {
 	t.Helper()
 	needs(t, "timeout")
@@ -49,7 +49,7 @@ func stray(t *testing.T, server *redistest.Server, name, ends string, deaf bool)
 	return holder, pid
 }
 
-// A process that has left the group of the command, but not its session, ends as the command does, and before the lock is free.
+// A process that has left the command's group, but not its session, is ended like the command, and before the lock is free.
 func TestExec_ProcessesThatLeaveTheGroup(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -96,7 +96,7 @@ func TestExec_ProcessesThatLeaveTheGroup(t *testing.T) {
 	}
 }
 
-// A daemon is left alone: it has a session of its own.
+// A daemon keeps running, because it has its own session.
 func TestExec_LeavesDaemonsAlone(t *testing.T) {
 	t.Parallel()
 	needs(t, "setsid")
@@ -110,7 +110,7 @@ func TestExec_LeavesDaemonsAlone(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }
 
-// A command that leads a session of its own is not out of the guardian's reach.
+// The guardian also kills a command that leads its own session.
 func TestExec_CommandThatLeavesTheSession(t *testing.T) {
 	t.Parallel()
 	needs(t, "setsid")
@@ -127,7 +127,7 @@ func TestExec_CommandThatLeavesTheSession(t *testing.T) {
 	assert.Equal(t, 76, holder.code())
 }
 
-// A run inside another one gets a signal once, and no process of it outlives the outer one.
+// A run inside another run gets a signal only once, and none of its processes outlives the outer run.
 func TestExec_InsideAnother(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -144,7 +144,8 @@ func TestExec_InsideAnother(t *testing.T) {
 	locktest.Await(t, "init to collect the guardian", func() bool { return syscall.Kill(group, 0) != nil })
 }
 
-// The whole machine is suspended, or a container frozen, until the lock is another's. The command hardly runs any more.
+// The whole machine is suspended, or a container is frozen, until another process holds the lock. After that, the command is killed almost
+// at once.
 func TestExec_AllAreSuspended(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -172,7 +173,7 @@ func TestExec_AllAreSuspended(t *testing.T) {
 	assert.EqualValues(t, 1, client.Exists(t.Context(), name).Val(), "the other's lock is left alone")
 }
 
-// A guardian that alone was stopped does not kill a command whose lease has been renewed meanwhile.
+// If only the guardian was stopped and the lease was renewed meanwhile, the guardian does not kill the command when it continues.
 func TestExec_GuardianIsStopped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -197,7 +198,7 @@ func TestExec_GuardianIsStopped(t *testing.T) {
 	assertGone(t, group)
 }
 
-// A stop by a key stops the command and holdfast, which continue together.
+// SIGTSTP, which Ctrl-Z sends, stops the command and holdfast. They also continue together.
 func TestExec_StopAndContinue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -42,7 +42,7 @@ func TestLs_FitsTheTerminal(t *testing.T) {
 	}
 }
 
-// lines counts those that are not empty.
+// lines counts the lines on the screen that are not empty.
 func lines(x *terminal) (n int) {
 	for _, line := range splitLines(x.String()) {
 		if line != "" {
@@ -52,7 +52,7 @@ func lines(x *terminal) (n int) {
 	return n
 }
 
-// Ctrl-C reaches the command that runs under the lock; its end decides.
+// Ctrl-C reaches the command that runs under the lock. holdfast ends when the command does, with its exit code.
 func TestExec_CtrlCReachesTheCommand(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Shared(t), open(t, 80, 24)
@@ -66,7 +66,7 @@ func TestExec_CtrlCReachesTheCommand(t *testing.T) {
 	assert.Zero(t, server.Client(t).Exists(t.Context(), name).Val())
 }
 
-// The command reads from the terminal, although it is in a process group of its own.
+// The command can read from the terminal, although it is in its own process group.
 func TestExec_CommandReadsFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Shared(t), open(t, 80, 24)

@@ -1,3 +1,3 @@
-// Package terminaltest uses the command line in a terminal, with real keys, and takes the pictures of it in doc. It is a module of its own, so
-// that the terminal's emulator is no dependency of the library.
+// Package terminaltest tests the command line in a terminal with real keys, and takes the pictures in doc. It is a separate module, so that
+// the library does not depend on the terminal emulator.
 package terminaltest

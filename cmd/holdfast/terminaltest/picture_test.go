@@ -24,7 +24,7 @@ import (
 
 var pictures = flag.String("pictures", "", "a folder for pictures of the terminal")
 
-// busy is a server with locks of every kind, as services use them.
+// busy returns a server with locks of many kinds, as services use them.
 func busy(t *testing.T) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
@@ -62,7 +62,7 @@ func busy(t *testing.T) *redistest.Server {
 	return server
 }
 
-// The pictures of doc/command.md. In a run without -pictures it is checked that they could be taken.
+// TestPictures takes the pictures of doc/command.md. Without -pictures it only checks that they could be taken.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	server := busy(t)
@@ -117,7 +117,7 @@ func (x *terminal) picture(name, caption string) {
 	}
 }
 
-// run is neighbours on the screen that look alike.
+// run is a sequence of cells in one line of the screen that have the same style.
 type run struct {
 	at, wide int
 	text     string

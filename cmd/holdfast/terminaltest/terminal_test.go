@@ -44,7 +44,7 @@ var (
 type terminal struct {
 	*vt.SafeEmulator
 	t    *testing.T
-	file *os.File // the keyboard
+	file *os.File // the end of the terminal: keys in, screen out
 	tty  *os.File // the end of the programs
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -79,7 +79,7 @@ func open(t *testing.T, columns, rows int) *terminal {
 	return x
 }
 
-// run starts a program in the terminal, as its session.
+// run starts a program in the terminal, as the leader of the terminal's session.
 func (x *terminal) run(url, program string, args ...string) {
 	x.t.Helper()
 	x.cmd = exec.Command(program, args...)
@@ -97,7 +97,7 @@ func (x *terminal) run(url, program string, args ...string) {
 	})
 }
 
-// shows waits until all texts are on the screen.
+// shows waits until each of the texts has been on the screen.
 func (x *terminal) shows(texts ...string) {
 	x.t.Helper()
 	for _, text := range texts {
@@ -107,7 +107,7 @@ func (x *terminal) shows(texts ...string) {
 	}
 }
 
-// hides waits until a text is not on the screen.
+// hides waits until a text is no longer on the screen.
 func (x *terminal) hides(text string) {
 	x.t.Helper()
 	if !assert.Eventually(x.t, func() bool { return !strings.Contains(x.String(), text) }, locktest.Patience, 5*time.Millisecond) {
@@ -122,7 +122,7 @@ func (x *terminal) types(keys string) {
 	require.NoError(x.t, err)
 }
 
-// code waits for the end of the program, and returns its exit code; 128 + the signal that ended it.
+// code waits for the program to end, and returns its exit code, or 128 + the signal that ended it.
 func (x *terminal) code() int {
 	x.t.Helper()
 	locktest.Closed(x.t, "the end of the program", x.done)
@@ -134,7 +134,7 @@ func (x *terminal) code() int {
 	return status.ExitStatus()
 }
 
-// settings are those of the terminal.
+// settings returns the terminal's settings.
 func (x *terminal) settings() string {
 	x.t.Helper()
 	stty := exec.Command("stty", "-a")

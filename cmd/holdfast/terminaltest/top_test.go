@@ -27,7 +27,7 @@ const (
 	ctrlC, ctrlZ            = "\x03", "\x1a"
 )
 
-// service is a process of a service, which locks.
+// service returns the runtime of a process with this name.
 func service(t *testing.T, client redis.UniversalClient, name string) *holdfast.Runtime {
 	t.Helper()
 	rt, err := holdfast.New(client, holdfast.Options{Process: name, Logger: slog.New(slog.DiscardHandler)})
@@ -41,7 +41,7 @@ type acquirer interface {
 	Acquire(ctx context.Context, o ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// waiter is a kind of lock that one can wait for without a goroutine.
+// waiter is any kind of lock that can be acquired asynchronously, without a goroutine.
 type waiter interface {
 	AcquireAsync(ctx context.Context, o ...holdfast.AcquireOption) *holdfast.Pending
 }
@@ -50,11 +50,11 @@ func hold(t *testing.T, l acquirer) *holdfast.Lease {
 	t.Helper()
 	lease, err := l.Acquire(t.Context())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it is kept until then, so that it is not dropped
+	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // this also keeps the lease reachable until then
 	return lease
 }
 
-// contended is a server where orders is held, and waited for, and two other locks are held.
+// contended returns a server with three held locks, of which orders has a waiter.
 func contended(t *testing.T) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
@@ -71,7 +71,7 @@ func contended(t *testing.T) *redistest.Server {
 	return server
 }
 
-// row is the line of the screen with this text.
+// row returns the line of the screen that contains text.
 func (x *terminal) row(text string) string {
 	for line := range strings.Lines(x.String()) {
 		if strings.Contains(line, text) {
@@ -130,7 +130,7 @@ func TestTop_Keys(t *testing.T) {
 	x.isAsBefore(before)
 }
 
-// A lock whose page is open is looked at again and again; a renewal is noticed.
+// While the page of a lock is open, top looks at it again and again, and notices a renewal.
 func TestTop_SeesARenewal(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 80, 24)
@@ -157,7 +157,7 @@ func TestTop_FreesAfterAsking(t *testing.T) {
 	x.types("fy")
 	x.shows("freed orders")
 	locktest.Await(t, "the waiter to have it", func() bool {
-		return strings.Contains(x.row("orders  "), "jobs@worker-7:99") // it waited
+		return strings.Contains(x.row("orders  "), "jobs@worker-7:99") // the waiter
 	})
 }
 
@@ -185,7 +185,7 @@ func TestTop_EndsBySignal(t *testing.T) {
 	}
 }
 
-// Ctrl-Z gives the terminal back to the shell as it was; fg continues.
+// Ctrl-Z returns the terminal to the shell with its old settings. fg continues top.
 func TestTop_Suspends(t *testing.T) {
 	t.Parallel()
 	server, x := contended(t), open(t, 100, 20)
@@ -246,7 +246,7 @@ func TestTop_FitsTheTerminal(t *testing.T) {
 	}
 }
 
-// Text that others have written never moves the cursor, changes colours, or goes over its column.
+// Text that others have written never moves the cursor, changes colours, or leaves its column.
 func TestTop_ShowsHostileNames(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 100, 20)

@@ -99,26 +99,26 @@ func (o *aclFlags) rules() []string {
 	return r.rules
 }
 
-// rights are rules of an ACL, each once.
+// rights are the rules of an ACL, without duplicates.
 type rights struct {
-	prefix, wrapped string // of keys, and of keys whose hash tag is a name
+	prefix, wrapped string // of keys that begin with a name, and of keys that have a name as their hash tag
 	rules           []string
 }
 
 func newRights(prefix string) *rights {
 	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
 	r := &rights{prefix: escaped, wrapped: escaped}
-	if !strings.Contains(prefix, "{") { // a name that has a hash tag already is not wrapped
+	if !strings.Contains(prefix, "{") { // a name with a hash tag is not wrapped in braces
 		r.wrapped = "{" + escaped
 	}
 	return r
 }
 
-// add adds rules, in which NAME stands for a name and {NAME for a key that is derived of it.
+// add adds rules. In them, NAME stands for the name of a lock, and {NAME for the name in a key that is derived from it.
 func (r *rights) add(rules string) {
 	for rule := range strings.FieldsSeq(rules) {
 		if r.prefix == "" && rule[0] == '~' {
-			rule = "~*" // Redis accepts no pattern beside it
+			rule = "~*" // it matches every key, and Redis rejects further key patterns
 		}
 		rule = strings.Replace(rule, "{NAME", r.wrapped, 1)
 		if rule = strings.Replace(rule, "NAME", r.prefix, 1); !slices.Contains(r.rules, rule) {
@@ -135,7 +135,7 @@ const (
 	counted = "~NAME* ~{NAME* ~redisson_sc:{NAME* &redisson_sc:{NAME* ~holdfast_attempt:{NAME* "
 )
 
-// rightsByKind is the table of SECURITY.md, with which a test compares it.
+// rightsByKind contains the rights that each kind needs. A test compares it with the table in SECURITY.md.
 var rightsByKind = map[holdfast.Kind]string{
 	holdfast.KindLock:   lockKeys + lockCommands,
 	holdfast.KindSpin:   lockKeys + lockCommands,
@@ -151,7 +151,7 @@ var rightsByKind = map[holdfast.Kind]string{
 		"~holdfast_attempt:{NAME* +decrby +del +get +publish +set",
 }
 
-// lock adds those of some kinds; of all if there are none.
+// lock adds the rights for the given kinds, or for all kinds if only is empty.
 func (r *rights) lock(only []holdfast.Kind) {
 	r.add("+hello +ping +time +evalsha +script|load")
 	for _, k := range kinds {
@@ -165,7 +165,7 @@ func (r *rights) lock(only []holdfast.Kind) {
 	}
 }
 
-// look adds those that SECURITY.md recommends to look.
+// look adds the rights to look at locks, as SECURITY.md recommends them.
 func (r *rights) look() {
 	r.add("~NAME* ~{NAME* ~redisson_lock_queue:{NAME* ~redisson_lock_token:{NAME* ~holdfast_process:{all}* " +
 		"+hello +ping +time +type +scan +pttl +getrange +hrandfield +hscan +lrange +zrange +pubsub")

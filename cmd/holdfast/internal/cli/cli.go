@@ -1,4 +1,4 @@
-// Package cli is the command line of holdfast: its commands, their flags and texts, and the exit codes.
+// Package cli is the command line of holdfast: its commands with their flags and texts, and the exit codes.
 package cli
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// Exit codes. Those of a command that is run under a lock are its own.
+// Exit codes of holdfast. A command that runs under a lock passes its own exit code through.
 const (
 	exitOK          = 0
 	exitNo          = 1  // check has findings; free found nothing to free
@@ -29,10 +29,10 @@ const (
 	exitRedis       = 69 // EX_UNAVAILABLE
 	exitSystem      = 71 // EX_OSERR
 	exitNotAcquired = 75 // EX_TEMPFAIL
-	exitLost        = 76 // the lease was lost, and the command stopped
+	exitLost        = 76 // the lease was lost before the command ended
 )
 
-// redisVariable names the environment variable for --redis.
+// redisVariable is the environment variable with the default for --redis.
 const redisVariable = "HOLDFAST_REDIS"
 
 // app is one invocation.
@@ -40,7 +40,7 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	redisURL       string
-	unnamed        bool // the environment names no server
+	unnamed        bool // redisVariable is not set
 	json           bool
 	quiet          bool
 }
@@ -84,15 +84,15 @@ type command struct {
 	about    string // paragraphs of the help
 	examples string
 	exits    string
-	runs     bool           // it runs a command, which follows --
-	flags    func(f *flags) // nil: only the global ones
+	runs     bool           // it runs a program, which follows --
+	flags    func(f *flags) // nil: it has only the global flags
 	run      func(*app, input) int
 }
 
-// input is what follows a command's name, without its flags.
+// input is the arguments after a command's name, without the flags.
 type input struct {
 	args    []string
-	program []string // what follows --
+	program []string // the arguments after --
 }
 
 func (a *app) globals(f *flags) {
@@ -100,7 +100,7 @@ func (a *app) globals(f *flags) {
 	f.flag(&a.json, "json", "print JSON, one object a line; doc/command.md describes it")
 }
 
-// run reads the flags of a command, wherever they are before --, and calls it.
+// run reads the flags of a command and calls it. Flags may be anywhere before --.
 func (a *app) run(c *command, args []string) int {
 	f := newFlags(c.name)
 	if c.flags != nil {
@@ -136,7 +136,7 @@ func (a *app) run(c *command, args []string) int {
 	return c.run(a, in)
 }
 
-// say writes a line for people to standard error.
+// say writes a message for the user to standard error, unless the command is quiet.
 func (a *app) say(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.stderr, "holdfast: "+format+"\n", args...)
@@ -156,7 +156,7 @@ func (a *app) usage(command string, err error) int {
 	return exitUsage
 }
 
-// failed reports an error of Redis or of the library, and returns its exit code.
+// failed reports an error of Redis or of the library, and returns the matching exit code.
 func (a *app) failed(err error) int {
 	reason := text.Message(strings.TrimPrefix(err.Error(), "holdfast: "))
 	if network, ok := errors.AsType[*net.OpError](err); ok && network.Op == "dial" && a.unnamed && a.redisURL == connect.Default {
@@ -172,7 +172,7 @@ func (a *app) failed(err error) int {
 	return exitRedis
 }
 
-// write writes what a command prints.
+// write writes the output of a command.
 func (a *app) write(text string) int {
 	if _, err := io.WriteString(a.stdout, text); err != nil {
 		return a.unwritten(err)
@@ -180,13 +180,13 @@ func (a *app) write(text string) int {
 	return exitOK
 }
 
-// unwritten reports that the output is not complete.
+// unwritten reports that the output could not be written completely.
 func (a *app) unwritten(err error) int {
 	fmt.Fprintf(a.stderr, "holdfast: %v\n", err)
 	return exitNo
 }
 
-// printJSON writes one line of JSON. It reports an error of the output as an exit code.
+// printJSON writes one line of JSON. If that fails, it reports the error and returns its exit code.
 func printJSON(to io.Writer, a *app, v any) int {
 	line, err := text.JSON(v)
 	if err == nil {
@@ -198,7 +198,7 @@ func printJSON(to io.Writer, a *app, v any) int {
 	return exitOK
 }
 
-// withClient calls do with a client, and a context that ends when a signal asks for the end.
+// withClient calls do with a client, and with a context that ends when a signal asks holdfast to end.
 func (a *app) withClient(command string, do func(ctx context.Context, client redis.UniversalClient) int) int {
 	client, code := a.client(command)
 	if client == nil {
@@ -209,7 +209,7 @@ func (a *app) withClient(command string, do func(ctx context.Context, client red
 	defer stop(nil)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup wants it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup starts commands with SIGHUP ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	defer signal.Stop(signals)
@@ -239,7 +239,7 @@ func (e ended) code() int {
 	return exitNo
 }
 
-// client opens a client of Redis; nil: the returned exit code is to be used.
+// client opens a client of Redis. If it returns nil, it has reported the error, and holdfast must end with the returned exit code.
 func (a *app) client(command string) (redis.UniversalClient, int) {
 	client, err := connect.Open(a.redisURL)
 	if err != nil {
@@ -248,7 +248,7 @@ func (a *app) client(command string) (redis.UniversalClient, int) {
 	return client, exitOK
 }
 
-// newRuntime starts a runtime that reports what it logs on standard error.
+// newRuntime starts a runtime that logs to standard error.
 func (a *app) newRuntime(client redis.UniversalClient, o holdfast.Options) (*holdfast.Runtime, error) {
 	var to io.Writer = a.stderr
 	if a.quiet {

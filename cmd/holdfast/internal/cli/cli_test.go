@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/connect"
 )
 
-// Somebody who has forgotten to name the server must see that holdfast has chosen one.
+// A user who has forgotten to name the server must see that holdfast has used the default.
 func TestFailed_NamesTheDefaultServer(t *testing.T) {
 	t.Parallel()
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}

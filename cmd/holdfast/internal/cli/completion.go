@@ -26,7 +26,7 @@ func completionCommand() *command {
 	}
 }
 
-// flagsOf are the flags of a command for completion.
+// flagsOf returns the flags of a command, for completion.
 func flagsOf(c *command) []flagDoc {
 	f := newFlags(c.name)
 	if c.flags != nil {

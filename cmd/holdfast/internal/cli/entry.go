@@ -71,7 +71,7 @@ func jsonOf(e inspect.Entry) lockJSON {
 	return l
 }
 
-// ttlOf is the time until Redis frees a lock; of permits, until it takes the last one back.
+// ttlOf is the time until Redis frees a lock. For a permit semaphore it is the time until the last held permit expires.
 func ttlOf(e inspect.Entry) time.Duration {
 	ttl := e.TTL
 	if e.Kind == holdfast.KindPermitSemaphore {
@@ -82,7 +82,7 @@ func ttlOf(e inspect.Entry) time.Duration {
 	return ttl
 }
 
-// milliseconds is nil of what never ends.
+// milliseconds returns nil for a duration without end.
 func milliseconds(d time.Duration) *int64 {
 	if d < 0 {
 		return nil
@@ -104,7 +104,7 @@ const (
 
 var titles = [columnCount]string{"NAME", "KIND", "HOLDER", "PROCESS", "TTL", "WAITING"}
 
-// cells are those of a lock, for a table. Short ones are for a terminal.
+// cells returns the row of a lock in a table. With short, it is shortened for a terminal.
 func cells(e inspect.Entry, short bool) (c [columnCount]string) {
 	c = [columnCount]string{text.Show(e.Name), string(e.Kind), "-", "-", "-", "-"}
 	if len(e.Holders) > 0 {
@@ -142,7 +142,7 @@ func cells(e inspect.Entry, short bool) (c [columnCount]string) {
 	return c
 }
 
-// shortID keeps what tells runtimes apart, and the owners of one.
+// shortID shortens an owner's ID to the parts that distinguish runtimes, and owners of the same runtime.
 func shortID(id string) string {
 	runtime, owner, found := strings.Cut(id, ":")
 	if !found || len(runtime) <= 8 {
@@ -154,7 +154,7 @@ func shortID(id string) string {
 	return runtime[:8] + "…:" + owner
 }
 
-// showTTL is a time to live for people.
+// showTTL returns a time to live as text for people.
 func showTTL(d time.Duration) string {
 	switch {
 	case d < 0:

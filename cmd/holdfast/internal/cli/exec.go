@@ -19,10 +19,10 @@ import (
 const (
 	defaultLease = 30 * time.Second
 	defaultGrace = 5 * time.Second
-	endWait      = 2 * time.Second // for the release of a lock, when the command has ended
+	endWait      = 2 * time.Second // for the release of a lock after the command has ended
 )
 
-// execFlags are those of exec.
+// execFlags are the values of exec's flags.
 type execFlags struct {
 	try, quiet                          bool
 	wait, lease, atLeast, atMost, grace time.Duration
@@ -77,7 +77,7 @@ COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_I
 	}
 }
 
-// holding is what exec and lead have in common.
+// holding is the settings that exec and lead share: the name of the lock, the command and the durations.
 type holding struct {
 	name    string
 	program []string
@@ -86,7 +86,7 @@ type holding struct {
 	grace   time.Duration
 }
 
-// newHolding reads the command line. The error is that of a wrong one, or a *supervise.NotStarted.
+// newHolding checks the arguments and finds the program. The error describes a wrong invocation, or is a *supervise.NotStarted.
 func newHolding(in input, lease, grace, longest time.Duration) (*holding, error) {
 	switch {
 	case len(in.args) == 0:
@@ -127,7 +127,7 @@ func (a *app) refuse(command string, err error) int {
 	return a.usage(command, err)
 }
 
-// under has the command run under a lease.
+// under runs the command under a lease.
 func (h *holding) under(a *app, lease *holdfast.Lease, signals <-chan os.Signal) (supervise.Result, error) {
 	c := &supervise.Command{
 		Path: h.path, Args: h.program, Env: environment(h.name, lease), Lease: h.lease, Grace: h.grace, Signals: signals,
@@ -136,7 +136,7 @@ func (h *holding) under(a *app, lease *holdfast.Lease, signals <-chan os.Signal)
 	return c.Run(lease)
 }
 
-// environment is that of the command.
+// environment returns the environment of the command.
 func environment(name string, lease *holdfast.Lease) (env []string) {
 	const prefix = "HOLDFAST_"
 	for _, variable := range os.Environ() {
@@ -273,7 +273,8 @@ func lockOf(rt *holdfast.Runtime, kind holdfast.Kind, name string) acquirer {
 	return rt.Lock(name)
 }
 
-// awaitLease returns what acquire returns, or the signal that ended the wait. There may be a lease in spite of the signal.
+// awaitLease waits for acquire and returns its results. If a signal has ended the wait, it returns the signal, too. Even then there may be a
+// lease.
 func awaitLease(
 	signals <-chan os.Signal, acquire func(ctx context.Context) (*holdfast.Lease, error),
 ) (lease *holdfast.Lease, ended syscall.Signal, err error) {
@@ -301,7 +302,7 @@ func awaitLease(
 	}
 }
 
-// process is what others see of this process.
+// process is the name under which others see this process.
 func (h *holding) process() string {
 	base := filepath.Base(h.path)
 	if len(base) > 100 || text.Show(base) != base {
@@ -310,14 +311,14 @@ func (h *holding) process() string {
 	return holdfast.HostProcess(base)
 }
 
-// release gives Redis some time to confirm.
+// release releases the lease, and waits up to endWait until Redis confirms it.
 func release(lease *holdfast.Lease) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()
 	return lease.Release(ctx)
 }
 
-// closeRuntime does not wait for a Redis that is away: what is left expires.
+// closeRuntime closes the runtime. If Redis cannot be reached, it gives up after endWait; the keys that remain expire.
 func closeRuntime(rt *holdfast.Runtime) {
 	ctx, cancel := context.WithTimeout(context.Background(), endWait)
 	defer cancel()

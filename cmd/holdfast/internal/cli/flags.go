@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// flags are those of one command. Each may have a short and a long name, written "n try".
+// flags are the flags of one command. A flag may have a short and a long name, written as in "n try".
 type flags struct {
 	set  *flag.FlagSet
 	docs []flagDoc
 }
 
-// flagDoc is what help and completion know of a flag.
+// flagDoc describes a flag for help and completion.
 type flagDoc struct {
 	names []string
-	arg   string // "" of a flag without a value
+	arg   string // "" for a flag without a value
 	about string
 	words []string // the values that complete
 }
@@ -76,7 +76,7 @@ func (f *flags) number(to *int, least, most int, names, about string) {
 	}
 }
 
-// kinds are the kinds of locks as the command line names them.
+// kinds are the kinds of locks, with their names on the command line.
 var kinds = []struct {
 	word string
 	kind holdfast.Kind

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// commands are all commands, in the order in which they are shown. Each call makes new ones, because they hold the values of flags.
+// commands returns all commands in the order of the overview. Each call creates new ones, because a command holds the values of its flags.
 func commands() []*command {
 	return []*command{
 		execCommand(), leadCommand(), lsCommand(), topCommand(), showCommand(), freeCommand(), checkCommand(), aclCommand(), pageCommand(),
@@ -117,7 +117,7 @@ func wrap(paragraph string, width int, indent string) string {
 	return strings.Join(append(lines, indent+line), "\n")
 }
 
-// columnsOf is the width of a terminal, at most most; of anything else it is most.
+// columnsOf returns the width of a terminal, but at most the number most. If f is not a terminal, it returns most.
 func columnsOf(f *os.File, most int) int {
 	if columns, _, ok := sizeOf(f); ok {
 		return min(columns, most)

@@ -17,16 +17,17 @@ const (
 	keyUnknown                             key = "unknown"
 )
 
-// sequences are what terminals send for keys that are no characters, without the ESC.
+// sequences are the escape sequences that terminals send for keys without a character. The leading ESC is left out.
 var sequences = map[string]key{
 	"[A": keyUp, "[B": keyDown, "OA": keyUp, "OB": keyDown, "[5~": keyPageUp, "[6~": keyPageDown,
 	"[H": keyHome, "[F": keyEnd, "OH": keyHome, "OF": keyEnd, "[1~": keyHome, "[4~": keyEnd,
 }
 
-// escapeWait is how long the rest of a sequence may take, when a slow connection splits it. Then it was the key Esc.
+// escapeWait is how long to wait after an ESC for the rest of a sequence, which a slow connection may split. If nothing follows, the user has
+// pressed Esc.
 const escapeWait = 50 * time.Millisecond
 
-// keysOf sends the keys that are typed, and closes the channel at the end of the input.
+// keysOf returns a channel of the keys that are typed. It closes the channel at the end of the input.
 func keysOf(from io.Reader) <-chan key {
 	chunks, keys := make(chan string), make(chan key)
 	go func() {
@@ -64,7 +65,7 @@ func keysOf(from io.Reader) <-chan key {
 	return keys
 }
 
-// within returns the next chunk; "": none came in time.
+// within returns the next chunk, or "" if none arrives in time.
 func within(chunks <-chan string, wait time.Duration) string {
 	select {
 	case more := <-chunks:
@@ -74,7 +75,7 @@ func within(chunks <-chan string, wait time.Duration) string {
 	}
 }
 
-// decode returns the first key of what was typed, and its length in bytes; "" if more has to come.
+// decode returns the first key in typed, and its length in bytes. The key is "" if it is incomplete.
 func decode(typed string) (key, int) {
 	switch c := typed[0]; {
 	case c == 0x1b && len(typed) > 1 && (typed[1] == '[' || typed[1] == 'O'):

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// typed returns the keys that a terminal has sent in these parts.
+// typed returns the keys that keysOf reads if a terminal sends these parts one by one.
 func typed(parts ...string) (keys []key) {
 	read, write := io.Pipe()
 	go func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The command has a word and rights for every kind of the library, and for nothing else.
+// The command has a name and rights for each kind of the library, and for no other kind.
 func TestKinds_AreThoseOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	var all, words []holdfast.Kind

@@ -51,10 +51,10 @@ COMMAND finds in its environment HOLDFAST_NAME, the name of the election; HOLDFA
 	}
 }
 
-// term is a term in progress, for the main goroutine.
+// term is a term in progress. The election's goroutine passes it to the main goroutine.
 type term struct {
 	lease *holdfast.Lease
-	over  chan error // what the function given to Election.Run returns
+	over  chan error // the result for the function given to Election.Run
 }
 
 func (a *app) lead(o leadFlags, in input) int {
@@ -139,7 +139,7 @@ func (a *app) serve(o leadFlags, h *holding, t term, e *holdfast.Election, signa
 	return 0, true
 }
 
-// awaitEnd waits for the leadership to be given up, for as long as that may take if Redis is away.
+// awaitEnd waits until the leadership has been given up, but not longer than endWait, because Redis may be unreachable.
 func awaitEnd(ended <-chan error) {
 	timer := time.NewTimer(endWait)
 	defer timer.Stop()

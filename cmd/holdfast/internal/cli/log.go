@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// logHandler writes warnings and errors of a runtime as lines for people.
+// logHandler writes a runtime's warnings and errors as text for people, one line each.
 type logHandler struct{ to io.Writer }
 
 func newLogHandler(to io.Writer) slog.Handler { return logHandler{to} }

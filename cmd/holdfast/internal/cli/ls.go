@@ -74,13 +74,13 @@ func (a *app) listTo(ctx context.Context, client redis.UniversalClient, o inspec
 	return exitOK
 }
 
-// rows is the list for programs. Redis has answered before the titles are written.
+// rows writes the list for programs. It writes the titles only after Redis has answered.
 func (a *app) rows(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions, out *bufio.Writer) int {
 	put := func(row [columnCount]string) error {
 		_, err := fmt.Fprintln(out, strings.Join(row[:], "\t"))
 		return err
 	}
-	titled := sync.OnceFunc(func() { _ = put(titles) }) // out remembers its first error
+	titled := sync.OnceFunc(func() { _ = put(titles) }) // out returns a write error again later
 	for e, err := range inspect.List(ctx, client, o) {
 		if err != nil {
 			_ = out.Flush()
@@ -95,7 +95,7 @@ func (a *app) rows(ctx context.Context, client redis.UniversalClient, o inspect.
 	return exitOK
 }
 
-// table is the list on a terminal.
+// table writes the list for a terminal.
 func (a *app) table(ctx context.Context, client redis.UniversalClient, o inspect.ListOptions, out *bufio.Writer, columns int) int {
 	var entries []inspect.Entry
 	for e, err := range inspect.List(ctx, client, o) {
@@ -121,7 +121,7 @@ func (a *app) table(ctx context.Context, client redis.UniversalClient, o inspect
 	return exitOK
 }
 
-// byContention sorts locks that others wait for first, then by name.
+// byContention sorts locks by their number of waiters, most first, and then by name.
 func byContention(x, y inspect.Entry) int {
 	return cmp.Or(cmp.Compare(y.Waiting, x.Waiting), cmp.Compare(x.Name, y.Name))
 }

@@ -37,7 +37,7 @@ func pageCommand() *command {
 			if opened == exitUsage {
 				return exitUsage
 			}
-			return code // the signal that ends it is how it is meant to end
+			return code // not the code for a signal: users normally end the page by one
 		},
 	}
 }
@@ -53,7 +53,7 @@ func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Opti
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // streams end with it
+		BaseContext: func(net.Listener) context.Context { return ctx }, // the streams end when ctx does
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -71,7 +71,8 @@ func (a *app) page(ctx context.Context, client redis.UniversalClient, o web.Opti
 	return exitOK
 }
 
-// onlyLocal refuses requests for names of other hosts: a foreign site could have its name lead to this address, and read the page.
+// onlyLocal refuses requests whose Host is not this machine. Otherwise a foreign site could make its own name resolve to this address, and
+// read the page.
 func onlyLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

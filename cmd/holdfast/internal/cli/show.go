@@ -66,7 +66,7 @@ func (a *app) show(ctx context.Context, client redis.UniversalClient, name strin
 	return a.write(described.String())
 }
 
-// renewal is what was seen of a lock's time to live.
+// renewal is what watchRenewal has seen of a lock's time to live.
 type renewal struct {
 	renewed bool
 	after   time.Duration
@@ -74,7 +74,7 @@ type renewal struct {
 	since   time.Duration
 }
 
-// watchRenewal looks until a holder's time to live rises, which only a renewal does.
+// watchRenewal looks at a lock until a holder's time to live rises, which only a renewal can cause. It gives up after the time watch.
 func watchRenewal(
 	ctx context.Context, client redis.UniversalClient, e inspect.Entry, watch time.Duration,
 ) (last inspect.Entry, seen *renewal, err error) {
@@ -110,7 +110,7 @@ func watchRenewal(
 	return e, seen, nil
 }
 
-// describe writes a lock as a list of properties. renewed says whether it was renewed; "": it was not watched.
+// describe writes a lock as a list of properties. renewed is a text that says whether it was renewed; "": it was not watched.
 func describe(to io.Writer, p painter, e inspect.Entry, renewed string) {
 	put := func(title, format string, args ...any) {
 		fmt.Fprintf(to, "%s %s\n", p.paint(faint, text.Pad(title, titleWidth)), fmt.Sprintf(format, args...))
@@ -200,7 +200,7 @@ func (r *renewal) String() string {
 // longWatch is long enough to see a renewal of a lease of 30 s.
 const longWatch = 12 * time.Second
 
-// notRenewed says that no renewal was seen, and after a short time that this proves nothing.
+// notRenewed returns the text for a lock without a renewal. If it was watched only for a short time, the text says that this proves nothing.
 func notRenewed(watched time.Duration) string {
 	text := "not within " + watched.Round(100*time.Millisecond).String()
 	if watched < longWatch {

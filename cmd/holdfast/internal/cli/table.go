@@ -9,8 +9,8 @@ import (
 
 const gap = 2 // between columns
 
-// widths are those of the columns of a table that fits into a terminal: columns that can be shortened give way, the widest first. If that is
-// not enough, columns are left out, which have no width then.
+// widths returns the widths of a table's columns so that the table fits into a terminal. It shortens columns, the widest first. If that is
+// not enough, it leaves columns out; their width is 0.
 func widths(rows [][columnCount]string, columns int) (w [columnCount]int) {
 	for _, row := range append(rows, titles) {
 		for i, cell := range row {
@@ -36,7 +36,7 @@ func widths(rows [][columnCount]string, columns int) (w [columnCount]int) {
 	return w
 }
 
-// leaveOut leaves out the least important column, except the name.
+// leaveOut leaves out the least important column, but never the name. It returns false if no other column is left.
 func leaveOut(w *[columnCount]int) bool {
 	for _, column := range []int{columnHolder, columnProcess, columnKind, columnTTL, columnWaiting} {
 		if w[column] > 0 {
@@ -56,7 +56,7 @@ func total(w [columnCount]int) (sum int) {
 	return sum - gap
 }
 
-// line is a row of a table. Numbers are at the right of their column.
+// line returns a row of a table as text. Numbers are aligned to the right.
 func line(row [columnCount]string, w [columnCount]int) string {
 	var b strings.Builder
 	for i, cell := range row {
@@ -86,7 +86,7 @@ const (
 	inverse    = "7"
 )
 
-// painter adds styles, or does not.
+// painter adds styles to text if it is true.
 type painter bool
 
 func newPainter(f *os.File) painter {

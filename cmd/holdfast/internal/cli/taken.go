@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// taken reports whether an acquire has failed because others have the lock. An acquire that has waited for a Redis that cannot be reached
-// matches ErrNotAcquired, too, but wraps the reason in addition.
+// taken reports whether an acquire has failed because others hold the lock. If Redis could not be reached, the error matches ErrNotAcquired,
+// too, but it also wraps the reason.
 func taken(err error) bool {
 	if !errors.Is(err, holdfast.ErrNotAcquired) {
 		return false
@@ -16,7 +16,7 @@ func taken(err error) bool {
 	return busy || !another(err)
 }
 
-// another reports whether an error wraps one at the end of a chain that is not ErrNotAcquired.
+// another reports whether one of an error's chains ends with an error other than ErrNotAcquired.
 func another(err error) bool {
 	switch wrapped := err.(type) { //nolint:errorlint // It walks the chains.
 	case interface{ Unwrap() error }:

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// sizeOf knows no terminals on this system.
+// sizeOf returns false, because holdfast does not support terminals on this system.
 func sizeOf(*os.File) (columns, rows int, ok bool) { return 0, 0, false }
 
 func readKeys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsupported }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sizeOf is the size of a terminal; ok is false if f is none.
+// sizeOf returns the size of a terminal; ok is false if f is not a terminal.
 func sizeOf(f *os.File) (columns, rows int, ok bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -22,7 +22,7 @@ func sizeOf(f *os.File) (columns, rows int, ok bool) {
 	return int(size.Col), int(size.Row), true
 }
 
-// readKeys makes a terminal pass on each key at once, and not show it. Ctrl-C and Ctrl-Z remain signals.
+// readKeys makes a terminal deliver each key immediately and without echo. Ctrl-C and Ctrl-Z still send signals.
 func readKeys(f *os.File) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
 	if err != nil {
@@ -37,7 +37,8 @@ func readKeys(f *os.File) (restore func(), err error) {
 	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), setTermios, before) }, nil
 }
 
-// terminalSignals arrive when the size of the terminal has changed, and when the user wants to suspend the program.
+// terminalSignals returns two channels: one receives when the terminal's size has changed, the other when the user wants to suspend the
+// program.
 func terminalSignals() (resized, suspended chan os.Signal) {
 	resized, suspended = make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
@@ -45,5 +46,5 @@ func terminalSignals() (resized, suspended chan os.Signal) {
 	return resized, suspended
 }
 
-// suspend stops this process, and returns when it is continued.
+// suspend stops this process, and returns when the process continues.
 func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }

@@ -61,21 +61,21 @@ type topOptions struct {
 
 const (
 	topMost = 20_000 // locks that a look keeps
-	topRest = 4      // how many times as long as a look the pause after it is, at least
+	topRest = 4      // the pause after a look is at least this many times as long as the look
 	topWait = 30 * time.Second
 )
 
-// look is what one look at Redis has shown.
+// look is the result of one look at Redis.
 type look struct {
 	at    time.Time
 	took  time.Duration
-	name  string // of the only lock that was looked at; "": all
+	name  string // of the only lock that was looked at; "": all locks
 	locks []inspect.Entry
 	more  bool // locks were left out
 	err   error
 }
 
-// lookAt looks at one lock, or at all.
+// lookAt looks at the lock with this name, or at all locks if name is "".
 func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, name string) (l look) {
 	ctx, cancel := context.WithTimeout(ctx, topWait)
 	defer cancel()
@@ -101,7 +101,7 @@ func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, na
 	return l
 }
 
-// pause is the time between a look and the next. One that failed was no burden for Redis.
+// pause returns the time between a look and the next one. A failed look was no burden for Redis, so it is not followed by a longer pause.
 func (o topOptions) pause(l look) time.Duration {
 	if l.err != nil {
 		return o.every
@@ -114,7 +114,7 @@ type topJSONLine struct {
 	Locks []lockJSON `json:"locks"`
 }
 
-// topJSON writes one line for each look, until ctx ends.
+// topJSON writes one line of JSON for each look, until ctx ends.
 func (a *app) topJSON(ctx context.Context, client redis.UniversalClient, o topOptions) int {
 	for {
 		l := o.lookAt(ctx, client, "")

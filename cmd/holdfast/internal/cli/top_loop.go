@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // the other screen, no cursor, no new line at the right edge
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // alternate screen, no cursor, no wrapping at the right edge
 	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// top shows the locks until the user quits, or ctx ends. It leaves the terminal as it was.
+// top shows the locks until the user quits or ctx ends. Then it restores the terminal.
 func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOptions) int {
 	restore, err := readKeys(a.stdin)
 	if err != nil {
@@ -33,7 +33,7 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 	resized, suspended := terminalSignals()
 	looks, freed := make(chan look, 1), make(chan string, 1)
 	looking, due := false, time.After(0)
-	passing := time.NewTicker(time.Second) // the screen says how long ago something was
+	passing := time.NewTicker(time.Second) // refreshes the times on the screen
 	defer passing.Stop()
 	for {
 		a.draw(view)
@@ -79,7 +79,7 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 	}
 }
 
-// draw writes the whole screen. Its lines are as wide as they are; the terminal cuts them.
+// draw writes the whole screen. The terminal cuts lines that are too wide.
 func (a *app) draw(view *topView) {
 	columns, rows, _ := sizeOf(a.stdout)
 	out := bufio.NewWriter(a.stdout)
@@ -89,7 +89,7 @@ func (a *app) draw(view *topView) {
 		if i > 0 {
 			fmt.Fprint(out, "\r\n")
 		}
-		fmt.Fprint(out, "\x1b[K"+line) // cleared before, because after a full line it would clear the last character
+		fmt.Fprint(out, "\x1b[K"+line) // clears the line first: after a full line, this would erase the last character
 	}
 	fmt.Fprint(out, "\x1b[J")
 }
@@ -104,7 +104,7 @@ func freeByForce(ctx context.Context, client redis.UniversalClient, name string)
 	return "freed " + text.Show(name)
 }
 
-// connectedTo names the server of a client.
+// connectedTo returns the address of a client's server.
 func connectedTo(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:

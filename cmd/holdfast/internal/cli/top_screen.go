@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// screen is what the terminal shows, line by line.
+// screen returns the lines that the terminal shows.
 func (v *topView) screen(columns, rows int, p painter) []string {
 	body := max(1, rows-3)
 	var lines []string
@@ -29,7 +29,7 @@ func (v *topView) screen(columns, rows int, p painter) []string {
 	return append(all, v.state(columns, p), v.foot(columns, p))[:min(rows, body+3)]
 }
 
-// head says which server this is, and how many locks there are.
+// head returns the first line: the server, the number of locks, and the time of the look.
 func (v *topView) head(columns int, p painter) string {
 	const name = "holdfast top"
 	left, right := "  "+text.Show(v.server), "looking …"
@@ -62,10 +62,10 @@ func (v *topView) head(columns int, p painter) string {
 	return p.paint(bold, name) + left + strings.Repeat(" ", space) + right
 }
 
-// noMark is in front of all locks but the selected one, which is seen without colours, too.
+// noMark precedes all locks except the selected one, whose mark makes it visible even without colours.
 const noMark = "  "
 
-// listLines is the table of locks.
+// listLines returns the table of locks.
 func (v *topView) listLines(columns, body int, p painter) []string {
 	rows := v.rows()
 	v.page = max(1, body-1)
@@ -73,7 +73,7 @@ func (v *topView) listLines(columns, body int, p painter) []string {
 		return v.emptyLines(p)
 	}
 	at := v.at(rows)
-	if at < 0 { // the one that is now in its place
+	if at < 0 { // the selected lock is gone: select the lock that is now in its place
 		at = min(v.row, len(rows)-1)
 		v.selected = rows[at].Name
 	}
@@ -132,7 +132,7 @@ func (v *topView) lockLines(columns int, p painter) []string {
 	return lines
 }
 
-// fold breaks a list with commas into lines that are not too wide.
+// fold breaks a list at its commas into lines that fit.
 func fold(list string, columns int) []string {
 	var lines []string
 	line := ""
@@ -149,7 +149,7 @@ func fold(list string, columns int) []string {
 	return lines
 }
 
-// state is what has just happened, or what is asked.
+// state returns the line that reports the last event, or asks the user something.
 func (v *topView) state(columns int, p painter) string {
 	switch {
 	case v.asking:
@@ -167,7 +167,7 @@ func (v *topView) state(columns int, p painter) string {
 	return ""
 }
 
-// foot names the keys.
+// foot returns the last line, which names the keys.
 func (v *topView) foot(columns int, p painter) string {
 	keys := []string{"q quit", "↑↓ select", "Enter show", "/ filter", "s sort: " + topOrders[v.order].name, "p pause", "f free", "? help"}
 	switch {

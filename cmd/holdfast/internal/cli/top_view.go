@@ -10,31 +10,31 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-// topView is what top shows, and where the user is in it. It does no I/O.
+// topView is the data that top shows, and the user's position in it. It does no I/O.
 type topView struct {
 	topOptions
 	server string
 
-	last     look   // the last look at all locks that succeeded
+	last     look   // the last successful look at all locks
 	err      string // why the last look failed
 	failing  time.Time
 	paused   bool
 	help     bool
 	order    int // of topOrders
 	filter   string
-	typing   bool // the filter
-	asking   bool // whether to free the selected lock
+	typing   bool // the user is typing the filter
+	asking   bool // the user is asked whether to free the selected lock
 	note     string
 	selected string // name of a lock
-	row      int    // where it was
+	row      int    // the row where it was last
 	first    int    // row at the top of the list
 	page     int    // rows of the list
 
-	open    bool // the selected lock is shown alone
+	open    bool // the page of the selected lock is shown
 	one     inspect.Entry
-	oneAt   time.Time // when it was that
-	since   time.Time // when that was opened
-	renewed time.Time // when it was last seen to be renewed
+	oneAt   time.Time // when one was read
+	since   time.Time // when the page was opened
+	renewed time.Time // when a renewal was last seen
 }
 
 func newTopView(o topOptions, server string) *topView {
@@ -63,7 +63,7 @@ var topOrders = []struct {
 	{"name", func(x, y inspect.Entry) int { return cmp.Compare(x.Name, y.Name) }},
 }
 
-// wants is what the next look is for: the name of a lock, or "": all.
+// wants returns the name of the lock that the next look is for; "": all locks.
 func (v *topView) wants() string {
 	if v.open {
 		return v.selected
@@ -71,7 +71,7 @@ func (v *topView) wants() string {
 	return ""
 }
 
-// see takes a look in.
+// see updates the view with the result of a look.
 func (v *topView) see(l look) {
 	if l.err != nil {
 		v.err = text.Message(strings.TrimPrefix(l.err.Error(), "holdfast: "))
@@ -92,8 +92,8 @@ func (v *topView) see(l look) {
 	}
 }
 
-// renewedBetween reports whether a holder's time to live fell by less than the time between two looks, which only a renewal does. The
-// looks take a moment themselves.
+// renewedBetween reports whether a holder's time to live fell by less than the time between two looks, which only a renewal can cause. It
+// ignores small differences, because a look itself takes a moment.
 func renewedBetween(before, now inspect.Entry, passed time.Duration) bool {
 	const moment = 250 * time.Millisecond
 	ttls := map[string]time.Duration{}
@@ -106,7 +106,7 @@ func renewedBetween(before, now inspect.Entry, passed time.Duration) bool {
 	})
 }
 
-// rows are the locks that the filter lets through, in order.
+// rows returns the locks that match the filter, in the chosen order.
 func (v *topView) rows() []inspect.Entry {
 	var rows []inspect.Entry
 	wanted := strings.ToLower(v.filter)
@@ -119,7 +119,7 @@ func (v *topView) rows() []inspect.Entry {
 	return rows
 }
 
-// searched are the texts of a lock that the filter looks at.
+// searched returns the texts of a lock in which the filter searches.
 func (v *topView) searched(e inspect.Entry) []string {
 	texts := []string{e.Name, string(e.Kind)}
 	for _, h := range e.Holders {
@@ -128,7 +128,7 @@ func (v *topView) searched(e inspect.Entry) []string {
 	return texts
 }
 
-// at is the row of the selected lock; -1: it is not there.
+// at returns the row of the selected lock, or -1 if it is not in the list.
 func (v *topView) at(rows []inspect.Entry) int {
 	return slices.IndexFunc(rows, func(e inspect.Entry) bool { return e.Name == v.selected })
 }

@@ -1,4 +1,4 @@
-// Package connect makes clients of Redis from URLs.
+// Package connect creates Redis clients from URLs.
 package connect
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Default is the server that is used when nothing names one.
+// Default is the server that is used if neither a flag nor the environment names one.
 const Default = "redis://localhost:6379"
 
-// Open makes a client of the server, cluster or Sentinel that a URL names. It does no I/O except for reading certificates. Errors
+// Open creates a client for the server, cluster or Sentinels that a URL names. It does no I/O except for reading certificates. Its errors
 // contain no part of the URL that may be a password.
 //
-// The forms are redis://, rediss:// (TLS) and unix://, with user:password@ in front of the host. Several hosts, separated by commas, or
-// ?cluster=true are a cluster. ?master=NAME makes the hosts Sentinels. Further parameters are db, ca, cert, key, server_name,
-// skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
+// A URL begins with redis://, rediss:// (TLS) or unix://, and may have user:password@ in front of the host. Several hosts, separated by
+// commas, are a cluster, and so is one host with ?cluster=true. With ?master=NAME, the hosts are Sentinels. Further parameters are db, ca,
+// cert, key, server_name, skip_verify, sentinel_user, sentinel_password, and the timeouts and pool sizes of go-redis.
 func Open(text string) (redis.UniversalClient, error) {
 	t, err := parse(text)
 	if err != nil {
@@ -39,9 +39,9 @@ func Open(text string) (redis.UniversalClient, error) {
 
 // target is a URL of Redis, taken apart.
 type target struct {
-	first url.URL // with the first host, and the parameters that go-redis reads
+	first url.URL // the URL with only the first host, and the parameters that go-redis reads
 	hosts []string
-	own   map[string]string // the parameters that only this package knows
+	own   map[string]string // the parameters in ours
 }
 
 // ours are the parameters that go-redis does not know.
@@ -58,7 +58,7 @@ func parse(text string) (*target, error) {
 	if scheme != "redis" && scheme != "rediss" {
 		return nil, errors.New("it must begin with redis://, rediss:// or unix://")
 	}
-	// Each part of a list may be a URL of its own, too: redis://a,redis://b. The user is that of the first.
+	// The items of a list may also be complete URLs: redis://a,redis://b. Only the user and password of the first are used.
 	parts := strings.Split(rest, ","+scheme+"://")
 	for i, part := range parts[1:] {
 		parts[i+1] = part[strings.LastIndex(part, "@")+1:]
@@ -90,7 +90,7 @@ func newTarget(text string, hosts []string) (*target, error) {
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
-			err = failed.Err // without the URL, which may have a password
+			err = failed.Err // without the URL, which may contain a password
 		}
 		if _, escape := errors.AsType[url.EscapeError](err); escape {
 			err = errors.New("characters such as % and @ in a password are written as %25 and %40")
@@ -176,7 +176,7 @@ func (t *target) failover(o *redis.Options) *redis.FailoverOptions {
 	}
 }
 
-// secure adds the certificates that parameters name.
+// secure adds the certificates and the server name from the parameters.
 func (t *target) secure(o *redis.Options) error {
 	if o.TLSConfig == nil {
 		for _, name := range []string{"ca", "cert", "key", "server_name"} {

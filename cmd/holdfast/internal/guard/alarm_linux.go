@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes the guardian at a deadline, also if it has passed while the machine was suspended: then as soon as the machine is resumed.
-// Other timers stand still in between.
+// alarm wakes the guardian at a deadline. If the deadline passes while the machine is suspended, it wakes the guardian as soon as the machine
+// resumes. Other timers do not count the time of a suspension.
 type alarm struct{ timer int }
 
 func newAlarm() alarm {

@@ -3,8 +3,8 @@
 // Package guard runs the guardian: a second process that kills a process group when a lease is about to end, even if the process that
 // renews the lease has been stopped or killed.
 //
-// The guardian is this program, started again. It leads the process group that it guards, so the group's ID cannot be used by others, and
-// nothing can join the group once the guardian has killed it: a command that would be started too late is not started.
+// The guardian is a second process of this program. It leads the process group that it guards, so the group's ID cannot be reused. Once the
+// guardian has killed the group, no process can join it, so a command that would start too late does not start.
 package guard
 
 import (
@@ -19,27 +19,27 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/kin"
 )
 
-// variable tells a process that it is a guardian. Its value is the mark of the run.
+// variable is the environment variable of a guardian. Its value is the mark of the run.
 const variable = "HOLDFAST_GUARDIAN"
 
-// The orders that a guardian gets: each is one byte and a number of eight bytes.
+// The orders to a guardian. Each consists of one of these bytes and a number of eight bytes.
 const (
 	orderDeadline = 'd' // kill the processes of the run at this instant
-	orderCommand  = 'c' // the process ID of the command
-	orderAside    = 'a' // leave the group for the group with this ID
+	orderCommand  = 'c' // the command has this process ID
+	orderAside    = 'a' // leave the group, and join the group with this ID
 	orderSize     = 9
 )
 
-// sendWait is how long an order may take. A pipe is full only if the guardian has been stopped for very long.
+// sendWait limits how long writing an order may take. The pipe is full only if the guardian has been stopped for a very long time.
 const sendWait = 5 * time.Millisecond
 
-// Guard is the guardian as its parent sees it. Its methods are not safe for concurrent use.
+// Guard is the parent's handle to its guardian. Its methods are not safe for concurrent use.
 type Guard struct {
 	PID    int // also the ID of the group
 	orders *os.File
 }
 
-// Start starts a guardian and returns when it is ready. The caller waits for the process PID.
+// Start starts a guardian and returns when it is ready. The caller must reap the process PID.
 func Start(mark kin.Mark) (*Guard, error) {
 	orders, ours, err := os.Pipe()
 	if err != nil {
@@ -82,7 +82,8 @@ func spawn(mark kin.Mark, orders, ready *os.File) (pid int, err error) {
 	})
 }
 
-// environment is that of the guardian. It may itself be the guardian of a run inside another.
+// environment returns the environment of the guardian. It keeps the marks of outer runs, because a guardian also belongs to the runs around
+// its own.
 func environment(mark kin.Mark) (env []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, variable+"=") {
@@ -92,7 +93,7 @@ func environment(mark kin.Mark) (env []string) {
 	return append(env, variable+"="+string(mark))
 }
 
-// itself is the path of this program. On Linux it also works after the file has been replaced.
+// itself returns the path of this program. On Linux the path works even after the program's file has been replaced.
 func itself() (string, error) {
 	const link = "/proc/self/exe"
 	if _, err := os.Stat(link); err == nil {
@@ -101,26 +102,28 @@ func itself() (string, error) {
 	return os.Executable()
 }
 
-// Deadline has the run killed at an instant of Now, unless a later call moves it. It reports whether the guardian got the message.
+// Deadline orders the guardian to kill the run at this instant, on the clock of Now. A later call moves the deadline. Deadline reports
+// whether the order was sent.
 func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, int64(at)) }
 
 // Command tells the guardian the process ID of the command, which may leave the group.
 func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
-// StepAside has the guardian leave the group, which it still guards, so that the group is gone when all others have left it.
+// StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 
-// End ends the guardian, and with it everything that is left of the group. The caller waits for the process PID.
+// End kills the guardian and all processes that are left in the group. The caller must reap the process PID.
 func (g *Guard) End() {
 	_ = syscall.Kill(-g.PID, syscall.SIGKILL)
-	_ = syscall.Kill(g.PID, syscall.SIGKILL) // it may have stepped aside
+	_ = syscall.Kill(g.PID, syscall.SIGKILL) // the guardian may have left the group
 	g.Forget()
 }
 
-// Forget releases what the caller has of a guardian that has ended.
+// Forget closes the pipe to a guardian that has ended.
 func (g *Guard) Forget() { _ = g.orders.Close() }
 
-// send waits for nobody: the guardian may have been killed or stopped. An order is written as a whole or not at all.
+// send writes an order to the guardian, either as a whole or not at all. It does not block for longer than sendWait, because the guardian
+// may have been killed or stopped.
 func (g *Guard) send(what byte, value int64) bool {
 	_ = g.orders.SetWriteDeadline(time.Now().Add(sendWait))
 	_, err := g.orders.Write(binary.NativeEndian.AppendUint64([]byte{what}, uint64(value)))

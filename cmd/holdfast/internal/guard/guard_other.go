@@ -1,9 +1,9 @@
 //go:build !unix
 
-// Package guard runs the guardian. There is none on this system.
+// Package guard runs the guardian, which does not exist on this system.
 package guard
 
-// IsGuardian reports whether this process was started as one.
+// IsGuardian reports whether this process is a guardian.
 func IsGuardian() bool { return false }
 
 // Main is what a guardian does.

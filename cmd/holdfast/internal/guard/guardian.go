@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	never      = 50 * 365 * 24 * time.Hour // after the machine has started; a 32-bit time has room for it
-	killRounds = 1000                      // bounds the time for a run that starts processes as fast as it loses them
+	never      = 50 * 365 * 24 * time.Hour // after the machine has started; this fits into a 32-bit time
+	killRounds = 1000                      // limits the attempts to kill a run that starts processes as fast as they are killed
 )
 
-// IsGuardian reports whether this process was started as one.
+// IsGuardian reports whether this process is a guardian.
 func IsGuardian() bool { return os.Getenv(variable) != "" && os.Args[0] == "holdfast-guardian" }
 
 // Main is what a guardian does.
 func Main() {
-	signal.Ignore() // all: the group gets signals that are meant for the command
+	signal.Ignore() // all of them: signals to the group are meant for the command
 	g := &guardian{run: kin.Run{Mark: kin.Mark(os.Getenv(variable)), Group: os.Getpid()}, deadline: never}
 	_ = unix.SetNonblock(0, true)
 	_, _ = os.Stdout.Write([]byte{0})
@@ -34,7 +34,7 @@ func Main() {
 	g.kill()
 }
 
-// guardian is the guardian itself.
+// guardian is the state of a guardian, in its own process.
 type guardian struct {
 	run      kin.Run
 	deadline time.Duration
@@ -45,8 +45,8 @@ type guardian struct {
 
 // watch returns when the run must be killed: at the deadline, or when the parent has ended.
 //
-// After a pause of this process it reads all orders first: the lease may have been renewed meanwhile. Then it looks at the clock, before
-// anything that takes long.
+// This process may have been stopped. When it continues, it first reads all orders, because the lease may have been renewed meanwhile. Then it
+// looks at the clock, before it does anything that takes long.
 func (g *guardian) watch() {
 	alarm := newAlarm()
 	for g.obey(); !g.orphan && Now() < g.deadline; g.obey() {
@@ -54,7 +54,7 @@ func (g *guardian) watch() {
 	}
 }
 
-// obey does what has been ordered.
+// obey carries out all orders that have arrived.
 func (g *guardian) obey() {
 	var b [4096]byte
 	for {
@@ -88,8 +88,8 @@ func (g *guardian) do(what byte, value int64) {
 
 func (g *guardian) leave(group int) { g.aside = g.aside || syscall.Setpgid(0, group) == nil }
 
-// kill ends the run: first its group at one blow, which would end this process, too, unless it leaves the group before. That is impossible
-// when the parent's group has ended; then the processes are killed one by one.
+// kill kills the run. It first leaves the group, and then kills the whole group with one signal, which would otherwise also kill this process.
+// It cannot leave the group if the parent has ended, and then kills the processes one by one.
 func (g *guardian) kill() {
 	if group, err := unix.Getpgid(os.Getppid()); err == nil && !g.orphan {
 		g.leave(group)
@@ -97,7 +97,7 @@ func (g *guardian) kill() {
 	if g.aside {
 		_ = syscall.Kill(-g.run.Group, syscall.SIGKILL)
 	}
-	if g.run.Command != 0 && !g.orphan { // the parent has not collected it, so no other process has its ID
+	if g.run.Command != 0 && !g.orphan { // without its parent, the command may have been reaped and its ID reused
 		_ = syscall.Kill(g.run.Command, syscall.SIGKILL)
 	}
 	for range killRounds {

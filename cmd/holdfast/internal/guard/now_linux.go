@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is a time that all processes of this machine share. It includes the time for which the machine was suspended.
+// Now returns the time on a clock that all processes of this machine share. It includes the time for which the machine was suspended.
 func Now() time.Duration { return now(unix.CLOCK_BOOTTIME) }
 
 func now(clock int32) time.Duration {

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Strays returns the live processes of the run outside its group. Without inner, those are left out that belong to a run inside this one:
-// its own holdfast passes signals on to them.
+// Strays returns the live processes of the run outside its group. Processes of a run inside this one are included only if inner is true,
+// because the holdfast of that run passes signals on to them.
 func (r Run) Strays(inner bool) []int {
 	return r.find(func(pid, group int) bool { return group != r.Group && r.owns(pid, inner) })
 }
 
-// All returns the live processes of the run, with those of its group, except for this one.
+// All returns the live processes of the run, inside and outside its group, except for this process.
 func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
 
-// find returns the processes of the session that are wanted.
+// find returns the processes of this session, and of the command's own session, for which wanted returns true.
 func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	self := os.Getpid()
 	session, err := unix.Getsid(0)
@@ -40,7 +40,8 @@ func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	return pids
 }
 
-// processes lists none if /proc is that of another namespace, as in a container that has not mounted its own: IDs would mean others there.
+// processes returns the IDs of all processes. If /proc belongs to another PID namespace, as in a container that has not mounted its own, it
+// returns none, because the IDs would belong to other processes.
 func processes() (pids []int) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return nil
@@ -59,7 +60,8 @@ func processes() (pids []int) {
 	return pids
 }
 
-// owns reports whether a process has the mark. The environment of a zombie is empty.
+// owns reports whether a process has the run's mark, as its last one or, with inner, at any place. It returns false for a zombie, whose
+// environment is empty.
 func (r Run) owns(pid int, inner bool) bool {
 	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -74,7 +76,7 @@ func (r Run) owns(pid int, inner bool) bool {
 	return false
 }
 
-// live reports whether a process has not ended yet.
+// live reports whether a process has not ended.
 func live(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -2,8 +2,8 @@
 
 package kin
 
-// Strays finds none: other systems do not show environments in files.
+// Strays returns none, because systems other than Linux have no files with the environments of processes.
 func (Run) Strays(bool) []int { return nil }
 
-// All finds none.
+// All returns none.
 func (Run) All() []int { return nil }

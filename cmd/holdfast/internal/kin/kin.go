@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package kin finds the processes of a run of a command that have left its process group, as timeout(1) and the jobs of shells do.
+// Package kin finds the processes of a command that have left its process group, as timeout(1) and the jobs of shells do.
 //
-// A run marks its processes with a variable in their environment, which their children inherit. Parent process IDs would not do, because
-// an orphan gets a new parent. Processes in a session of their own are daemons, and are left alone.
+// Each run of a command marks its processes with an environment variable, which their children inherit. Parent process IDs would not be
+// enough, because an orphan gets a new parent. Processes with their own session are daemons, and are ignored.
 package kin
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// variable has the marks of all runs that a process belongs to, separated by commas, the innermost last.
+// variable is the environment variable with the marks of all runs that a process belongs to, separated by commas, the innermost run last.
 const variable = "HOLDFAST_RUN"
 
 // Mark identifies a run.
@@ -21,7 +21,7 @@ type Mark string
 // NewMark returns a mark that no other run has.
 func NewMark() Mark { return Mark(rand.Text()) }
 
-// Environment returns an environment with the mark, and with those of the runs that this process belongs to.
+// Environment adds the mark to an environment, after the marks of the runs that this process belongs to.
 func (m Mark) Environment(env []string) []string {
 	marked := make([]string, 0, len(env)+1)
 	for _, v := range env {
@@ -40,5 +40,5 @@ func (m Mark) Environment(env []string) []string {
 type Run struct {
 	Mark    Mark
 	Group   int // of its processes
-	Command int // which may lead a session of its own
+	Command int // process ID of the command, which may lead its own session
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of orphans below it, so that it can collect them.
+// adopt makes this process the parent of its descendants when they become orphans, so that it can reap them.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// dieWithParent has the kernel kill the command when the thread that starts it ends, even by SIGKILL.
+// dieWithParent makes the kernel kill the command when the thread that starts it ends, even by SIGKILL.
 func dieWithParent(sys *syscall.SysProcAttr) { sys.Pdeathsig = syscall.SIGKILL }

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend stops the process group of this process as SIGTSTP does, and returns when it continues. It must be called by the main thread.
+// suspend stops the process group of this process as SIGTSTP does, and returns when the group continues. It must be called on the main thread.
 //
-// A process that has caught SIGTSTP does not stop by it, not even after signal.Reset: the handler of Go stays and does nothing. So the
-// default is set by a system call. Then the signal is sent to this thread, which stops before the call returns: a signal to the process
-// could reach another thread, later. The kernel does not stop a group that nobody could continue.
+// SIGTSTP no longer stops a process that has caught it, not even after signal.Reset: Go's handler stays and does nothing. So suspend restores
+// the default action with a system call. Then it sends the signal to this thread, which stops before the call returns; a signal to the process
+// could arrive at another thread, and later. The kernel does not stop a group that nobody could continue.
 func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	_ = syscall.Kill(0, syscall.SIGTSTP) // the others
-	var standard [16]uint64              // zero is the default in the kernel's struct sigaction, whatever its layout
+	var standard [16]uint64              // all zeros mean the default action in the kernel's struct sigaction, whatever its layout
 	const maskSize = 8
 	_, _, failed := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP), uintptr(unsafe.Pointer(&standard)), 0, maskSize, 0, 0)
 	if failed == 0 {
@@ -24,7 +24,7 @@ func suspend() {
 	}
 }
 
-// unstopped calls f while SIGTTOU, by which the kernel stops a process that is not in the foreground, cannot reach this thread.
+// unstopped calls f with SIGTTOU blocked on this thread. The kernel would stop a process in the background with that signal.
 func unstopped(f func()) {
 	var blocked, before unix.Sigset_t
 	const bits = 8 * unsafe.Sizeof(blocked.Val[0])

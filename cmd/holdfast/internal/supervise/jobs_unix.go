@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend stops the process group of this process, and returns when it continues, or soon after it. It does so only if the parent is a
-// shell that can continue the group: SIGTSTP would see to that, but does not stop a process that has caught it before.
+// suspend stops the process group of this process, and returns when the group continues, or soon after. It stops the group only if the
+// parent is a shell that can continue it. SIGTSTP would check that by itself, but does not stop a process that has caught it before.
 func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	ours, err1 := unix.Getsid(0)
@@ -21,7 +21,7 @@ func suspend() {
 	}
 }
 
-// unstopped calls f while this process ignores SIGTTOU, by which the kernel stops a process that is not in the foreground.
+// unstopped calls f while this process ignores SIGTTOU. The kernel would stop a process in the background with that signal.
 func unstopped(f func()) {
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)

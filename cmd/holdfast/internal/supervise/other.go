@@ -51,13 +51,13 @@ func Signals() (received <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// Orphans tells nothing.
+// Orphans returns no channel.
 func Orphans() (ended <-chan os.Signal, stop func()) { return nil, func() {} }
 
 // Collect does nothing.
 func Collect() {}
 
-// Ends tells whether a signal asks a process to end.
+// Ends reports whether a signal asks a process to end.
 func Ends(os.Signal) bool { return true }
 
 // Find fails.

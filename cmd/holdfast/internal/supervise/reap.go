@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
 )
 
-// reap collects all children that have changed their state: the command, the guardian, and orphans that this process has adopted.
+// reap handles all children that have ended or stopped: the command, the guardian, and orphans that this process has adopted.
 func (r *run) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -35,7 +35,7 @@ func (r *run) changed(status syscall.WaitStatus) {
 			r.pause()
 		}
 	case status.Signaled():
-		// This process may have been stopped until the guardian has killed the command, and then notice that first.
+		// If this process was stopped, the guardian may have killed the command. This process may notice that before it looks at the clock.
 		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
 			r.stop("the lease was about to end; the guardian has killed it")
 		}
@@ -45,14 +45,15 @@ func (r *run) changed(status syscall.WaitStatus) {
 	}
 }
 
-// Orphans tells that processes may have ended that this process has adopted, as process 1 of a container does, or after Run.
+// Orphans returns a channel that receives a signal when adopted processes may have ended. This process adopts orphans as process 1 of a
+// container, or after Run.
 func Orphans() (ended <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGCHLD)
 	return c, func() { signal.Stop(c) }
 }
 
-// Collect collects adopted processes that have ended. It must not be called during Run.
+// Collect reaps adopted processes that have ended. It must not be called during Run.
 func Collect() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
 )
 
-// Signals returns the signals that a command gets through this process. Signals that this process was started to ignore are not among
-// them; the command ignores them, too.
+// Signals returns a channel of the signals that this process passes on to a command. Signals that were ignored when this process started are
+// not among them; the command ignores these, too.
 func Signals() (received <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 32)
 	for _, s := range append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...) {
@@ -27,7 +27,7 @@ func Signals() (received <-chan os.Signal, stop func()) {
 
 var endings = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
-// Ends tells whether a signal asks a process to end.
+// Ends reports whether a signal asks a process to end.
 func Ends(s os.Signal) bool {
 	for _, ending := range endings {
 		if s == ending {
@@ -37,7 +37,7 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on. Those that keys send are for the group alone, as on a terminal.
+// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays: as on a terminal, the signals of keys are for the group.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
@@ -45,7 +45,7 @@ func (r *run) pass(s syscall.Signal) {
 	}
 }
 
-// signal reaches the whole group, and the command even if it has left the group.
+// signal sends a signal to the whole group, and to the command even if it has left the group.
 func (r *run) signal(s syscall.Signal) {
 	_ = syscall.Kill(-r.guard.PID, s)
 	if !r.ended && r.pid != 0 {
@@ -55,7 +55,7 @@ func (r *run) signal(s syscall.Signal) {
 	}
 }
 
-// signalStrays reaches the processes of the run that have left the group. With inner, it reaches those of a run inside this one, too.
+// signalStrays sends a signal to the processes of the run that have left the group. With inner, it includes those of runs inside this one.
 func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	for _, pid := range r.kin.Strays(inner) {
 		if pid != r.pid || r.ended {
@@ -64,8 +64,8 @@ func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	}
 }
 
-// pause stops the process group of this process, as a shell expects when the command has stopped. The lease is then not renewed: if this
-// process does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
+// pause stops the process group of this process, as a shell expects when the command has stopped. While it is stopped, it does not renew the
+// lease: if it does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
 func (r *run) pause() {
 	r.tty.take()
 	suspend()
@@ -76,7 +76,7 @@ func (r *run) pause() {
 func (r *run) resume() {
 	r.look()
 	if guard.Now() >= r.deadline {
-		return // the command is dead, or about to be
+		return // the command is dead, or will be killed at once
 	}
 	r.tty.give(r.guard.PID)
 	r.signal(syscall.SIGCONT)

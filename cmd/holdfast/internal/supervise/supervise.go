@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	lookMost   = 100 * time.Millisecond // between looks at the clock: timers stand still while the machine is suspended
-	marginMost = 250 * time.Millisecond // that the command is killed before the local deadline
-	lookSoon   = 5 * time.Millisecond   // between looks for the end of a process group
-	killWait   = 10 * time.Second       // for a process that has been killed, but has not ended: the kernel may be busy with it
+	lookMost   = 100 * time.Millisecond // longest time between looks at the clock; timers do not count the time of a suspension
+	marginMost = 250 * time.Millisecond // longest time by which the command is killed before the local deadline
+	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
+	killWait   = 10 * time.Second       // how long to wait for a killed process to end: the kernel may be busy with it
 )
 
-// Lease is what a command runs under: see holdfast.Lease.
+// Lease is the lease under which a command runs, as in holdfast.Lease.
 type Lease interface {
 	Done() <-chan struct{}
 	Err() error
@@ -34,26 +34,26 @@ type Command struct {
 	Path  string // of the program
 	Args  []string
 	Env   []string
-	Lease time.Duration // how long the lease is when it has just been renewed
-	Grace time.Duration // between SIGTERM and SIGKILL
+	Lease time.Duration // length of the lease just after a renewal
+	Grace time.Duration // time between SIGTERM and SIGKILL
 	// Signals are passed on to the command.
 	Signals <-chan os.Signal
-	// Tell reports what a user should know of.
+	// Tell shows a message to the user.
 	Tell func(text string)
 }
 
 // Result says how a command has ended.
 type Result struct {
-	Code     int            // exit code, or 128 + the signal that ended it
-	Stopped  bool           // it was stopped because the lease ended, or would have
+	Code     int            // exit code, or 128 + the signal that ended the command
+	Stopped  bool           // the command was stopped because the lease had ended or was about to end
 	Received syscall.Signal // the last signal passed on that asks a process to end; 0: none
 }
 
-// Run starts the command, in a process group of its own, and returns when no process of the group is left.
+// Run starts the command in its own process group, and returns when no process of the group is left.
 //
-// SIGTERM goes to the group when the lease is lost, or will end in Grace. SIGKILL follows after Grace, and in any case before the local
-// deadline of the lease, so that the command is dead before others can acquire the lock. A guardian does the same if this process is
-// stopped or killed. Call Run on the main thread: on Linux the command dies with the thread.
+// When the lease is lost, or will end within Grace, Run sends SIGTERM to the group. SIGKILL follows after Grace, and in any case before the
+// local deadline of the lease, so that the command is dead before others can acquire the lock. If this process is stopped or killed, a
+// guardian kills the command in time. Call Run on the main thread: on Linux the command dies with the thread.
 func (c *Command) Run(lease Lease) (Result, error) {
 	adopt()
 	children := make(chan os.Signal, 1)
@@ -89,7 +89,7 @@ func (c *Command) Run(lease Lease) (Result, error) {
 	return r.result, nil
 }
 
-// run is one run of a command. One goroutine uses it.
+// run is one run of a command. Only one goroutine uses it.
 type run struct {
 	*Command
 	lease    Lease
@@ -100,14 +100,14 @@ type run struct {
 	tty      tty
 
 	pid      int  // of the command
-	ended    bool // the command has, although processes of its group may be left
+	ended    bool // the command has ended, although processes of its group may be left
 	guarded  bool // the guardian has not ended
 	result   Result
-	deadline time.Duration // before which the command must be dead
-	told     time.Duration // the deadline that the guardian has
-	termAt   time.Duration // when what the command has left behind gets SIGTERM; 0: not yet known
-	killAt   time.Duration // 0: not yet asked to end
-	killed   time.Duration // when SIGKILL was sent first; 0: not yet
+	deadline time.Duration // the command must be dead before this time
+	told     time.Duration // the deadline as last sent to the guardian
+	termAt   time.Duration // when processes that the command has left behind get SIGTERM; 0: not yet known
+	killAt   time.Duration // when the group gets SIGKILL; 0: no SIGTERM was sent
+	killed   time.Duration // when SIGKILL was first sent; 0: not yet
 	lookAt   time.Duration // when to look for strays again
 }
 
@@ -120,7 +120,7 @@ func (r *run) start() (err error) {
 	env := r.kin.Mark.Environment(r.Env)
 	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: sys})
 	if err != nil {
-		r.tty.take() // the child may have had it already
+		r.tty.take() // the child may already have been in the foreground
 		return err
 	}
 	r.pid, r.kin.Command = pid, pid
@@ -128,7 +128,7 @@ func (r *run) start() (err error) {
 	return nil
 }
 
-// end ends the guardian, and what may be left of the group.
+// end ends the guardian and all processes that are left in the group.
 func (r *run) end() {
 	r.tty.take()
 	if !r.guarded {
@@ -185,11 +185,11 @@ func why(err error) string {
 	return err.Error()
 }
 
-// margin is how long before the local deadline the command is killed. A busy machine needs time for that.
+// margin is how long before the local deadline the command is killed. It allows for a busy machine.
 func (r *run) margin() time.Duration { return min(r.Lease/20, marginMost) }
 
-// look reads the deadline, which each renewal moves, and tells the guardian. The clock is read before the lease, so that a pause in between
-// makes the deadline earlier, not later.
+// look reads the deadline, which each renewal moves, and sends it to the guardian. It reads the clock before the lease, so that a pause in
+// between makes the deadline earlier, not later.
 func (r *run) look() {
 	now := guard.Now()
 	expires := r.lease.ExpiresAt()
@@ -207,7 +207,7 @@ func (r *run) look() {
 	}
 }
 
-// decide does what it is time for, and returns when to look again.
+// decide sends the signals that are due, and returns the time until the next look.
 func (r *run) decide() time.Duration {
 	now := guard.Now()
 	if now >= r.deadline-r.Grace {
@@ -231,7 +231,7 @@ func (r *run) decide() time.Duration {
 	return next
 }
 
-// stop asks the group to end because of the lease.
+// stop asks the group to end because the lease has ended or is about to end.
 func (r *run) stop(reason string) {
 	if r.result.Stopped || r.ended && r.gone() {
 		return
@@ -240,7 +240,7 @@ func (r *run) stop(reason string) {
 	r.ask(reason)
 }
 
-// ask sends SIGTERM. A stopped process gets it when it continues.
+// ask sends SIGTERM to the group and its strays. It also continues them, because a stopped process gets the signal only then.
 func (r *run) ask(reason string) {
 	if at := guard.Now() + r.Grace; r.killAt == 0 || at < r.killAt {
 		r.killAt = at
@@ -252,7 +252,7 @@ func (r *run) ask(reason string) {
 	r.signalStrays(syscall.SIGCONT, false)
 }
 
-// leftBehind gives processes that the command has left in its group Grace to end, and then asks them to.
+// leftBehind handles processes that the command has left in its group. It waits for Grace, and then asks them to end.
 func (r *run) leftBehind(now time.Duration) {
 	switch {
 	case r.termAt == 0:
@@ -272,7 +272,7 @@ func (r *run) kill(now time.Duration) {
 	r.signalStrays(syscall.SIGKILL, true)
 }
 
-// over reports whether no process is left, or those that are left cannot be killed.
+// over reports whether the run is over: no process is left, or the remaining processes cannot be killed.
 func (r *run) over() bool {
 	if r.ended && r.gone() {
 		return true
@@ -287,9 +287,9 @@ func (r *run) over() bool {
 	return false
 }
 
-// gone reports whether the command has left no process. Strays are looked for twice: a process may start another one that the first look
-// has passed already, and end before the look gets to it. Where there are very many processes, a look takes long, and so does the pause
-// after it.
+// gone reports whether no process of the run is left. It looks for strays twice: during the first look, a process may start another one that
+// the look has already passed, and end before the look reaches it. If there are very many processes, a look takes long; then the pause after it
+// is longer, too.
 func (r *run) gone() bool {
 	now := guard.Now()
 	if !errors.Is(syscall.Kill(-r.guard.PID, 0), syscall.ESRCH) || now < r.lookAt {

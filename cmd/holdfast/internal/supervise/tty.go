@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tty is the terminal at standard input. The process group in its foreground may read from it, and gets the signals of its keys.
+// tty is the terminal at standard input. The process group in the foreground may read from it, and gets the signals that its keys send.
 type tty struct {
 	fd    int
 	is    bool // standard input is the controlling terminal
-	given bool // to the group of the command
+	given bool // the command's group is in the foreground
 }
 
 func terminal() tty {
@@ -20,7 +20,7 @@ func terminal() tty {
 	return tty{fd: 0, is: err == nil}
 }
 
-// ours reports whether this process is in the foreground.
+// ours reports whether this process is in the foreground, and sets given accordingly.
 func (t *tty) ours() bool {
 	if !t.is {
 		return false
@@ -30,8 +30,8 @@ func (t *tty) ours() bool {
 	return t.given
 }
 
-// nameGroup makes this process leave a process group that has no ID here, because its leader is outside of the container. The guardian could
-// not step aside into such a group, and the foreground could not be given back to it.
+// nameGroup makes this process leave a process group that has no ID here, because its leader is outside the container. The guardian could not
+// join such a group, and the group could not be put back into the foreground.
 func (t *tty) nameGroup() {
 	if syscall.Getpgrp() != 0 {
 		return

@@ -1,4 +1,4 @@
-// Package text prepares data for terminals and for JSON. Names and values from Redis may contain anything, and are never more than data.
+// Package text prepares data for terminals and for JSON. Names and values from Redis may contain anything, and must be shown as mere data.
 package text
 
 import (
@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// Show returns s as printable text. What a terminal could take for something else is escaped, in quotes: control characters, escape
-// sequences, characters that change the direction of text, invalid UTF-8. Text that is written from right to left is followed by a mark
-// that keeps the next column in its place.
+// Show returns s as printable text. If s has characters that a terminal could interpret, they are escaped and the text is quoted: control
+// characters, escape sequences, characters that change the direction of text, invalid UTF-8. Text that is written from right to left is
+// followed by a mark that keeps the next column in its place.
 func Show(s string) string {
 	if !plain(s) {
 		return strconv.Quote(s)
@@ -25,7 +25,7 @@ func Show(s string) string {
 	return s
 }
 
-// Message is a text of a program, whose unprintable characters are escaped. Line feeds stay.
+// Message returns the message of a program with its unprintable characters escaped. Line feeds stay.
 func Message(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
@@ -44,7 +44,7 @@ func plain(s string) bool {
 	}
 	first, _ := utf8.DecodeRuneInString(s)
 	if unicode.IsMark(first) {
-		return false // it would join the character before
+		return false // it would combine with the character before it
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
@@ -59,7 +59,7 @@ func rightToLeft(r rune) bool {
 		r >= 0x1e800 && r <= 0x1efff
 }
 
-// Width is how many columns of a terminal a printable text takes.
+// Width returns how many columns of a terminal a printable text takes.
 func Width(s string) (columns int) {
 	for _, r := range s {
 		columns += width(r)
@@ -81,7 +81,7 @@ func width(r rune) int {
 	return 1
 }
 
-// Cut returns at most as many columns of a printable text, with a sign if something is missing.
+// Cut shortens a printable text to at most the given number of columns. If something is missing, the text ends with an ellipsis.
 func Cut(s string, columns int) string {
 	if Width(s) <= columns {
 		return s
@@ -99,12 +99,12 @@ func Cut(s string, columns int) string {
 	return s + "…"
 }
 
-// Pad fills a printable text up to a number of columns.
+// Pad adds spaces to a printable text up to a number of columns.
 func Pad(s string, columns int) string {
 	return s + strings.Repeat(" ", max(0, columns-Width(s)))
 }
 
-// JSON returns v as one line of JSON without characters that a terminal could take for something else than text.
+// JSON returns v as one line of JSON. Characters that a terminal could interpret as something other than text are escaped.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -127,7 +127,7 @@ func JSON(v any) ([]byte, error) {
 	return []byte(out.String() + "\n"), nil
 }
 
-// Bytes returns s in base64 if it is not valid UTF-8, which JSON cannot represent; otherwise "".
+// Bytes returns s in base64 if s is not valid UTF-8, because JSON cannot represent it then; otherwise "".
 func Bytes(s string) string {
 	if utf8.ValidString(s) {
 		return ""
