@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forMany adds a script that does the same for many locks at once, because for a server the overhead of a call is larger than the
-// work of such a script. keys is the number of keys of one call. The includes come first, once for all locks. The rest becomes the body
-// of a function, which finds its own KEYS and ARGV behind an offset: a table of them for each lock would cost the server a fifth more.
+// forMany adds a script that does the same for many locks in one call, because a call costs the server more than the work of such a
+// script. keys is the number of keys of one lock. The includes come first, once for all locks. The rest becomes the body of a function,
+// which reads its KEYS and ARGV at an offset. Tables with the KEYS and ARGV of each lock would cost the server a fifth more.
 func (s *Script) forMany(keys int) *Script {
 	var includes, body strings.Builder
 	for line := range strings.Lines(s.written) {
@@ -35,7 +35,7 @@ return for_each(%d, function(KEYS_before, ARGV_before)
 	return s
 }
 
-// positions are the places in a script where it takes a key or an argument.
+// positions matches the places where a script reads a key or an argument.
 var positions = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]`)
 
 // Bundle returns one call of the script's Many that replaces several calls of the script. The calls are left unchanged.
@@ -74,5 +74,5 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// RedisError marks it as an error of the server.
+// RedisError marks a refusal as an error of the server, for go-redis.
 func (refusal) RedisError() {}

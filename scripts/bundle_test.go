@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// states are what calls meet, and how it comes about.
+// states are the states in which a call may find a lock, each with a function that creates it.
 var states = map[string]func(b bed, raw string) error{
 	"free":    func(bed, string) error { return nil },
 	"late":    func(bed, string) error { return nil },
@@ -21,7 +21,7 @@ var states = map[string]func(b bed, raw string) error{
 	"typed":   func(b bed, raw string) error { return b.Set(b.Context(), raw, "text", 0).Err() },
 }
 
-// A bundle does to each lock what its call does alone, and gets the same reply or error.
+// For each lock, a bundle does the same as a single call, and returns the same reply or error.
 func TestBundle_DoesWhatItsCallsDo(t *testing.T) {
 	acquireThenRelease := func(t *testing.T, kind *scripts.Kind) {
 		on(t, func(b bed) {
@@ -61,7 +61,7 @@ func TestBundle_DoesWhatItsCallsDo(t *testing.T) {
 	}
 }
 
-// sameReply compares the reply of a call with what it got in a bundle.
+// sameReply sends a call alone, and compares its reply with the reply to an equal call in a bundle.
 func (b bed) sameReply(alone scripts.Call, got any, state string) {
 	b.Helper()
 	want, err := b.send(alone)

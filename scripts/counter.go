@@ -21,10 +21,10 @@ var (
 	counterForget = load("counter_forget", counterForgetLua)
 )
 
-// Counting is the part of a kind that counts instead of holding: there are no owners, so there is nothing to renew and nothing to
-// expire. The actors use its operations without knowing them by name.
+// Counting is the part of a kind that counts something instead of being held. It has no owners, so nothing is renewed and nothing
+// expires. The actors use its operations without knowing their names.
 type Counting struct {
-	Give  *CountOp                                              // returns what a Take took for a caller that has left; nil: nothing is taken
+	Give  *CountOp                                              // returns what a Take has taken for a caller that has left; nil: there is no Take
 	Check func(s *Site, raw string, newID func() string) []Call // runs every script at least once, for Runtime.Check; leaves nothing behind
 }
 
@@ -35,17 +35,17 @@ type Way uint8
 const (
 	Ask  Way = iota // one caller, one answer
 	Take            // callers wait for their share, in order; one call serves several
-	Look            // callers wait for zero; one call serves all
-	Give            // continues without its callers; one call serves several
+	Look            // callers wait for zero; one call serves all of them
+	Give            // is carried out even if its callers leave; one call serves several
 )
 
-// CountOp is one operation of a kind that counts. Every call of it may be retried under its request's id.
+// CountOp is one operation of a kind that counts. Every call may be retried with the same request id.
 type CountOp struct {
-	Word    string // what it does, for error texts
+	Word    string // the operation in words, for error texts
 	Way     Way
-	Changes bool     // keeps its result for retries
-	Undo    *CountOp // undoes its effect when its caller has left; nil: it is not undone
-	Ends    bool     // it ends grants that are held, unless its number is 0
+	Changes bool     // the operation changes something, so its result is kept for retries
+	Undo    *CountOp // undoes the operation when its caller has left; nil: it is not undone
+	Ends    bool     // the operation ends grants that are held, unless its number is 0
 	Grants  []string // the grants that it ends; nil: all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
@@ -56,10 +56,10 @@ func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
 // CountTerms are the parameters of a call of a CountOp.
 type CountTerms struct {
 	Request  string        // id; a retry has the same
-	Numbers  []int64       // one number; for a Take one per waiter, negative for a try
+	Numbers  []int64       // one number; for a Take one number per waiter, negative for a try
 	Keep     time.Duration // how long the result is kept
-	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; negative: end it
-	Rest     time.Duration // of a Take: how long nobody may reserve afterwards
+	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; negative: end the reservation
+	Rest     time.Duration // of a Take: how long nobody may reserve after the reservation has ended
 	Answered []string      // requests whose results are no longer needed
 }
 
@@ -71,13 +71,13 @@ type Counted struct {
 	Reserved bool   // of a Take: this runtime has a reservation
 }
 
-// Forget deletes the results of answered requests when there is no other call that could do so.
+// Forget returns a call that deletes the results of answered requests, for the case that no other call could delete them.
 var Forget = &CountOp{Word: "forget", Call: func(_ *Site, raw string, t CountTerms) Call {
 	c := newCall(counterForget, len(t.Answered), 1, -1)
 	return answered(c, raw, t, t.Request)
 }}
 
-// countCall builds a call with the keys; those of operations that change something end with the results to be forgotten.
+// countCall builds a call with these keys. For an operation that changes something, it appends the keys of the results to be deleted.
 func countCall(s *Script, raw string, keys []any, t CountTerms, args ...any) Call {
 	c := newCall(s, len(keys)+len(t.Answered), 3+len(args), 1)
 	c.Command = append(c.Command, keys...)
@@ -92,7 +92,7 @@ func answered(c Call, raw string, t CountTerms, args ...any) Call {
 	return c
 }
 
-// trySet sets a number where there is none, and publishes message.
+// trySet returns the operation that sets a number if there is none, and publishes message.
 func trySet(word string, channel func(string) string, message func(n int64) any) *CountOp {
 	return &CountOp{Word: word, Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
@@ -109,13 +109,13 @@ func read(word string) *CountOp {
 	}}
 }
 
-// as is the operation carried out in another way.
+// as sets the way of an operation, and returns the operation.
 func (o *CountOp) as(way Way) *CountOp {
 	o.Way = way
 	return o
 }
 
-// remove deletes the key and publishes message, unless it is empty.
+// remove returns the operation that deletes the key, and publishes message unless that is empty.
 func remove(channel func(string) string, message string) *CountOp {
 	return &CountOp{Word: "delete", Changes: true, Call: func(s *Site, raw string, t CountTerms) Call {
 		keys := []any{raw, channel(raw), AttemptKey(raw, t.Request)}
@@ -129,7 +129,7 @@ type countTry struct {
 	terms CountTerms
 }
 
-// checkCounting builds the calls of a check, and one that deletes the results of the others.
+// checkCounting builds the calls of a check, and a last call that deletes the results of the others.
 func checkCounting(s *Site, raw string, newID func() string, tries []countTry) (calls []Call) {
 	last := CountTerms{Request: newID()}
 	for _, try := range tries {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// count runs an operation under a request's id and returns its number.
+// count runs an operation with this request id, and returns the resulting number.
 func (b bed) count(op *scripts.CountOp, request string, numbers ...int64) int64 {
 	b.Helper()
 	return b.counted(op, scripts.CountTerms{Request: request, Numbers: numbers}).Number
@@ -28,7 +28,7 @@ func (b bed) counted(op *scripts.CountOp, t scripts.CountTerms) scripts.Counted 
 	return counted
 }
 
-// key is what the counter's key holds, "" without it.
+// key returns the value of the counter's key, or "" if there is no key.
 func (b bed) key() string {
 	b.Helper()
 	value, err := b.Get(b.Context(), b.name).Result()
@@ -38,7 +38,7 @@ func (b bed) key() string {
 	return value
 }
 
-// listening subscribes to a channel; the function that is returned tells what was published since.
+// listening subscribes to a channel, and returns a function that returns the messages published since.
 func (b bed) listening(channel string) (published func() []string) {
 	b.Helper()
 	pubsub := b.Subscribe(b.Context(), channel)
@@ -58,7 +58,7 @@ func (b bed) listening(channel string) (published func() []string) {
 	}
 }
 
-// nearKeep checks that the result of a request is kept for a while, and not for longer.
+// nearKeep checks that the key with a request's result has the intended TTL.
 func (b bed) nearKeep(request string) {
 	b.Helper()
 	ttl, err := b.PTTL(b.Context(), scripts.AttemptKey(b.name, request)).Result()
@@ -204,7 +204,7 @@ func TestCounts_AnsweredResultsAreDeleted(t *testing.T) {
 			b.counted(op, terms)
 			assert.Zero(b, exist(last), op.Word)
 			assert.Equal(b, int64(1), exist(request), op.Word)
-			b.counted(op, terms) // a repeat deletes them too
+			b.counted(op, terms) // a retry deletes them, too
 			last = request
 		}
 		b.counted(scripts.Forget, scripts.CountTerms{Request: us + ":1", Answered: []string{last}})
@@ -367,7 +367,7 @@ func TestLatch_OnTheWire(t *testing.T) {
 	})
 }
 
-// A semaphore that somebody gave a TTL keeps it, whatever is done with it. Redisson's addPermits and drainPermits take it away.
+// If a user has set a TTL on a semaphore, every operation keeps that TTL. Redisson's addPermits and drainPermits remove it.
 func TestSemaphore_KeepsATTL(t *testing.T) {
 	on(t, func(b bed) {
 		require.NoError(b, b.Set(b.Context(), b.name, 5, time.Minute).Err())
@@ -380,7 +380,7 @@ func TestSemaphore_KeepsATTL(t *testing.T) {
 	})
 }
 
-// What gives back works when the server has no memory left: a permit or a count-down that cannot be given back is lost for ever.
+// Operations that give something back work even when the server has no memory left. Otherwise the permit or the count-down would be lost.
 func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -413,7 +413,7 @@ func TestCounts_GiveBackAtMaxmemory(t *testing.T) {
 	assert.Equal(t, "2", b.key())
 	_, err = full(scripts.SemaphoreAcquire, b.name, us+":7")
 	require.Error(t, err)
-	assert.ErrorContains(t, err, "OOM command not allowed", "nothing new is taken") // Redis 6.2 says where in the script before
+	assert.ErrorContains(t, err, "OOM command not allowed", "nothing new is taken") // Redis 6.2 first names the position in the script
 	for _, request := range []string{us + ":8", us + ":9"} {
 		_, err = full(scripts.LatchCountDown, latch.name, request)
 		require.NoError(t, err)

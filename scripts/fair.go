@@ -24,7 +24,7 @@ var (
 	fairForceRelease = load("fair_force_release", fairForceReleaseLua)
 )
 
-// FairLock is granted in queue order, across processes.
+// FairLock is the lock that is granted in queue order, across processes.
 var FairLock = &Kind{
 	Name:         protocol.KindFair,
 	Family:       Fair,

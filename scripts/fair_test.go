@@ -24,7 +24,7 @@ func (b bed) queue() []string {
 func (b bed) scores() string  { return "redisson_lock_timeout:{" + b.name + "}" }
 func (b bed) waiting() string { return "holdfast_waiting:{" + b.name + "}" }
 
-// keep is how long somebody's place in the queue is kept.
+// keep is how long Redis keeps a waiter's place in the queue.
 func (b bed) keep(grant string) time.Duration {
 	b.Helper()
 	score, err := b.ZScore(b.Context(), b.scores(), grant).Result()
@@ -56,7 +56,7 @@ func TestFairAcquire_QueuesInOrder(t *testing.T) {
 	})
 }
 
-// A waiter that asks again notes that its runtime lives, unless that was noted just now.
+// When a waiter asks again, Redis notes that the waiter's runtime lives, unless it has just been noted.
 func TestFairAcquire_NotesThatItsRuntimeLives(t *testing.T) {
 	on(t, func(b bed) {
 		b.take(scripts.FairLock, scripts.Terms{Grant: us + ":1", Lease: time.Minute})
@@ -95,7 +95,7 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 		assert.False(b, busy.Requeued)
 		assert.Equal(b, []string{us + ":2"}, b.queue())
 
-		require.NoError(b, b.LPop(b.Context(), "redisson_lock_queue:{"+b.name+"}").Err()) // a client with a wrong clock does so
+		require.NoError(b, b.LPop(b.Context(), "redisson_lock_queue:{"+b.name+"}").Err()) // a client with a wrong clock may do this
 		require.NoError(b, b.ZRem(b.Context(), b.scores(), us+":2").Err())
 		assert.True(b, b.take(scripts.FairLock, scripts.Terms{Grant: us + ":2", Lease: time.Minute, Standing: true}).Requeued, "it is told")
 		assert.Equal(b, []string{us + ":2"}, b.queue())
@@ -131,7 +131,7 @@ func TestFairRelease(t *testing.T) {
 	})
 }
 
-// When the last who stand in the queue have gone, what is known of their runtimes goes with them.
+// When the queue becomes empty, the information about its waiters' runtimes is deleted.
 func TestFairRelease_LeavesNothingOfTheDead(t *testing.T) {
 	on(t, func(b bed) {
 		for _, grant := range []string{us + ":1", dead + ":1", dead + ":2"} {
@@ -219,7 +219,7 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 	})
 }
 
-// Everybody who is behind moves up by one wait, also in a queue that is too long for one command.
+// When a waiter leaves, the scores of all waiters behind it move forward by one wait, even if the queue is too long for one command.
 func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	on(t, func(b bed) {
 		const waiters = 1201
@@ -250,7 +250,7 @@ func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	})
 }
 
-// A waiter can leave the queue of a server that has no memory left. Nothing else would take its place away before somebody uses the lock.
+// A waiter can leave the queue of a server that has no memory left. Otherwise its place would stay until the lock is used again.
 func TestFairRelease_LeavesAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

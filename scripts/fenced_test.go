@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The counter may be lost at the very moment: tokens that were given before are smaller all the same. Where acquires follow each
-// other faster than they use their blocks up, the tokens of a block are as large as the clock was when it was taken.
+// Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. If acquires follow each other faster than
+// they use up their blocks, the tokens of a block reach up to the server's clock at the time of the acquire.
 func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		many := *site
@@ -32,7 +32,7 @@ func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 			switch i % 4 {
 			case 1: // gone
 				require.NoError(b, b.Del(b.Context(), "redisson_lock_token:{"+b.name+"}").Err())
-			case 3: // gone, and Redisson was the first to come
+			case 3: // the counter is lost, and Redisson then issues the first token
 				require.NoError(b, b.Set(b.Context(), "redisson_lock_token:{"+b.name+"}", 1, 0).Err())
 			}
 		}
@@ -73,8 +73,8 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 	})
 }
 
-// Lua has whole numbers exactly up to 2^53. What is no counter, or one beyond that, is refused and left alone: a rounded one would give
-// tokens twice.
+// Lua represents integers exactly up to 2^53. A larger counter, or a value that is not a counter, is refused and left unchanged, because a
+// rounded counter could issue a token twice.
 func TestFenced_CounterThatIsNone(t *testing.T) {
 	on(t, func(b bed) {
 		counter := "redisson_lock_token:{" + b.name + "}"
@@ -100,7 +100,7 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 	})
 }
 
-// A counter that comes to its end gives the last tokens one by one, and then none.
+// Near its maximum, a counter issues the last tokens one by one, and then no more.
 func TestFenced_LastTokens(t *testing.T) {
 	on(t, func(b bed) {
 		const end = 1<<53 - 1

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// holder is an owner field as Redisson and we write it.
+// holder is an owner field in the form that Redisson and Holdfast write.
 func holder(number int) string { return fmt.Sprintf("%s:%d", them, number) }
 
-// hashes are what an application may keep in a hash. Some of it looks nearly like a lock.
+// hashes are contents that an application may keep in a hash. Some of them look almost like a lock.
 var hashes = map[string][]any{
 	"numbers":                   {"views", 10, "clicks", 3},
 	"a number":                  {"views", 10},
@@ -57,7 +57,7 @@ func manyFields() (fields []any) {
 	return fields
 }
 
-// state is all that a key has, and whether it has an end.
+// state returns the value of a key, and whether it has a TTL.
 func (b bed) state(key string) string {
 	b.Helper()
 	ctx := b.Context()
@@ -77,7 +77,7 @@ func (b bed) state(key string) string {
 	return fmt.Sprintf("%s %v, it ends: %v", what, content, b.PTTL(ctx, key).Val() >= 0)
 }
 
-// everything runs all that a kind does with a name: each of its scripts, in every way. Nothing that it does may change a key.
+// everything runs every script of a kind with this name, in every way in which the kind uses it. None of the calls may change a key.
 func (b bed) everything(kind *scripts.Kind, raw, key string, look func(call scripts.Call, err error)) {
 	b.Helper()
 	before, number := b.state(key), 100
@@ -94,7 +94,7 @@ func (b bed) everything(kind *scripts.Kind, raw, key string, look func(call scri
 	require.True(b, before == b.state(key), "%s on %s changes what was there", kind.Name, raw)
 }
 
-// No operation of any kind touches a hash that is no lock, nor gives it an end, and none takes it for a lock.
+// No operation of any kind changes a hash that is not a lock, sets a TTL on it, or treats it as a lock.
 func TestForeign_HashesAreLeftAlone(t *testing.T) {
 	on(t, func(b bed) {
 		for what, fields := range hashes {
@@ -111,7 +111,7 @@ func TestForeign_HashesAreLeftAlone(t *testing.T) {
 	})
 }
 
-// sides are keys beside a lock's own, with something in it that could be there.
+// sides are keys that belong to a lock besides its own key, each with a foreign value that could be in it.
 var sides = map[string]func(ctx context.Context, c redis.Cmdable, key string) error{
 	"redisson_lock_queue:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.RPush(ctx, key, "a", "b").Err() },
 	"redisson_lock_timeout:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error {
@@ -127,7 +127,7 @@ var sides = map[string]func(ctx context.Context, c redis.Cmdable, key string) er
 	"redisson_lock_token:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.Set(ctx, key, "x", 0).Err() },
 }
 
-// The same of what is in the place of a queue, of permits and so on, whether the lock is free or not.
+// The same holds for foreign values in the key of a queue, of permits and so on, whether or not the lock is free.
 func TestForeign_KeysBesideTheLockAreLeftAlone(t *testing.T) {
 	on(t, func(b bed) {
 		for pattern, set := range sides {
@@ -153,7 +153,7 @@ func TestForeign_KeysBesideTheLockAreLeftAlone(t *testing.T) {
 	})
 }
 
-// Something else comes in the place of a held fair lock's queue: the lock is released, and nothing is taken out of that.
+// A foreign value replaces the queue of a fair lock that is held. The lock can be released, and the foreign value stays unchanged.
 func TestForeign_QueueOfAHeldLock(t *testing.T) {
 	on(t, func(b bed) {
 		queue, timeouts := fmt.Sprintf("redisson_lock_queue:{%s}", b.name), fmt.Sprintf("redisson_lock_timeout:{%s}", b.name)
@@ -168,8 +168,8 @@ func TestForeign_QueueOfAHeldLock(t *testing.T) {
 	})
 }
 
-// The number of a semaphore's permits is replaced by something else while one is out: nothing is given back to that, and the permit is
-// still out.
+// A foreign value replaces the number of a semaphore's permits while a permit is held. A release does not change that value, and the permit
+// stays held.
 func TestForeign_NumberOfPermitsThatIsNone(t *testing.T) {
 	on(t, func(b bed) {
 		for _, text := range []string{"text", "1.5", "007", "12345678901234567"} {
@@ -191,7 +191,7 @@ func TestForeign_NumberOfPermitsThatIsNone(t *testing.T) {
 	})
 }
 
-// occupy has somebody else hold a lock of this kind, or sets its number.
+// occupy makes another owner hold a lock of this kind, or sets the number of a counter.
 func (b bed) occupy(kind *scripts.Kind, raw string) {
 	b.Helper()
 	if kind.Counting != nil {
@@ -208,7 +208,7 @@ func (b bed) occupy(kind *scripts.Kind, raw string) {
 	require.NoError(b, b.PExpire(b.Context(), raw, time.Minute).Err())
 }
 
-// What Redisson writes is a lock, to every kind that it excludes: busy, until it is freed by force.
+// Every kind that Redisson's lock excludes treats it as busy, until it is freed by force.
 func TestForeign_RedissonsLocksAreNone(t *testing.T) {
 	on(t, func(b bed) {
 		reader, writer := holder(-7), holder(9)+":write"

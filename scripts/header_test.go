@@ -34,7 +34,7 @@ func text(t *testing.T, file string) string {
 	return string(b)
 }
 
-// written are the scripts that have a file. Those for many locks, and for a migration, are made from them.
+// written returns the scripts that have a file. The scripts for many locks and for a migration are made from these.
 func written() []*scripts.Script {
 	var made []*scripts.Script
 	for _, s := range scripts.All() {
@@ -65,8 +65,8 @@ func TestScripts_EveryIncludeIsUsed(t *testing.T) {
 
 var parameter = regexp.MustCompile(`(?m)^-- (KEYS|ARGV)\[(\w+)\] (\w+)`)
 
-// A header names the file, every key and every argument, and ends with what the script returns. Below it no number is left:
-// the names of the header are bound once, in the header's order.
+// A header names the file, every key and every argument, and ends with the results of the script. The code below it binds the header's
+// names once, in the header's order, and uses no other numbers of keys and arguments.
 func TestScripts_HeadersAreTrue(t *testing.T) {
 	t.Parallel()
 	for _, file := range files(t, "*.lua") {
@@ -108,9 +108,9 @@ func TestScripts_ChecksComeFirst(t *testing.T) {
 	write := regexp.MustCompile(`redis\.call\('(hset|hdel|del|pexpire|set|incrby|decrby|zadd|rpush)'|redis\.call\(publish|= (drop_stale|leave|take)\(`)
 	for _, s := range written() {
 		if s.Name == "lock_renew" {
-			continue // checks each lock right before it renews it; a renewal undoes nothing
+			continue // it checks each lock right before renewing it; a renewal needs no rollback
 		}
-		own := text(t, s.Name+".lua") // what it includes is only defined there
+		own := text(t, s.Name+".lua") // without the includes, which only define functions
 		if at := write.FindStringIndex(own); at != nil {
 			assert.NotContains(t, own[at[0]:], "error_reply", s.Name)
 		}

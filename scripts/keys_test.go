@@ -37,7 +37,7 @@ var allKinds = []*scripts.Kind{
 	scripts.Semaphore, scripts.PermitSemaphore, scripts.CountDownLatch,
 }
 
-// keysOf are all keys and channels that the scripts of a kind are given for a name.
+// keysOf returns all keys and channels that the scripts of a kind use for a name.
 func keysOf(kind *scripts.Kind, name string) (keys []string) {
 	if kind == scripts.CountDownLatch && strings.Contains(name, "{") {
 		return nil // Redisson's channel of such a latch is in another slot
@@ -53,7 +53,7 @@ func keysOf(kind *scripts.Kind, name string) (keys []string) {
 	return keys
 }
 
-// tag is what Redis Cluster hashes of a key.
+// tag returns the part of a key that Redis Cluster hashes.
 func tag(key string) string {
 	_, rest, found := strings.Cut(key, "{")
 	if inner, _, closed := strings.Cut(rest, "}"); found && closed && inner != "" {
@@ -62,7 +62,7 @@ func tag(key string) string {
 	return key
 }
 
-// The same, as a node of a cluster sees it.
+// A node of a cluster puts all keys and channels of a name into the same slot.
 func TestNames_KeepToOneSlotOfACluster(t *testing.T) {
 	t.Parallel()
 	node := redistest.Start(t, "--cluster-enabled", "yes").Client(t)

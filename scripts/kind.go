@@ -9,8 +9,8 @@ import (
 // Family groups the kinds that share one actor per name.
 type Family uint8
 
-// The families. Kinds with one holder have one family each, so that an actor serves one kind; in Redis they still exclude each
-// other.
+// The families. Each kind with a single holder has its own family, so that an actor serves only one kind. In Redis these kinds still
+// exclude each other.
 const (
 	Plain Family = iota
 	Fair
@@ -21,10 +21,10 @@ const (
 	Counters
 	PermitCounters
 	Latches
-	FamilyCount // not a family: the number of them
+	FamilyCount // not a family, but the number of families
 )
 
-// Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name: ARCHITECTURE.md has what else a new
+// Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name. ARCHITECTURE.md lists what else a new
 // kind needs.
 type Kind struct {
 	Name   protocol.Kind
@@ -52,14 +52,14 @@ type Kind struct {
 	// PassEndsTurn: a pass may end a turn, and then releases the lock if another process waits for it.
 	PassEndsTurn bool
 
-	// Counting: nothing is held, something is counted. Such a kind has only a name, a family, NotSet and a channel besides.
+	// Counting: nothing is held, something is counted. Apart from it, such a kind has only a name, a family, NotSet and a channel.
 	Counting *Counting
 
-	NotSet string // error text while the number has not been set; "": there is nothing to set
+	NotSet string // error text while the number has not been set; "": the kind has no number to set
 
 	Channel func(raw, grant string) string // where a contender for this grant is notified of releases; nil: nowhere
-	// Others is the additional channel on which the first in Redis' queue is notified of releases of other kinds of lock; nil:
-	// Channel has them all.
+	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock; nil:
+	// Channel has these messages, too.
 	Others func(raw string) string
 
 	Keeps func(raw string) string // a key that outlives the lock; nil: none
@@ -68,7 +68,7 @@ type Kind struct {
 	Release      func(s *Site, raw string, t Terms) Call
 	Pass         func(s *Site, raw string, t Terms) Call
 	Renew        func(s *Site, raws, grants []string, lease time.Duration) Call
-	Look         func(raw, grant string) Call // whether Redis has the grant
+	Look         func(raw, grant string) Call // checks whether Redis has the grant
 	Inspect      func(raw string) Call
 	ForceRelease func(s *Site, raw string) Call
 }
@@ -76,13 +76,13 @@ type Kind struct {
 // Many reports whether a process may have several contenders or grants for one name.
 func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrite }
 
-// Plural reports whether each holder of a process has a grant of its own, beside the others'.
+// Plural reports whether each holder of a process has its own grant, at the same time as others.
 func (k *Kind) Plural() bool { return k.Beside && !k.Shared }
 
-// TakesTurns reports whether processes take turns: Redis keeps no queue, and there is only one holder at a time.
+// TakesTurns reports whether processes take turns: Redis keeps no queue, and the holders of a process share its grant.
 func (k *Kind) TakesTurns() bool { return !k.Queued && !k.Plural() }
 
-// Bounds reports whether a lease may have bounds: a time for which it lasts at least, or at most.
+// Bounds reports whether a lease may have a minimum and a maximum duration.
 func (k *Kind) Bounds() bool { return k.Owned && !k.Beside && !k.Spins }
 
 // GrantID is the owner field of a grant.
@@ -93,7 +93,7 @@ func (k *Kind) GrantID(plain string) string {
 	return k.ID(plain)
 }
 
-// checkLease is the time after which the keys of a check expire if the check dies.
+// checkLease is the time after which the keys of a check expire if the process of the check dies.
 const checkLease = 5 * time.Second
 
 // Check returns calls that run every command of this kind's scripts at least once, and leave the lock free.
@@ -131,14 +131,14 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 type Site struct {
 	Runtime  string        // its UUID
 	Publish  any           // PUBLISH or SPUBLISH, or an encoding.BinaryMarshaler that decides when it is sent
-	Lease    time.Duration // of the watchdog
+	Lease    time.Duration // the lease that the watchdog renews
 	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
 	Tokens   int           // number of fencing tokens that a turn may need
 
-	Migrating bool // an acquire takes a string for a busy lock
+	Migrating bool // an acquire treats a string as a busy lock
 }
 
-// of is the script to call: while a fleet migrates, another one (migrating.go).
+// of returns the script to call: script itself or, while a fleet migrates, its variant from migrating.go.
 func (s *Site) of(script *Script) *Script {
 	if s != nil && s.Migrating {
 		return script.Migrating
@@ -148,21 +148,21 @@ func (s *Site) of(script *Script) *Script {
 
 // Terms are the parameters of a call.
 type Terms struct {
-	Grant      string        // owner field of the grant in question
+	Grant      string        // owner field of the grant that the call is about
 	From       string        // of a pass: the grant that ends
-	TurnEnds   bool          // of a pass: the turn ends, other processes go first
+	TurnEnds   bool          // of a pass: the turn ends, so other processes go first
 	Idlers     int           // of a pass that ends a turn: number of subscribers that do not want the lock
 	Lease      time.Duration // of acquire and pass
 	Alone      string        // of an acquire: the grant with which the same owner already holds the write lock
 	WantHolder bool          // of an acquire: name a holder if the lock is busy
 	Channel    string        // of an acquire of a plain or fenced lock: name a holder, and count the subscribers of this channel
 	Try        bool          // of an acquire: do not wait in Redis' queue
-	Standing   bool          // of an acquire: it should already be in the queue
-	Heir       string        // of a release: this runtime's first waiter, granted at once if it is next
-	HeirLease  time.Duration // its lease
-	Keep       time.Duration // of a release: how long the lock stays taken all the same
+	Standing   bool          // of an acquire: the grant should already be in the queue
+	Heir       string        // of a release: this runtime's first waiter, which gets the lock at once if it is next
+	HeirLease  time.Duration // the heir's lease
+	Keep       time.Duration // of a release: how long the lock stays taken nevertheless
 	Room       *Room         // memory for the command; nil: it is allocated
-	Arguments  *Arguments    // of the lock, from earlier calls; nil: they are not kept
+	Arguments  *Arguments    // the lock's arguments from earlier calls; nil: they are not kept
 }
 
 var kinds = map[protocol.Kind]*Kind{}
@@ -173,7 +173,7 @@ func init() {
 	}
 }
 
-// Everything returns every kind that a check may be about; the rights for permits are checked with their semaphore.
+// Everything returns every kind that can be checked. The rights for permits are checked with their semaphore.
 func Everything() []*Kind {
 	return []*Kind{Lock, FairLock, FencedLock, SpinLock, ReadLock, WriteLock, PermitSemaphore, Semaphore, CountDownLatch}
 }

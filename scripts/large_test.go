@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Lua writes numbers of more than 14 digits as 1.2345678901234e+14 if it is left to itself. Counts may have 15 digits, tokens have 16.
+// By default, Lua formats a number of more than 14 digits as 1.2345678901234e+14. Counts may have 15 digits, tokens have 16.
 func TestCounts_LargeOnesAreExact(t *testing.T) {
 	const large = 123_456_789_012_345
 	on(t, func(b bed) {
@@ -28,7 +28,7 @@ func TestCounts_LargeOnesAreExact(t *testing.T) {
 		}
 		twice := func(want int64, op *scripts.CountOp, request string, numbers ...int64) {
 			b.Helper()
-			for range 2 { // a repeat reads what the first one wrote down
+			for range 2 { // the retry reads the stored result
 				assert.Equal(b, want, b.count(op, request, numbers...), op.Word)
 			}
 		}

@@ -13,7 +13,7 @@ var (
 	latchCountDown = load("latch_count_down", latchCountDownLua)
 )
 
-// CountDownLatch counts down to zero, which waiters wait for.
+// CountDownLatch is a latch that counts down. Its waiters wait until it is at zero.
 var CountDownLatch = &Kind{
 	Name:     protocol.KindLatch,
 	Family:   Latches,
@@ -21,7 +21,7 @@ var CountDownLatch = &Kind{
 	Counting: &Counting{Check: checkLatch},
 }
 
-// newCount is what Redisson publishes when a latch is set or deleted.
+// newCount is the message that Redisson publishes when a latch is set or deleted.
 const newCount = "1"
 
 // The operations on a latch.

@@ -16,18 +16,18 @@ var (
 	leaderRead     = load("leader_read", leaderReadLua)
 )
 
-// LeaderKey has the leader of an election, and is the channel on which a new one is published.
+// LeaderKey is the key with the leader of an election. The channel on which a new leader is published has the same name.
 func LeaderKey(raw string) string { return prefixed("holdfast_leader", raw) }
 
-// Leader is what Redis knows of the leader of an election.
+// Leader is what Redis knows about the leader of an election.
 type Leader struct {
 	Token          int64
-	Grant          string // owner field in the lock of the election; not read
+	Grant          string // owner field in the lock of the election; set only for AnnounceLeader
 	Runtime, Value string
-	Since          time.Duration // server time since 1970; not written
+	Since          time.Duration // server time since 1970; set only by LeaderOf
 }
 
-// AnnounceLeader returns a call that writes the leader, to be kept for so long. Its reply is 0 if a newer one has been written.
+// AnnounceLeader returns a call that writes the leader, for Redis to keep for this time. Its reply is 0 if a newer leader has been written.
 func AnnounceLeader(raw string, l Leader, keep time.Duration) Call {
 	c := newCall(leaderAnnounce, 2, 5, -1)
 	c.Command = append(c.Command, LeaderKey(raw), LeaderKey(raw), l.Token, l.Grant, l.Runtime, l.Value, keep.Milliseconds())
@@ -41,7 +41,7 @@ func ReadLeader(raw string) Call {
 	return c
 }
 
-// LeaderOf reads the reply of ReadLeader. Without a leader it is nil.
+// LeaderOf reads the reply to ReadLeader. leads is false if there is no leader.
 func LeaderOf(reply any) (l Leader, leads bool, err error) {
 	if reply == nil {
 		return l, false, nil

@@ -52,7 +52,7 @@ func TestLeader_IsWhoeverHoldsTheLock(t *testing.T) {
 	})
 }
 
-// A leader whose announcement comes late, when another leads, changes nothing and wakes nobody.
+// An announcement that arrives when another leader has announced itself changes nothing and wakes nobody.
 func TestLeader_StaleOneDoesNotOverwrite(t *testing.T) {
 	on(t, func(b bed) {
 		subscription := b.Subscribe(b.Context(), scripts.LeaderKey(b.name))

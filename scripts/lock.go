@@ -57,11 +57,11 @@ var Lock = &Kind{
 	ForceRelease: forceReleaseLock,
 }
 
-// Arguments are the key of an exclusive lock and its channel, as they stand in a command. A string that becomes an argument is allocated, so
-// the actor of a lock keeps them. The zero value is filled in by the first call.
+// Arguments are the key and the channel of an exclusive lock, as arguments of a command. To make a string an argument costs an allocation, so
+// the actor of a lock keeps them. The first call fills in the zero value.
 type Arguments struct{ key, channel any }
 
-// of are the arguments of a lock. a is nil for a caller that does not keep them.
+// of returns the arguments of a lock. If a is nil, they are not kept.
 func (a *Arguments) of(raw string) (key, channel any) {
 	if a == nil {
 		return raw, LockChannel(raw)
@@ -79,7 +79,7 @@ func acquireLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// report is the argument report of an acquire.
+// report returns the argument report of an acquire.
 func (t *Terms) report() any {
 	if t.Channel != "" {
 		return t.Channel
@@ -112,17 +112,17 @@ func passLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// keep is the argument keep of a release. It is rounded up: the lock must not be free too early.
+// keep returns the argument keep of a release. It is rounded up, because the lock must not become free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
-// Nobody is the owner field of a lock that stays taken after the release of a grant. No grant has it, because the numbers of grants are
-// positive.
+// Nobody returns the owner field of a lock that stays taken after its grant was released. No grant has this field, because the numbers of
+// grants are positive.
 func Nobody(grant string) string {
 	runtime, number, _ := strings.Cut(grant, ":")
 	return runtime + ":-" + number
 }
 
-// idlers is the argument idlers of a pass.
+// idlers returns the argument idlers of a pass.
 func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1
@@ -172,18 +172,18 @@ type Acquired struct {
 	TTL         time.Duration // of the lock; negative: the key has none
 	Holder      string        // one of the holders, if asked for
 	Subscribers int           // of the lock's channel, if asked for; 0: unknown
-	NotSet      bool          // nothing was set that could be held: see Kind.NotSet
+	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
 	Tokens   Tokens
 	Left     int64  // how many more can be granted, if grants are counted
-	Queued   bool   // it is now in Redis' queue
-	Requeued bool   // it was in the queue before and had been removed
-	First    bool   // it is at the head of the queue
+	Queued   bool   // the grant is now in Redis' queue
+	Requeued bool   // the grant had lost its place in the queue, and is at the end of the queue again
+	First    bool   // the grant is at the head of the queue
 	Next     string // another waiter of this runtime at the head of the queue, which may take the free lock; empty: none
 }
 
-// Replies that grant something name the grant: if a connection ever gets out of step, the reply to another call grants nothing.
+// Replies that grant something name the grant. So if a connection ever gets out of step, the reply to another call grants nothing.
 
 // ReadAcquired reads the reply of an acquire for this grant.
 func ReadAcquired(reply any, grant string) (Acquired, error) {
@@ -214,10 +214,10 @@ func ReadAcquired(reply any, grant string) (Acquired, error) {
 	return Acquired{}, unexpected("acquire", reply)
 }
 
-// notSet is a reply that is not the id of any grant.
+// notSet is the reply if a semaphore has no permits. No grant has it as its id.
 const notSet = "not set"
 
-// Tokens are the fencing tokens of a grant; zero: none.
+// Tokens are the fencing tokens of a grant, from First to Last. The zero value means none.
 type Tokens struct{ First, Last int64 }
 
 // readTokens reads {grant, first, last}.
@@ -269,7 +269,7 @@ func readBusy(list []any) (a Acquired, ok bool) {
 // Released is the reply of a release.
 type Released struct {
 	Held      bool   // the grant held the lock
-	Receivers int    // subscribers that were notified; negative: others still hold it, so none was
+	Receivers int    // subscribers that were notified; negative: none, because others still hold the lock
 	Heir      string // the grant that now has the lock, if it was named as heir and was next
 }
 
@@ -292,7 +292,7 @@ func ReadReleased(reply any) (Released, error) {
 	return Released{}, unexpected("release", reply)
 }
 
-// ReadFreed reads the reply of a force-release: the grants that held the lock, none if it was free.
+// ReadFreed reads the reply to a force-release. It returns the grants that held the lock, or none if the lock was free.
 func ReadFreed(reply any) (grants []string, err error) {
 	switch v := reply.(type) {
 	case int64:
@@ -318,9 +318,9 @@ func ReadFreed(reply any) (grants []string, err error) {
 
 // Passed is the reply of a pass.
 type Passed struct {
-	Held      bool // by the grant to which it was passed
+	Held      bool // the grant to which the lock was passed holds it
 	Tokens    Tokens
-	Receivers int // subscribers that were notified at the end of a turn: the lock is free for them; 0: it is not
+	Receivers int // at the end of a turn, subscribers that were notified because the lock is free; 0: the lock is not free
 }
 
 // ReadPassed reads the reply of a pass to this grant.
@@ -344,7 +344,7 @@ func ReadPassed(reply any, grant string) (Passed, error) {
 	return Passed{}, unexpected("pass", reply)
 }
 
-// ReadRenewed reads the reply of a renewal of these grants: the indices of those that are gone.
+// ReadRenewed reads the reply to a renewal of these grants. It returns the indices of the grants that are gone.
 func ReadRenewed(reply any, grants []string) ([]int, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) == 0 || list[0] != grants[0] {
@@ -361,7 +361,7 @@ func ReadRenewed(reply any, grants []string) ([]int, error) {
 	return gone, nil
 }
 
-// ReadLooked reads the reply of a look: whether the grant holds.
+// ReadLooked reads the reply to a look. It returns whether the grant holds the lock.
 func ReadLooked(reply any) (bool, error) {
 	if there, ok := reply.(int64); ok && (there == 0 || there == 1) {
 		return there == 1, nil
@@ -395,7 +395,7 @@ func ReadInspected(reply any) (protocol.State, error) {
 	return state, nil
 }
 
-// readLock reads the fields and values of a lock. Like lib/exclusive.lua and lib/read_write.lua, it accepts no other hash.
+// readLock reads the fields and values of a lock. Like lib/exclusive.lua and lib/read_write.lua, it refuses any other hash.
 func readLock(list []any) (mode string, holders []protocol.Holder, err error) {
 	mode = "exclusive"
 	for i := 0; i+1 < len(list); i += 2 {
@@ -454,12 +454,12 @@ func readInspectedMore(reply []any) (protocol.State, error) {
 // shownReply is the maximum length of a reply in an error, in bytes.
 const shownReply = 100
 
-// unexpected is the error of a reply that no script makes. It may be anything, of any length.
+// unexpected returns the error for a reply that no script returns. The reply may be anything, and of any length.
 func unexpected(script string, reply any) error {
 	return fmt.Errorf("unexpected reply of the %s script: %T %s", script, reply, shown(fmt.Sprint(reply)))
 }
 
-// shown is the beginning of a text that came from the server, fit for one line of a log.
+// shown returns the beginning of a text from the server, quoted for one line of a log.
 func shown(text string) string {
 	if len(text) > shownReply {
 		return strconv.Quote(text[:shownReply]) + "..."

@@ -23,14 +23,14 @@ const (
 	stale = "e4eaaaf2-d142-11e1-b3e4-080027620cdd"
 )
 
-// bed is a server to try the scripts on, and a name of its own.
+// bed is a server on which a test runs scripts, with a name that only this test uses.
 type bed struct {
 	redis.UniversalClient
 	*testing.T
 	name string
 }
 
-// on runs a test on a real server and on the embedded one: what the scripts do must not depend on it.
+// on runs a test on a real server and on the embedded one, because scripts must behave the same on both.
 func on(t *testing.T, test func(b bed)) {
 	t.Parallel()
 	t.Run("redis-server", func(t *testing.T) {
@@ -46,9 +46,10 @@ func on(t *testing.T, test func(b bed)) {
 	})
 }
 
-// run executes a call, in time unless it is told otherwise before.
+// site has the parameters of all calls in these tests.
 var site = &scripts.Site{Runtime: us, Publish: "PUBLISH", Lease: 30 * time.Second, FairWait: 5 * time.Minute, Tokens: 100}
 
+// run executes a call in time: the script may run for a minute from now.
 func (b bed) run(call scripts.Call) (any, error) {
 	b.Helper()
 	if call.Bounded() {
@@ -97,7 +98,7 @@ func (b bed) nearTTL(want time.Duration) {
 	assert.InDelta(b, want.Seconds(), b.ttl().Seconds(), 1.5)
 }
 
-// A refusal counts those who listen, if it is asked to.
+// If the caller names a channel, the reply to a refused acquire contains the number of its subscribers.
 func TestAcquire_CountsSubscribers(t *testing.T) {
 	on(t, func(b bed) {
 		for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
@@ -138,7 +139,7 @@ func TestLockAcquire(t *testing.T) {
 		assert.Equal(b, map[string]string{us + ":1": "1"}, b.fields(), "and counts once")
 		b.nearTTL(20 * time.Second)
 		assert.True(b, b.acquire(us+":1", time.Second).Granted)
-		b.nearTTL(20 * time.Second) // a stale copy must not shorten what was renewed meanwhile
+		b.nearTTL(20 * time.Second) // a delayed duplicate must not shorten a lease that was renewed meanwhile
 
 		require.NoError(b, b.Persist(b.Context(), b.name).Err())
 		assert.Negative(b, b.acquire(us+":2", time.Second).TTL, "a key without TTL")
@@ -216,8 +217,8 @@ func TestLockRelease(t *testing.T) {
 	})
 }
 
-// A lock that is kept has a new TTL, its waiters are woken, and a repeat sets the TTL again. Nobody else gets it until then, and its
-// release is still possible.
+// A release with Keep gives the lock a new TTL and wakes its waiters. A retry changes nothing. Until the TTL ends, no grant gets the lock, but
+// it can still be released.
 func TestRelease_KeepsTheLock(t *testing.T) {
 	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock, scripts.FairLock, scripts.WriteLock} {
 		t.Run(string(kind.Name), func(t *testing.T) {
@@ -242,7 +243,7 @@ func TestRelease_KeepsTheLock(t *testing.T) {
 				assert.False(b, keep(other, time.Minute).Held, "another grant")
 				assert.Equal(b, scripts.Released{Held: true, Receivers: 1}, keep(grant, 20*time.Second))
 				assert.False(b, keep(grant, time.Hour).Held, "a repeat changes nothing")
-				for _, late := range []string{grant, other} { // also a late copy of the acquire
+				for _, late := range []string{grant, other} { // including a delayed duplicate of the acquire
 					assert.False(b, b.take(kind, scripts.Terms{Grant: late, Lease: time.Minute, Try: true}).Granted)
 				}
 				reply, err := b.run(kind.Renew(site, []string{b.name}, []string{grant}, time.Minute))
@@ -288,9 +289,9 @@ func TestLockPass(t *testing.T) {
 		assert.Equal(b, map[string]string{us + ":2": "1"}, b.fields())
 		b.nearTTL(time.Minute)
 		assert.True(b, pass(us+":1", us+":2", 2*time.Minute), "a repeat finds it passed")
-		b.nearTTL(2 * time.Minute) // the caller counts from the repeat
+		b.nearTTL(2 * time.Minute) // the caller measures the lease from the retry
 		assert.True(b, pass(us+":1", us+":2", time.Second))
-		b.nearTTL(2 * time.Minute) // but a late copy shortens nothing
+		b.nearTTL(2 * time.Minute) // but a delayed duplicate shortens nothing
 		assert.False(b, pass(us+":1", us+":3", time.Minute))
 	})
 }

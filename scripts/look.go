@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// How to recognize the keys, values and channels of locks when nothing but their bytes is known. The patterns must match those in the Lua
+// The functions below recognize keys, values and channels of locks by their bytes alone. Their patterns must agree with those in the Lua
 // includes, scripts/lib/*.lua.
 
 const uuidShape = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`
@@ -20,7 +20,7 @@ var (
 	fairTailShape = regexp.MustCompile(`:` + uuidShape + `:-?[0-9]{1,19}$`)
 )
 
-// IsOwner reports whether a field names a holder or a waiter, as Redisson and Holdfast do. A writer's ends in ":write".
+// IsOwner reports whether a field names a holder or a waiter of Redisson or Holdfast. The field of a writer ends in ":write".
 func IsOwner(field string) (runtime string, writer, ok bool) {
 	found := ownerShape.FindStringSubmatch(field)
 	if found == nil {
@@ -41,7 +41,7 @@ func ReadCount(value string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// ReadHolds reads the number of holds of a holder.
+// ReadHolds reads a holder's number of holds.
 func ReadHolds(value string) (n int, ok bool) {
 	count, ok := ReadCount(value)
 	return int(count), ok && count > 0
@@ -50,14 +50,14 @@ func ReadHolds(value string) (n int, ok bool) {
 // foreverScore is the least score of a permit that never expires; Redisson writes 922337203685477.
 const foreverScore = 9e14
 
-// HeldPermit is one permit that somebody holds.
+// HeldPermit is one permit that is held.
 type HeldPermit struct {
-	ID   string        // as Lease.ID has it
-	Left time.Duration // of its lease; negative: it never expires
+	ID   string        // as in Lease.ID
+	Left time.Duration // remaining lease; negative: the permit never expires
 }
 
-// ReadPermit reads a member of PermitsKey with its score, at a time of the server's clock. held is false if it has expired; ok is
-// false if it is no permit.
+// ReadPermit reads a member of PermitsKey and its score. now is the server's time. held is false if the permit has expired; ok is
+// false if the member is not a permit.
 func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, held, ok bool) {
 	if len(member) != 16 {
 		return p, false, false
@@ -75,13 +75,13 @@ func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, 
 	return p, till+permitGrace > now, true
 }
 
-// sidePrefixes begin the keys that stand beside the key of a lock.
+// sidePrefixes are the prefixes of keys that belong to a lock besides its own key.
 var sidePrefixes = []string{
 	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:",
 	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", "holdfast_leader:",
 }
 
-// IsSideKey reports whether a key stands beside the key of a lock, and is none itself.
+// IsSideKey reports whether a key belongs to a lock but is not the lock's own key.
 func IsSideKey(key string) bool {
 	for _, prefix := range sidePrefixes {
 		if strings.HasPrefix(key, prefix) {
@@ -91,11 +91,11 @@ func IsSideKey(key string) bool {
 	return readerShape.MatchString(key)
 }
 
-// ChannelPattern matches all channels of locks.
+// ChannelPattern is a pattern that matches the channels of all locks.
 const ChannelPattern = "redisson_*"
 
-// RawNames are the names, after Options.NameMapper, that may have this channel: two for a name in braces, because "x" and "{x}" have
-// the same; none if it is no channel of a lock.
+// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel. For a name in braces these are two names,
+// because "x" and "{x}" share their channels. It returns none if this is not the channel of a lock.
 func RawNames(channel string) []string {
 	if name, ok := strings.CutPrefix(channel, "redisson_countdownlatch__channel__"); ok {
 		if inner, ok := unbraced(name); ok {

@@ -5,23 +5,24 @@ import (
 	"strings"
 )
 
-// Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire takes such a key for a lock that
-// somebody else holds. Scripts that do are made from those that refuse the key, because only they need the right to TYPE.
+// Other libraries write a lock as a string. While a fleet migrates from one of them, an acquire treats such a key as a lock that
+// another owner holds. The scripts for this are variants of those that refuse such a key, because only the variants need the right to TYPE.
 
 // ofString is the holder in the reply of an acquire that found a string.
 const ofString = "string"
 
-// forString is the beginning of a script that finds out what the key holds.
+// forString is the beginning of a script that must know whether the key holds a string.
 const forString = "local strange = redis.call('type', KEYS[1]).ok == 'string'\n"
 
-// toMigrate adds the script that takes a string for a busy lock. The reply is the same for all kinds without a queue.
+// toMigrate adds the variant of a script that treats a string as a busy lock. The reply is the same for all kinds without a queue.
 func (s *Script) toMigrate() *Script {
 	s.Migrating = load(s.Name+"_migrating", forString+
 		fmt.Sprintf("if strange then return {redis.call('pttl', KEYS[1]), '%s'} end\n", ofString)+s.written)
 	return s
 }
 
-// toMigrateBy is toMigrate for a script that has more to do. Each text of the script is replaced by the next one.
+// toMigrateBy is toMigrate for a script that needs more changes. Of each pair of replacements, the second text replaces the first one in the
+// script.
 func (s *Script) toMigrateBy(replacements ...string) *Script {
 	for i := 0; i < len(replacements); i += 2 {
 		if !strings.Contains(s.written, replacements[i]) {

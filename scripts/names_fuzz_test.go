@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// odd are names that have been trouble somewhere.
+// odd are names that have caused trouble somewhere.
 var odd = []string{
 	"orders", "a{b}c", "{a}", "a{}b", "a{b", "x}y{z", "}{", "{a}{b}", "{{a}}", "", " ", "a\x00b", "ünï", "\xff", "a:b:timeout",
 	"redisson_lock_queue:{orders}", "{orders}:timeout", strings.Repeat("x", 512), strings.Repeat("x", 513),
 }
 
-// All keys and channels of a name that is allowed share one slot, and are Redisson's, or begin as only ours do.
+// All keys and channels of a valid name share one slot. Each is one that Redisson uses, too, or has a prefix that only Holdfast uses.
 func FuzzNames_KeepToOneSlot(f *testing.F) {
 	for _, name := range odd {
 		f.Add(name)
@@ -38,7 +38,7 @@ func FuzzNames_KeepToOneSlot(f *testing.F) {
 			ours := strings.HasPrefix
 			keys = slices.DeleteFunc(keys, func(key string) bool {
 				return ours(key, "holdfast_attempt:") || ours(key, "holdfast_want:") || ours(key, "holdfast_waiting:") ||
-					key == inBraces(name)+":" // no key, but what Redisson's of readers begin with
+					key == inBraces(name)+":" // not a key, but the prefix of Redisson's timeout keys for readers
 			})
 			if want := redissons(kind, name); keys != nil && !slices.Equal(slices.Sorted(slices.Values(keys)), slices.Sorted(slices.Values(want))) {
 				t.Fatalf("%s %q: keys %q, Redisson's are %q", kind.Name, name, keys, want)
@@ -47,7 +47,7 @@ func FuzzNames_KeepToOneSlot(f *testing.F) {
 	})
 }
 
-// redissons are the keys and channels of a name as the stand-in for Redisson makes them.
+// redissons returns the keys and channels that the stand-in for Redisson uses for a name.
 func redissons(kind *scripts.Kind, name string) []string {
 	const grant = "5e0f:7" // of keysOf
 	switch kind {
@@ -69,8 +69,8 @@ func redissons(kind *scripts.Kind, name string) []string {
 	return []string{name, peer.Channel(name)}
 }
 
-// Two names share no key, with two exceptions that are Redisson's. x and {x} are one hash tag, so they share all keys but the lock's own. And
-// a name may be written like another lock's key. A name without braces that begins with a prefix of the user's is not.
+// Two names share no key, with two exceptions that come from Redisson. x and {x} have the same hash tag, so they share all keys except the
+// locks' own. And a name may look like the key of another lock. A name without braces that begins with the user's own prefix does not.
 func FuzzNames_OfTwoLocksDoNotMeet(f *testing.F) {
 	for i, name := range odd {
 		f.Add(name, odd[(i+1)%len(odd)])
@@ -105,7 +105,7 @@ func inBraces(name string) string {
 	return "{" + name + "}"
 }
 
-// likeAKey tells whether a name is written as a key that belongs to another name.
+// likeAKey reports whether a name looks like a key that belongs to another name.
 func likeAKey(name string) bool {
 	return strings.Contains(name, "{") && (strings.HasPrefix(name, "redisson_") || strings.HasPrefix(name, "holdfast_") ||
 		strings.HasSuffix(name, ":timeout") || strings.HasSuffix(name, ":") || strings.HasSuffix(name, ":rwlock_timeout:1"))

@@ -20,16 +20,16 @@ var (
 	checkPublish  = load("check_publish", checkPublishLua)
 )
 
-// Needs are the commands, keys and channels that the scripts of a kind use, for Runtime.Check.
+// Needs contains the commands, keys and channels that the scripts of a kind use, for Runtime.Check.
 type Needs struct {
 	Commands []string // in lower case; publish stands for PUBLISH or SPUBLISH
-	Keys     []string // including the channels, which are keys of scripts too
+	Keys     []string // including the channels, which scripts also get as keys
 	Channels []string
 }
 
 var called = regexp.MustCompile(`redis\.p?call\('?(\w+)`)
 
-// Needs collects what the calls of a check use for this name: they run every script.
+// Needs collects the commands, keys and channels that the calls of a check use for this name. These calls run every script of the kind.
 func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 	for _, call := range k.Check(s, raw, newID) {
 		for _, command := range called.FindAllStringSubmatch(call.Script.Source, -1) {
@@ -72,7 +72,7 @@ func CheckKey(key string) Call {
 	return c
 }
 
-// CheckKeys returns a call whose reply is the names of these keys as the server received them.
+// CheckKeys returns a call whose reply contains the names of these keys as the server received them.
 func CheckKeys(keys []string) Call {
 	c := newCall(checkKeys, len(keys), 0, -1)
 	for _, key := range keys {
@@ -88,8 +88,8 @@ func CheckPublish(s *Site, channel string) Call {
 	return c
 }
 
-// CheckCommands returns a call that tries commands in a script without keys. They are called for a key that does not exist. The
-// reply has the error of each.
+// CheckCommands returns a call that tries commands in a script without keys. The commands name a key that does not exist. The reply
+// contains the error of each command.
 func CheckCommands(commands [][]any) Call {
 	c := newCall(checkCommands, 0, 0, -1)
 	for _, words := range commands {
@@ -98,8 +98,8 @@ func CheckCommands(commands [][]any) Call {
 	return c
 }
 
-// Harmless returns a call of a command that changes nothing for a key that does not exist: it reads, deletes something that does
-// not exist, or is refused for its arguments. To a channel it publishes a meaningless message.
+// Harmless returns a command with arguments that change nothing if the key does not exist: it reads, deletes something that does not
+// exist, or is refused because of its arguments. A publishing command gets a meaningless message.
 func Harmless(command, key, channel string) []any {
 	switch command {
 	case "time":

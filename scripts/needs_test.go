@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// A check can try each command that a script calls, and nothing is left of that.
+// A check can try every command that a script calls, without leaving anything behind.
 func TestNeeds_CommandsCanBeTried(t *testing.T) {
 	on(t, func(b bed) {
 		for _, kind := range scripts.Everything() {
@@ -20,7 +20,7 @@ func TestNeeds_CommandsCanBeTried(t *testing.T) {
 			var words [][]any
 			for _, command := range needs.Commands {
 				if command == "rpush" {
-					continue // leaves something, so the check takes it away again
+					continue // it leaves a key behind, which the check deletes
 				}
 				harmless := scripts.Harmless(command, b.name, needs.Channels[0])
 				require.NotNil(b, harmless, "%s of %s", command, kind.Name)

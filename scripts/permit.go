@@ -45,10 +45,10 @@ var Permit = &Kind{
 	Look:    lookPermit,
 }
 
-// permitMark begins the permits of Holdfast.
+// permitMark is the beginning of every Holdfast permit.
 const permitMark = "hfp1"
 
-// permitID is 16 bytes in hexadecimal form, like Redisson's; those of Holdfast begin with a mark.
+// permitID returns the id of a permit: 16 bytes in hexadecimal form, as in Redisson, but beginning with permitMark.
 func permitID(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hex.EncodeToString(append([]byte(permitMark), sum[:12]...))

@@ -17,7 +17,7 @@ import (
 
 func (b bed) out() string { return "{" + b.name + "}:timeout" }
 
-// expiry is for how much longer a permit is out; 0: it is not.
+// expiry returns the time until a permit expires; 0: the permit is not held.
 func (b bed) expiry(id string) time.Duration {
 	b.Helper()
 	raw, err := hex.DecodeString(id)
@@ -30,7 +30,7 @@ func (b bed) expiry(id string) time.Duration {
 	return time.UnixMilli(int64(score)).Sub(b.Time(b.Context()).Val())
 }
 
-// put makes a permit expire at a time from now.
+// put writes a permit that expires after this time from now.
 func (b bed) put(id string, in time.Duration) {
 	b.Helper()
 	raw, err := hex.DecodeString(id)
@@ -73,7 +73,7 @@ func TestPermitAcquire_TakesExpiredOnesBack(t *testing.T) {
 		b.count(scripts.PermitsTrySet, us+":1", 0)
 		published := b.listening(scripts.SemaphoreChannel(b.name))
 		b.put(permit(1), time.Minute)
-		b.put(foreignPermit, -5*time.Second) // by a clock that may be wrong
+		b.put(foreignPermit, -5*time.Second) // according to a clock that may be wrong
 		busy := b.take(scripts.Permit, scripts.Terms{Grant: permit(3), Lease: time.Minute})
 		assert.False(b, busy.Granted)
 		assert.InDelta(b, 5, busy.TTL.Seconds(), 1, "a waiter need not ask before")
@@ -107,7 +107,7 @@ func TestPermitRenew(t *testing.T) {
 	})
 }
 
-// An exchange frees no permit, so nobody is notified. It never brings back a permit that has ended.
+// Passing a permit on does not free one, so nobody is notified. It never revives a permit that has ended.
 func TestPermitPass(t *testing.T) {
 	on(t, func(b bed) {
 		pass := func(from, to string, lease time.Duration) bool {
@@ -141,7 +141,7 @@ func TestPermitPass(t *testing.T) {
 	})
 }
 
-// Redisson's listener throws on a negative number, and nobody can take a permit anyway.
+// A negative number is not published: Redisson's listener throws on it, and no waiter could take a permit anyway.
 func TestPermitRelease_TellsNoNegativeNumber(t *testing.T) {
 	on(t, func(b bed) {
 		b.count(scripts.PermitsTrySet, us+":1", 2)
@@ -158,7 +158,7 @@ func TestPermitRelease_TellsNoNegativeNumber(t *testing.T) {
 	})
 }
 
-// A TTL that somebody has set for the semaphore is its permits', too, as Redisson does it, and nothing takes it away.
+// If a user has set a TTL on a semaphore, its key of held permits gets the same TTL, as in Redisson. No operation removes it.
 func TestPermits_KeepATTL(t *testing.T) {
 	on(t, func(b bed) {
 		b.count(scripts.PermitsTrySet, us+":1", 2)
@@ -196,7 +196,7 @@ func TestPermits_NumbersAreRepeatable(t *testing.T) {
 	})
 }
 
-// Any number of permits is given back at once, all or none.
+// Any number of permits can be released in one call, all of them or none.
 func TestPermitsRelease_VeryMany(t *testing.T) {
 	const many = 20_000
 	t.Parallel()

@@ -19,7 +19,7 @@ var (
 	processForget   = load("process_forget", processForgetLua)
 )
 
-// Announcement is what a process says about itself.
+// Announcement is the information that a process publishes about itself.
 type Announcement struct {
 	Name    string
 	Version string
@@ -31,13 +31,13 @@ const MaxAnnouncement = len("1234567890123") + 1 + maxVersion + 1 + protocol.Max
 
 const maxVersion = 128
 
-// Announcing is no kind of lock: it is what a check tries if the process is announced.
+// Announcing is not a kind of lock. It contains the calls that a check tries if the process is announced.
 var Announcing = &Kind{Name: "announcement of the process", Counting: &Counting{Check: func(_ *Site, raw string, _ func() string) []Call {
 	return []Call{AnnounceProcess(raw, "check", "v0", 0, time.Second), ForgetProcess(raw)}
 }}}
 
-// AnnounceProcess returns a call that announces the process of a runtime that has been running for so long. The version is that of
-// Holdfast.
+// AnnounceProcess returns a call that announces the process of a runtime. age is how long the runtime has been running, and version is the
+// version of Holdfast.
 func AnnounceProcess(runtime, name, version string, age, keep time.Duration) Call {
 	c := newCall(processAnnounce, 2, 5, 1)
 	c.Command = append(c.Command, ProcessKey(runtime), ProcessesKey, age.Milliseconds(), nil, keep.Milliseconds(), runtime, version+" "+name)
@@ -53,7 +53,7 @@ func ForgetProcess(runtime string) Call {
 
 var announcementShape = regexp.MustCompile(`^([0-9]{1,13}) ([!-~]{1,128}) (.+)$`)
 
-// ReadAnnouncement reads the value of a ProcessKey; false if it is none.
+// ReadAnnouncement reads the value of a ProcessKey. ok is false if the value is not an announcement.
 func ReadAnnouncement(value string) (a Announcement, ok bool) {
 	parts := announcementShape.FindStringSubmatch(value)
 	if parts == nil || protocol.CheckProcess(parts[3]) != nil {

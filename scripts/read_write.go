@@ -52,7 +52,7 @@ var ReadLock = &Kind{
 	ForceRelease: forceReleaseRead,
 }
 
-// WriteLock is the half of a read/write lock that a writer holds alone.
+// WriteLock is the half of a read/write lock that only one writer can hold.
 var WriteLock = &Kind{
 	Name:         protocol.KindWrite,
 	Family:       ReadWrite,

@@ -24,7 +24,7 @@ func (b bed) take(kind *scripts.Kind, terms scripts.Terms) scripts.Acquired {
 	return acquired
 }
 
-// give releases one: whether it was held.
+// give releases a lock of some kind, and returns the reply.
 func (b bed) give(kind *scripts.Kind, terms scripts.Terms) scripts.Released {
 	b.Helper()
 	reply, err := b.run(kind.Release(site, b.name, terms))
@@ -34,7 +34,7 @@ func (b bed) give(kind *scripts.Kind, terms scripts.Terms) scripts.Released {
 	return released
 }
 
-// renew tells whether the lock is still held by this grant.
+// renew renews a lock, and returns whether this grant still holds it.
 func (b bed) renew(kind *scripts.Kind, grant string, lease time.Duration) bool {
 	b.Helper()
 	reply, err := b.run(kind.Renew(site, []string{b.name}, []string{grant}, lease))
@@ -143,7 +143,7 @@ func TestReadRenew(t *testing.T) {
 		assert.True(b, b.renew(scripts.ReadLock, us+":1", 10*time.Second))
 		b.nearTTL(time.Hour) // another holds for longer
 		assert.True(b, b.renew(scripts.ReadLock, us+":2", 20*time.Second))
-		b.nearTTL(20 * time.Second) // the longest has got shorter
+		b.nearTTL(20 * time.Second) // the longest lease has become shorter
 
 		assert.False(b, b.renew(scripts.ReadLock, us+":9", time.Minute))
 		require.NoError(b, b.Del(b.Context(), b.timeout(us+":1")).Err())
@@ -173,7 +173,7 @@ func TestWriteAcquireAndRenew(t *testing.T) {
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Hour, Alone: us + ":1:write"})
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
-		b.nearTTL(time.Hour) // beside its own reader it may not
+		b.nearTTL(time.Hour) // but not while its own reader holds for longer
 		assert.False(b, b.renew(scripts.WriteLock, us+":2:write", time.Minute))
 	})
 }
@@ -265,7 +265,7 @@ func TestReadWrite_ForeignKeysAndLateCalls(t *testing.T) {
 	})
 }
 
-// A reader's release looks at all other readers only if nobody holds for longer than it did.
+// A reader's release looks at all other readers only if no other reader has a longer lease.
 func TestReadRelease_LooksAtOthersWhenItWasTheLongest(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Class says what is known about a call after its answer, or without one.
+// Class says what is known about a call after its answer, or if there is no answer.
 type Class uint8
 
 // The classes of an answer.
@@ -30,9 +30,9 @@ func (c Class) String() string {
 	return [...]string{"done", "refused", "rejected", "unknown"}[c]
 }
 
-// Temporary refusals by the server; nothing of the script was executed. An unhealthy server sends those in ofServer to all clients,
-// or to all that write. WRONGPASS and NOAUTH are among them, because they end when the rotation of a password is complete. Those in
-// ofCall concern one call.
+// The codes of temporary refusals by the server, after which nothing of the script was executed. An unhealthy server sends those in ofServer
+// to all clients, or to all clients that write. WRONGPASS and NOAUTH are included, because they end when the rotation of a password is
+// complete. The codes in ofCall concern a single call.
 var (
 	ofServer = []string{"LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "WRONGPASS", "NOAUTH"}
 	ofCall   = []string{"NOSCRIPT", "TRYAGAIN", "MOVED", "ASK", "LATE"}
@@ -80,11 +80,11 @@ func unwell(text string) bool {
 	return slices.Contains(ofServer, codeOf(text)) || strings.Contains(text, "max number of clients")
 }
 
-// Reached reports whether the answer to a call shows that the server is working. It does not after a network error, or when the
-// server refuses all clients.
+// Reached reports whether the answer to a call shows that the server is working. A network error, or a refusal that all clients get, does
+// not show this.
 func Reached(err error) bool { return Classify(err) == Done || refusedAlone(err) }
 
-// refusedAlone reports whether a server that serves others has refused this call.
+// refusedAlone reports whether the server has refused this call, but serves other calls.
 func refusedAlone(err error) bool {
 	var server redis.Error
 	return errors.As(err, &server) && !unwell(err.Error())
@@ -93,11 +93,11 @@ func refusedAlone(err error) bool {
 // inScript matches how servers before Redis 7 report the refusal of a command in a script.
 var inScript = regexp.MustCompile(`^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+ .*)`)
 
-// Reply returns the server's reply, beginning with its code. It is the same for all versions of the server, even for errors of
+// Reply returns the server's reply, beginning with its code. The result is the same for all versions of the server, even for errors in
 // scripts.
 func Reply(err error) string { return replied(err.Error()) }
 
-// IsDenied reports whether the server refused because of the user's rights.
+// IsDenied reports whether the server has refused a call because the user lacks a right.
 func IsDenied(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.HasPrefix(Reply(reply), "NOPERM ")
@@ -136,7 +136,8 @@ func Explain(err error) error {
 	return err
 }
 
-// Explain explains an error of this call, an acquire. If Options.Migrating might have made it wait for a lock, the text says so.
+// Explain explains an error of this call, an acquire. If Options.Migrating could have made the acquire wait for a lock of another library, the
+// text mentions that option.
 func (c *Call) Explain(err error) error {
 	err = Explain(err)
 	if c.Script != nil && c.Script.Migrating != nil && errors.Is(err, protocol.ErrForeignKey) && strings.Contains(err.Error(), "WRONGTYPE") {
@@ -145,7 +146,7 @@ func (c *Call) Explain(err error) error {
 	return err
 }
 
-// lateError puts a LATE refusal into words.
+// lateError is the error text for a LATE refusal.
 type lateError struct{ reply error }
 
 func (lateError) Error() string { return "it reached Redis too late to be executed" }

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Whatever a server replies, and be it nonsense: each reader returns what the reply says, or an error that a person can read. A
-// reply that does not name the grant, or the request, grants nothing.
+// Whatever a server replies, even nonsense, each reader returns the contents of the reply, or an error that a person can read. A reply that
+// does not name the grant or the request grants nothing.
 func FuzzReplies_AreReadOrRefused(f *testing.F) {
 	for _, reply := range []string{
 		"$-1\r\n", ":0\r\n", ":1\r\n", ":-1\r\n", ":1500\r\n", ":9223372036854775807\r\n", "$6\r\n5e0f:7\r\n", "$6\r\n5e0f:8\r\n", "+OK\r\n", "$0\r\n\r\n",
@@ -56,9 +56,9 @@ func FuzzReplies_AreReadOrRefused(f *testing.F) {
 	})
 }
 
-const grant = "5e0f:7" // that all replies are about
+const grant = "5e0f:7" // the grant or request of all replies
 
-// readers are all of the package. They tell whether the reply grants something.
+// readers are the package's functions that read replies. Each returns whether the reply grants something.
 var readers = map[string]func(reply any) (grants bool, err error){
 	"acquire": func(reply any) (bool, error) { a, err := scripts.ReadAcquired(reply, grant); return a.Granted, err },
 	"release": func(reply any) (bool, error) { _, err := scripts.ReadReleased(reply); return false, err },
@@ -86,7 +86,7 @@ func readCount(reply any, op *scripts.CountOp, callers int) (bool, error) {
 	return err == nil, err
 }
 
-// checkError reads an error in all the ways there are.
+// checkError passes an error to every function that reads one, and checks the results.
 func checkError(t *testing.T, err error) {
 	if class := scripts.Classify(err); class == scripts.Done {
 		t.Fatalf("%q is done", err)
@@ -100,7 +100,7 @@ func checkError(t *testing.T, err error) {
 	_ = scripts.Reply(err)
 }
 
-// checkText looks at an error as somebody does who reads a log.
+// checkText checks that an error is readable as one line of a log.
 func checkText(t *testing.T, name string, err error) {
 	text := err.Error()
 	if len(text) > 1000 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
@@ -108,10 +108,10 @@ func checkText(t *testing.T, name string, err error) {
 	}
 }
 
-// vast is a reply that announces more than anybody has: go-redis makes room for it first.
+// vast matches a reply that announces a huge length. It is left out, because go-redis would allocate that much memory.
 var vast = regexp.MustCompile(`[*%~>|$=!]\d{5}`)
 
-// replyOf is what go-redis makes of these bytes as the reply to a script.
+// replyOf returns what go-redis returns for a script call if the server replies with these bytes.
 func replyOf(t *testing.T, resp []byte) (any, error) {
 	client := redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
@@ -128,7 +128,7 @@ func replyOf(t *testing.T, resp []byte) (any, error) {
 	return reply, err
 }
 
-// script is a connection to a server that knows one reply.
+// script is a connection to a server that always gives the same reply to a script.
 type script struct {
 	resp    []byte
 	waiting bytes.Buffer

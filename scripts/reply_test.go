@@ -54,7 +54,7 @@ func TestClassify(t *testing.T) {
 		serverError("FOREIGN the key holds a read/write lock"):                 scripts.Rejected,
 		serverError("ERR unknown command 'evalsha'"):                           scripts.Rejected,
 		serverError("ERR unknown subcommand 'setinfo'. Try CLIENT HELP."):      scripts.Unknown,
-		// what a command in a script is refused with, by servers before Redis 7
+		// how servers before Redis 7 refuse a command in a script
 		serverError("ERR Error running script (call to f_5e0f): @user_script:24: @user_script: 24: -READONLY You can't write against a read only replica."): scripts.Refused,
 		serverError("ERR Error running script (call to f_5e0f): @user_script:24: -OOM command not allowed when used memory > 'maxmemory'."):                 scripts.Rejected,
 		serverError("ERR Error running script (call to f_5e0f): @user_script:24: WRONGTYPE Operation against a key"):                                        scripts.Rejected,

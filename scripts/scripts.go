@@ -1,6 +1,6 @@
-// Package scripts contains everything that runs inside Redis: one Lua file per operation, the keys that they use, and for each
-// script a typed Go function that builds its call and one that reads its reply. No other package deals with argument positions or
-// raw replies. It is an internal part of the runtime and makes no promise of compatibility.
+// Package scripts contains everything that runs inside Redis: one Lua file per operation, the names of the keys, and for each script a
+// typed Go function that builds its call and one that reads its reply. No other package deals with argument positions or raw replies.
+// The package is an internal part of the runtime, without a promise of compatibility.
 package scripts
 
 import (
@@ -14,13 +14,13 @@ import (
 
 // Script is one Lua script with its includes in place.
 type Script struct {
-	Name   string // its file's name without .lua
+	Name   string // name of the file, without .lua
 	Source string
-	SHA    string // its digest, for EVALSHA
-	sha    any    // the same, boxed once
+	SHA    string // digest for EVALSHA
+	sha    any    // SHA as an interface value, so that calls need not allocate it
 
 	written   string  // the source without its includes
-	Many      *Script // the multi-call: does the same for many locks at once; nil: none
+	Many      *Script // does the same for many locks with one call; nil: none
 	Migrating *Script // the script for Options.Migrating; nil: none
 }
 
@@ -54,7 +54,7 @@ func load(name, source string) *Script {
 	return script
 }
 
-// Call is one script call, ready to be sent: the whole EVALSHA command, so that sending copies nothing.
+// Call is one script call, ready to be sent. It contains the whole EVALSHA command, so that sending copies nothing.
 type Call struct {
 	Script *Script
 	// Command is EVALSHA, the SHA, the number of keys, the keys, the arguments.
@@ -73,12 +73,12 @@ type Room [12]any
 // firstKey is the position of the first key in a command.
 const firstKey = 3
 
-// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of that argument in args, or -1.
+// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of the argument not_after, or -1.
 func newCall(s *Script, keys, args, notAfter int) Call {
 	return newCallIn(nil, s, keys, args, notAfter)
 }
 
-// newCallIn is newCall with the memory of room, unless it is nil.
+// newCallIn is newCall, but uses the memory of room unless room is nil.
 func newCallIn(room *Room, s *Script, keys, args, notAfter int) Call {
 	c := Call{Script: s}
 	if room != nil {
@@ -110,8 +110,8 @@ func (c Call) TakesTokens() bool { return c.floor > 0 }
 // SetFloor sets the lower bound of fencing tokens, server time in us.
 func (c Call) SetFloor(us int64) { c.Command[c.floor] = us }
 
-// Sent returns a copy of the command, for callers that keep or change it. A hook of the user's client may rename keys in place, and
-// a call that is sent again must not have them renamed twice.
+// Sent returns a copy of the command, for callers that keep or change the command. A hook of the user's client may rename keys in place. If
+// a call is sent again, its keys must not be renamed twice.
 func (c Call) Sent() []any { return slices.Clone(c.Command) }
 
 // Keys returns all keys of the call, channels included.

@@ -2,8 +2,8 @@ package scripts
 
 import "strings"
 
-// Slot is the hash slot of a key in a Redis Cluster: CRC16 of its hash tag, or of the whole key, modulo 16384 (Redis Cluster
-// specification, "Key distribution model").
+// Slot returns the hash slot of a key in a Redis Cluster: the CRC16 of its hash tag, or of the whole key if it has none, modulo 16384
+// (Redis Cluster specification, "Key distribution model").
 func Slot(key string) uint16 {
 	if _, rest, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {
