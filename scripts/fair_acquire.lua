@@ -12,7 +12,7 @@
 -- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[7] runtime     UUID of this runtime
--- ARGV[8] stay        ms for which this runtime is known to live from now on; not noted again if 31/32 of it are left
+-- ARGV[8] stay        ms for which this runtime is known to live from now on; not written again while 31/32 of it are left
 --
 -- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
@@ -59,7 +59,7 @@ if place ~= 'try' then
   end
   score = math.max(tonumber(score), now + stay + 10000)
   if score ~= before then redis.call('zadd', timeouts, string.format('%.0f', score), grant) end
-  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- others of this runtime have asked just now
+  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- else this was noted just now, by another waiter
     redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
     redis.call('pexpire', waiting, string.format('%.0f', math.max(q.latest, score) - now + stay + 10000))
   end

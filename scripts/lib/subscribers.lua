@@ -1,4 +1,5 @@
--- subscribers: how many clients subscribe to a channel; 0 if the user may not ask. It is not worth an error: it only says who goes first.
+-- subscribers: the number of subscribers of a channel; 0 if the user lacks the right to ask. An error is not needed: the number only
+-- decides who goes first.
 local function subscribers(channel)
   return redis.pcall('pubsub', 'numsub', channel)[2] or 0
 end
