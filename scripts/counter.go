@@ -45,7 +45,7 @@ type CountOp struct {
 	Way     Way
 	Changes bool     // the operation changes something, so its result is kept for retries
 	Undo    *CountOp // undoes the operation when its caller has left; nil: it is not undone
-	Ends    bool     // the operation ends grants that are held, unless its number is 0
+	Ends    bool     // the operation ends grants that are held, unless its result is 0
 	Grants  []string // the grants that it ends; nil: all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }

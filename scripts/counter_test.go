@@ -282,9 +282,9 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 		expect("0", true)(acquire(site, time.Minute, time.Minute, 3))
 		assert.Equal(b, us, want())
 		assert.InDelta(b, 60, b.PTTL(b.Context(), scripts.WantKey(b.name)).Val().Seconds(), 2)
-		expect("0", false)(acquire(&another, 0, 0, 1)) // kept out although there are two
+		expect("0", false)(acquire(&another, 0, 0, 1)) // refused because of the reservation, although two are free
 		expect("0", false)(acquire(&another, 0, 0, -1))
-		expect("0", false)(acquire(&another, time.Minute, 0, 3)) // and the first one reserves
+		expect("0", false)(acquire(&another, time.Minute, 0, 3)) // the first reservation stays
 		expect("0", true)(acquire(site, time.Minute, time.Minute, 3))
 		assert.Equal(b, []string(nil), published())
 
@@ -296,13 +296,13 @@ func TestSemaphoreAcquire_Reservation(t *testing.T) {
 		expect("0", false)(acquire(site, time.Minute, time.Minute, 3))
 		expect("1", false)(acquire(&another, 0, 0, 1))
 
-		require.NoError(b, b.Del(b.Context(), scripts.WantKey(b.name)).Err()) // as its TTL does
+		require.NoError(b, b.Del(b.Context(), scripts.WantKey(b.name)).Err()) // as if it had expired
 		expect("0", true)(acquire(site, time.Minute, time.Minute, 3))
 		b.count(scripts.SemaphoreRelease, "x:3", 1)
 		published()
-		expect("", false)(acquire(&another, -1, 0)) // another's cannot be ended
+		expect("", false)(acquire(&another, -1, 0)) // another runtime's reservation cannot be ended
 		assert.Equal(b, us, want())
-		expect("", false)(acquire(site, -1, time.Minute)) // an attempt for nobody ends it
+		expect("", false)(acquire(site, -1, time.Minute)) // an attempt without waiters ends the reservation
 		assert.Equal(b, "rest "+us, want())
 		assert.Equal(b, []string{"1"}, published())
 		expect("", false)(acquire(site, -1, 0))

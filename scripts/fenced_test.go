@@ -62,7 +62,7 @@ func TestFencedAcquire_TakesABlockOfTokens(t *testing.T) {
 		block := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":5", Lease: time.Second})
 		assert.Equal(b, int64(site.Tokens-1), block.Tokens.Last-block.Tokens.First, "a block")
 
-		far := b.Time(b.Context()).Val().Add(time.Hour).UnixMicro() // as after many INCRs, or a clock that was set back
+		far := b.Time(b.Context()).Val().Add(time.Hour).UnixMicro() // as after many INCRs, or after the clock was set back
 		require.NoError(b, b.Set(b.Context(), counter, far, 0).Err())
 		require.NoError(b, b.Del(b.Context(), b.name).Err())
 		next := b.take(scripts.FencedLock, scripts.Terms{Grant: us + ":2", Lease: time.Second})
@@ -82,7 +82,7 @@ func TestFenced_CounterThatIsNone(t *testing.T) {
 			"9007199254740992", "9007199254740993", "9223372036854775807", "18446744073709551616", strconv.FormatInt(time.Now().UnixNano(), 10),
 			strings.Repeat("9", 400), "nan", "inf", "-inf", "abc", "", "0x10", "1.5", "1e3", "-5", "-0", "+5", "007", " 7", "7 ",
 		} {
-			b.take(scripts.Lock, scripts.Terms{Grant: us + ":1", Lease: time.Minute}) // a lock that has been acquired before
+			b.take(scripts.Lock, scripts.Terms{Grant: us + ":1", Lease: time.Minute}) // held, so that it could be passed on
 			require.NoError(b, b.Set(b.Context(), counter, value, 0).Err())
 			refused := func(call scripts.Call) {
 				_, err := b.run(call)

@@ -49,7 +49,7 @@ func FuzzNames_KeepToOneSlot(f *testing.F) {
 
 // redissons returns the keys and channels that the stand-in for Redisson uses for a name.
 func redissons(kind *scripts.Kind, name string) []string {
-	const grant = "5e0f:7" // of keysOf
+	const grant = "5e0f:7" // the grant in keysOf
 	switch kind {
 	case scripts.FairLock:
 		return []string{name, peer.Channel(name), peer.FairQueueKey(name), peer.FairTimeoutKey(name)}

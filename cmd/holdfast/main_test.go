@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // otherwise the commands would inherit that nohup ignores SIGHUP
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // otherwise, under nohup, the commands would also ignore SIGHUP
 	folder, err := os.MkdirTemp("", "holdfast-command-")
 	if err != nil {
 		panic(err)

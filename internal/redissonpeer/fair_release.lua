@@ -1,4 +1,4 @@
--- Release one hold of a fair lock. The last one frees the lock and wakes the first waiter. If the lock is free, it succeeds.
+-- Release one hold of a fair lock. Releasing the last hold frees the lock and wakes the first waiter. Releasing a free lock succeeds.
 --
 -- KEYS[1] lock
 -- KEYS[2] queue

@@ -53,7 +53,7 @@ operations['release one'] = function()
     local expires = redis.call('ZSCORE', out, id)
     if redis.call('ZREM', out, id) == 0 then return 0 end
     tell(redis.call('INCRBY', free, 1))
-    return tonumber(expires) <= now and 0 or 1 -- an expired permit has become free nevertheless
+    return tonumber(expires) <= now and 0 or 1 -- 0 for an expired permit, although it is free now
 end
 
 operations['release'] = function()

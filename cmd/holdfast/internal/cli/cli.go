@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// Exit codes of holdfast. A command that runs under a lock passes its own exit code through.
+// Exit codes of holdfast itself. If a command runs under a lock, holdfast normally ends with the exit code of that command.
 const (
 	exitOK          = 0
 	exitNo          = 1  // check has findings; free found nothing to free
