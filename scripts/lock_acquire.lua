@@ -4,7 +4,7 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      of a busy reply; 0: the ttl alone, 1: a holder, too, a channel: and how many subscribe to it
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its number of subscribers
 --
 -- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
 --   | {ttl, holder, subscribers} (busy) | error LATE ms | error FOREIGN text

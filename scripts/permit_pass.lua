@@ -27,5 +27,5 @@ local free, foreign = count_of(permits)
 if foreign then return foreign end
 if not there and (free or 0) < 0 then return redis.error_reply('REDUCED more permits are held than there are') end
 if not there or tonumber(there) < tonumber(till) then redis.call('zadd', timeouts, till, new) end
-if not there then redis.call('zrem', timeouts, old) end -- after the new one is there, so that the key keeps its TTL
+if not there then redis.call('zrem', timeouts, old) end -- only after the new permit was added, so that the key keeps its TTL
 return id

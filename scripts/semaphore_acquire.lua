@@ -3,7 +3,7 @@
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its runtime.
 -- Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After that,
--- nobody may reserve for the same time again.
+-- nobody may reserve the semaphore for the same length of time.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
