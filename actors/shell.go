@@ -217,7 +217,8 @@ func (a *shell) countRequesters(c actor.Context) {
 	}
 }
 
-// lives reports whether an actor of this system has this PID now. A new actor may have the name of a terminated one.
+// lives reports whether an actor of this system has this PID now. A new actor may have the name of a terminated one, so the
+// result may be true although the original actor has terminated.
 func (e *Engine) lives(pid *actor.PID) bool {
 	_, there := e.system.ProcessRegistry.GetLocal(pid.Id)
 	return there

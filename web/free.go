@@ -28,7 +28,7 @@ func (p *page) free(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, http.StatusBadRequest, "The form cannot be read.")
 		return
 	}
-	name := r.Form.Get("name") // of the form, or else of the address
+	name := r.Form.Get("name") // from the posted form, or else from the URL's query
 	entry, err := p.source.look(r.Context(), p.client, name)
 	if err != nil {
 		p.refuse(w, err)

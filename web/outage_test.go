@@ -48,7 +48,7 @@ func (v *viewer) next() (e event) {
 	return e
 }
 
-// sees reads until a part of the page contains a text, and returns the item.
+// sees reads events until an item of the given part of the page contains the text, and returns that item's HTML.
 func (v *viewer) sees(part, text string) string {
 	v.t.Helper()
 	for {

@@ -219,8 +219,8 @@ func (s *State) waitOn(now time.Duration) {
 	}
 }
 
-// onAttemptFailed handles an attempt without a reply. A try is refused at once, with the cause; other waiters only when Redis has been silent
-// for too long.
+// onAttemptFailed handles an attempt that failed. If Redis has rejected it, every waiter is refused. If it arrived too late, it is repeated at
+// once, a few times at most. Otherwise tries are refused at once, with the cause, and other waiters when Redis has been silent for too long.
 //
 // If the server says that the time for repeats is over (expired), nobody can learn the outcome any more. Permits that the attempt may have
 // taken are lost to everybody, which is reported.

@@ -118,7 +118,7 @@ func demoted(p parcel) bool {
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
 }
 
-// bound sets the instant, by the server's clock, after which the call must not be executed, and the least value of its tokens.
+// bound sets the limits of a call: the server time after which Redis must not execute it, and the lowest fencing token that it may issue.
 func (s *Sender) bound(c *rpc.Call, server *redisnode.Clock) {
 	if c.Bounded() {
 		c.SetNotAfter(server.At(c.NotAfter))

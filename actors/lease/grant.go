@@ -49,8 +49,8 @@ func Check(d time.Duration) error {
 	return nil
 }
 
-// Margin is how much earlier than the server a holder counts its lease as over: 1 % for different clock rates, and 2 ms for rounding. This
-// is the drift of the Redis documentation on distributed locks.
+// Margin is subtracted from a lease to get the holder's local deadline: 1 % for different clock rates, and 2 ms for rounding. Implementations of
+// Redlock allow as much for clock drift.
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
 // Deadline is the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the lease

@@ -183,7 +183,7 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	case call.do == callAcquire && s.queue.Len > 0:
 		if alone := h.above(s.queue.Front()); alone != nil {
 			call.alone, alone.grant.lasting = alone.grant.ID, true
-			alone.turn.spent = true // the grant must not be handed on while its owner shares the lock, too
+			alone.turn.spent = true // the grant must not go to another local waiter: its owner is about to share the lock
 		}
 	}
 }

@@ -84,7 +84,8 @@ func TestTelling_Decides(t *testing.T) {
 	}
 }
 
-// While a cluster is upgraded, its masters may differ, and several are asked at the same time. The first decision counts for all.
+// While a cluster is being upgraded, only some of its masters may support sharded messages. If several are asked at the same time, the first
+// answer decides for all.
 func TestTelling_DecidesOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -17,7 +17,7 @@ type Call struct {
 
 	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender to withdraw it
 	claimed  atomic.Bool
-	Since    time.Duration // from then on Redis kept it waiting; before that, Redis answered calls in front of it
+	Since    time.Duration // since when Redis has kept the call waiting: from its submission, or from Redis's last answer to another call if that is later
 	NotAfter time.Duration // Redis must not execute it after that; 0: it was not sent
 	Deadline time.Duration // from then on its outcome is unknown; 0: it was not sent
 

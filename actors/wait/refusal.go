@@ -15,7 +15,7 @@ func TooMany(waiting int) error {
 	return fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, waiting)
 }
 
-// NotSet is the error of an acquire of something that has to be set first, such as the number of permits.
+// NotSet is the error of an acquire that needs a number which was never set, such as a semaphore's number of permits.
 func NotSet(r *Request) error {
 	return fmt.Errorf("%w: %s", protocol.ErrNotAcquired, r.Address.Kind.NotSet)
 }

@@ -197,7 +197,8 @@ func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*h
 	return next, time.Since(start), err
 }
 
-// seesWaiting returns when the party to waits for the lock, according to its own runtime, and has had time to subscribe to its channel.
+// seesWaiting returns when the other party's runtime reports that a caller waits for the lock. It looks first after 5 ms, so that the waiter has
+// had time to subscribe to the lock's channel.
 func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()

@@ -100,7 +100,7 @@ func (l *lateness) wait(t *testing.T) {
 	}
 }
 
-// assertNext asserts that each waiter becomes the next holder, and the only one.
+// assertNext asserts that each waiter becomes the next holder of its lock, and the only one.
 func (l *lateness) assertNext(t *testing.T) {
 	for i, w := range l.locks {
 		w.assertNext(t, l.waiters[i])

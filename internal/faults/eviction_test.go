@@ -24,8 +24,8 @@ var evicting = []string{
 	"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 }
 
-// A full Redis evicts the keys of locks that are held. Check has warned of this. The holder learns of the loss within a third of its lease, and a
-// release before that reports it too. Even so, the next holder's token is larger.
+// A full Redis evicts the keys of locks that are held. Runtime.Check warns of it. The holder learns of the loss within a third of its lease,
+// or from its release if that comes first. The next holder's token is larger than the lost one.
 func TestFault_LocksEvicted(t *testing.T) {
 	t.Parallel()
 	for _, policy := range evicting {

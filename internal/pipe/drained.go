@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// drained is a pipe to which the server can always write, as to a socket. With a plain pipe the server would hold a mutex until the client reads,
-// and a bubble's time stands still while a goroutine waits for a mutex.
+// drained is a pipe that never blocks the server's writes, like a socket. A write to a plain pipe blocks until the client reads, and the server
+// holds a mutex meanwhile. In a bubble of testing/synctest, time stands still while a goroutine waits for a mutex.
 type drained struct {
 	net.Conn
 	news chan struct{} // signals that a field below has changed

@@ -97,7 +97,7 @@ func (l *RFairLock) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// Release sends one release request. The request's latch stays in Redis until it expires.
+// Release sends one release request. Redis keeps its result for a while, so a repeat changes nothing.
 func (l *RFairLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, FairQueueKey(l.name), FairTimeoutKey(l.name), Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, fairReleaseScript, keys,

@@ -438,7 +438,7 @@ func (w *world) serverNow() time.Time {
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped
-	w.mu.Unlock() // a script's hook runs with the server's lock held, and takes w.mu afterwards
+	w.mu.Unlock() // before SetTime takes the server's mutex: a script's hook takes w.mu while it holds that
 	if stepped {
 		w.server.SetTime(time.Now().Add(offset).UTC())
 	}

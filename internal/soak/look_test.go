@@ -28,7 +28,7 @@ type look struct {
 	pace       pace
 	disturbed  float64       // connections of clients that faults disturbed, per second
 	served     time.Duration // from the last fault until every process had everything once
-	stalled    time.Duration // the longest stall of the machine since then
+	stalled    time.Duration // the longest stall of the machine since the last fault
 	starved    int64         // calls that were repeated because of stalls
 	wrong      []string
 	excused    int // what would be wrong if there were no surprises

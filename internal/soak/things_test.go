@@ -79,8 +79,8 @@ func newPermits(w *world) *thing {
 	return g
 }
 
-// newSemaphore returns a semaphore, whose permits have no leases: a runtime that is closed loses its permits. There must never be more permits than
-// the limit.
+// newSemaphore returns a semaphore. Its permits have no leases, so the permits of a runtime that is closed stay taken until refill restores them.
+// The test fails if there are ever more permits than the limit.
 func newSemaphore(w *world) *thing {
 	g := &thing{name: semaphore, limit: 3, outlasts: true}
 	_, err := w.processes[0].rt.Load().Semaphore(g.name).TrySetPermits(context.Background(), g.limit)

@@ -33,7 +33,7 @@ local function tidy(q)
 end
 
 -- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
--- seconds.
+-- seconds, so a waiter is dropped only when its score is 10 s old.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end
