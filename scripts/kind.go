@@ -24,6 +24,15 @@ const (
 	FamilyCount // not a family, but the number of families
 )
 
+// Grants says what a grant is for.
+type Grants uint8
+
+const (
+	GrantPerLock    Grants = iota // the lock: only one process has a grant at a time
+	GrantPerProcess               // a process, whose holders share it; those with a lease of their own have a grant of their own
+	GrantPerHolder                // a single holder
+)
+
 // Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name. ARCHITECTURE.md lists what else a new
 // kind needs.
 type Kind struct {
@@ -34,10 +43,8 @@ type Kind struct {
 	Handoff bool
 	// Queued: Redis keeps the queue, so every waiter contends by itself from the start.
 	Queued bool
-	// Beside: a process may have several grants at once.
-	Beside bool
-	// Shared: the holders of a process that the watchdog renews share one grant.
-	Shared bool
+	// Grants: what a grant is for, and so how many there may be at once.
+	Grants Grants
 	// Owned: an owner may re-enter.
 	Owned bool
 	// Spins: waiters are not notified of releases, so they poll with their own back-off.
@@ -74,16 +81,13 @@ type Kind struct {
 }
 
 // Many reports whether a process may have several contenders or grants for one name.
-func (k *Kind) Many() bool { return k.Queued || k.Beside || k.Family == ReadWrite }
-
-// Plural reports whether each holder of a process has its own grant, at the same time as others.
-func (k *Kind) Plural() bool { return k.Beside && !k.Shared }
+func (k *Kind) Many() bool { return k.Queued || k.Grants != GrantPerLock || k.Family == ReadWrite }
 
 // TakesTurns reports whether processes take turns: Redis keeps no queue, and the holders of a process share its grant.
-func (k *Kind) TakesTurns() bool { return !k.Queued && !k.Plural() }
+func (k *Kind) TakesTurns() bool { return !k.Queued && k.Grants != GrantPerHolder }
 
 // Bounds reports whether a lease may have a minimum and a maximum duration.
-func (k *Kind) Bounds() bool { return k.Owned && !k.Beside && !k.Spins }
+func (k *Kind) Bounds() bool { return k.Owned && k.Grants == GrantPerLock && !k.Spins }
 
 // GrantID is the owner field of a grant.
 func (k *Kind) GrantID(plain string) string {

@@ -34,7 +34,7 @@ var Permit = &Kind{
 	Name:    protocol.KindPermitSemaphore,
 	Family:  Permits,
 	Handoff: true,
-	Beside:  true,
+	Grants:  GrantPerHolder,
 	ID:      permitID,
 	NotSet:  "it has no permits: SetPermits was never called, or it was deleted since",
 	Channel: func(raw, _ string) string { return SemaphoreChannel(raw) },

@@ -383,7 +383,7 @@ func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	}
 	s.watch = wait.Subscribed
 	s.turns.Joined(now)
-	if now < s.turns.OpensAt() || s.address.Kind.Plural() { // the group says who tries
+	if now < s.turns.OpensAt() || s.address.Kind.Grants == scripts.GrantPerHolder { // the group says who tries
 		return
 	}
 	at := now + s.policy.Spread(m.Among)

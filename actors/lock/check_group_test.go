@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // checkGroup checks a group after a step: each member by itself, and the rules about several members.
@@ -98,7 +99,7 @@ func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 func (c *stepChecker) checkAlone(h *Group) error {
 	var alone *member
 	for s := h.first; s != nil; s = s.next {
-		if s.grant != nil && !s.address.Kind.Beside {
+		if s.grant != nil && s.address.Kind.Grants == scripts.GrantPerLock {
 			if alone != nil {
 				return fmt.Errorf("%s and %s both hold alone", alone.grant.ID, s.grant.ID)
 			}

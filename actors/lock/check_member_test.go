@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/lease"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // memberCheck has a State, alone or in a Group, and what the world outside knows about it.
@@ -38,7 +39,7 @@ func (c *memberCheck) checkHolds(now time.Duration) error {
 		switch {
 		case !s.grant.is(h.Grant):
 			return fmt.Errorf("a hold on a former grant")
-		case !s.address.Kind.Shared && (h.Owner != s.holds[0].Owner || h.Owner.IsZero() && len(s.holds) > 1):
+		case s.address.Kind.Grants != scripts.GrantPerProcess && (h.Owner != s.holds[0].Owner || h.Owner.IsZero() && len(s.holds) > 1):
 			return fmt.Errorf("two owners hold")
 		}
 	}

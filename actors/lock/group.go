@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/turns"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // Group is the machine of a lock that may have several contenders or grants at once: each waiter of a fair lock has a place in Redis' queue,
@@ -100,7 +101,7 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.receive(now, message)
 	h.advanceStage(now)
 	h.advanceLook(now)
-	if h.address.Kind.Plural() {
+	if h.address.Kind.Grants == scripts.GrantPerHolder {
 		h.advanceSpare(now)
 	}
 	h.admitWaiters(now)
@@ -163,7 +164,7 @@ func (h *Group) onRequest(now time.Duration, r *wait.Request) {
 	case wait.Release, wait.Extend:
 		s := h.servesLease(r)
 		r.Home = s
-		if r.Do == wait.Release && h.address.Kind.Plural() {
+		if r.Do == wait.Release && h.address.Kind.Grants == scripts.GrantPerHolder {
 			h.succeed(now, s, r)
 		}
 		h.deliver(now, s, r)
@@ -208,7 +209,7 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if l := h.listeners[m.Channel]; l != nil {
 		l.ready = true
 		h.turns.SetOthersListen(true)
-		if h.address.Kind.Plural() {
+		if h.address.Kind.Grants == scripts.GrantPerHolder {
 			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // this process has not received the messages of earlier releases
 		}
 		h.tell(now, l, m)
@@ -221,7 +222,7 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 	l := h.listeners[m.Channel]
 	switch {
 	case l == nil:
-	case h.address.Kind.Plural():
+	case h.address.Kind.Grants == scripts.GrantPerHolder:
 		h.spare.freed(now, now, m.Releases)
 	case h.address.Kind.Queued:
 		h.tell(now, l, m)

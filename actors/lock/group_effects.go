@@ -125,7 +125,7 @@ func (h *Group) count(s *State) bool {
 // holders until then.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
-		beside := other.address.Kind.Beside && s.address.Kind.Beside || other.heldBy(s.holds[0].Owner)
+		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
 		if other != s.member && other.phase == held && !beside {
 			h.again = append(h.again, again{&other.State, lease.Gone{Grant: &other.grant.Grant}})
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/protocol"
+	"github.com/holdfast-go/holdfast/scripts"
 )
 
 // This file decides which requests become part of a member, and when. Requests are admitted in order of arrival: none overtakes one that has
@@ -70,7 +71,7 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 		return false
 	}
 	for s := h.first; s != nil; s = s.next {
-		alone := !r.Address.Kind.Beside
+		alone := r.Address.Kind.Grants == scripts.GrantPerLock
 		if s.contends() && (alone || s.waits(now)) || len(s.holds) > 0 && alone {
 			return false
 		}
@@ -107,12 +108,12 @@ func (h *Group) find(now time.Duration, r *wait.Request) (s *member, ok bool) {
 	switch kind := r.Address.Kind; {
 	case kind.Queued:
 		return nil, true
-	case !kind.Beside:
+	case kind.Grants == scripts.GrantPerLock:
 		return h.findAlone(r)
-	case kind.Shared:
+	case kind.Grants == scripts.GrantPerProcess:
 		return h.findShared(now, r)
 	default:
-		return h.findPlural(r)
+		return h.findOwn(r)
 	}
 }
 
@@ -171,7 +172,7 @@ func (h *Group) findAlone(r *wait.Request) (found *member, ok bool) {
 func (h *Group) findShared(now time.Duration, r *wait.Request) (found *member, ok bool) {
 	for s := h.first; s != nil; s = s.next {
 		switch {
-		case !s.address.Kind.Beside && !s.ended():
+		case s.address.Kind.Grants == scripts.GrantPerLock && !s.ended():
 			return nil, false
 		case !s.shared || r.Own() || s.phase == held && !s.sound(now):
 		case found == nil || s.phase == held:
@@ -199,12 +200,13 @@ func (h *Group) mayContend(now time.Duration, r *wait.Request) bool {
 
 // upgrades reports whether r's owner shares the lock that it now wants alone: it would wait for itself.
 func (h *Group) upgrades(r *wait.Request) bool {
-	return !r.Address.Kind.Beside && h.alone(r.Owner) == nil && h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Beside }) != nil
+	return r.Address.Kind.Grants == scripts.GrantPerLock && h.alone(r.Owner) == nil &&
+		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
 }
 
 // above returns the member with which r's owner holds the lock alone, if r wants to share the lock. The owner may do both at the same time.
 func (h *Group) above(r *wait.Request) *member {
-	if !r.Address.Kind.Beside {
+	if r.Address.Kind.Grants == scripts.GrantPerLock {
 		return nil
 	}
 	return h.alone(r.Owner)
@@ -215,7 +217,7 @@ func (h *Group) enters(s *member) bool { return s.contends() && h.above(s.queue.
 
 // alone returns the member with which an owner holds the lock alone; nil: none.
 func (h *Group) alone(owner protocol.Owner) *member {
-	return h.holds(owner, func(s *member) bool { return !s.address.Kind.Beside })
+	return h.holds(owner, func(s *member) bool { return s.address.Kind.Grants == scripts.GrantPerLock })
 }
 
 // holds returns the first member for which such is true and with which the owner holds the lock; nil: none.
@@ -246,7 +248,7 @@ func (h *Group) reentered(r *wait.Request) *State {
 // newMember appends a member for r, and for requests that may share it. Members are in order of arrival. This order decides about the first
 // contender, the heir, and the waiters that move up.
 func (h *Group) newMember(r *wait.Request) *member {
-	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Shared && !r.Own()}
+	s := &member{group: h, prev: h.last, shared: r.Address.Kind.Grants == scripts.GrantPerProcess && !r.Own()}
 	s.init(h.policy, r.Address)
 	s.queue.Crowd = &h.crowd
 	h.arrivals++

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// spare is how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.Kind.Plural). A release
+// spare is how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.GrantPerHolder). A release
 // serves one waiter, so if it made all waiters ask, all but one would ask in vain. The reply to an acquire says how many grants are left. A
 // release message says that at least one is left.
 type spare struct {
@@ -40,7 +40,7 @@ func (p *spare) asked(s *State, done *callDone) {
 // noteSpare notes what the result of a call says about free grants.
 func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	switch {
-	case !h.address.Kind.Plural():
+	case h.address.Kind.Grants != scripts.GrantPerHolder:
 	case done.class == scripts.Rejected && done.call.do == callAcquire:
 		h.spare.freed(now, now, contendersMax) // the other waiters ask as well, to be refused with the reason
 	case done.class != scripts.Done:
@@ -51,10 +51,10 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findPlural finds the member for a request that gets a grant of its own: a member that has neither grant nor waiter, if no member after it
+// findOwn finds the member for a request that gets a grant of its own: a member that has neither grant nor waiter, if no member after it
 // waits, or otherwise a new one. Only as many waiters become members as may ask. At least one always is a member, so that somebody asks now
 // and then.
-func (h *Group) findPlural(r *wait.Request) (found *member, ok bool) {
+func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
 		switch {
@@ -107,7 +107,7 @@ func (h *Group) hears() bool {
 
 // hold has the first waiter of a new member wait for a message if Redis would refuse it now.
 func (s *State) hold(now time.Duration) {
-	if s.address.Kind.Plural() && s.member.group.exhausted(now) && !s.queue.Front().Try {
+	if s.address.Kind.Grants == scripts.GrantPerHolder && s.member.group.exhausted(now) && !s.queue.Front().Try {
 		spare := &s.member.group.spare
 		s.busy = spare.busy
 		s.retryAt = now + s.upToExpiry(s.policy.PollCap+s.policy.Jitter(s.policy.PollCap/4), spare.until-now)

@@ -54,7 +54,7 @@ func (k *readWriteKey) fields(w *world) []string {
 func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 	k.tidy(w)
 	_, there := k.holds[c.grant]
-	reads := c.address.Kind.Beside
+	reads := c.address.Kind.Grants != scripts.GrantPerLock
 	until := w.Now + c.lease
 	switch c.do {
 	case callAcquire:
@@ -98,7 +98,7 @@ func (k *readWriteKey) execute(w *world, c *lockCall, done *callDone) {
 }
 
 func (k *readWriteKey) admits(c *lockCall, there bool) bool {
-	if !c.address.Kind.Beside {
+	if c.address.Kind.Grants == scripts.GrantPerLock {
 		return len(k.holds) == 0 || there
 	}
 	_, own := k.holds[c.alone]

@@ -31,7 +31,7 @@ func (s *State) next(now time.Duration) {
 		s.release(now)
 	case s.turnOver(now):
 		s.endTurn(now, head)
-	case !s.address.Kind.Plural() && !s.grant.terms.Own() && !head.Own():
+	case s.address.Kind.Grants != scripts.GrantPerHolder && !s.grant.terms.Own() && !head.Own():
 		s.give(now, head)
 	case s.address.Kind.Pass == nil || s.policy.AckReplicas > 0: // only an acquire can wait for replicas
 		s.release(now)
@@ -63,7 +63,7 @@ func (s *State) turnOver(now time.Duration) bool {
 // turnsIn is how many turns of this kind last as long as one turn of other kinds. If each holder has a grant of its own, nobody leaves gaps
 // for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes that take turns.
 func (s *State) turnsIn() time.Duration {
-	if s.address.Kind.Plural() {
+	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
 	}
 	return 1
@@ -138,7 +138,7 @@ func (s *State) keepFor(now time.Duration, r *wait.Request) {
 
 // joins reports whether r may hold the grant together with its present holders.
 func (s *State) joins(r *wait.Request) bool {
-	return s.address.Kind.Shared && s.phase == held && !s.grant.terms.Own() && !r.Own()
+	return s.address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
 // reenters reports whether r's owner holds the lock in this process.
@@ -299,7 +299,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 // instant may have brought the grant back. Usually it is when the call was sent. But a repeated pass finds the new grant in place, and if
 // the old one may exist beside it, a duplicate may have run since the first copy of the pass.
 func (s *State) passedAt(sent time.Duration) time.Duration {
-	if s.address.Kind.Plural() && s.pending.duplicateUntil > 0 {
+	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
 	}
 	return sent
