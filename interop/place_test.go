@@ -67,7 +67,7 @@ func sentinel(t *testing.T) *place {
 	}
 }
 
-// sharded is a cluster on which both sides find out themselves that messages are sharded. On plain, both are configured for plain messages.
+// sharded is a cluster on which both sides find out themselves that messages are sharded. In the place plain, both are configured for plain messages.
 func sharded(t *testing.T) *place {
 	p := cluster(t, "auto")
 	p.sharded = true

@@ -44,9 +44,9 @@ func (w *world) observe(ctx context.Context) {
 	}
 }
 
-// untold returns leases that were still valid when Redis no longer had them (A4). If the server may forget, this counts only after more time than a
-// renewal takes, and not for fixed leases, whose holders learn of the loss only at the end of the lease. Time in which the server was down does not
-// count: nobody can ask it.
+// untold returns leases that were still valid when Redis no longer had them (A4). If the server may forget grants, a lease may stay valid for as long
+// as a renewal takes, and fixed leases are not checked: their holders learn of a loss only at the end of the lease. Time in which the server was down
+// does not count, because no renewal can find the loss then.
 func (l *worldLock) untold(w *world) (wrong []string) {
 	grace := time.Duration(0)
 	if w.trouble.forgets {
@@ -81,7 +81,7 @@ func (l *worldLock) overtaken(w *world) (wrong []string) {
 	for _, event := range locktest.Recorded[holdfast.QueueLost](&w.events) {
 		thrownOut[event.ID] = true
 	}
-	before := map[[2]string]bool{} // whether the first was last seen in the queue before the second
+	before := map[[2]string]bool{} // for two waiters: whether the first was ahead of the second when they were last seen queued
 	for i := 1; i < len(l.looks); i++ {
 		last, now := l.looks[i-1], l.looks[i]
 		for a, one := range last.queue {

@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// serverTrouble is one trouble that a server makes, and what it does to the assertions A1 to A6 and A8 of SAFETY.md. Assertions that it does not
-// excuse must hold.
+// serverTrouble is one kind of server fault, with the assertions among A1 to A6 and A8 of SAFETY.md that may fail under it. The others must hold.
 type serverTrouble struct {
 	name string
 	args []string // of the server
@@ -20,7 +19,7 @@ type serverTrouble struct {
 
 	clocked bool          // the server's clock can be set
 	ahead   time.Duration // by how much the server's clock is ahead from the start
-	forgets bool          // the server may forget grants: two may see themselves as holders (A3) for a third of a lease (A4)
+	forgets bool          // the server may forget grants: for a third of a lease (A4), two callers may see themselves as holders (A3)
 	reckons bool          // tokens may be repeated (A1, A2)
 }
 
@@ -46,8 +45,8 @@ var serverTroubles = []serverTrouble{
 	{name: "a clock that steps back, and crashes", clocked: true, make: stepBackAndCrash, forgets: true, reckons: true},
 }
 
-// Users of three runtimes take one lock of each kind in turn while a server makes trouble. What SAFETY.md promises for that trouble holds;
-// violations that it permits are counted. For failing links, internal/linearize checks the operations themselves.
+// Users of three runtimes contend for one lock of each kind while the server has a trouble. The test asserts what SAFETY.md promises for that
+// trouble, and counts the violations that it permits. For failing links, internal/linearize checks the operations themselves.
 func TestFault_AssertionsHoldUnderEveryTrouble(t *testing.T) {
 	t.Parallel()
 	for _, trouble := range serverTroubles {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// again calls do at random instants until ctx ends.
+// again calls the function do at random instants until ctx ends.
 func again(ctx context.Context, within time.Duration, do func()) {
 	for {
 		select {
@@ -114,7 +114,7 @@ func crashAndRestart(ctx context.Context, w *world) {
 	again(ctx, worldLease, func() { w.crash(func() { <-time.After(rand.N(worldLease / 3)) }) })
 }
 
-// crash kills the server and restarts it after the pause. While the server is down, no holder can learn of a loss.
+// crash kills the server, calls pause, and restarts the server. While the server is down, no holder can learn of a loss.
 func (w *world) crash(pause func()) {
 	began := time.Now()
 	w.server.Kill()

@@ -125,7 +125,7 @@ func (w *world) use(ctx context.Context, l *worldLock, rt *holdfast.Runtime) {
 	w.useOnceMore(ctx, l, rt)
 }
 
-// useOnceMore asserts that a user is granted the lock in time (A6). Waiters from before may still get an error of the trouble first.
+// useOnceMore asserts that a user is granted the lock in time (A6). It repeats calls that fail, because the trouble may still affect the first ones.
 func (w *world) useOnceMore(short context.Context, l *worldLock, rt *holdfast.Runtime) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
@@ -152,7 +152,7 @@ func (l *worldLock) hold(ctx context.Context, lease *holdfast.Lease, seen tenure
 	looks := time.NewTicker(time.Millisecond)
 	defer looks.Stop()
 	for end := time.Now().Add(length); ; <-looks.C {
-		now := time.Now() // taken before the check: a lease that passes it was valid at this instant
+		now := time.Now() // taken before the check, so a lease that passes the check was valid at this instant
 		wrote := l.write(seen.token)
 		if !lease.Valid() {
 			break
@@ -202,8 +202,8 @@ func (l *worldLock) overlaps() []string {
 
 // smallerTokens returns pairs of holders whose tokens contradict A1: the second asked after the first had its token, and got no larger one.
 //
-// A server that forgets may leave a runtime with a grant that is gone. Until the runtime learns this, it hands the grant on, with the tokens
-// reserved for it. So in that case the time of the request for the grant counts, not that of each holder's request.
+// A server that forgets may leave a runtime with a grant that is gone. Until the runtime learns this, it hands the grant on, with the tokens reserved
+// for it. So for such a server, the time at which the grant was requested counts, not the time of each holder's request.
 func (l *worldLock) smallerTokens(forgets bool) (wrong [][2]tenure) {
 	asked := map[string]time.Time{} // by id of the grant: when its first holder asked
 	for _, one := range l.tenures {

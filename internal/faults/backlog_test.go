@@ -60,7 +60,7 @@ type backlogReport struct {
 func TestFault_BacklogOfAnOutage(t *testing.T) {
 	pending := locktest.Scaled(*backlogPending, *backlogPending/20)
 	report := showBacklog(t, pending)
-	for report.Outage > backlogMost { // on a busy machine the first acquires have waited as long as any may, and are rightly refused
+	for report.Outage > backlogMost { // on a busy machine the outage gets too long, and the first acquires are rightly refused: ask for fewer
 		pending /= 4
 		require.Greater(t, pending, 100, "this machine is too busy to show it")
 		report = showBacklog(t, pending)
@@ -80,7 +80,7 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 	require.Equal(t, "ready", child.Line())
 	server.Pause()
 	child.Send("ask")
-	line, err := child.ReadLine(2 * time.Minute) // asking for that many takes time
+	line, err := child.ReadLine(2 * time.Minute) // it takes time to ask for so many locks
 	require.NoError(t, err)
 	require.Equal(t, "watched", line)
 	server.Resume()
@@ -96,7 +96,7 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 
 // The rest is the child process.
 
-// waitInOutage asks for all locks on the parent's word, measures itself for a while, and reports when all acquires have been answered.
+// waitInOutage asks for all locks when the parent says so, measures itself for a while, and reports when all acquires have been answered.
 func waitInOutage() error {
 	var order backlogOrder
 	if err := json.Unmarshal([]byte(os.Getenv(backlogVar)), &order); err != nil {

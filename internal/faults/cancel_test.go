@@ -33,7 +33,7 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 				runners.Wait()
 				t.Logf("%d times the cancel came first, %d times the grant", r.cancelled.Load(), r.granted.Load())
 				r.free.log(t, "free after a cancel")
-				if locktest.Slack() == 0 { // on a busy machine all of a few tries may be too late, or too early
+				if locktest.Slack() == 0 { // on a busy machine all cancels of a short run may be too late, or all too early
 					assert.Greater(t, r.cancelled.Load(), r.granted.Load()/20, "too late to show anything")
 					assert.Greater(t, r.granted.Load(), r.cancelled.Load()/20, "too early to show anything")
 				}
@@ -42,7 +42,7 @@ func TestFault_CancelMeetsTheGrant(t *testing.T) {
 	})
 }
 
-// toGrant is a way to a grant. It acquires under ctx, and signals when the race begins.
+// toGrant is one way in which an acquire is granted. It acquires under ctx, and calls begin when the race with the cancel begins.
 type toGrant func(ctx context.Context, t *testing.T, w *wire, begin func()) (*holdfast.Lease, error)
 
 var grants = map[string]toGrant{
@@ -64,7 +64,8 @@ var grants = map[string]toGrant{
 	},
 }
 
-// releaseTo makes the holder release to the waiter, a little later: a cancel takes longer to arrive than a hand-off.
+// releaseTo makes the holder release to the waiter. The release comes a little later than the cancel may begin, because a hand-off is faster than a
+// cancel.
 func releaseTo(waiter *holdfast.Pending, t *testing.T, holder *holdfast.Lease, begin func()) (*holdfast.Lease, error) {
 	begin()
 	released := make(chan error)
@@ -85,7 +86,7 @@ type race struct {
 	free durations
 }
 
-// run does tries with its own lock until none are left.
+// run repeats the race on a lock of its own until the race's number of repetitions is used up.
 func (r *race) run(t *testing.T) {
 	w := r.another(t)
 	w.gone = &durations{}

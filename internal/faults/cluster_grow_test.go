@@ -23,9 +23,9 @@ func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]func(host, port string) string{
 		"IPv4": net.JoinHostPort,
-		// go-redis and the runtime must understand an IPv6 address without brackets in a server's reply; the server is the same.
+		// Servers name themselves by an IPv6 address without brackets, which go-redis and the runtime must understand.
 		"IPv6": func(_, port string) string { return net.JoinHostPort("::1", port) },
-		// MOVED and ASK name no host, which means the host at which the client has reached the server.
+		// MOVED and ASK name no host, so the client must use the host at which it has reached the server.
 		"no host": net.JoinHostPort,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 func needIPv6(t *testing.T) {
 	listener, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
-		t.Skipf("this machine has no IPv6: %v", err) // TestRedirected in actors tests the addresses themselves
+		t.Skipf("this machine has no IPv6: %v", err) // TestRedirected in actors tests such addresses without a server
 	}
 	require.NoError(t, listener.Close())
 }
@@ -66,13 +66,13 @@ func showGrowing(t *testing.T, addr func(host, port string) string, args ...stri
 	host, port, _ := strings.Cut(cluster.Masters[0].Addr(), ":")
 	options := &redis.ClusterOptions{Addrs: []string{addr(host, port)}}
 	if slices.Contains(args, "unknown-endpoint") {
-		options.ClusterSlots = slotsAtTheStart(cluster) // go-redis cannot read the reply of such a cluster
+		options.ClusterSlots = slotsAtTheStart(cluster) // go-redis cannot read the CLUSTER SLOTS reply of such a cluster
 	}
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	rt := locktest.NewRuntime(t, client, holdfast.Options{Lease: lease})
-	// Each lock has one key. If a script has keys on both sides, Redis answers TRYAGAIN until the slot has moved. This includes a renewal of
-	// several locks, which are then renewed one by one.
+	// Each lock has one key. While the slot moves, Redis answers TRYAGAIN to a script with keys on both masters, such as a renewal of several locks: the
+	// runtime then renews them one by one.
 	held := make([]*holdfast.Lease, 5)
 	for i := range held {
 		held[i] = locktest.Acquire(t, rt.Lock(nameIn(t, slot)))

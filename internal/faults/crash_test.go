@@ -18,8 +18,8 @@ import (
 
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
-// keepings are the ways in which Redis persists writes. With everysec, a server that waits for the disk answers before it has written anything. So
-// a killed process may lose the same writes as a machine that stops.
+// keepings are the ways in which Redis persists writes. With everysec, a server that must wait for the disk answers before it has written anything.
+// So a server process that is killed may lose the same writes as a machine that stops.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool
@@ -122,7 +122,7 @@ func (w *wreck) use(ctx context.Context, rt *holdfast.Runtime) {
 	}
 }
 
-// disorder returns a pair of tokens, if there is one, of which the second was asked for after the first was received, but is not larger.
+// disorder returns the first pair of tokens that contradict their order: the second was asked for after the first was received, but is not larger.
 func (w *wreck) disorder() [][2]tokenSeen {
 	if !w.Kind.Fenced {
 		return nil

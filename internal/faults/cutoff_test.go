@@ -29,7 +29,7 @@ type cutOff struct {
 	rt        *holdfast.Runtime
 	events    locktest.Recorder
 	lease     *holdfast.Lease
-	after     time.Duration // how long the link works before that
+	after     time.Duration // how long the link works before it fails
 	fail      func()        // makes the link fail
 	cutAt     time.Time
 	next      chan time.Time // when another runtime was granted the lock; nil: none waits
@@ -130,7 +130,7 @@ var holds = []struct {
 	}},
 }
 
-// newCutOff returns a holder whose link still works. On a busy machine that may take some tries.
+// newCutOff returns a holder whose link still works. On a busy machine it may have to acquire more than once.
 func newCutOff(t *testing.T, p *locktest.Place, random *rand.Rand) *cutOff {
 	how, hold := cuts[random.IntN(len(cuts))], holds[random.IntN(len(holds))]
 	c := &cutOff{how: how.name, held: hold.name, after: time.Duration(random.Int64N(int64(cutLease)))}
@@ -199,7 +199,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 	ttls, there := make([]*redis.DurationCmd, len(tries)), make([]*redis.BoolCmd, len(tries))
 	for i, c := range tries {
 		ttls[i] = pipe.PTTL(context.Background(), c.Name)
-		there[i] = pipe.HExists(context.Background(), c.Name, c.lease.ID()) // asked after the TTL, which is then this grant's
+		there[i] = pipe.HExists(context.Background(), c.Name, c.lease.ID()) // asked after the TTL, so if the grant is there, the TTL was this grant's
 	}
 	sent := time.Now()
 	_, err := pipe.Exec(context.Background())

@@ -67,8 +67,9 @@ func showDeadConnections(t *testing.T, name string) {
 	locktest.Await(t, "the last dead connection to be given up", func() bool { return rt.Check(t.Context()) == nil })
 }
 
-// The same with a short lease. Calls stop waiting for their answers before the client's ReadTimeout ends their connections, and nobody waits for
-// the timeout. Redis is away until as many calls hang as are allowed to. When it is back, new releases and acquires are executed soon.
+// Connections die silently under a short lease. Calls stop waiting for their answers before the client's ReadTimeout ends their connections, so
+// nobody waits for that timeout. New connections work again only when as many calls hang as may hang. From then on, releases and acquires are
+// executed soon.
 func TestFault_DeadConnectionsAndAShortLease(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "no timeouts", "a minute"} {
@@ -100,7 +101,7 @@ func showDeadForAWhile(t *testing.T, name string) {
 		})
 	}
 	dead.die()
-	<-time.After(probes * lease / 3) // one attempt after the other hangs
+	<-time.After(probes * lease / 3) // long enough for all probes to hang, one after the other
 	stalls := locktest.WatchStalls(t, places[0])
 	dead.heal()
 

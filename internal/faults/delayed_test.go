@@ -17,7 +17,7 @@ import (
 
 const (
 	perRound = 20
-	// window is the longest time after its sending in which an attempt may be executed, with a lease of 30 s.
+	// window is how long after its sending an attempt may still be executed, with a lease of 30 s.
 	window = 2 * time.Second
 )
 
@@ -27,7 +27,7 @@ var late = map[string]struct {
 	orphan   time.Duration // how long an orphan may stay once all requests have arrived
 }{
 	"connection kept": {0, soon},
-	// No one learns of a grant on a connection that is gone, and a copy of the acquire may arrive until the window ends.
+	// When a connection is gone, nobody learns of a grant made over it, and a copy of the acquire may arrive until the window ends.
 	"connection given up": {30 * time.Millisecond, window + soon},
 }
 
@@ -75,8 +75,8 @@ func newLateness(t *testing.T, w *wire, orphan time.Duration) *lateness {
 	return l
 }
 
-// holdUp delays calls until a moment after their callers have given up, some milliseconds after they began. When it returns, all calls have
-// arrived.
+// holdUp delays calls until a moment after their callers have given up, which is some milliseconds after the calls began. When it returns, all calls
+// have arrived.
 func (l *lateness) holdUp(t *testing.T, call func(ctx context.Context, w *wire)) {
 	l.proxy.Blackhole(true)
 	var callers sync.WaitGroup
@@ -237,13 +237,13 @@ func overtakeAcquire(t *testing.T, w *wire) {
 	locktest.Await(t, "the late acquire", func() bool {
 		return w.Exists(t) || time.Since(start) > 2*delay && !w.late()
 	})
-	if w.Exists(t) { // otherwise a busy machine did not send it at once
+	if w.Exists(t) { // if it does not exist, a busy machine did not send the acquire in time
 		w.assertNoOrphan(t, window+soon)
 	}
 	w.assertNext(t, w.wait(t))
 }
 
-// A renewal is delayed until its holder has gone and another runtime has the lock. It changes nothing.
+// A renewal is delayed until its holder has gone and another runtime has the lock. The late renewal changes nothing.
 func TestFault_RenewalComesAfterItsHoldersEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -40,7 +40,7 @@ func TestFault_LocksEvicted(t *testing.T) {
 	}
 }
 
-// held has two leases of locks of one kind: told learns of its loss from the watchdog, released from its release.
+// held has two leases of locks of one kind. The watchdog reports the loss of the first, told; the release reports the loss of the second, released.
 type held struct {
 	*locktest.Place
 	told, released *holdfast.Lease

@@ -90,7 +90,7 @@ func unfairness(t *testing.T, p *locktest.Place, section time.Duration, spinner 
 	}
 	late := stalls.Take()
 	t.Logf("served %v, longest wait %v, %.2f scripts each; stalls up to %v", served, worst, float64(scripts)/float64(total), late)
-	allowed := locktest.Scaled(2, 3) // with the race detector, the share of the processor matters as much
+	allowed := locktest.Scaled(2, 3) // with the race detector, processes also differ in how much processor time they get
 	if least, most := slices.Min(served), slices.Max(served); most > allowed*least {
 		return fmt.Sprintf("shares are from %d to %d", least, most)
 	}

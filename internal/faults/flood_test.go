@@ -23,7 +23,7 @@ const (
 	floodVar   = "HOLDFAST_FLOOD"
 	floodLocks = 50
 	floodEach  = 4        // waiters per lock
-	floodHeap  = 32 << 20 // the most that a flood may cost the waiting process; a million messages would take more
+	floodHeap  = 32 << 20 // the most that a flood may cost the waiting process; keeping a million messages would take more
 )
 
 func init() { childproc.Register("flooded", func() { fail(waitInFlood()) }) }

@@ -41,7 +41,7 @@ func TestFault_ScriptsFlushed(t *testing.T) {
 		}
 		visitors.Wait()
 		loads := func() int64 { return p.Server.CommandStats(t, "script|load")["script|load"] }
-		locktest.Await(t, "scripts to be loaded again and again", func() bool { return loads() > 10 }) // by renewals, if no visitor is left
+		locktest.Await(t, "scripts to be loaded again and again", func() bool { return loads() > 10 }) // renewals cause loads even when no visitor is left
 		var holders sync.WaitGroup
 		for _, lease := range held {
 			holders.Go(func() {

@@ -16,7 +16,7 @@ import (
 // vanishings are ways in which somebody else may change the key of a held lock.
 var vanishings = map[string]struct {
 	do    func(p *locktest.Place) error
-	taken bool // something else then has the key
+	taken bool // whether something else has the key afterwards
 }{
 	"deleted": {func(p *locktest.Place) error { return p.Redis.Del(context.Background(), p.Name).Err() }, false},
 	"flushed": {func(p *locktest.Place) error { return p.Redis.FlushAll(context.Background()).Err() }, false},
@@ -47,8 +47,8 @@ func replaceBy(p *locktest.Place, command string, args ...any) error {
 	return err
 }
 
-// The key of a held lock disappears or is replaced by something else. The holder learns of the loss within a third of the lease, and a release
-// before that reports it too. Keys of others are left alone.
+// The key of a held lock disappears or is replaced by something else. The holder learns of the loss within a third of the lease, or from its release
+// if that comes first. Keys of others are left alone.
 func TestFault_KeyGoneOrForeign(t *testing.T) {
 	t.Parallel()
 	for how, v := range vanishings {
@@ -113,7 +113,7 @@ func TestFault_TokenCounterThatIsNone(t *testing.T) {
 			rt, other := p.Runtime(t, holdfast.Options{Lease: longLease}), p.Runtime(t, holdfast.Options{Lease: longLease})
 			held := locktest.Acquire(t, p.Lock(rt))
 			waiting := []*holdfast.Pending{
-				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // a release passes the lock on to it in Redis
+				p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(time.Minute)), // in Redis, the holder's release passes the lock on to this waiter
 				p.Lock(other).AcquireAsync(t.Context()),
 			}
 			p.WaitForWaiting(t, other, 1)

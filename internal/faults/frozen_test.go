@@ -17,7 +17,7 @@ import (
 
 const frozenLease = 2 * time.Second
 
-// freezes are ways to keep a server from answering for two leases.
+// freezes are ways to keep a server from answering for the length of two leases.
 var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	"stopped": stopped,
 	"busy":    busy,
@@ -27,8 +27,8 @@ var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	},
 }
 
-// A server answers nobody for two leases. Holders learn that their locks are lost when the leases end by their own clocks. Calls end in time, no
-// matter how many there are. When the server answers again, the locks can be acquired at once.
+// A server answers nobody for the length of two leases. Holders learn that their locks are lost when the leases end by their own clocks. Calls end in
+// time, no matter how many there are. When the server answers again, the locks can be acquired at once.
 func TestFault_FrozenServer(t *testing.T) {
 	t.Parallel()
 	for how, freeze := range freezes {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. A turn is eight sections of 1 ms, as by
-// default, even on a slow machine.
+// TestFault_HerdIsSmall counts the server's work when 32 runtimes with eight goroutines each want one lock. A turn is eight sections of 1 ms, about
+// as long as by default. The options bound it by number, so that it has eight sections even on a slow machine.
 func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -91,8 +91,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 	}
 }
 
-// letIn runs show for the kinds that take turns, each on its own server. A fair lock serves by its queue (TestFairLock_GrantsInOrderOfQueueing), a
-// spin lock by chance (TestPromise_TurnsAreBounded).
+// letIn runs the test show for the kinds that take turns, each on its own server. A fair lock serves by its queue
+// (TestFairLock_GrantsInOrderOfQueueing), a spin lock by chance (TestPromise_TurnsAreBounded).
 func letIn(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if !p.Kind.TakesTurns() {
@@ -122,7 +122,7 @@ func showLetIn(t *testing.T, p *locktest.Place, section time.Duration, once func
 	})
 }
 
-// waitsFor calls once repeatedly for a while, and returns how long each call took, sorted.
+// waitsFor calls its function repeatedly for a while, and returns how long each call took, sorted, and the length of the while.
 func waitsFor(once func()) (waits []time.Duration, length time.Duration) {
 	length = time.Duration(locktest.Scaled(5_000, 1_500)) * time.Millisecond
 	for begin := time.Now(); time.Since(begin) < length; {

@@ -23,8 +23,8 @@ import (
 // trip is how long a message takes to the server; the reply takes just as long.
 const trip = 500 * time.Microsecond
 
-// The same as TestFault_CancelMeetsTheGrant, but at each instant around the grant. The test runs on fake time, in which only messages to the server
-// and back take time.
+// Like TestFault_CancelMeetsTheGrant, but with a cancel at each instant around the grant. The test runs on fake time, in which only messages to the
+// server and back take time.
 func TestFault_CancelAtEachInstantAroundTheGrant(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {
@@ -46,7 +46,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	server.ClockTTL(true)
 	t.Cleanup(server.Close)
 	w := &wire{Place: &locktest.Place{Kind: kind, Name: "orders"}, rt: bubbleRuntime(t, server), other: bubbleRuntime(t, server)}
-	for range 2 { // connects and loads the scripts; and the first turn of a fenced lock has only one token
+	for range 2 { // the first round connects and loads the scripts; the first turn of a fenced lock has only one token
 		lease, err := try(t.Context(), t, w, func() {})
 		require.NoError(t, err)
 		require.NoError(t, lease.Release(t.Context()))
@@ -77,7 +77,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be on its way; then comes its answer, then the release")
 }
 
-// lastSeen returns how long from now the key is last seen.
+// lastSeen watches the key for a while, and returns after which time from now it was last seen.
 func lastSeen(server *miniredis.Miniredis, key string) (seen time.Duration) {
 	for start := time.Now(); time.Since(start) < 10*trip; <-time.After(trip / 20) {
 		if server.Exists(key) {
@@ -108,7 +108,7 @@ func bubbleRuntime(t *testing.T, server *miniredis.Miniredis) *holdfast.Runtime 
 }
 
 // farConn is a connection that is slow from its first script on. Connections for messages stay fast, because go-redis makes them while it holds a
-// mutex, and a bubble's time stands still while a goroutine waits for a mutex.
+// mutex, and time in a bubble of testing/synctest stands still while a goroutine waits for a mutex.
 type farConn struct {
 	net.Conn
 	isFar  atomic.Bool

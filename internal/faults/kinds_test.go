@@ -28,7 +28,7 @@ func TestFault_KindsWakeOneAnother(t *testing.T) {
 		for round := range 4 {
 			held := locktest.Acquire(t, holder.Lock(first, "orders"))
 			waiting := waiter.Lock(other, "orders").AcquireAsync(t.Context())
-			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // polls come at any time around the release
+			<-time.After(1100*time.Millisecond + time.Duration(round)*170*time.Millisecond) // so that polls come at any time around the release
 			assertWoken(t, waiter, held, waiting)
 		}
 	})
@@ -53,7 +53,7 @@ func TestFault_NextInLineIsWokenByAnotherKind(t *testing.T) {
 	})
 }
 
-// pairs calls show in a bubble for each two kinds of lock that exclude each other, with one runtime and with two.
+// pairs runs the test show in a bubble for each pair of lock kinds that exclude each other, with one runtime and with two.
 func pairs(t *testing.T, show func(t *testing.T, holder, waiter locktest.Kind, first, other *holdfast.Runtime)) {
 	for _, holder := range locktest.Kinds {
 		for _, waiter := range locktest.Kinds {

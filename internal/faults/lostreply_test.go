@@ -85,7 +85,7 @@ func loseRelease(t *testing.T, w *wire) {
 }
 
 func losePass(t *testing.T, w *wire) {
-	locktest.Release(t, locktest.Acquire(t, w.lock())) // a new counter of tokens has only one token
+	locktest.Release(t, locktest.Acquire(t, w.lock())) // the test needs a later turn: the first one of a fenced lock has only one token
 	first := locktest.Acquire(t, w.lock())
 	second := w.lock().AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	w.WaitForWaiting(t, w.rt, 1)

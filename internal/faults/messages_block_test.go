@@ -51,8 +51,8 @@ func (q process) SendUserMessage(_ *actor.PID, message any) {
 func (q process) SendSystemMessage(*actor.PID, any) { q.block() }
 func (q process) Stop(*actor.PID)                   {}
 
-// blocked are requesters that block their senders as soon as they get an answer. They do not send requests themselves: that would block the sender
-// of the order to do so.
+// blocked are requesters that block their senders as soon as they get an answer. The test sends their requests for them: an order to send one would
+// block the test, too.
 var blocked = map[string]func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any){
 	"synchronized dispatcher": func(t *testing.T, rt *holdfast.Runtime, p *locktest.Place, b *blocker) (*actor.PID, chan any) {
 		a := locktest.ActorThat(t, rt, p.Lock(rt), blockOnAnswers(b), actor.WithDispatcher(actor.NewSynchronizedDispatcher(300)))
@@ -99,7 +99,7 @@ func (s *siege) inspect(id uint64) *protocol.Inspect {
 	return &protocol.Inspect{ID: id, Kind: protocol.Kind(s.place.Kind.Name), Lock: s.place.Name}
 }
 
-// eachBlocked calls show for every way in which a requester can block, and for one kind of either sort of lock actor.
+// eachBlocked runs the test show for every way in which a requester can block, and for one kind of each sort of lock actor.
 func eachBlocked(t *testing.T, show func(t *testing.T, s *siege)) {
 	for name := range blocked {
 		t.Run(name, func(t *testing.T) {

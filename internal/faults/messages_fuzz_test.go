@@ -69,7 +69,7 @@ func (m *messenger) byte() byte {
 	return b
 }
 
-// number returns mostly a small number, and sometimes any.
+// number returns a number, mostly a small one.
 func (m *messenger) number() uint64 {
 	b := m.byte()
 	if b < 128 {
@@ -131,7 +131,7 @@ func (m *messenger) say() {
 	}
 }
 
-// which returns a lease's serial, mostly the latest.
+// which chooses the serial of a lease, mostly the latest.
 func (m *messenger) which() uint64 {
 	for len(m.Answers) > 0 {
 		m.take(<-m.Answers)

@@ -66,7 +66,7 @@ func panicOnCrash(c actor.Context) {
 	}
 }
 
-// eachEnding calls show for every way in which a requester ends, and for every kind of lock in one of these ways.
+// eachEnding runs the test show for every way in which a requester ends, and for every kind of lock in one of these ways.
 func eachEnding(t *testing.T, show func(t *testing.T, p *locktest.Place, link *link)) {
 	one := func(t *testing.T, p *locktest.Place, ending string) {
 		l := newLink(t, p)
@@ -121,7 +121,7 @@ func showFree(t *testing.T, p *locktest.Place, l *link) {
 	assert.False(t, p.Exists(t))
 }
 
-// eachSort calls show for one kind of each sort of lock actor: with one contender, and with several.
+// eachSort runs the test show for one kind of each sort of lock actor: with one contender, and with several.
 func eachSort(t *testing.T, show func(t *testing.T, p *locktest.Place)) {
 	for _, kind := range []string{"lock", "fair lock"} {
 		t.Run(kind, func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestFault_SystemOfTheUser(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
 	system, supervisor := newSystem(t), strict{make(chan *actor.PID, 10)}
-	mine := system.Root.Copy() // a copy from before, for the test's own actors
+	mine := system.Root.Copy() // copied before the middleware is added, for the test's own actors
 	refuse := func(next actor.SenderFunc) actor.SenderFunc {
 		return func(actor.SenderContext, *actor.PID, *actor.MessageEnvelope) { panic("of the middleware") }
 	}

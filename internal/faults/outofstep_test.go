@@ -63,7 +63,7 @@ type outOfStep struct {
 	served atomic.Int64 // how often a visitor was served
 }
 
-// newOutOfStep has a client that does not wait long for a missing reply, but as long as a busy machine may need for a reply.
+// newOutOfStep returns a link whose client gives up a missing reply soon, but not before a busy machine may have replied.
 func newOutOfStep(t *testing.T, p *locktest.Place) *outOfStep {
 	proxy := faultproxy.New(t, p.Addr)
 	client := locktest.ClientWith(t, &redis.Options{Addr: proxy.Addr(), ReadTimeout: 100*time.Millisecond + locktest.Slack()})

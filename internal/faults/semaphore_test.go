@@ -144,7 +144,7 @@ func (c *crowd) end(t *testing.T, total int64) {
 	assert.Positive(t, c.served.Load())
 }
 
-// stormy runs a crowd in two processes, each behind a proxy, while it calls storm with one of the proxies again and again.
+// stormy runs a crowd in two processes, each behind a proxy, and meanwhile calls the function storm with one of the proxies again and again.
 func stormy(t *testing.T, options holdfast.Options, storms int, pause time.Duration, storm func(p *locktest.Place, proxy *faultproxy.Proxy)) {
 	p := locktest.OnServerOfItsOwn(t)
 	const total = 3
@@ -184,7 +184,7 @@ func TestFault_SemaphoreConnectionsCut(t *testing.T) {
 	})
 }
 
-// Calls are delayed, so that answers come too late, and requests arrive after their repeats.
+// Permits are counted right even if calls are delayed so long that answers come too late, and requests arrive after their repeats.
 func TestFault_SemaphoreSlowNetwork(t *testing.T) {
 	t.Parallel()
 	stormy(t, briefly, locktest.Scaled(60, 6), 100*time.Millisecond, func(_ *locktest.Place, proxy *faultproxy.Proxy) {

@@ -37,7 +37,8 @@ func TestFault_SickServer(t *testing.T) {
 	}
 }
 
-// The same with every client, in the two cases where client options matter most: no answer at all, and no connection.
+// Each call to a sick server ends in time whatever the client's options, in the two cases where these matter most: no answer at all, and no
+// connection.
 func TestFault_SickServerWhateverTheClient(t *testing.T) {
 	t.Parallel()
 	for _, s := range sicknesses[:2] {
@@ -131,7 +132,7 @@ var sickCalls = []sickCall{
 	{"force-release", false, func(l *holdfast.Lock) error { _, err := l.ForceRelease(context.Background()); return err }},
 }
 
-// taken releases a lease that should not have been granted.
+// taken returns the error of an acquire. If the acquire was granted, it releases the lease and returns the error of that.
 func taken(lease *holdfast.Lease, err error) error {
 	if lease != nil {
 		return lease.Release(context.Background())
@@ -147,7 +148,7 @@ func callSick(t *testing.T, lock *holdfast.Lock, s sickness, c sickCall) {
 		err = c.call(lock)
 		assert.Less(t, time.Since(start), sickWait, c.op)
 		if err == nil || s.typed(err) && !succeeds || !isTimeout(err) {
-			break // otherwise the machine is so busy that the server could not answer
+			break // a timeout means that the machine is too busy for the server to answer: call again
 		}
 	}
 	switch {

@@ -37,10 +37,10 @@ func init() { childproc.Register("stopped holder", holdInChild) }
 // awakening is what a holder observed that was stopped and continued.
 type awakening struct {
 	Stopped time.Duration // the time between two looks at the lease; 0: the lease was lost before the stop
-	Valid   bool          // whether the lease was valid at the first look after that
-	Done    time.Duration // when Done was closed, by the machine's clock
-	First   time.Duration // when the first look was, by the same clock
-	Worst   time.Duration // the longest time between two later looks
+	Valid   bool          // whether the lease was valid at the first look after the stop
+	Done    time.Duration // when the holder found Done closed, by the machine's clock
+	First   time.Duration // when the first look after the stop was, by the same clock
+	Worst   time.Duration // the longest time between two looks after that
 	Err     string        // what Release said
 }
 
@@ -141,7 +141,7 @@ func TestFault_StoppedHolderKnowsWhenItContinues(t *testing.T) {
 				t.Run("", func(t *testing.T) {
 					t.Parallel()
 					proxy := faultproxy.New(t, p.Addr)
-					if i%2 == 1 { // then a renewal is in flight much of the time
+					if i%2 == 1 { // slow replies: a renewal is in flight much of the time
 						proxy.Delay(faultproxy.ToClient, stopLease/5)
 					}
 					child := childproc.Run(t, "stopped holder", "ADDR="+proxy.Addr(), "REGISTERS="+p.Addr, "KIND="+p.Kind.Name)

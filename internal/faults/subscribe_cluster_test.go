@@ -37,7 +37,7 @@ func loadOf(t *testing.T, cluster *redistest.Cluster, clients []*redis.Client) (
 	return sum
 }
 
-// showNoStorm compares the load of 50 waiters with their load after refused, which makes the subscription of one more waiter fail.
+// showNoStorm compares the load that 50 waiters cause before and after it calls refused, which makes the subscription of one more waiter fail.
 func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runtime, refused func()) {
 	holder := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
 	var clients []*redis.Client

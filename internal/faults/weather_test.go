@@ -48,7 +48,7 @@ func (s *weather) kill() {
 	s.befall([]chaos.Fault{chaos.KilledSubscriptions, chaos.KilledClients, chaos.KilledClient}, chaos.Target{Redis: s.client}, &s.killed)
 }
 
-// over also loses replies on the way through a proxy.
+// over adds faults that lose replies on the way through a proxy.
 func (s *weather) over(proxy *faultproxy.Proxy) {
 	s.proxies = append(s.proxies, proxy)
 	s.befall([]chaos.Fault{chaos.LostReplies, chaos.Silence}, chaos.Target{Link: proxy, Most: 50 * time.Millisecond}, new(atomic.Int64))

@@ -21,7 +21,7 @@ type channel struct {
 	name    string
 	pubsub  *redis.PubSub
 	users   int                // guarded by peer.mu
-	cancel  context.CancelFunc // of the attempt to subscribe
+	cancel  context.CancelFunc // ends the attempt to subscribe
 	ready   chan struct{}      // closed when the attempt to subscribe has ended
 	err     error              // of that attempt; written before ready is closed
 	ended   chan struct{}      // closed when the reader has ended
@@ -36,7 +36,7 @@ func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
 	return p.joinTold(ctx, name, lockWakes)
 }
 
-// joinTold is join for a channel whose messages wake as many waiters as wakes returns.
+// joinTold is join for a channel of any kind; the function wakes returns how many waiters a message wakes.
 func (p *Peer) joinTold(
 	ctx context.Context, name string, wakes func(ch *channel, payload string) (permits int64, ok bool),
 ) (*channel, error) {
@@ -150,7 +150,8 @@ func (ch *channel) take(payload string) {
 	}
 }
 
-// await waits for a message, but not longer than remaining, the lock's TTL; negative: without a limit.
+// await waits for a message, at most for the lock's TTL, which is the parameter remaining. If that is negative, there is no
+// limit.
 func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	ch.waiting.Add(1)
 	defer ch.waiting.Add(-1)

@@ -4,7 +4,7 @@
 -- KEYS[2] queue
 -- KEYS[3] timeouts
 -- KEYS[4] prefix of the waiters' channels, which end with ":owner"
--- KEYS[5] latch
+-- KEYS[5] latch: the result of this request, if it was executed before
 -- ARGV[1] message to publish
 -- ARGV[2] lease in ms, for a lock that is still held
 -- ARGV[3] owner

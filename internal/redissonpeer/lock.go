@@ -20,7 +20,7 @@ type Lock interface {
 
 var _ Lock = (*RLock)(nil)
 
-// tryBy makes one try, and reports whether it got the lock. try returns nil if it did.
+// tryBy calls try once, and reports whether the lock was acquired: try returns nil if it was.
 func tryBy(ctx context.Context, try func() (*time.Duration, error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

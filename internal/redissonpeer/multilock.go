@@ -42,7 +42,8 @@ func (m *MultiLock) Lock(ctx context.Context, lease time.Duration) error {
 	}
 }
 
-// TryLock waits for the locks for up to wait; 0: it does not wait. If it fails, it releases all members.
+// TryLock waits for the locks for at most the duration wait, or not at all if that is 0. If it fails, it releases all
+// members.
 func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (bool, error) {
 	provisional := lease
 	if lease > 0 && wait > 0 {
@@ -94,7 +95,7 @@ func (m *MultiLock) settle(ctx context.Context, acquired []*RLock, lease time.Du
 	return errors.Join(errs...)
 }
 
-// tryFor waits for a lock for up to wait; 0: it does not wait.
+// tryFor waits for a lock for at most the duration wait, or not at all if that is 0.
 func (l *RLock) tryFor(ctx context.Context, wait, lease time.Duration) bool {
 	if wait <= 0 {
 		held, err := l.TryLock(ctx, lease)

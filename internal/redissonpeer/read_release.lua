@@ -5,7 +5,7 @@
 -- KEYS[2] channel of the lock
 -- KEYS[3] prefix of the owner's timeout keys; the number of the hold follows
 -- KEYS[4] prefix of the timeout keys of all owners
--- KEYS[5] latch
+-- KEYS[5] latch: the result of this request, if it was executed before
 -- ARGV[1] message to publish
 -- ARGV[2] owner's field
 -- ARGV[3] command to publish with

@@ -20,7 +20,7 @@ const (
 	unlockMessage  = "0"
 	releaseTries   = 5 // the first request and 4 retries
 	releaseBackoff = 100 * time.Millisecond
-	latchLife      = 20 * time.Second // the upper bound with Redisson's default settings
+	latchLife      = 20 * time.Second // how long a latch exists: the upper bound with Redisson's default settings
 )
 
 // Outcome is the outcome of a release.
@@ -32,8 +32,9 @@ const (
 	Freed                    // that was the last hold
 )
 
-// Unlock releases one hold. Like Redisson's unlock, it retries a request whose result is unknown under the same request
-// id, and removes the request's latch afterwards. It returns ErrNotHeld if this thread has no hold.
+// Unlock releases one hold. Like Redisson's unlock, it retries a request whose result is unknown under the same request id.
+// Afterwards it removes the request's latch, the key that keeps the result. It returns ErrNotHeld if this thread has no
+// hold.
 func (l *RLock) Unlock(ctx context.Context) error {
 	return l.unlockBy(ctx, l.Release, l.peer.watchdog)
 }
@@ -63,8 +64,8 @@ func (l *RLock) unlockBy(
 	return nil
 }
 
-// Release sends one release request. The request's latch stays in Redis until it expires. Sending the request again under
-// the same id changes nothing and returns the same result.
+// Release sends one release request. Its result stays in Redis until the request's latch expires. Sending the request again
+// under the same id changes nothing and returns the same result.
 func (l *RLock) Release(ctx context.Context, requestID string) (Outcome, error) {
 	keys := []string{l.name, Channel(l.name), LatchKey(l.name, requestID)}
 	freed, err := l.peer.evalInt(ctx, releaseScript, keys,

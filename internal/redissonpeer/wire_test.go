@@ -29,7 +29,7 @@ func listen(t *testing.T, client *redis.Client, name string) *redis.PubSub {
 	return subscription
 }
 
-// messages returns the messages published since listen.
+// messages returns the messages that were published since the call of listen.
 func messages(t *testing.T, client *redis.Client, subscription *redis.PubSub, name string) []string {
 	require.NoError(t, client.Publish(t.Context(), redissonpeer.Channel(name), "end").Err())
 	var payloads []string

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] lock
 -- KEYS[2] channel of the lock
--- KEYS[3] latch
+-- KEYS[3] latch: the result of this request, if it was executed before
 -- ARGV[1] message to publish
 -- ARGV[2] lease in ms, for a lock that is still held
 -- ARGV[3] owner's field

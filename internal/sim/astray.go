@@ -14,8 +14,8 @@ type astray struct {
 	newest time.Time     // when the last astray message was sent
 }
 
-// next returns the delay of the current message; 0 means that it does not go astray. Two messages that are sent at the same instant get
-// the same answer, because their order is not known.
+// next returns the delay of the current message; 0 means that it does not go astray. Two messages that are sent at the same instant
+// get the same delay, because their order is not known.
 func (a *astray) next(now time.Time) time.Duration {
 	if now.Equal(a.newest) {
 		return a.late
@@ -28,7 +28,8 @@ func (a *astray) next(now time.Time) time.Duration {
 	return a.late
 }
 
-// strays returns when a message arrives that would have arrived at `at`. If it goes astray it arrives later, and its connection breaks.
+// strays returns when a message arrives. That is `at`, unless the message goes astray: then it arrives later, and its connection
+// breaks.
 func (w *wire) strays(message []byte, at time.Time) time.Time {
 	d, up := w.drawn()
 	if !up || !bytes.Contains(message, []byte("\r\nevalsha\r\n")) {

@@ -1,4 +1,5 @@
 package sim
 
-// breakRuntime switches on a mutant of the runtime's source. It returns false when none is built in. An overlay replaces this file.
+// breakRuntime switches on a mutant of the runtime's source, and reports whether it could. This version has no mutants; an overlay
+// replaces the file in a build that has them.
 func breakRuntime(string) bool { return false }

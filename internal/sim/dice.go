@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// dice draw random values by hashing what they are asked for, so the order of the questions makes no difference.
+// dice draw random values by hashing what each draw is for, so the order of the draws makes no difference.
 type dice uint64
 
 func mix(x uint64) uint64 { // SplitMix64

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// history records what happened. Entries of one actor at one instant keep their order; the order of two actors at the same instant is
-// unknown, so their entries are sorted by name.
+// history records what happened. Entries of one actor at one instant keep their order. The order of two actors at the same instant is
+// unknown, so their entries are sorted by the actors' names.
 type history struct {
 	start time.Time
 

@@ -17,7 +17,7 @@ type lane struct {
 	number  uint64 // parcels so far
 	sum     dice   // checksum of the parcels and their times
 	newest  time.Time
-	err     error // returned after the last parcel
+	err     error // the error that the reader gets after the last parcel
 }
 
 type parcel struct {
@@ -25,8 +25,8 @@ type parcel struct {
 	what []byte
 }
 
-// mark matches the mark of a pipeline, which is last in its message, or alone. Marks are numbered, and the order of two pipelines that two
-// goroutines build at one instant is unknown.
+// mark matches the mark of a pipeline, which is last in its message, or alone. A checksum must leave marks out: they are numbered, and
+// the order of two pipelines that two goroutines build at one instant is unknown.
 var mark = regexp.MustCompile(`(^|ping\r\n)\$\d\r\n\d+\r\n$`)
 
 // content returns a checksum of a message.

@@ -17,7 +17,7 @@ type ledger struct {
 	mu       sync.Mutex
 	begun    int
 	outcomes int
-	granted  map[string]int // leases by id that have no end yet; holders of one turn share an id
+	granted  map[string]int // the number of leases by id that have not ended; holders of one turn share an id
 	total    int            // leases
 	permits  int
 	refused  int
@@ -33,7 +33,7 @@ type ledger struct {
 	scripts   int
 }
 
-// question distinguishes acquires, except those of a multi lock that tries again.
+// question identifies an acquire. The repeated acquires of one member by a multi lock share a question.
 type question struct {
 	ctx  context.Context
 	name string
@@ -84,7 +84,7 @@ func (l *ledger) acquiring(ctx context.Context, a holdfast.Acquiring) func(holdf
 	}
 }
 
-// slack is how much later than due a slow wait may be reported.
+// slack is how late the report of a slow wait may come.
 const slack = 200 * time.Millisecond
 
 // waiting checks that the slow wait of an acquire is reported at most once, and not too soon.
@@ -138,7 +138,7 @@ func (l *ledger) knows(place, id string) {
 	}
 }
 
-// holding is what a process holds of one lease id.
+// holding identifies leases of a process, in a count of them.
 type holding struct{ name, id string }
 
 // compareHeld checks Held and the Stats of a runtime at this instant. Held must list each valid lease that nobody is releasing, and none that
@@ -149,7 +149,7 @@ func (o *oracle) compareHeld(p *process) {
 		held[holding{h.Name, h.ID}]++
 	}
 	if p.over() {
-		return // Close ends leases before it reports them, and then nothing is held
+		return // Close ends leases before it reports their ends, and nothing is held after it
 	}
 	for h, wanted := range o.holding(p) {
 		if held[h] < wanted {
@@ -191,7 +191,7 @@ func (l *ledger) compare(p *process, held map[holding]int) {
 	}
 }
 
-// close checks that everything has ended, and that the Stats say the same. The runtime has been closed.
+// close checks that everything has ended, and that the Stats of the closed runtime say the same.
 func (l *ledger) close(name string, s holdfast.Stats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// listening says who subscribes to releases without ever acquiring, like a monitor. A release counts such a subscriber among the waiters.
+// listening says which client subscribes to releases without ever acquiring, like a monitor. A release counts such a subscriber among
+// the waiters.
 type listening string
 
 const (
@@ -17,7 +18,7 @@ const (
 	everything listening = "PSUBSCRIBE *"
 )
 
-// newListening draws from dice of its own, so a world without a listener stays the same.
+// newListening draws from dice of its own, so that worlds without a listener stay as they are.
 func newListening(d dice) listening {
 	return []listening{nobody, nobody, nobody, nobody, nobody, nobody, channels, everything}[mix(uint64(d))%8]
 }
@@ -26,7 +27,7 @@ func newListening(d dice) listening {
 // processes, plus some round trips.
 const aloneMax = 150 * time.Millisecond
 
-// listen makes the mere listener subscribe; over ends the subscription.
+// listen makes the mere listener subscribe; the function over, which it returns, ends the subscription.
 func (w *world) listen() (over func()) {
 	if w.plan.listening == nobody {
 		return func() {}

@@ -16,16 +16,17 @@ type Mutant struct {
 
 	scripts []edit                            // applied to the scripts before the server gets them
 	runtime []edit                            // applied to the runtime's source, see Overlay
-	clock   func(time.Duration) time.Duration // turns elapsed time into what the runtimes measure
+	clock   func(time.Duration) time.Duration // turns the time that has elapsed into the time that the runtimes measure
 }
 
-// edit replaces a piece of text: of the runtime in one function, named package.Type.Method; of the scripts wherever it occurs.
+// edit replaces a piece of text. In the runtime's source it changes only the named function (package.Type.Method), in the scripts
+// every occurrence.
 type edit struct{ function, old, replacement string }
 
 // InSource reports whether the mutant changes the runtime's source, and so has to be built in.
 func (m *Mutant) InSource() bool { return m.runtime != nil }
 
-// Sound returns the same worlds with nothing broken. In them nothing may be noticed.
+// Sound returns the same worlds with nothing broken, in which nothing may be noticed.
 func (m *Mutant) Sound() Mutant { return Mutant{kinds: m.kinds, fault: m.fault} }
 
 func (m *Mutant) among() []kind {
@@ -46,7 +47,7 @@ func (m *Mutant) breakScript(source string) string {
 	return source
 }
 
-// mutate changes a command that names a script: its text when it is loaded, its SHA when it is called.
+// mutate changes a command that loads or calls a script: it replaces the text in the one, and the SHA in the other.
 func (w *world) mutate(command string, args []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,16 +26,16 @@ var (
 	sound  = flag.Bool("sim.sound", false, "with -sim.seed and -sim.mutant: the mutant's world, with nothing broken")
 )
 
-const worldsMax = 500 // worlds that a mutant may survive
+const worldsMax = 500 // how many worlds may run without noticing a mutant
 
-// found says in which world a mutant was noticed, and how.
+// found says which world noticed a mutant, and how.
 type found struct {
 	mutant *sim.Mutant
 	world  int // from 1; 0: not noticed
 	by     string
 }
 
-// Every broken script is noticed. See TestMutants_Runtime.
+// Every broken script is noticed. TestMutants_Runtime does the same for broken runtimes.
 func TestMutants_Scripts(t *testing.T) {
 	skipRaced(t)
 	report(t, "scripts", lookFor(t, sim.ScriptMutants))

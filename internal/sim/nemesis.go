@@ -42,7 +42,7 @@ var faults = []fault{
 	}},
 	{"stuck", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 {
-			late := w.plan.lease / 3 // by then, whoever waits for the reply to an acquire has given up
+			late := w.plan.lease / 3 // after a third of a lease, waiters have stopped waiting for the reply to an acquire
 			if r.IntN(2) == 0 {
 				late = 2 * w.plan.lease
 			}
@@ -59,7 +59,7 @@ var faults = []fault{
 			w.say("one connection of %s is stuck, direction %d, for %v", p.name, direction, d)
 			w.troubles(p, time.Now().Add(d+soon))
 			wire.hold(direction, time.Now().Add(d))
-			if r.IntN(2) == 0 { // messages in flight may still arrive, after others have taken over
+			if r.IntN(2) == 0 { // messages in flight may still arrive, when others have the lock
 				w.at(between(r, 0, min(d, w.plan.lease/3)), wire.cut)
 			}
 		}
@@ -82,14 +82,14 @@ var faults = []fault{
 	{"kill", func(w *world, r *rand.Rand, p *process) {
 		if how := either(r); r.IntN(3) == 0 && w.spare() {
 			w.say("kill %s", p.name)
-			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // others wait until the place's entries in queues are dropped
+			w.troubles(nil, time.Now().Add(w.plan.lease+calm)) // waiters behind the killed process in a queue wait until its entries are dropped
 			p.kill(how, r)
 		}
 	}},
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
 			w.troubles(nil, time.Now().Add(soon))
-			own := p.dice.of('e').stream() // so that other worlds stay the same
+			own := p.dice.of('e').stream() // dice of its own, so that worlds without a shutdown stay as they are
 			if within := between(own, 0, 4*w.plan.lease); p.draining().IsZero() && own.IntN(2) == 0 {
 				w.say("shut down %s within %v", p.name, within)
 				w.disturbed["shutdown"]++
@@ -124,9 +124,9 @@ var faults = []fault{
 			d = -d
 		}
 		w.say("step the server's clock by %v", d)
-		over := w.plan.lease + calm // live waiters of a fair lock may be taken for dead ones
+		over := w.plan.lease + calm // the server may take live waiters of a fair lock for dead ones
 		if d < 0 {
-			over += 2*w.plan.lease - d // a late call is in time again, after the clean-up has finished
+			over += 2*w.plan.lease - d // a late call is in time again, and may be executed after its clean-up has finished
 		}
 		w.troubles(nil, time.Now().Add(over))
 		w.step(d)
@@ -149,7 +149,8 @@ var errorTexts = []string{
 	"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 }
 
-// isAnswer reports whether an error fits a command. A server without memory still runs scripts that free memory before they need any.
+// isAnswer reports whether the server may answer a command with an error. A server without memory still runs scripts that free memory
+// before they need any.
 func (w *world) isAnswer(text, command string, args []string) bool {
 	switch command {
 	case "EVALSHA":
@@ -160,7 +161,7 @@ func (w *world) isAnswer(text, command string, args []string) bool {
 	return false
 }
 
-// isFrugal reports whether a script needs no memory. Its first line names it.
+// isFrugal reports whether a script needs no memory. It knows the script by the name in its first line.
 func isFrugal(source string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(source, "-- "), ":")
 	i := strings.LastIndexByte(name, '_')

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sim"
 )
 
-// once lists worlds in which something was wrong once, with the runtime or with the simulation's expectations. An entry stays for as long
-// as its seed means the same world: until the plan or the nemesis changes.
+// once lists worlds in which something once was wrong, with the runtime or with the simulation's expectations. An entry stays until
+// the plan or the nemesis changes, because its seed then means another world.
 var once = []struct {
 	seed uint64
 	why  string

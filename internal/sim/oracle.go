@@ -18,7 +18,7 @@ import (
 type oracle struct {
 	w *world
 
-	lost map[orphan]time.Time // since when; used by observe alone
+	lost map[orphan]time.Time // when each orphan was first seen; used by observe alone
 
 	mu         sync.Mutex
 	holds      map[*place][]*hold
@@ -37,14 +37,14 @@ type hold struct {
 	who    string
 	place  *place
 	lease  lease
-	member int            // which member's lease of a multi lock, from 1; 0: not a member's
+	member int            // of a member's lease of a multi lock: the member's number, from 1; 0: not a member's lease
 	parts  []*hold        // the members' leases of a multi lock
-	owner  holdfast.Owner // zero: an owner of its own
+	owner  holdfast.Owner // the zero value means an owner of its own
 	reads  bool
 	fixed  bool
 	own    bool          // no other holder uses its grant
-	ends   bool          // it ends by itself although it is renewed
-	least  time.Duration // how long nobody else may have the lock; 0: as soon as this one has ended
+	ends   bool          // the lease is renewed, but has an at-most at which it ends
+	least  time.Duration // the at-least: how long nobody else may have the lock; 0: it has none
 	seen   time.Time     // when it was granted, as its holder saw it
 	late   bool          // the holder may have learned of the grant after it was made
 	called time.Time     // when it was requested
@@ -93,14 +93,14 @@ func (o *oracle) violation(format string, args ...any) {
 	o.violations = append(o.violations, text)
 }
 
-// wrong reports a violation that was found elsewhere.
+// wrong reports a violation that another part of the simulation has found.
 func (o *oracle) wrong(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.violation(format, args...)
 }
 
-// loses notes that the server loses data from now on. The returned function notes when that has ended, or will end.
+// loses notes that the server loses data from now on. The returned function notes that the loss has ended, or when it will.
 func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,8 +113,8 @@ func (o *oracle) loses(what string, p *place) (over func(in time.Duration)) {
 	}
 }
 
-// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and no renewal can
-// have noticed yet. In a healthy process the next renewal notices; without renewals the lease ends by itself.
+// excused reports whether a lease may be valid although the server does not know it (A4): the server has forgotten it, and no renewal
+// can have noticed yet. In a healthy process the next renewal notices. A lease that is not renewed ends by itself.
 func (o *oracle) excused(h *hold) bool {
 	now, lease := time.Now(), o.w.plan.lease
 	return slices.ContainsFunc(o.forgets, func(f forgetting) bool {
@@ -140,7 +140,7 @@ func (o *oracle) caused(h *hold) bool {
 	})
 }
 
-// forgot reports whether a place has ever lost anything.
+// forgot reports whether the server has ever lost anything of a place.
 func (o *oracle) forgot(p *place) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,14 +154,14 @@ func excludes(a, b *hold) bool {
 
 func same(a, b holdfast.Owner) bool { return a == b && a != (holdfast.Owner{}) }
 
-// kept says until when nobody else may acquire a lock, even after its holder has gone.
+// kept says until when an at-least keeps a lock from everybody else, even when its holder has released it.
 type kept struct {
 	by    *hold
 	until time.Time
 }
 
-// isKept reports whether an at-least explains why the server still has a grant. The rest of an at-least counts from when the server executes the
-// release, which may happen as late as any call.
+// isKept reports whether an at-least explains why the server still has a grant. The server counts the rest of an at-least from when it
+// executes the release, so the grant may stay longer by the time that a call may take.
 func (o *oracle) isKept(at *place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -170,13 +170,13 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep notes an at-least. It subtracts a little for differences between clocks, and for what happens between two instants.
+// keep notes an at-least. It subtracts a little, because clocks differ and because an instant is noted a little after it.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})
 }
 
-// mayKeep says that a re-entry may have moved the end of an at-least, although it was not granted.
+// mayKeep notes that a re-entry that failed may still have moved the end of an at-least.
 func (o *oracle) mayKeep(h *hold) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -216,7 +216,7 @@ func (o *oracle) granted(h *hold) {
 	}
 	for i, member := range h.place.members {
 		part := *h
-		part.place, part.member, part.late = member, i+1, true // a waiter for the next member already has this one
+		part.place, part.member, part.late = member, i+1, true // while it waits for the next member, it already has this one
 		part.own = part.own && part.ends                       // the at-least of a multi lock begins when it has all members
 		h.parts = append(h.parts, &part)
 		o.holder(&part)
@@ -251,12 +251,12 @@ func (o *oracle) holder(h *hold) {
 	o.looks(h)
 }
 
-// turn says how local holders used one grant in succession.
+// turn is the succession of local holders that used one grant.
 type turn struct {
 	began time.Time // when its first holder was seen
-	late  bool      // it may have begun earlier than that
+	late  bool      // the turn may have begun before its first holder was seen
 	count int
-	freed time.Time // when its last holder released it: since then it may have lingered; zero: none has
+	freed time.Time // when its last holder released it: the grant may linger from this time on; zero: no holder has released it
 }
 
 // inTurn checks the bounds of hand-offs inside a process (A8).
@@ -308,7 +308,7 @@ func (o *oracle) token(h *hold) {
 		switch {
 		case t.token == token:
 			o.violation("A1: %s has token %d of %s, as somebody else had", h.who, token, h.place.name)
-		case t.token > token && t.at.Before(h.called) && !o.excused(h): // a process that has lost the lock unnoticed has tokens left
+		case t.token > token && t.at.Before(h.called) && !o.excused(h): // tokens that are reserved by a process which has not noticed a loss
 			o.violation("A1: %s has token %d of %s, but %d was given out before it asked", h.who, token, h.place.name, t.token)
 		}
 	}

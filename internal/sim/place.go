@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// place is one name, and what can be acquired under it.
+// place is one name in Redis, and what users acquire under it.
 type place struct {
 	w    *world
 	name string
@@ -26,7 +26,7 @@ type place struct {
 	valid    map[*process]time.Time // when a process was last seen to hold it
 	register int64                  // the largest token that the resource has seen
 	taken    int                    // permits of a semaphore that users know they have
-	vague    int                    // permits or counts whose outcome is unknown
+	vague    int                    // permits or counts: the number of which the outcome is unknown
 	counted  int                    // count-downs that were started
 }
 
@@ -42,7 +42,7 @@ type tokenGiven struct {
 
 const permitCount = 2
 
-// taker is the common part of everything that grants leases.
+// taker has the methods that all things that grant leases share.
 type taker interface {
 	Acquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)
 	TryAcquire(ctx context.Context, opts ...holdfast.AcquireOption) (*holdfast.Lease, error)

@@ -29,14 +29,14 @@ type process struct {
 	clock  *processClock
 	system *actor.ActorSystem
 	rt     *holdfast.Runtime
-	ctx    context.Context // of its users; ends with the process
+	ctx    context.Context // the users' context, which ends with the process
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	wires   []*wire                    // in the order of their creation
-	away    time.Time                  // no connection can be made before
-	held    [directionIn + 1]time.Time // messages do not arrive before
-	paused  time.Time                  // nothing of the process runs before
+	away    time.Time                  // until when no connection can be made
+	held    [directionIn + 1]time.Time // until when no message arrives, by direction
+	paused  time.Time                  // until when nothing of the process runs
 	swallow int                        // how many more replies are lost, with their connections
 	astray  astray                     // messages that go astray
 	losses  losses
@@ -47,7 +47,7 @@ type process struct {
 	gone    bool            // Close has succeeded
 	left    error           // why Close failed: Redis was silent for too long; every later Close returns it again
 	drawn   time.Time       // when draw was last called
-	ties    map[dice]uint64 // what was drawn at that instant, and how often
+	ties    map[dice]uint64 // how often each value was drawn at that instant
 }
 
 func newProcess(w *world, name string, number uint64) (*process, error) {
@@ -73,7 +73,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		Jitter:  func(d time.Duration) time.Duration { return p.draw('j', uint64(d)).below(d) },
 		Salt:    func() uint64 { return uint64(number) },
 		Between: p.between,
-		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // two names get two different shards
+		Shard:   func(name string) uint64 { return uint64(name[len(name)-1]) }, // shards by the last letter, so two names get two different shards
 	})
 	var err error
 	p.rt, err = holdfast.New(p.client, holdfast.Options{Lease: w.plan.lease, Handoff: w.plan.handoff, Logger: quiet, System: p.system,
@@ -91,8 +91,8 @@ func (p *process) between(ctx context.Context) {
 	}
 }
 
-// freshen makes the runtime's client drop connections that broke while idle. For sockets go-redis checks that itself before reuse; for the
-// simulated connections it cannot, and each would cost somebody an attempt.
+// freshen makes the runtime's client drop connections that broke while idle. With sockets, go-redis checks for that itself before it
+// uses a connection again. With the simulated connections it cannot, and each broken one would cost a user an attempt.
 func (p *process) freshen(ctx context.Context) {
 	for range 32 {
 		if lease, err := p.rt.Lock("fresh:" + p.name).TryAcquire(ctx); err == nil {
@@ -113,7 +113,7 @@ func (p *process) end(ctx context.Context) error {
 	return err
 }
 
-// uuid returns a UUID that is unique in a world.
+// uuid returns a UUID that no other process of the world has.
 func uuid(d dice) string {
 	const digits = "0123456789abcdef"
 	b := []byte("00000000-0000-4000-8000-000000000000")
@@ -142,8 +142,8 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	return w, nil
 }
 
-// shape returns a checksum of a message without its numbers and ids, which are drawn at random or in the order of two simultaneous
-// requests. The checksum ignores the order of the parts, which may come from a map.
+// shape returns a checksum of a message that ignores the order of its parts, which may come from a map. It also leaves out digits and
+// the letters of hexadecimal ids: these are drawn at random, or in the order of two simultaneous requests.
 func shape(message []byte) (sum uint64) {
 	for _, c := range message {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -153,7 +153,7 @@ func shape(message []byte) (sum uint64) {
 	return sum
 }
 
-// draw returns dice for the present. A counter alone distinguishes equal draws at one instant.
+// draw returns dice for this instant. Equal draws at one instant differ only by a counter.
 func (p *process) draw(parts ...uint64) dice {
 	p.mu.Lock()
 	defer p.mu.Unlock()

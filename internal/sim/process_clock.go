@@ -39,7 +39,7 @@ type processTimer struct {
 	t    *time.Timer
 }
 
-// now returns the timer's dice for this instant.
+// now returns dice for a draw by the timer at this instant.
 func (t *processTimer) now() dice { return t.dice.of(uint64(time.Now().UnixNano())) }
 
 // late adds a small delay that makes the timer fire at an instant of its own.

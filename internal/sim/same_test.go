@@ -50,8 +50,8 @@ func TestSim_SameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// tries is how often a world is run again if its history differs. A busy machine sometimes interrupts a goroutine, so another one that is ready
-// at the same instant runs first. That is rare; differences by chance in the runtime are not.
+// tries is how often a world is run again if its history differs. A busy machine sometimes interrupts a goroutine, so that another one
+// that is ready at the same instant runs first. That is rare, whereas a runtime that acts by chance differs every time.
 const tries = 3
 
 // hashOf runs a world twice and returns the hash of both histories.

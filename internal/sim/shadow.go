@@ -9,8 +9,8 @@ import (
 
 // shadow is what the executed commands reveal about a place, at the instant of each command.
 type shadow struct {
-	freed    time.Time // since when a release has made it free; zero: it is not free, or nobody was notified
-	reserved time.Time // until then a waiter reserves the semaphore
+	freed    time.Time // when a release made the place free; zero: it is not free, or nobody was notified
+	reserved time.Time // until when a waiter reserves the semaphore
 	holder   string    // who acquired it last
 	queue    []string  // of a fair lock
 	popped   string    // the previous head of the queue
@@ -48,7 +48,7 @@ func (w *world) watchPlace(p *place, command string, args []string) {
 		s.reserved = time.Now().Add(time.Duration(ms) * time.Millisecond)
 	case key != p.name:
 	case p.kind == semaphore || p.kind == permits:
-		s.count(command, args, map[bool]int{true: permitCount, false: 1}[p.kind == semaphore]) // one waiter may want them all
+		s.count(command, args, map[bool]int{true: permitCount, false: 1}[p.kind == semaphore]) // a waiter of a semaphore may want all permits
 	case command == "DEL", command == "HDEL" && args[1] == s.holder && p.kind != readWrite:
 		s.freed = time.Now()
 	case command == "HSET":
@@ -56,7 +56,7 @@ func (w *world) watchPlace(p *place, command string, args []string) {
 		if p.kind == fairLock {
 			w.inOrder(p, args[1])
 		}
-	case command == "HDEL", command == "PEXPIRE": // an expired key is free, but nobody is notified
+	case command == "HDEL", command == "PEXPIRE": // the key of a lock that expires is free, but nobody is notified
 	}
 }
 
@@ -78,13 +78,13 @@ func (s *shadow) line(command string, args []string) {
 
 // inOrder checks that a fair lock went to the head of its queue, or that the queue was empty (A8).
 func (w *world) inOrder(p *place, id string) {
-	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") { // a lock that is kept has an id without a holder
+	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") { // ":-": kept for an at-least
 		w.later = append(w.later, "A8: "+id+" has taken "+p.name+" before "+strings.Join(s.queue, ", "))
 	}
 	p.shadow.popped = ""
 }
 
-// count follows the permits that are left; enough is the number that satisfies every waiter.
+// count keeps the number of permits that are left; enough is the number that satisfies every waiter.
 func (s *shadow) count(command string, args []string, enough int) {
 	number := 0
 	if len(args) > 1 {
@@ -115,7 +115,7 @@ func (w *world) tellLater() {
 	}
 }
 
-// free returns since when a place is free; zero: it is not free, or nobody was notified.
+// free returns the time at which a place became free; zero: it is not free, or nobody was notified.
 func (w *world) free(p *place) time.Time {
 	w.tellLater()
 	w.mu.Lock()

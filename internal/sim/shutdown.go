@@ -27,7 +27,7 @@ func (w *world) shutDown(p *process, within time.Duration) {
 	})
 }
 
-// draining returns since when a process has been shutting down; zero: it is not.
+// draining returns when a process began to shut down; zero: it has not.
 func (p *process) draining() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +52,7 @@ func (o *oracle) letIn(h *hold) {
 	}
 }
 
-// keeps checks that a process which is shutting down ends no lease before its time is over (A9).
+// keeps checks that a Shutdown ends no lease before the time that it gives the holders is over (A9).
 func (o *oracle) keeps(h *hold) {
 	if h.leaving || h.over || h.p.over() || h.p.draining().IsZero() {
 		return

@@ -2,7 +2,7 @@ package sim
 
 import "slices"
 
-// Permits and counts have no owner, so the oracle counts them (A3 for semaphores and latches).
+// Permits and counts have no owner, so the oracle checks only their numbers (A3 for semaphores and latches).
 
 // gaveBack notes the end of a lease. err is what its holder got from Release.
 func (o *oracle) gaveBack(h *hold, err error) {

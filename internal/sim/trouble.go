@@ -18,7 +18,7 @@ const (
 	soon = 100 * time.Millisecond
 )
 
-// troubles notes that a fault lasts until then; a nil process means all of them.
+// troubles notes that nothing is asserted about a process until the given time. A nil process means all of them.
 func (w *world) troubles(p *process, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,7 +28,7 @@ func (w *world) troubles(p *process, until time.Time) {
 // losses are lost replies that follow each other so closely that back-offs add up.
 type losses struct {
 	row  int
-	over time.Time // when the process has recovered from the last one
+	over time.Time // when the process has recovered from the last loss
 }
 
 // loses notes that a process loses a reply now.
@@ -47,7 +47,7 @@ func (p *process) loses() {
 	p.world.troubles(p, over)
 }
 
-// untroubled reports whether a process has been healthy since an instant; nil: whether all have.
+// untroubled reports whether a process has been healthy since an instant; for a nil process, whether all have.
 func (w *world) untroubled(p *process, since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *world) untroubled(p *process, since time.Time) bool {
 	})
 }
 
-// calmSince returns the instant, or the end of the last trouble after it.
+// calmSince returns the end of the last trouble that lasts beyond an instant, or the instant itself if there is none.
 func (w *world) calmSince(instant time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -48,7 +48,7 @@ func (u *user) sleep(d time.Duration) {
 
 func (u *user) say(format string, args ...any) { u.w.history.add(u.name, format, args...) }
 
-// told notes the outcome of a step. In a dead process nobody sees the outcome.
+// told notes the outcome of a step, unless the process is dead: then nobody sees the outcome.
 func (u *user) told(what string, p *place, err error) {
 	if u.p.isDead() {
 		return
@@ -135,11 +135,11 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	case way == 0:
 		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
-	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // a lease whose acquire was cancelled may be kept unnoticed
+	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // a cancelled one may keep the at-least unnoticed
 		h.late = true
 		got, err = u.async(ctx, h, options)
 		what += " async"
-	case way == 2 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // the messages have no such options
+	case way == 2 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // actor messages have no such options
 		h.lease, err = u.ask(h)
 		what += " by message"
 	default:

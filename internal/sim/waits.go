@@ -8,13 +8,13 @@ type wait struct {
 	who   string
 	place *place
 	since time.Time
-	vague bool // it may have been granted without the user knowing yet
+	vague bool // the wait may have been granted already, without the user knowing
 }
 
-// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6): a process that has just had its turn pauses
-// for up to 125 ms, and a spin lock's waiter for up to 128 ms.
+// patienceOf bounds how long anybody waits for a free lock whose release was announced (A6). Two pauses come first: a process that has
+// just had its turn pauses for up to 125 ms, and a spin lock's waiter for up to 128 ms.
 //
-// A mere listener does not prolong that: after the first second no process leaves a free lock alone because of it.
+// A mere listener does not add to these pauses: after the first second no process leaves a free lock alone because of it.
 func (o *oracle) patienceOf(k kind) time.Duration {
 	patience := 250 * time.Millisecond
 	if o.w.plan.listening != nobody && time.Since(o.w.history.start) > time.Second {
@@ -26,7 +26,7 @@ func (o *oracle) patienceOf(k kind) time.Duration {
 	return patience
 }
 
-// waits notes that somebody begins to wait; the returned function ends the wait.
+// waits notes that somebody begins to wait; the function over, which it returns, notes the end.
 func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func()) {
 	w := &wait{p, who, at, time.Now(), vague || at.kind == multiLock}
 	o.mu.Lock()
@@ -45,7 +45,7 @@ func (o *oracle) waits(p *process, who string, at *place, vague bool) (over func
 	}
 }
 
-// served checks that nobody waits without a reason (A6).
+// served checks that a waiter has not waited too long for a place that is free (A6).
 func (o *oracle) served(w *wait) {
 	free := o.w.free(w.place)
 	if free.IsZero() || w.vague || w.p.ending() {
@@ -60,8 +60,8 @@ func (o *oracle) served(w *wait) {
 	}
 }
 
-// known returns when a process knows that a place is free. A holder whose grant the server has forgotten notices at its next renewal, or at
-// the end of a lease that is not renewed, and its process' other users wait for it.
+// known returns when a process can know that a place is free. A holder whose grant the server has forgotten notices this at its next
+// renewal, or, without renewals, at the end of its lease. Until then, the other users of its process wait for that holder.
 func (o *oracle) known(p *process, at *place, free time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +111,7 @@ func (o *oracle) orphans() {
 	o.lost = seen
 }
 
-// demanded checks that nobody waits for a lock that lingers (A6).
+// demanded checks that nobody waits for long while a lock only lingers (A6).
 func (o *oracle) demanded(at *place, id string, since time.Time) {
 	if o.w.plan.linger == 0 {
 		return

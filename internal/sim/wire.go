@@ -22,9 +22,9 @@ type wire struct {
 	mu       sync.Mutex
 	up       bool                       // the handshake is over
 	dice     dice                       // set when the handshake is over
-	called   map[string]bool            // the commands it was used for
+	called   map[string]bool            // the commands that this connection was used for
 	deaf     bool                       // arriving bytes are lost
-	held     [directionIn + 1]time.Time // messages do not arrive before
+	held     [directionIn + 1]time.Time // until when no message arrives, by direction
 	deadline time.Time
 }
 
@@ -111,7 +111,7 @@ func (w *wire) arrival(l *lane, direction uint64) time.Time {
 	}
 	own := tripMin + d.of(direction, l.count()).below(tripSpan)
 	last := l.last()
-	if now.Before(last) { // directly after the previous message
+	if now.Before(last) { // the message before has not arrived yet, so this one arrives directly after it
 		return w.p.world.unique(last.Add(1 + own%(20*time.Microsecond)))
 	}
 	at := now.Add(own)
@@ -133,8 +133,8 @@ func (w *wire) heldUntil(direction uint64) time.Time {
 	return w.held[direction]
 }
 
-// drawn returns the wire's own dice. The order of two wires that are dialled at one instant is unknown, but the first requests over them
-// differ.
+// drawn returns the wire's own dice. They depend on the first request, because the order of two wires that are dialled at one instant
+// is unknown, but the first requests over them differ.
 func (w *wire) drawn() (dice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

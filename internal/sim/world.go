@@ -25,7 +25,7 @@ type world struct {
 	processes []*process
 	places    []*place
 	closings  sync.WaitGroup
-	longest   time.Duration // longest wait for a free lock after all faults were healed
+	longest   time.Duration // longest wait for anything free, after all faults were healed
 	counted   map[kind]int  // grants; guarded by the oracle's mutex
 
 	disturbed map[string]int // faults; used by the nemesis alone
@@ -124,7 +124,7 @@ func (w *world) run() {
 	w.end(ctx)
 }
 
-// begin starts the processes, each at a time of its own.
+// begin starts the processes one by one, each at an instant at which nothing else happens.
 func (w *world) begin(ctx context.Context) bool {
 	if pipe, err := w.server.Dial(); err == nil { // the pipe has a server from now on
 		_ = pipe.Close()
@@ -210,7 +210,7 @@ func (w *world) unique(at time.Time) time.Time {
 // pause sleeps until an instant at which nobody else wakes.
 func (w *world) pause(d time.Duration) { time.Sleep(time.Until(w.unique(time.Now().Add(d)))) }
 
-// sum returns a checksum of everything that was sent over wires, and when.
+// sum returns a checksum of all messages on all wires, with their times.
 func (w *world) sum() (sum uint64) {
 	for _, p := range w.processes {
 		p.mu.Lock()
@@ -222,10 +222,10 @@ func (w *world) sum() (sum uint64) {
 	return sum
 }
 
-// patience bounds every wait for what is free or will be soon.
+// patience bounds every wait for something that is free or soon will be.
 const patience = time.Minute
 
-// served bounds every wait once all faults are over, while each other process acquires the same thing once.
+// served bounds every wait after all faults, while each of the other processes acquires the same thing once.
 const served = 1500 * time.Millisecond
 
 // settle waits until nothing is held, and lets every process acquire everything once: whatever happened, nobody is shut out (A6).
@@ -363,8 +363,8 @@ func (w *world) stays(key string) bool {
 	})
 }
 
-// toldWithin returns how long a holder takes to learn that the server has lost its grant: until its next renewal. A renewal that is late by
-// the server's clock is repeated.
+// toldWithin returns how long a holder takes to learn that the server has lost its grant. It learns from its next renewal, which is
+// repeated if it is late by the server's clock.
 func (w *world) toldWithin() time.Duration {
 	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
 }
@@ -401,9 +401,9 @@ func (w *world) close(p *process) {
 	})
 }
 
-// remnants looks for grants of closed processes that the server still has, or has again. A call that is executed after its time would leave
-// one. Excused are a server clock that was set back, which makes a late call be in time, and grants that the server refused to release:
-// these stay for their lease.
+// remnants looks for grants of closed processes that the server still has, or has again: a call that is executed too late would leave
+// one. Two cases are excused: a server clock that was set back, by which a late call is in time, and grants that the server refused to
+// release, which stay for their lease.
 func (w *world) remnants() {
 	w.mu.Lock()
 	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// nodeTimeout is the time without an answer after which a master of the cluster counts as dead. A replica stands for election half a second later.
-// No lease lasts longer than one and a half of the watchdog's, so the grants of a dead master have ended before another master grants.
+// nodeTimeout is the time without an answer after which a master of the cluster counts as dead. A replica stands for election half a second later. No
+// lease is longer than one and a half times the watchdog's, so the grants of a dead master have ended before another master grants.
 const nodeTimeout = 3 * lease / 2
 
 // TestSoakCluster is the soak on a cluster. Its masters are killed and replaced, and its slots move.

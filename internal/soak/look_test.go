@@ -19,7 +19,7 @@ type look struct {
 	granted, failed, lost, faults int64
 
 	forgetful  int           // failovers that may have forgotten the last writes
-	surprises  int           // those of them that the test did not make
+	surprises  int           // those failovers among them that the test did not make
 	rest       time.Duration // until nothing was left
 	forgotten  int           // permits of a semaphore that were lost with their runtimes
 	heap       uint64        // of this process, in bytes
@@ -31,7 +31,7 @@ type look struct {
 	stalled    time.Duration // the longest stall of the machine since the last fault
 	starved    int64         // calls that were repeated because of stalls
 	wrong      []string
-	excused    int // what would be wrong if there were no surprises
+	excused    int // violations that count as wrong unless there were surprises
 }
 
 func (l look) String() string {
@@ -107,7 +107,8 @@ func (w *world) left() []string {
 	})
 }
 
-// late returns an error text if a process was not served soon after the last fault. A stall of the machine delays all, and more than once.
+// late returns an error text if the last process was served too late after the last fault. A stall of the machine delays every process, several times
+// over, so the bound grows with it.
 func (l look) late() []string {
 	if most := 5 * (time.Second + l.stalled); l.served > most {
 		return []string{fmt.Sprintf("everybody was served only %v after the last fault, which is more than %v", l.served, most)}
@@ -115,9 +116,9 @@ func (l look) late() []string {
 	return nil
 }
 
-// serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also fail
-// if the machine stands still for longer than an attempt waits for its answer: a second without an answer is as long as a lease. Then a release is
-// not confirmed, and waiters get the error that Redis does not answer.
+// serve makes every process get each of the given things once more. Calls may fail at first if the faults have only just ended. They may also fail if
+// the machine stands still for longer than an attempt waits for its answer, because leases are so short: a release is then not confirmed, and waiters
+// get the error that Redis does not answer.
 func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	mayFail := func(err error) bool {
 		return !isMistake(err) && (justHealed || w.stalls.Worst() >= rpc.Window(lease))
@@ -148,9 +149,9 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 	group.Wait()
 }
 
-// check returns violations among the recorded holds, and how many it excuses. It forgets the holds. Grants that a failover has forgotten have ended
-// when another server is master: leases are shorter than the silence that makes a master count as dead. Only a failover that the test did not make,
-// because the machine is busy, may happen while the old master still grants.
+// check returns violations among the recorded holds, and how many it excuses. It forgets the holds. Planned failovers excuse nothing: leases are
+// shorter than the silence that makes a master count as dead, so grants that the new master does not know have ended before it grants. Only a
+// failover that the test did not make, because the machine is busy, may happen while the old master still grants.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.Most()
 	wrong = append(meets, g.tokens.disorder()...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// grown returns what the process has more of in the last third of the looks than in the first.
+// grown returns error texts if the heap or the number of goroutines was larger in the last third of the looks than in the first.
 func grown(looks []look) (wrong []string) {
 	third := len(looks) / 3
 	if third == 0 {

@@ -37,7 +37,7 @@ type world struct {
 	bad []string // violations that users saw
 }
 
-// wrong records a violation until the next look.
+// wrong records a violation, for the next look to report.
 func (w *world) wrong(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +94,7 @@ func newWorld(t *testing.T, on stage, look redis.UniversalClient) *world {
 	return w
 }
 
-// start gives a process a new runtime. When that is closed, nothing refers to it any more.
+// start gives a process a new runtime. Once that is closed, nothing refers to it any more.
 func (w *world) start(p *process) {
 	p.client = w.stage.client(p.links, w.password.provide)
 	rt, err := holdfast.New(p.client, holdfast.Options{
