@@ -188,7 +188,7 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		return state.Queue
 	}
 	locktest.Await(t, "a waiter that knows its place", func() bool {
-		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // its own channel, and other kinds' channel
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // the waiter's own channel, and that of other kinds
 	})
 	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
@@ -271,7 +271,7 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 		start := time.Now()
 		ahead.Cancel()
 		if lease, err := ahead.Lease(); err == nil {
-			locktest.Release(t, lease) // it had been granted the lock already
+			locktest.Release(t, lease) // it was granted the lock before the cancel
 		}
 		lease, err := behind.Lease()
 		require.NoError(t, err)

@@ -129,7 +129,7 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 				},
 			} {
 				busy = nil
-				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis may not have answered by then
+				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis may not have answered when a short wait ends
 					_, err := acquire(wait)
 					require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 					errors.As(err, &busy)
@@ -236,7 +236,7 @@ func TestMultiLock_EndsWaitingInTime(t *testing.T) {
 
 		var err error
 		var busy *holdfast.BusyError
-		for wait := 300 * time.Millisecond; busy == nil && wait < locktest.Patience; wait *= 2 { // on a busy machine there may be no answer before
+		for wait := 300 * time.Millisecond; busy == nil && wait < locktest.Patience; wait *= 2 { // a wait may be too short for an answer
 			_, err = multi.Acquire(t.Context(), holdfast.WithWait(wait))
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 			assert.NotErrorIs(t, err, context.DeadlineExceeded)

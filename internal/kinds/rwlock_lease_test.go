@@ -120,7 +120,8 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		t.Logf("alone: the writer got in %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
-		// A living reader beside the dead ones reads for longer than their leases. It is the last reader then, whatever they have left behind.
+		// A living reader beside dead ones reads for longer than their leases. Then it is the last reader, whatever the dead ones have left behind in
+		// Redis.
 		living := locktest.Acquire(t, rt.RWLock(p.Name).Read())
 		die()
 		pending := waiting()

@@ -331,7 +331,7 @@ func TestRWLock_InspectTellsOfBothHalves(t *testing.T) {
 	})
 }
 
-// The test of ErrForeignKey in errors_test.go, at the root, covers the write half.
+// This test covers the read half. The test of ErrForeignKey in errors_test.go, at the root, covers the write half.
 func TestRWLock_ForeignKeysOfTheReadHalf(t *testing.T) {
 	for what, set := range map[string]func(p *locktest.Place, ctx context.Context) error{
 		"string": func(p *locktest.Place, ctx context.Context) error { return p.Redis.Set(ctx, p.Name, "x", 0).Err() },

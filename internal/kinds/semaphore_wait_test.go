@@ -37,7 +37,7 @@ func TestSemaphore_WakesByMessage(t *testing.T) {
 	})
 }
 
-// While nobody has set permits, an acquire with a time limit returns an error that says so, and one without waits until they are set.
+// While nobody has set permits, an acquire with a time limit returns an error that says so, and an acquire without a limit waits until they are set.
 func TestSemaphore_NeverSet(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

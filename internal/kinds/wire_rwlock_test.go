@@ -340,7 +340,7 @@ func TestWire_WhatRedissonsReadWriteLockDoesBadly(t *testing.T) {
 		require.NoError(t, write.Lock(t.Context(), 0))
 		require.NoError(t, read.Lock(t.Context(), 0))
 		require.NoError(t, read.Unlock(t.Context()))
-		locktest.Release(t, locktest.Acquire(t, rt.RWLock(q.Name).Write())) // theirs has expired, without notice
+		locktest.Release(t, locktest.Acquire(t, rt.RWLock(q.Name).Write())) // Redisson's lease has expired without the writer noticing
 		assert.ErrorIs(t, write.Unlock(t.Context()), redissonpeer.ErrNotHeld)
 	})
 }

@@ -116,8 +116,8 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	return append(alone.Overlaps(), alone.Meets(&shared)...)
 }
 
-// unknown checks that Redis has each lease that is still valid after the look (A4). Leases that were released by force are excused until their
-// holders must have learned of it.
+// unknown checks A4: when the observer looks at Redis, it finds each lease that its holder still sees as valid afterwards. Leases that
+// were released by force are excused until their holders must have learned of it.
 func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 	looks := f.h.Looks
 	for _, t := range terms {

@@ -43,9 +43,9 @@ func factsOf(h *History) *facts {
 	return f
 }
 
-// remember notes until when Redis may have an operation's grant. A copy of an acquire that is in flight when the acquire returns is executed
-// within a third of its lease. It then takes the lock for a lease, until its runtime finds out. A lease that was lost, or whose release was not
-// confirmed, may stay for a lease.
+// remember notes until when Redis may have an operation's grant. A copy of an acquire that is in flight when the acquire returns is
+// executed within a third of its lease. It then takes the lock for at most a lease, until its runtime finds out. A lease that was
+// lost, or whose release was not confirmed, may stay for a lease.
 func (f *facts) remember(op *Op) {
 	stays := op.Return + op.Length + op.Length/3 + slack
 	switch {

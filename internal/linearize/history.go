@@ -54,7 +54,7 @@ type Op struct {
 	Error   string        `json:",omitempty"`
 
 	anyPlace bool     // its place in the queue may have been lost
-	came     []string // joined the end of the queue, in this order
+	came     []string // grants that joined the end of the queue, in this order
 }
 
 // Look is what the observer saw of all names at one instant between Call and Return.

@@ -9,7 +9,7 @@ import (
 // Kind is one kind of lock that the users acquire.
 type Kind struct {
 	Name     string
-	Modes    []string // in which it can be acquired; none: it has but one mode
+	Modes    []string // the modes in which it can be acquired, such as read; nil: it has only one
 	Fenced   bool     // grants have tokens
 	Queued   bool     // Redis keeps the queue
 	Permits  int      // how many may hold it at once; 0: it has no permits, see Modes

@@ -30,7 +30,7 @@ type holding struct {
 	token              int64
 	until              time.Duration // nobody else may be granted the lock before then
 	length             time.Duration
-	doubtful           bool // it may have been released by force: until means nothing
+	doubtful           bool // it may have been released by force, so until no longer holds
 }
 
 // deposed is a grant that was released by force. Its holder may not know that before `told`.
@@ -120,7 +120,7 @@ func (s *state) grants(k Kind, op *Op) bool {
 	return true
 }
 
-// over reports whether the lock may have been granted to somebody else by that instant.
+// over reports whether the lock may have been granted to somebody else by the given instant.
 func (h holding) over(at time.Duration) bool { return h.doubtful || h.until <= at }
 
 // excludes reports whether a holding rules out a new grant.
@@ -183,7 +183,7 @@ func (s *state) extends(op *Op) bool {
 	return op.Result != isLost || s.ends(op)
 }
 
-// margin is how much earlier a lease ends for its holder than on the server.
+// margin is the time from the end of a lease by its holder's clock to its end on the server.
 func margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
 // ends applies a release, which only a holder can do, or a loss, which must not come before the deadline.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// sighting is when a queued grant got the lock, as far as the observer has seen. Where a queue's order must be kept, the attempt that was
-// executed first counts.
+// sighting says when a queued grant got the lock, as far as the observer has seen. For a queue's order, the first attempt that was
+// executed counts.
 type sighting struct {
 	after  time.Duration // the grant got the lock after this instant
 	before time.Duration // the grant got the lock before this instant; 0: that was not seen
@@ -130,8 +130,8 @@ func (f *facts) lostPlaces(name string) map[string]bool {
 	return lost
 }
 
-// grantedTwice reports whether a grant was seen to have the lock and to lose it before the attempt was sent that its holder's lease comes from:
-// the first lease reached nobody.
+// grantedTwice reports whether a grant was seen to get the lock and to lose it, before the attempt was sent that gave its holder a
+// lease. In that case the first grant reached nobody.
 func (f *facts) grantedTwice(op *Op) bool {
 	held := false
 	since := sort.Search(len(f.h.Looks), func(i int) bool { return f.h.Looks[i].Return >= op.Call })

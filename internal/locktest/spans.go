@@ -124,7 +124,7 @@ func (s *Spans) Overlaps() (overlaps []string) {
 	return overlaps
 }
 
-// Meets describes the leases of s that were valid while one of others was.
+// Meets describes the leases of s that were valid at the same time as a lease of the other Spans.
 func (s *Spans) Meets(others *Spans) (overlaps []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,8 +91,9 @@ func Renewed(t *testing.T, lease *holdfast.Lease) {
 	Await(t, "a renewal", Moved(lease.ExpiresAt))
 }
 
-// Moved returns a function that reports whether a renewal has moved the deadline since. The same instant may be converted to slightly different
-// times (see Engine.Time), by as much as the process was paused between reading one clock and the other.
+// Moved returns a function that reports whether a renewal has moved the deadline since the call of Moved. It ignores small differences: the same
+// instant may be converted to slightly different times (see Engine.Time), by as much as the process was paused between reading one clock and the
+// other.
 func Moved(deadline func() time.Time) func() bool {
 	var first time.Time
 	for range 5 {

@@ -18,7 +18,7 @@ var (
 const (
 	Lease = 300 * time.Millisecond
 	Use   = time.Second      // users are active, and the network misbehaves, for this long
-	End   = 60 * time.Second // by then everything must have come to an end
+	End   = 60 * time.Second // when everything must have come to an end
 )
 
 // World is what the models of locks and of counters have in common: events in order of time, and random draws.

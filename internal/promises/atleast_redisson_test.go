@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// An at-least keeps Redisson's clients out for as long, and no longer. A waiter of Redisson's sleeps for the TTL that it saw last, that of the
-// lease, until the release's message shows it the new one.
+// An at-least keeps Redisson's clients out until its end, and no longer. A waiter of Redisson's sleeps for the TTL that it saw last, which is that of
+// the lease. The release's message wakes it, and it sees the new TTL.
 func TestAtLeast_KeepsRedissonOut(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {

@@ -90,7 +90,7 @@ func TestAtMost_OtherEndsCountAsBefore(t *testing.T) {
 		}
 
 		held := acquire()
-		<-time.After(85 * time.Second) // the key lasts until the end now, and is still checked
+		<-time.After(85 * time.Second) // by now the key lasts until the at-most, but the watchdog still checks it
 		synctest.Wait()
 		server.Lose("orders")
 		lost := time.Now()

@@ -35,7 +35,7 @@ func lingering(t *testing.T, test func(t *testing.T, server *holdfasttest.Server
 				server := holdfasttest.New(t)
 				other := server.Runtime()
 				use(t, kind.Lock(other, "orders")) // the first grant of a fenced lock has a single token
-				<-time.After(time.Second)          // later ones have one for each microsecond since
+				<-time.After(time.Second)          // later grants have a token for each microsecond that has passed
 				one := server.Runtime(holdfast.Options{Lease: lingerLease, Linger: lingerFor, OnEvent: func(e holdfast.Event) { t.Errorf("%v", e) }})
 				synctest.Wait() // until the demand channel is subscribed to
 				test(t, server, kind, one, other)
@@ -122,7 +122,7 @@ func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 	})
 }
 
-// A demand reaches the holder on real servers, clusters included. If a demand's message is lost, the next demand does.
+// A demand reaches the holder on real servers, clusters included. If a demand's message is lost, the next demand reaches the holder.
 func TestLinger_DemandReachesTheHolder(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

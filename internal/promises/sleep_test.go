@@ -31,7 +31,7 @@ type sleeper struct {
 	*holdfast.Runtime
 	clock  sleepyClock
 	events locktest.Recorder
-	answer atomic.Pointer[heldAnswer] // the one to hold back, if any
+	answer atomic.Pointer[heldAnswer] // the answer to hold back; nil: none
 }
 
 func newSleeper(t *testing.T, p *locktest.Place, options holdfast.Options) *sleeper {
@@ -108,7 +108,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 
 	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-	if p.Kind.Queued { // queued earlier, the waiter would get the lock before next
+	if p.Kind.Queued { // a waiter that had queued before would have got the lock instead of next
 		wait()
 	}
 	woke := time.Now()
@@ -152,7 +152,8 @@ func TestSuspended_ShortSleepShortensTheLease(t *testing.T) {
 	})
 }
 
-// If a request from before the sleep is answered after it, and the answer is older than the lease, it makes nobody a holder.
+// A request is sent before the machine sleeps, and its answer is handled only afterwards. If the lease of that request has ended meanwhile, the
+// answer makes nobody a holder.
 func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

@@ -20,7 +20,7 @@ const (
 
 var ports = struct {
 	sync.Mutex
-	reserved map[int]bool     // of this process's servers, up or down
+	reserved map[int]bool     // ports of this process's servers, up or down
 	locks    map[int]*os.File // lock files that keep other processes off these ports
 }{reserved: map[int]bool{}, locks: map[int]*os.File{}}
 

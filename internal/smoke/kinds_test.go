@@ -33,7 +33,7 @@ type taker interface {
 	TryAcquire(ctx context.Context, options ...holdfast.AcquireOption) (*holdfast.Lease, error)
 }
 
-// by acquires with a handle of the runtime.
+// by returns a taking that acquires with the runtime's handle.
 func by[T taker](handle func(rt *holdfast.Runtime, name string) T) taking {
 	return func(ctx context.Context, rt *holdfast.Runtime, name string, try bool) (held, error) {
 		if try {

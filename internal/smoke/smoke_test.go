@@ -50,7 +50,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 	}
 }
 
-// The same on a cluster, for the kinds whose keys are on one master.
+// On a cluster, the kinds whose keys are on one master pass the same test.
 func TestSmoke_Cluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, 30*time.Second)
 	client := func(t *testing.T) redis.UniversalClient { return locktest.ClusterClient(t, cluster) }
@@ -63,7 +63,7 @@ func TestSmoke_Cluster(t *testing.T) {
 	}
 }
 
-// show has two processes hold something one after the other. It calls waiting when the second has begun to wait.
+// show has two processes hold something one after the other. It calls the function waiting when the second process has begun to wait.
 func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient, name string, waiting func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*locktest.Patience)
 	defer cancel()

@@ -21,7 +21,7 @@ import (
 
 const (
 	times = 20
-	rest  = 20 * time.Millisecond // after this time nothing of the last step runs any more
+	rest  = 20 * time.Millisecond // after this pause nothing of the previous step still runs
 	name  = "way"
 )
 
@@ -114,7 +114,7 @@ func (w *walker) once(op operation, folder string) error {
 	if err := op.run(w); err != nil {
 		return err
 	}
-	time.Sleep(rest) // what the operation leaves to be done counts, too
+	time.Sleep(rest) // work that the operation has left for later counts, too
 	if folder != "" {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return err
