@@ -45,7 +45,7 @@ var serverTroubles = []serverTrouble{
 	{name: "a clock that steps back, and crashes", clocked: true, make: stepBackAndCrash, forgets: true, reckons: true},
 }
 
-// Users of three runtimes contend for one lock of each kind while the server has a trouble. The test asserts what SAFETY.md promises for that
+// Users of three runtimes contend for one lock of each kind while the server has one such trouble. The test asserts what SAFETY.md promises for that
 // trouble, and counts the violations that it permits. For failing links, internal/linearize checks the operations themselves.
 func TestFault_AssertionsHoldUnderEveryTrouble(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 // clientRow is a row of the table of clients in doc/operations.md.
 type clientRow struct {
 	what    string // the first cell
-	outcome string // how the second cell begins
+	outcome string // the beginning of the row's second cell
 	clients []makeClient
 }
 
@@ -35,7 +35,7 @@ const (
 // makeClient makes a client as a separate process would have it.
 type makeClient func(t *testing.T, s *clientServers) redis.UniversalClient
 
-// TestFault_EveryClientOfGoRedis shows for each client that go-redis can make, and for each option that matters, that the table is right.
+// TestFault_EveryClientOfGoRedis shows that doc/operations.md is right about each client that go-redis can make, and each option that matters.
 func TestFault_EveryClientOfGoRedis(t *testing.T) {
 	t.Parallel()
 	servers := startClientServers(t)

@@ -47,7 +47,7 @@ func TestFault_SlotMovesToAnEmptyMaster(t *testing.T) {
 func needIPv6(t *testing.T) {
 	listener, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
-		t.Skipf("this machine has no IPv6: %v", err) // TestRedirected in actors tests such addresses without a server
+		t.Skipf("this machine has no IPv6: %v", err)
 	}
 	require.NoError(t, listener.Close())
 }

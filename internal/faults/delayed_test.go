@@ -17,7 +17,7 @@ import (
 
 const (
 	perRound = 20
-	// window is how long after its sending an attempt may still be executed, with a lease of 30 s.
+	// window limits the time from the sending of an attempt to its execution, with a lease of 30 s.
 	window = 2 * time.Second
 )
 

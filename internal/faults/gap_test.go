@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// TestFault_ReleaseInAGapIsHeard has a process that tries for a lock in vain and then waits, while it leaves the lock free for others. Such a gap
-// begins when a process that has held a lock for a second releases it, and lasts for 25 ms. Another process takes and releases the lock within the
-// gap. That release wakes the waiter.
+// TestFault_ReleaseInAGapIsHeard has a process try for a lock in vain and then wait for it, while the process leaves the lock free for others: in a
+// gap, which begins when a process releases a lock that it has held for a second, and lasts for 25 ms. Another process takes and releases the lock
+// within the gap. That release wakes the waiter.
 func TestFault_ReleaseInAGapIsHeard(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds {

@@ -77,7 +77,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be on its way; then comes its answer, then the release")
 }
 
-// lastSeen watches the key for a while, and returns after which time from now it was last seen.
+// lastSeen watches the key for a while, and returns how long it still existed.
 func lastSeen(server *miniredis.Miniredis, key string) (seen time.Duration) {
 	for start := time.Now(); time.Since(start) < 10*trip; <-time.After(trip / 20) {
 		if server.Exists(key) {

@@ -124,7 +124,7 @@ func loseInspect(t *testing.T, w *wire) {
 	locktest.Release(t, lease)
 }
 
-// loseForceRelease loses the reply to a ForceRelease. It is not repeated either, because a repeat could hit the next holder.
+// loseForceRelease loses the reply to a ForceRelease. The call is not repeated, because a repeat could hit the next holder.
 func loseForceRelease(t *testing.T, w *wire) {
 	lease := locktest.Acquire(t, w.Lock(w.other))
 	waiter := w.wait(t)

@@ -115,7 +115,7 @@ func newSiege(t *testing.T, p *locktest.Place, requester string) *siege {
 	var err error
 	s.rt, err = holdfast.New(locktest.NewClient(t, p.Addr), options)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // one of the tests closes it too, and gets an error
+	t.Cleanup(func() { _ = s.rt.Close(context.Background()) }) // in one test it is closed by now, and returns its error again
 	s.blocker = newBlocker(t)
 	s.pid, s.answers = blocked[requester](t, s.rt, p, s.blocker)
 	t.Cleanup(s.release)

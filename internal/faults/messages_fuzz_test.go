@@ -131,7 +131,7 @@ func (m *messenger) say() {
 	}
 }
 
-// which chooses the serial of a lease, mostly the latest.
+// which draws the serial for a request, mostly that of the latest lease.
 func (m *messenger) which() uint64 {
 	for len(m.Answers) > 0 {
 		m.take(<-m.Answers)

@@ -26,8 +26,8 @@ func panicOn[M any](times int32) func(actor.Context) {
 	}
 }
 
-// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. To keep the serial
-// is the actor's own task: the instance that failed receives Restarting.
+// An actor that panics on its grant is restarted by protoactor, under the same PID. It has not terminated, so it keeps the lock. The actor itself
+// must keep the serial, and can: the instance that failed receives Restarting.
 func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
 	t.Parallel()
 	eachSort(t, func(t *testing.T, p *locktest.Place) {

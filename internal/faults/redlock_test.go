@@ -174,7 +174,7 @@ func (f *five) process(t *testing.T, lease time.Duration) *holdfast.MultiLock {
 	return holdfast.Red(locks...)
 }
 
-// contend lets processes contend for the lock while it calls happen.
+// contend lets processes contend for the lock until the function happen returns.
 func (f *five) contend(t *testing.T, processes int, happen func()) *locktest.Spans {
 	var spans locktest.Spans
 	ctx, cancel := context.WithCancel(t.Context())

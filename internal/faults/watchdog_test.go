@@ -43,7 +43,7 @@ func TestFault_WatchdogEndsWithItsHold(t *testing.T) {
 	}
 }
 
-// kennel is a world with two runtimes and a few locks, in a bubble.
+// kennel is a world with two runtimes and a few locks, in a bubble of testing/synctest.
 type kennel struct {
 	kind     locktest.Kind
 	renewal  string // its script

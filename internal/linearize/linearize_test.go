@@ -58,7 +58,7 @@ func TestLinearize(t *testing.T) {
 	}
 }
 
-// The same holds on a server that is killed every second or so and keeps what it has confirmed.
+// One order of operations also explains the answers of a server that is killed every second or so and keeps what it has confirmed.
 func TestLinearize_ServerKilled(t *testing.T) {
 	t.Parallel()
 	p := plan(linearize.KindOf("fenced lock"))

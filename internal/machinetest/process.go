@@ -15,7 +15,7 @@ type Process struct {
 	Step  func(message any)        // handles a message
 	Ready func() wait.ChannelReady // the confirmation of a subscription
 
-	PausedTo   time.Duration // until when the process handles no messages
+	PausedTo   time.Duration // the process handles no messages before this time
 	Subscribed bool
 
 	alarms  int // counts alarm effects, so that an older timer is ignored

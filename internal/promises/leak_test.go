@@ -161,7 +161,7 @@ func lateAcquire(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.False(t, p.Exists(t))
 	proxy.Blackhole(false)
-	start := time.Now() // for a third of its lease the acquire may still be executed
+	start := time.Now() // the acquire may still be executed for a third of its lease
 	locktest.Await(t, "the end of its window", func() bool { return time.Since(start) > unusedLease()/3 })
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// soon limits how long another process waits for a lock that lingers: a bubble's network takes no time.
+// soon limits how long another process waits for a lock that lingers: the network of a synctest bubble takes no time.
 const soon = 5 * time.Millisecond
 
 const (

@@ -69,7 +69,8 @@ func class(err error) string {
 	return fmt.Sprint(err)
 }
 
-// traced runs a test in a bubble with a runtime that is traced. At the end its Stats must say that nothing is held and nobody waits.
+// traced runs a test in a bubble of testing/synctest, with a runtime that is traced. At the end its Stats must say that nothing is held and nobody
+// waits.
 func traced(t *testing.T, test func(t *testing.T, server *holdfasttest.Server, rt *holdfast.Runtime, n *told)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,7 @@ func (t *told) end(err error) {
 }
 
 func (t *told) Valid() bool           { return t.granted.Valid() }
-func (t *told) ExpiresAt() time.Time  { return time.Time{} } // the actor knows only when the lease would end without renewal
+func (t *told) ExpiresAt() time.Time  { return time.Time{} } // the actor knows only the first deadline, before any renewal
 func (t *told) ID() string            { return t.granted.LeaseID }
 func (t *told) Token() int64          { return t.granted.Token }
 func (t *told) Done() <-chan struct{} { return t.done }

@@ -47,7 +47,7 @@ func (m *Mutant) breakScript(source string) string {
 	return source
 }
 
-// mutate changes a command that loads or calls a script: it replaces the text in the one, and the SHA in the other.
+// mutate changes a command that loads or calls a script: it replaces the text that is loaded, or the SHA that is called.
 func (w *world) mutate(command string, args []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

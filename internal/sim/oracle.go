@@ -170,7 +170,7 @@ func (o *oracle) isKept(at *place, id string) bool {
 	})
 }
 
-// keep notes an at-least. It subtracts a little, because clocks differ and because an instant is noted a little after it.
+// keep notes an at-least. It subtracts a little, because clocks differ, and because an event is noted a little late.
 func (o *oracle) keep(h *hold, until time.Time) {
 	over := func(k kept) bool { return time.Since(k.by.seen) > k.by.least+o.w.plan.lease/3 }
 	o.kept[h.place] = append(slices.DeleteFunc(o.kept[h.place], over), kept{h, until.Add(-h.least/50 - 3*time.Millisecond)})

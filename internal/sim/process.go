@@ -34,9 +34,9 @@ type process struct {
 
 	mu      sync.Mutex
 	wires   []*wire                    // in the order of their creation
-	away    time.Time                  // until when no connection can be made
-	held    [directionIn + 1]time.Time // until when no message arrives, by direction
-	paused  time.Time                  // until when nothing of the process runs
+	away    time.Time                  // no connection can be made before this time
+	held    [directionIn + 1]time.Time // no message arrives before this time, by direction
+	paused  time.Time                  // nothing of the process runs before this time
 	swallow int                        // how many more replies are lost, with their connections
 	astray  astray                     // messages that go astray
 	losses  losses
@@ -143,7 +143,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // shape returns a checksum of a message that ignores the order of its parts, which may come from a map. It also leaves out digits and
-// the letters of hexadecimal ids: these are drawn at random, or in the order of two simultaneous requests.
+// the letters a to f, because numbers and ids are drawn at random, or in the order of two simultaneous requests.
 func shape(message []byte) (sum uint64) {
 	for _, c := range message {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {

@@ -10,7 +10,7 @@ import (
 // shadow is what the executed commands reveal about a place, at the instant of each command.
 type shadow struct {
 	freed    time.Time // when a release made the place free; zero: it is not free, or nobody was notified
-	reserved time.Time // until when a waiter reserves the semaphore
+	reserved time.Time // a waiter reserves the semaphore until this time
 	holder   string    // who acquired it last
 	queue    []string  // of a fair lock
 	popped   string    // the previous head of the queue
@@ -78,7 +78,8 @@ func (s *shadow) line(command string, args []string) {
 
 // inOrder checks that a fair lock went to the head of its queue, or that the queue was empty (A8).
 func (w *world) inOrder(p *place, id string) {
-	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") { // ":-": kept for an at-least
+	// An id with ":-" has no holder: the lock is kept for the rest of an at-least.
+	if s := &p.shadow; s.popped != id && len(s.queue) > 0 && !strings.Contains(id, ":-") {
 		w.later = append(w.later, "A8: "+id+" has taken "+p.name+" before "+strings.Join(s.queue, ", "))
 	}
 	p.shadow.popped = ""

@@ -135,7 +135,8 @@ func (u *user) take(h *hold, options []holdfast.AcquireOption) (err error) {
 	case way == 0:
 		got, err = handle.TryAcquire(context.WithValue(u.p.ctx, userKey{}, u), options...)
 		what += " try"
-	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own: // a cancelled one may keep the at-least unnoticed
+	case way == 1 && h.place.kind != permits && h.place.kind != multiLock && !h.own:
+		// With bounds of its own, a lease whose acquire was cancelled might keep the lock unnoticed.
 		h.late = true
 		got, err = u.async(ctx, h, options)
 		what += " async"

@@ -24,7 +24,7 @@ type wire struct {
 	dice     dice                       // set when the handshake is over
 	called   map[string]bool            // the commands that this connection was used for
 	deaf     bool                       // arriving bytes are lost
-	held     [directionIn + 1]time.Time // until when no message arrives, by direction
+	held     [directionIn + 1]time.Time // no message arrives before this time, by direction
 	deadline time.Time
 }
 
