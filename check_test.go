@@ -83,7 +83,7 @@ func TestCheck_NamesTheMissingRight(t *testing.T) {
 	server := redistest.Start(t)
 	for _, rule := range leastRights(t) {
 		if rule == "+hello" || !strings.ContainsRune("+~&", rune(rule[0])) {
-			continue // go-redis works without it, or it is not a right
+			continue // go-redis works without HELLO, and a rule that begins otherwise grants nothing
 		}
 		rules := slices.DeleteFunc(leastRights(t), func(r string) bool { return r == rule })
 		require.NoError(t, server.Client(t).ScriptFlush(t.Context()).Err())

@@ -19,13 +19,13 @@ type Election struct {
 	rt      *Runtime
 	lock    *Lock
 	options ElectionOptions
-	bad     error // of the name or the options
+	bad     error // why the name or the options are invalid; nil: they are valid
 
 	mu      sync.Mutex
 	running bool
 	term    *term // in progress
 
-	earliest time.Time // used by Run only: no campaign begins before it, because this process has resigned
+	earliest time.Time // Run begins no campaign before this instant, after a resignation; used by Run only
 }
 
 // ElectionOptions configures an Election. The zero value works.

@@ -51,7 +51,7 @@ func TestErrNotAcquired_TellsWhoHoldsTheLock(t *testing.T) {
 			for who, lock := range map[string]*holdfast.Lock{"same runtime": p.Lock(rt), "another": p.Lock(other)} {
 				t.Run(way+", "+who, func(t *testing.T) {
 					var busy *holdfast.BusyError
-					asked := way != "cancelled" || who == "same runtime"                     // otherwise Redis is not asked for the holder
+					asked := way != "cancelled" || who == "same runtime"                     // a cancelled acquire does not ask Redis for the holder
 					for wait := 30 * time.Millisecond; wait < locktest.Patience; wait *= 4 { // a busy machine may need longer to learn the holder
 						err, cause := try(t, lock, wait)
 						assert.ErrorIs(t, err, holdfast.ErrNotAcquired)

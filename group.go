@@ -169,11 +169,11 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // after this many successes the remaining calls get only as much time again; 0: no such limit
-	hopeless int // after this many failures the remaining calls are cancelled; 0: no such limit
+	enough   int // once this many have succeeded, the time that this took, plus leeway, is all that the rest get; 0: no such limit
+	hopeless int // once this many have failed, the rest are cancelled; 0: no such limit
 }
 
-// leeway is the least time that the remaining calls get once enough have succeeded.
+// leeway is added to the time that the remaining calls get once enough have succeeded, so it is the least that they get.
 const leeway = 2 * time.Millisecond
 
 // run makes all calls and returns their errors once all have returned. It cancels calls that it no longer waits for through their context. It calls

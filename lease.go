@@ -58,7 +58,7 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 
 // Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
 // that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (between 1 s and 10 s),
-// the error wraps the cause and the shorter of the two leases counts. The lease of a multi lock extends all members, that of a red
+// the error wraps the cause, and the old or the new end counts, whichever is earlier. The lease of a multi lock extends all members, that of a red
 // lock a majority.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.group != nil {
@@ -67,7 +67,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return l.engine.Extend(ctx, l.hold, d)
 }
 
-// ending is the state in which the lease's end is recorded.
+// ending returns the record of whether, and why, the lease has ended.
 func (l *Lease) ending() *lease.Ending {
 	if l.group != nil {
 		return &l.group.Ending
@@ -137,7 +137,7 @@ func (l *Lease) Members() []*Lease {
 	members := make([]*Lease, len(l.group.members))
 	for i, m := range l.group.members {
 		members[i] = &Lease{engine: m.engine, name: m.name, hold: m.hold}
-		members[i].guard.Store(l.guard.Load()) // a member keeps the whole lease from being dropped
+		members[i].guard.Store(l.guard.Load()) // while the user keeps a member, the whole lease does not count as dropped
 	}
 	return members
 }

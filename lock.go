@@ -139,7 +139,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error, opts 
 }
 
 // TryDo is Do with one attempt to acquire the lock, as TryAcquire makes it. If the lock is taken, fn is not called and the error
-// matches ErrNotAcquired, as an error of fn may do too.
+// matches ErrNotAcquired. (An error that fn returns may match it, too.)
 func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error, opts ...AcquireOption) error {
 	return l.do(ctx, fn, opts, true)
 }

@@ -21,7 +21,7 @@ type MultiLock struct {
 	given   []*Lock // as they were given
 	name    string
 	quorum  int                                                  // number of members that make a lease
-	take    func(ctx context.Context, p *plan) ([]*Lease, error) // by member; nil: not acquired
+	take    func(ctx context.Context, p *plan) ([]*Lease, error) // one Lease per member; nil: not acquired
 	bad     error
 }
 
@@ -144,8 +144,8 @@ type plan struct {
 	specs   []wait.AcquireSpec // one per member
 	try     bool
 	fixed   time.Duration // WithLease; 0: renewed by the watchdogs
-	atLeast time.Duration // begins when all members are acquired; 0: none
-	end     time.Time     // of WithWait; zero: none
+	atLeast time.Duration // WithAtLeast, counted from when all members are acquired; 0: none
+	end     time.Time     // when the time of WithWait is over; zero: never
 }
 
 // plan makes the plan of an acquire. It checks everything that can be wrong before anything is sent.
@@ -159,7 +159,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // a member that is released again must not stay taken
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // keep begins it later: a member that is given back must not stay taken
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {

@@ -58,8 +58,8 @@ type Options struct {
 	// Linger is how long a released lock stays in Redis for the next acquire of this process, which then does not call Redis. Default 0: it is
 	// released at once. At most Lease/4. It is for locks that one process takes again and again: those of a partition, an account, a session.
 	//
-	// To others the lock is taken meanwhile. Another Holdfast process asks for it and gets it within milliseconds; any other client gets it
-	// when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close, Shutdown
+	// To others the lock is taken meanwhile. If another Holdfast process wants it, that process gets it within milliseconds; any other client gets
+	// it when Linger has passed. If this process dies, others wait for the rest of the lease, as if it had died holding the lock. Close, Shutdown
 	// and ForceRelease end it at once.
 	//
 	// Linger applies to plain, fenced and write locks that are renewed with the usual lease. It needs one more connection to Redis, and the
@@ -89,7 +89,7 @@ type Options struct {
 // anyway, for clients that only poll.
 type Handoff struct {
 	Max int           // holders per acquisition in Redis; default 10 000; 1 = no hand-off
-	For time.Duration // since the acquisition in Redis; default 10 ms, at most Lease/3
+	For time.Duration // time since the acquisition in Redis; default 10 ms, at most Lease/3
 }
 
 // PubSubMode selects how wake-ups are published. All clients of a lock must agree, Redisson's included.
@@ -208,15 +208,15 @@ func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
 
-// WithAtMost limits how long the lock is held to d, 50 ms to 24 h: the lease is renewed, but never past d from the acquire. Then it is
+// WithAtMost limits how long the lock is held to d, 50 ms to 24 h: the lease is renewed, but never past d from the acquire. Then the lease is
 // lost, with the reason "at most". It is for holders that may hang. Such an acquire always calls Redis. When an owner
 // re-enters, WithAtMost has no effect. With WithLease, and with kinds other than lock, fenced, fair and write lock, it is ErrInvalid.
 func WithAtMost(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtMost, o.atMost = d, true }
 }
 
-// WithWait limits the time spent waiting, in addition to ctx. After it, the error matches ErrNotAcquired: others have the lock, and the error
-// is a *BusyError; or Redis has not answered, and the error wraps the cause. With TryAcquire it is ErrInvalid.
+// WithWait limits the time spent waiting, in addition to ctx. When d has passed, the error matches ErrNotAcquired. If others have the lock, it is a
+// *BusyError; if Redis has not answered, it wraps the cause. With TryAcquire it is ErrInvalid.
 func WithWait(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Wait, o.wait = d, true }
 }

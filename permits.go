@@ -16,7 +16,7 @@ import (
 // become available again within Options.Lease plus ten seconds. Safe for concurrent use.
 //
 // The waiters of one process are served in order of arrival. A process passes a permit on to its own waiters for at most a third of the time of
-// Options.Handoff. That takes one call to Redis, which gives the permit a new id.
+// Options.Handoff. Passing a permit on takes one call to Redis, which gives the permit a new id.
 //
 // The ten seconds are Redisson's: it takes a permit back that long after its expiry, because clients' clocks may be wrong.
 type PermitSemaphore struct {
@@ -61,8 +61,8 @@ func (s *PermitSemaphore) TrySetPermits(ctx context.Context, n int) (bool, error
 	return set == 1, err
 }
 
-// SetPermits sets the total number of permits to n, 0 to 2^31-1, including those that are held. If more than n are held, none
-// becomes available until fewer than n are.
+// SetPermits sets the total number of permits to n, 0 to 2^31-1, including those that are held. If n or more are held, none
+// becomes available until fewer than n are held.
 func (s *PermitSemaphore) SetPermits(ctx context.Context, n int) error {
 	_, err := s.count(ctx, scripts.PermitsSet, n, 0, false)
 	return err

@@ -79,7 +79,7 @@ func TestReadme_IsShort(t *testing.T) {
 	assert.LessOrEqual(t, len(words), 900, "words")
 }
 
-// Each badge says what a file of the repository says.
+// Each badge of the README links to a file that confirms what the badge says.
 func TestReadme_BadgesAreTrue(t *testing.T) {
 	t.Parallel()
 	badges := regexp.MustCompile(`\[!\[([^]]+)\]\(https://img\.shields\.io/badge/([^)]+)\)\]\(([^)]+)\)`).FindAllStringSubmatch(read(t, "README.md"), -1)
@@ -160,7 +160,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// SAFETY.md has one short row for each hazard and its tests in another table, or the reason why the hazard does not apply.
+// For each hazard, SAFETY.md has either a short row and a second row with its tests, or a row with the reason why the hazard does not apply.
 func TestSafety_HasEveryHazard(t *testing.T) {
 	t.Parallel()
 	const hazards, twoLines = 70, 310
@@ -179,7 +179,7 @@ func TestSafety_HasEveryHazard(t *testing.T) {
 	assert.NotContains(t, text, fmt.Sprintf("| H%d |", hazards+1))
 }
 
-// Nobody reads a table row that takes more than two lines on a page.
+// No table row takes more than two lines on a page, because nobody would read it.
 func TestDoc_RowsAreShort(t *testing.T) {
 	t.Parallel()
 	const twoLines = 310
@@ -192,7 +192,8 @@ func TestDoc_RowsAreShort(t *testing.T) {
 	}
 }
 
-// The rule must grant exactly the commands that the scripts call, with those that Options.Process needs in addition.
+// The ACL rule in SECURITY.md, with the commands that it adds for Options.Process, must grant exactly the commands that the scripts call and
+// those that the runtime sends itself.
 func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("scripts/*.lua")
@@ -219,7 +220,7 @@ func TestSecurity_RuleGrantsWhatScriptsCall(t *testing.T) {
 	assert.Equal(t, called, granted)
 }
 
-// Package pages hide the fields of an alias. So its comment names them, and links to the type.
+// A package page does not show the fields of an alias. So the alias's comment names them, and links to the type.
 func TestDoc_AliasesNameTheirFields(t *testing.T) {
 	t.Parallel()
 	types := map[string]*ast.TypeSpec{}

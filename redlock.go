@@ -34,13 +34,13 @@ func Red(locks ...*Lock) *MultiLock {
 	return m
 }
 
-// tryTime returns how long a red lock tries a member: short compared with the lease, to leave validity, and long enough for a busy
-// server.
+// tryTime returns how long a red lock tries a member: short compared with the lease, so that most of the lease is left, and long
+// enough for a busy server.
 func tryTime(lease time.Duration) time.Duration {
 	return min(lease/4, max(lease/20, 200*time.Millisecond), 500*time.Millisecond)
 }
 
-// validity returns for how much longer a lease excludes others if it was requested elapsed ago.
+// validity returns for how much longer a lease excludes others when the time elapsed has passed since it was requested.
 func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }

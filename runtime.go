@@ -199,8 +199,8 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for
 // Options.Lease/3 (between 1 s and 10 s, and at least half a second longer than one call may take), Close gives up the remaining
-// releases and returns an error that says so. This happens at the latest one second after Options.Lease, or after those times if
-// they are longer. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client that
+// releases and returns an error that says so. It does so at most Options.Lease plus one second after the call, or after the time
+// above if that is longer. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client that
 // still hang end with its ReadTimeout.
 //
 // Close waits at most 5 s for a call of Options.OnEvent or Options.Logger that does not return, and for an actor that blocks the
@@ -225,8 +225,8 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages, Redisson's
 // getFairLock. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, up to sixteen of its process's next waiters each take the place of the one before, and the process leaves
-// the last place that this frees. So no waiter of another process gets more waiters ahead of it than before.
+// When a waiter gives up, the next waiters of its process, at most sixteen, each move up to the place of the one before. The last of
+// their places leaves the queue. So no waiter of another process gets more waiters ahead of it than before.
 //
 // A waiter whose process has died blocks the others for at most Options.Lease while another Holdfast process uses the lock.
 // Redisson's own dead waiters stay for its fairLockWaitTimeout.

@@ -53,7 +53,7 @@ func TestPromise_OneHolderAtATime(t *testing.T) {
 	})
 }
 
-// contest has many goroutines of several runtimes compete for the same few locks.
+// contest is a competition: many goroutines of several runtimes want the same few locks.
 type contest struct {
 	place   *locktest.Place
 	prizes  []*prize
@@ -65,7 +65,7 @@ type contest struct {
 type prize struct {
 	place   *locktest.Place
 	wins    atomic.Int64
-	counter atomic.Int64 // read, and written later: two holders at a time would lose a count
+	counter atomic.Int64 // a holder reads it, and writes it back later, so two holders at a time would lose a count
 	spans   locktest.Spans
 }
 
@@ -77,7 +77,7 @@ func newContest(t *testing.T, p *locktest.Place, prizes int) *contest {
 	return c
 }
 
-// enter lets goroutines of a runtime take part; now and then they ask for a fixed lease.
+// enter lets goroutines of a runtime take part in the contest. Some of their acquires ask for a fixed lease.
 func (c *contest) enter(t *testing.T, rt *holdfast.Runtime, goroutines int, lease time.Duration) {
 	for range goroutines {
 		c.helpers.Go(func() {
@@ -130,7 +130,7 @@ func (p *prize) tryToWin(t *testing.T, rt *holdfast.Runtime, fixed time.Duration
 	_ = lease.Release(ctx)
 }
 
-// hold counts, and records for how long the lease reported that it was valid.
+// hold holds the lock for d. It adds one to the counter, and records for how long the lease reported that it was valid.
 func (p *prize) hold(lease *holdfast.Lease, d time.Duration) {
 	p.wins.Add(1)
 	seen := p.counter.Load()
@@ -178,7 +178,7 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 			stalls.Take()
 			err = lease.Release(ended)
 			assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
-			if stalls.Take() < 100*time.Millisecond { // else Redis may have needed longer than Release waits after ctx has ended
+			if stalls.Take() < 100*time.Millisecond { // otherwise the machine has stalled, and Release may have given up before Redis answered
 				require.NoError(t, err)
 			}
 		}

@@ -28,12 +28,12 @@ type (
 	// Acquired is the outcome of an acquire. Fields: Kind, Name, ID and Token of the lease, Waited, Local (granted without a call to Redis),
 	// Attempts (calls to Redis) and Err, which is nil if the lock was acquired. See [trace.Acquired].
 	Acquired = trace.Acquired
-	// Released says that a holder has released its lease. Fields: Kind, Name, ID, Held (the time) and Err, that of Release. See [trace.Released].
+	// Released says that a holder has released its lease. Fields: Kind, Name, ID, Held (the time) and Err (Release's). See [trace.Released].
 	Released = trace.Released
 	// Lost says that a lease ended without a release. Fields: Kind, Name, ID, Held, Reason and Fixed (acquired WithLease). See [trace.Lost].
 	Lost = trace.Lost
-	// Renewed is one call that renewed leases, or failed. Fields: Leases (how many it was for), Gone (those that Redis no longer had), Margin
-	// (the least time that one of them had left), Took and Err. See [trace.Renewed].
+	// Renewed is one call that renewed leases, or failed. Fields: Leases (how many it was for), Gone (how many Redis no longer had), Margin
+	// (the shortest time that any of them had left), Took and Err. See [trace.Renewed].
 	Renewed = trace.Renewed
 	// Exchanged is one pipeline of calls to Redis. Fields: Scripts, Locks (names that these are about), Took and Err. See [trace.Exchanged].
 	Exchanged = trace.Exchanged
@@ -42,7 +42,7 @@ type (
 	LeaderChange = trace.LeaderChange
 )
 
-// Stats counts what has happened in a runtime since New: Acquired, HandedOn (of these, without a call to Redis), Refused, Released, Lost,
+// Stats counts what has happened in a runtime since New: Acquired, HandedOn (those acquired without a call to Redis), Refused, Released, Lost,
 // Renewals, RenewFailures, Exchanges, Scripts and Reconnects. It also says what there is now: Held, Waiting, Lingering and Actors (names in
 // use). See [trace.Stats].
 type Stats = trace.Stats
