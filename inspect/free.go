@@ -63,8 +63,8 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 	return len(freed) > 0, err
 }
 
-// publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if its servers know them. If they are configured
-// for plain messages, their subscriptions show it.
+// publish returns the command that notifies the waiters. On a cluster, waiters use sharded messages if its servers know them. Waiters that
+// are configured for plain messages are recognised by their subscriptions.
 func (l *looker) publish(o *object) string {
 	if o.sharded > 0 || l.shards && o.plain == 0 {
 		return "SPUBLISH"
@@ -104,7 +104,7 @@ func run(ctx context.Context, client redis.UniversalClient, call scripts.Call) (
 	return reply, err
 }
 
-// loadScript loads a script on the server that needs it. The ScriptLoad of a cluster client would need an answer of every master.
+// loadScript loads a script on the server that needs it. The ScriptLoad of a cluster client would need an answer from every master.
 func loadScript(ctx context.Context, client redis.UniversalClient, call scripts.Call) error {
 	server, err := masterOf(ctx, client, call.Key())
 	if err != nil {

@@ -35,7 +35,7 @@ type Entry struct {
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
 	Holds   int           // how often it has acquired the lock
-	TTL     time.Duration // of its lease; negative: it never expires
+	TTL     time.Duration // time until its lease expires; negative: never
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }
 

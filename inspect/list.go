@@ -113,7 +113,7 @@ func (l *lister) flush(ctx context.Context) error {
 		switch {
 		case o.Kind == "" || again || l.Contended && o.Waiting == 0:
 		case l.Contended && o.Kind == protocol.KindFair && len(o.Holders) == 0:
-			l.free = append(l.free, o) // the queue may be that of its twin
+			l.free = append(l.free, o) // the queue may be its twin's: see the end of contended
 		case !l.show(o):
 			return nil
 		}

@@ -98,7 +98,7 @@ func TestList_CountsToo(t *testing.T) {
 	})
 }
 
-// List tells names in braces from names without: "x" and "{x}" share a channel.
+// List distinguishes names with and without braces, although "x" and "{x}" share a channel.
 func TestList_NamesInBraces(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

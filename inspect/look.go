@@ -17,14 +17,14 @@ import (
 const (
 	page      = 256    // elements that one command reads
 	maxListed = 10_000 // holders and waiters of one name
-	maxLeases = 16     // holds of one reader whose leases are read
+	maxLeases = 16     // leases that are read for one reader, who has one for each hold
 )
 
 // looker looks at names in batches. The steps of a batch are pipelines: what one of them reads decides what the next one asks for.
 type looker struct {
 	client    redis.UniversalClient
 	shards    bool               // the servers know sharded messages
-	processes map[string]Process // by runtime; zero: it has not announced itself
+	processes map[string]Process // by the runtime's ID; zero: the runtime has not announced its process
 }
 
 func newLooker(client redis.UniversalClient) *looker {

@@ -26,8 +26,8 @@ func documentedRights(t *testing.T) []string {
 	return strings.Fields(block[1])
 }
 
-// A user with exactly the rights of SECURITY.md sees every kind and cannot change anything. Without any one of the commands, the error names what is
-// missing.
+// A user with exactly the rights of SECURITY.md sees every kind and cannot change anything. If any one of the commands is forbidden, the error names
+// it.
 func TestRights_AreThoseDocumented(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

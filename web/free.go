@@ -13,12 +13,12 @@ const maxForm = 64 << 10
 // confirmation is the data of the page that asks whether to free a lock.
 type confirmation struct {
 	Name    string
-	Address string // of the form, including the name: a field of the form would not keep every byte of the name
+	Address string // where the form is posted. It contains the name, because a field of the form would not keep every byte of the name
 	inspect.Entry
 	Holders []*who
 	Seen    []string // the IDs of the holders
 	More    int
-	Changed bool // the holders are not those that were shown
+	Changed bool // the lock has other holders than the viewer was shown
 }
 
 // free asks for a confirmation, and frees the lock once the viewer has confirmed.

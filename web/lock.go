@@ -25,10 +25,10 @@ type lock struct {
 	holders     []holding
 	waiting     spell // in progress if most > 0
 	contendedAt time.Time
-	past        []spell // that have ended, the newest last
+	past        []spell // spells that have ended, the newest last
 	samples     []sample
-	text        string // in which a search looks for its words, in lower case
-	err         string // why it cannot be looked at
+	text        string // the text, in lower case, in which a search looks for its words
+	err         string // why the lock cannot be looked at; "": it can
 }
 
 // holding is one holder, followed from look to look.
@@ -45,7 +45,7 @@ type spell struct {
 	since, end  time.Time
 	begun       bool // its beginning was seen
 	renewals    int
-	most        int // largest number of waiters, if it is a period with waiters
+	most        int // largest number of waiters, for a period with waiters
 }
 
 // sample is the lease of the first holder at one instant.

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	maxLocks   = 20_000           // that are remembered
+	maxLocks   = 20_000           // most locks that are remembered
 	maxNames   = 50               // at most this many locks with an open page are looked at in each look, one by one
 	forgetting = 10 * time.Second // how long after the last look everything is forgotten
 	remembered = 10 * time.Minute
 	batch      = 500
 	rest       = 4 // the pause after a part of a look is at least this many times as long as the part
 	within     = 30 * time.Second
-	doubtAfter = 3 * time.Second // of a look
+	doubtAfter = 3 * time.Second // a look that takes longer than this raises a doubt
 	pingWithin = 2 * time.Second
 )
 
@@ -45,17 +45,17 @@ type looker struct {
 	every   time.Duration // the least time from one look to the next
 
 	mu      sync.Mutex
-	views   map[view]int // that somebody watches
+	views   map[view]int // the views that somebody watches, with the number of viewers
 	looking bool         // a look is under way, or due
 	began   time.Time    // when the last look began
 	snap    *snapshot
 
-	everything, contended, named pace // of the parts of a look
+	everything, contended, named pace // the paces of the parts of a look
 }
 
 // snapshot is what the looks have shown so far. Once published it does not change, except that parts are added.
 type snapshot struct {
-	since     time.Time        // changes have been noted since then
+	since     time.Time        // when the looker began to note changes
 	tried     time.Time        // when the last look ended
 	at        time.Time        // when the last look that succeeded ended
 	swept     time.Time        // when all keys were read last
@@ -63,9 +63,9 @@ type snapshot struct {
 	sorted    []*lock          // those to be listed
 	cut       bool             // there are more locks than are remembered
 	processes []inspect.Process
-	announced time.Time // when the processes were read
-	err       string    // of the last look
-	failed    time.Time // since when looks have failed
+	announced time.Time // when the processes were last read
+	err       string    // error of the last look; "": it succeeded
+	failed    time.Time // when looks began to fail; zero: they do not fail
 
 	next chan struct{} // closed when there is a newer snapshot
 
@@ -230,7 +230,7 @@ type round struct {
 	*looker
 	*snapshot
 	err  error
-	done bool // some part
+	done bool // at least one part was due and was done
 }
 
 func newRound(l *looker, before *snapshot) *round {
@@ -238,7 +238,7 @@ func newRound(l *looker, before *snapshot) *round {
 		since: before.since, at: before.at, swept: before.swept, locks: maps.Clone(before.locks), cut: before.cut,
 		processes: before.processes, announced: before.announced, failed: before.failed, next: make(chan struct{}),
 	}
-	if time.Since(before.tried) > forgetting { // nobody has watched, so nothing is known of what happened meanwhile
+	if time.Since(before.tried) > forgetting { // nobody has watched, and what happened meanwhile is unknown: begin anew
 		s.since, s.swept, s.locks, s.announced = time.Now(), time.Time{}, map[string]*lock{}, time.Time{}
 	}
 	return &round{looker: l, snapshot: s}

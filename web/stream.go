@@ -17,7 +17,7 @@ const (
 // update is what one event says of a part.
 type update struct {
 	ID    string            `json:"id"`
-	Order []string          `json:"order"`           // keys of all its items; null: unchanged
+	Order []string          `json:"order"`           // keys of all items of the part; null: unchanged
 	Items map[string]string `json:"items,omitempty"` // those that have changed
 }
 

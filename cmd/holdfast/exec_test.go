@@ -129,7 +129,7 @@ func TestExec_Signals(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			name := redistest.Name(t)
-			// A shell starts its background commands with SIGINT and SIGQUIT ignored, so this command does not fork.
+			// A shell's background commands ignore SIGINT and SIGQUIT and would survive, so the shell is replaced and starts none.
 			file, command := script(t, "exec sleep 1000")
 			holder := holdfast(t, server.URL(), append([]string{"exec", name, "--"}, command...)...)
 			group := groupOf(t, pidIn(t, file))

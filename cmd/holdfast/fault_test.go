@@ -33,7 +33,7 @@ type stage struct {
 	name   string
 	run    *invocation
 	group  int
-	stalls *locktest.Stalls // of the machine: nothing can kill the command while no process runs
+	stalls *locktest.Stalls // stalls of the machine, which excuse a late kill: while no process runs, nothing can kill the command
 }
 
 func newStage(t *testing.T) *stage {
@@ -66,7 +66,7 @@ func (s *stage) outage(begin, end func()) {
 		begin()
 		s.observe(time.Duration(rand.Int64N(int64(faultLease * 3 / 2))))
 		end()
-		s.observe(faultLease) // the command may have survived
+		s.observe(faultLease) // if the fault was too short to lose the lock, the command is still running
 	}
 }
 

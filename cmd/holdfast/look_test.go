@@ -254,7 +254,7 @@ func TestCompletion(t *testing.T) {
 		assert.Contains(t, out, "at-least")
 		path, err := exec.LookPath(shell)
 		if err != nil {
-			continue // the syntax is checked where the shell is installed
+			continue // without the shell, its syntax cannot be checked
 		}
 		check := exec.Command(path, "-n")
 		check.Stdin = strings.NewReader(out)

@@ -26,10 +26,10 @@ import (
 // place is one or more servers with locks, with the URLs by which the command line connects to them.
 type place struct {
 	t        *testing.T
-	url      string // of a user who locks
-	viewer   string // of a user who looks at locks
-	operator string // of a user who frees locks
-	prefix   string // of the locks' names
+	url      string // URL for a user who locks
+	viewer   string // URL for a user who looks at locks
+	operator string // URL for a user who frees locks
+	prefix   string // prefix of the locks' names
 }
 
 // use runs every command that needs a server.

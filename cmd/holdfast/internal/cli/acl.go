@@ -101,7 +101,7 @@ func (o *aclFlags) rules() []string {
 
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
-	prefix, wrapped string // of keys that begin with a name, and of keys that have a name as their hash tag
+	prefix, wrapped string // the part before *, in the patterns for keys that begin with a name, and for keys that have a name as their hash tag
 	rules           []string
 }
 

@@ -104,7 +104,7 @@ const (
 
 var titles = [columnCount]string{"NAME", "KIND", "HOLDER", "PROCESS", "TTL", "WAITING"}
 
-// cells returns the row of a lock in a table. With short, it is shortened for a terminal.
+// cells returns the row of a lock in a table. If short is true, the cells are shortened for a terminal.
 func cells(e inspect.Entry, short bool) (c [columnCount]string) {
 	c = [columnCount]string{text.Show(e.Name), string(e.Kind), "-", "-", "-", "-"}
 	if len(e.Holders) > 0 {

@@ -74,7 +74,7 @@ type renewal struct {
 	since   time.Duration
 }
 
-// watchRenewal looks at a lock until a holder's time to live rises, which only a renewal can cause. It gives up after the time watch.
+// watchRenewal looks at a lock until a holder's time to live rises, which only a renewal can cause. It gives up when watch has passed.
 func watchRenewal(
 	ctx context.Context, client redis.UniversalClient, e inspect.Entry, watch time.Duration,
 ) (last inspect.Entry, seen *renewal, err error) {
@@ -110,7 +110,7 @@ func watchRenewal(
 	return e, seen, nil
 }
 
-// describe writes a lock as a list of properties. renewed is a text that says whether it was renewed; "": it was not watched.
+// describe writes a lock as a list of properties. renewed is a text that says whether it was renewed, or "" if nobody watched it.
 func describe(to io.Writer, p painter, e inspect.Entry, renewed string) {
 	put := func(title, format string, args ...any) {
 		fmt.Fprintf(to, "%s %s\n", p.paint(faint, text.Pad(title, titleWidth)), fmt.Sprintf(format, args...))

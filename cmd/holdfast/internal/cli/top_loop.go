@@ -89,7 +89,7 @@ func (a *app) draw(view *topView) {
 		if i > 0 {
 			fmt.Fprint(out, "\r\n")
 		}
-		fmt.Fprint(out, "\x1b[K"+line) // clears the line first: after a full line, this would erase the last character
+		fmt.Fprint(out, "\x1b[K"+line) // clears the line before writing it: clearing it afterwards would erase the last character of a full line
 	}
 	fmt.Fprint(out, "\x1b[J")
 }

@@ -25,14 +25,14 @@ type topView struct {
 	typing   bool // the user is typing the filter
 	asking   bool // the user is asked whether to free the selected lock
 	note     string
-	selected string // name of a lock
-	row      int    // the row where it was last
+	selected string // name of the selected lock
+	row      int    // row in which the selected lock was last
 	first    int    // row at the top of the list
 	page     int    // rows of the list
 
 	open    bool // the page of the selected lock is shown
 	one     inspect.Entry
-	oneAt   time.Time // when one was read
+	oneAt   time.Time // when the field one was read
 	since   time.Time // when the page was opened
 	renewed time.Time // when a renewal was last seen
 }

@@ -60,8 +60,8 @@ func processes() (pids []int) {
 	return pids
 }
 
-// owns reports whether a process has the run's mark, as its last one or, with inner, at any place. It returns false for a zombie, whose
-// environment is empty.
+// owns reports whether a process belongs to the run: the last of the process's marks is the run's or, if inner is true, any of them is. It
+// returns false for a zombie, whose environment is empty.
 func (r Run) owns(pid int, inner bool) bool {
 	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

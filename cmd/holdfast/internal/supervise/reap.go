@@ -35,7 +35,8 @@ func (r *run) changed(status syscall.WaitStatus) {
 			r.pause()
 		}
 	case status.Signaled():
-		// If this process was stopped, the guardian may have killed the command. This process may notice that before it looks at the clock.
+		// If this process was stopped past the deadline, the guardian has killed the command. This process may find the dead command before it
+		// looks at the clock, so the cause is determined here.
 		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
 			r.stop("the lease was about to end; the guardian has killed it")
 		}

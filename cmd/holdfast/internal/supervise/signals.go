@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/guard"
 )
 
-// Signals returns a channel of the signals that this process passes on to a command. Signals that were ignored when this process started are
-// not among them; the command ignores these, too.
+// Signals returns a channel of the signals that this process passes on to a command. It leaves out signals that were ignored when this
+// process started, because the command ignores them, too.
 func Signals() (received <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 32)
 	for _, s := range append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...) {
@@ -37,7 +37,8 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays: as on a terminal, the signals of keys are for the group.
+// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays. The others are those that keys send, and a terminal sends
+// these only to the group.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {

@@ -17,7 +17,7 @@ import (
 
 const (
 	lookMost   = 100 * time.Millisecond // longest time between looks at the clock; timers do not count the time of a suspension
-	marginMost = 250 * time.Millisecond // longest time by which the command is killed before the local deadline
+	marginMost = 250 * time.Millisecond // the command is killed before the local deadline, but by no more than this
 	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
 	killWait   = 10 * time.Second       // how long to wait for a killed process to end: the kernel may be busy with it
 )

@@ -30,7 +30,7 @@ func (t *tty) ours() bool {
 	return t.given
 }
 
-// nameGroup makes this process leave a process group that has no ID here, because its leader is outside the container. The guardian could not
+// nameGroup makes this process leave a process group that has no ID in this container, because its leader is outside. The guardian could not
 // join such a group, and the group could not be put back into the foreground.
 func (t *tty) nameGroup() {
 	if syscall.Getpgrp() != 0 {
