@@ -87,7 +87,7 @@ func (s *Server) Runtime(o ...holdfast.Options) *holdfast.Runtime {
 	return rt
 }
 
-// leftAfter is how much time leases have to end after the test.
+// leftAfter is how long a runtime waits for its last leases to end after the test.
 const leftAfter = 10 * time.Second
 
 // start makes a runtime and its client. The client is closed after the runtime.

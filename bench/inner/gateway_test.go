@@ -45,7 +45,7 @@ func openBlocking(tb testing.TB, client *redis.Client) caller {
 }
 
 // openAsync uses AutoPipeline's asynchronous interface. Its stream is ordered, so a single goroutine can wait for one answer after the
-// other. It allows nothing better: there is no callback, and an answer that hangs delays those behind it.
+// other. AutoPipeline offers nothing better, because it has no callback. So an answer that hangs delays those behind it.
 func openAsync(options *redis.AutoPipelineOptions) func(tb testing.TB, client *redis.Client) caller {
 	return func(tb testing.TB, client *redis.Client) caller {
 		pipeline, err := client.AsyncAutoPipelineWithOptions(options)

@@ -78,7 +78,7 @@ func (w *waits) mean() time.Duration {
 type sample struct {
 	pairs   int64 // acquires with their releases, both finished within the stretch
 	elapsed time.Duration
-	cpu     time.Duration // of this process
+	cpu     time.Duration // CPU of this process
 	server  time.Duration // CPU of the server, for all recorded waits
 	scripts int64         // EVALSHA that the server ran, for all recorded waits
 	allocs  uint64        // heap allocations of this process, for all recorded waits
@@ -87,7 +87,7 @@ type sample struct {
 
 func (s *sample) rate() float64 { return float64(s.pairs) / s.elapsed.Seconds() }
 
-// The next three also count pairs that ended after the stretch.
+// The next three figures are averages over all recorded waits, including those of pairs that ended after the stretch.
 
 func (s *sample) scriptsPerPair() float64 { return float64(s.scripts) / float64(max(s.wait.n, 1)) }
 

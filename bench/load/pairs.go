@@ -22,17 +22,17 @@ type stretch struct {
 	w       *workload.Workload
 	child   *child
 	waits   *waits
-	pairs   []atomic.Int64 // by worker, within the window
+	pairs   []atomic.Int64 // pairs of each worker within the window
 	all     atomic.Int64   // pairs, including those that ended after the window
-	begun   atomic.Int64   // of a Fresh naming
-	number  int            // of this run: part of the names of a Fresh naming, which are new in each run
+	begun   atomic.Int64   // names of a Fresh naming that have been used
+	number  int            // number of this run; with a Fresh naming it is part of each name, so that names are new in each run
 	waiting atomic.Int32
 	stopped atomic.Bool
 	seconds []float64 // pairs/s of each whole second of the window
-	shared  []section // by name
+	shared  []section // the section of each name
 	names   []string
 
-	idleSince, longestIdle  atomic.Int64 // of a hot lock: ns since 1970, and ns
+	idleSince, longestIdle  atomic.Int64 // since when a hot lock is idle, in ns since 1970, and for how long it was at most, in ns
 	overlaps, errors, stuck atomic.Int32
 	first                   atomic.Pointer[error]
 }

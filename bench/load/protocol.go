@@ -27,9 +27,9 @@ type Order struct {
 	Workload *workload.Workload `json:"workload,omitempty"`
 	Prefix   string             `json:"prefix,omitempty"` // of all names
 	Process  int                `json:"process"`
-	Client   int                `json:"client"` // of an Acquire or Release
-	Start    int64              `json:"start"`  // of a Run, in ns since 1970, so that all processes begin at once
-	Window   int64              `json:"window"` // of a Run, in ns
+	Client   int                `json:"client"` // which client executes an Acquire or Release
+	Start    int64              `json:"start"`  // when a Run begins, in ns since 1970, the same for all processes
+	Window   int64              `json:"window"` // length of a Run's window, in ns
 }
 
 // What a Report tells.
@@ -60,12 +60,12 @@ type Sample struct {
 	All       int64     `json:"all"`       // number of pairs, including those that ended after the window
 	Elapsed   int64     `json:"elapsed"`   // ns, of the window
 	CPU       int64     `json:"cpu"`       // ns, of this process within the window
-	Waits     string    `json:"waits"`     // of all acquires in ns: an HDR histogram in its V2 compressed encoding, base64
+	Waits     string    `json:"waits"`     // how long each acquire took, in ns: an HDR histogram in its V2 compressed encoding, base64
 	Seconds   []float64 `json:"seconds"`   // pairs/s of each whole second of the window
 	PerClient []int64   `json:"perClient"` // pairs
 	PerWorker []int64   `json:"perWorker"` // pairs
-	Allocs    float64   `json:"allocs"`    // heap allocations, for All; -1: not known
-	Heap      float64   `json:"heap"`      // growth in bytes, after a collection: of what, depends on the shape; -1: not known
+	Allocs    float64   `json:"allocs"`    // heap allocations during the pairs that All counts; -1: not known
+	Heap      float64   `json:"heap"`      // growth of the heap in bytes, after a collection; the shape decides what it is due to; -1: not known
 	Stuck     int       `json:"stuck"`     // acquires that were given up at the end of the run
 	Overlaps  int       `json:"overlaps"`  // how often a section had more holders than allowed
 	Errors    int       `json:"errors"`

@@ -45,7 +45,7 @@ func newOracle(addr, prefix string) *oracle {
 	return &oracle{redis.NewClient(&redis.Options{Addr: addr}), "oracle:" + prefix}
 }
 
-// alone stays in the section for a moment and reports whether nobody else was in it.
+// alone stays in the section for a moment, and reports whether no other holder was in it then.
 func (o *oracle) alone(ctx context.Context) (bool, error) {
 	n, err := o.redis.Incr(ctx, o.key).Result()
 	if err != nil {

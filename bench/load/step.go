@@ -10,7 +10,7 @@ import (
 // far is a time limit that no acquire reaches. Without a deadline redislock would stop waiting after its lease.
 const far = time.Hour
 
-// step executes an Acquire or Release order, and reports the instant that do returns.
+// step executes an Acquire or Release order by calling do, and reports the instant that do returned as its result.
 func (c *child) step(client int, do func(client int) (time.Time, error)) {
 	at, err := do(client)
 	if err != nil {

@@ -26,7 +26,8 @@ var passOn = redis.NewScript(`if redis.call('publish', KEYS[1], '') == 0 then re
 
 type barePublishClient struct{ redis *redis.Client }
 
-// Acquire gets a taken lock by a message. It does not exclude anybody once two wait, because both receive the message.
+// Acquire acquires a free lock with SETNX, and waits for a message if the lock is taken. Once two clients wait, both receive the message, so
+// both get the lock.
 func (c *barePublishClient) Acquire(ctx context.Context, _ Kind, name string) (Held, error) {
 	held := &barePublishHeld{redis: c.redis, name: name, left: make(chan struct{})}
 	if set, err := c.redis.SetNX(ctx, name, "", 0).Result(); set || err != nil {
@@ -64,8 +65,8 @@ func (h *barePublishHeld) leave(subscription *redis.PubSub) {
 	_ = subscription.Close()
 }
 
-// Release must not count the holder as a waiter, so it waits until the holder has unsubscribed. That was long before, since hand-overs
-// are milliseconds apart.
+// Release must not count the holder as a waiter, so it waits until the holder has unsubscribed. In practice it does not wait: the holder
+// unsubscribed after its acquire, and hand-overs are milliseconds apart.
 func (h *barePublishHeld) Release(ctx context.Context) error {
 	<-h.left
 	return passOn.Run(ctx, h.redis, []string{h.name}).Err()

@@ -44,8 +44,8 @@ type Keeper interface {
 type Env struct {
 	Redis      string        // host:port
 	Etcd       string        // host:port
-	Lease      time.Duration // of what it acquires
-	Permits    int           // of semaphores
+	Lease      time.Duration // lease of each lock
+	Permits    int           // number of permits of each semaphore
 	Goroutines int           // number of goroutines that will use the client
 	Apart      bool          // no two goroutines will want the same name
 	Linger     time.Duration // how long a contender that can do so keeps released locks for the next local acquire
@@ -88,8 +88,8 @@ const (
 // Batches acquires and releases many locks at once, which no user of a lock could do.
 type Batches interface {
 	Lanes() int // number of goroutines that may call Pairs, each with its own lane
-	// Pairs acquires all of the lane's locks and then releases them. It calls done with their number, and with the time it took to
-	// acquire them.
+	// Pairs acquires all of the lane's locks and then releases them. It calls done with the number of locks, and with the time it
+	// took to acquire them.
 	Pairs(ctx context.Context, lane int, done func(pairs int, wait time.Duration)) error
 	Exclusive(ctx context.Context) error // fails unless exactly one of many requests for a lock is granted
 	Close() error

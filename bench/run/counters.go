@@ -12,13 +12,13 @@ import (
 type counters struct {
 	at       time.Time
 	took     time.Duration // between two readings
-	cpu      time.Duration // of the server
+	cpu      time.Duration // CPU of the server
 	scripts  float64       // EVALSHA, and EVAL for scripts that are sent with their text
 	commands float64       // including those within scripts
 	in, out  float64       // bytes, as the server counts them
 	others   time.Duration // CPU of programs that are no part of the run
-	memory   float64       // of the server, now
-	peers    float64       // connections to the server, except the harness's, now
+	memory   float64       // memory that the server uses at the reading
+	peers    float64       // connections to the server at the reading, except the harness's
 	clients  time.Duration // CPU of the contender's processes
 }
 

@@ -15,8 +15,8 @@ const tick = 10 * time.Millisecond
 type program struct {
 	parent int
 	kernel bool          // a thread of the kernel, which may work for anybody
-	own    time.Duration // CPU
-	all    time.Duration // own, and the CPU of its children that have ended
+	own    time.Duration // CPU of the process itself
+	all    time.Duration // own, plus the CPU of its children that have ended
 }
 
 // isKernel is the flag of kernel threads.
@@ -60,8 +60,8 @@ func otherCPU(server int) time.Duration {
 	return others(programs, os.Getpid(), server) + stolen()
 }
 
-// others returns the CPU time of all programs, except some and their children. The time of a program that has ended counts for its
-// parent.
+// others returns the CPU time of all programs, except those with the IDs in but and their children. The time of a program that has ended
+// counts for its parent.
 func others(programs map[int]program, but ...int) (cpu time.Duration) {
 	ours := map[int]bool{}
 	for _, pid := range but {

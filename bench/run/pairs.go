@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	startIn  = 50 * time.Millisecond // until all processes begin at the same instant, plus a little for each
-	drainFor = 15 * time.Second      // after the window: acquires that still wait then are cut off
-	stillFor = 5 * time.Second       // after the window: if nobody is served for this long, the waiters are stuck
-	hardWait = 2 * time.Minute       // beyond the window
+	startIn  = 50 * time.Millisecond // how far ahead the common start of all processes is set, plus a little for each process
+	drainFor = 15 * time.Second      // acquires that still wait this long after the window are cut off
+	stillFor = 5 * time.Second       // if nobody is served for this long after the window, the waiters are stuck
+	hardWait = 2 * time.Minute       // limit on the wait for a report, beyond the window
 )
 
 // drive runs the workload in all processes at once. mark is called whenever a process reports a Mark.

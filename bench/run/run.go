@@ -210,7 +210,7 @@ func (r *Run) repetition(n int, p *peer.Peer, w workload.Workload, c *contender,
 }
 
 // undisturbed adds a repetition. If other programs were busy meanwhile, the repetition is discarded and measured again, whatever its figures
-// are. The last try counts in any case, and report.Flaws names it.
+// are. The last one counts in any case; if it was disturbed, report.Flaws names it.
 func undisturbed(o *report.Outcome, again int, measure func() (rep repetition, ok bool)) {
 	for ; ; again-- {
 		rep, ok := measure()
@@ -225,7 +225,7 @@ func undisturbed(o *report.Outcome, again int, measure func() (rep repetition, o
 	}
 }
 
-// once measures a contender once: c, or one that is opened for it. It fails if the contender does not take part or has failed.
+// once measures one repetition of a contender: c, or one that is opened for it. ok is false if the contender does not take part or has failed.
 func (r *Run) once(p *peer.Peer, w workload.Workload, c *contender, o *report.Outcome) (rep repetition, ok bool) {
 	if w.Isolated() {
 		if c = r.ready(p, w, o); c != nil {

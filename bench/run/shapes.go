@@ -179,7 +179,7 @@ func (c *contender) measureHandover(window time.Duration) (repetition, error) {
 	return repetition{figures: f, waits: waits}, err
 }
 
-// passed lets the holder release the lock. It returns when the release began, and when the waiter had the lock.
+// passed lets the holder release the lock. It returns two instants: when the release began, and when the waiter had the lock.
 func (c *contender) passed(holder, waiter int) (released, acquired int64, err error) {
 	p, client := c.seat(holder)
 	if err := p.send(load.Order{Do: load.Release, Client: client}); err != nil {

@@ -48,7 +48,7 @@ type Curve struct {
 	Messages float64 // messages that reach a subscriber, per grant
 	Pace     float64 // grants of the most wanted lock, as a share of what is possible
 	Longest  float64 // longest wait, divided by the time in which all contenders of that lock would be served at the best pace
-	Share    float64 // least share of a process, divided by a fair share; for when all want the same lock
+	Share    float64 // least share of a process, divided by a fair share; it says something only if all want the same lock
 }
 
 // Run runs the processes until enough locks have been granted. It must be called in a bubble.
@@ -90,7 +90,7 @@ type world struct {
 type place struct {
 	wanted int // the number of contenders that wait for it, hold it, or release it
 	held   bool
-	grants int
+	grants int // number of grants so far
 }
 
 // count counts every command, including those within scripts.
@@ -183,7 +183,7 @@ func (w *world) take(ctx context.Context, t testing.TB, rt *holdfast.Runtime, pr
 	return ctx.Err() == nil
 }
 
-// comes adds a contender for the lock, and returns how many there are now: those that wait for it, hold it, or release it.
+// comes adds a contender for the lock with this name, and returns the number of its contenders: those that wait for it, hold it, or release it.
 func (w *world) comes(name int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,8 +195,8 @@ func (w *world) comes(name int) int {
 	return w.places[name].wanted
 }
 
-// waited records a wait, even one that the end of the world cuts short. It compares the wait with the number of rivals at its beginning
-// or at its end, whichever is greater.
+// waited records a wait, even one that the end of the world cuts short. It compares the wait with the number of contenders at the
+// beginning or at the end of the wait, whichever is greater.
 func (w *world) waited(wait time.Duration, name, rivals int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

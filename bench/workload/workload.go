@@ -27,8 +27,8 @@ type Naming string
 const (
 	Hot      Naming = "hot"      // all the same one
 	Distinct Naming = "distinct" // each its own
-	Zipf     Naming = "zipf"     // one of Names, some much more often than others
-	Fresh    Naming = "fresh"    // one that nobody has taken before
+	Zipf     Naming = "zipf"     // one of Names names, some of them much more often than others
+	Fresh    Naming = "fresh"    // a name that nobody has taken before
 )
 
 // Workload is one row of the table. It is sent to the processes as it is.
@@ -38,20 +38,20 @@ type Workload struct {
 	About string `json:"about"`
 	Shape Shape  `json:"shape"`
 
-	Processes  int    `json:"processes"`  // each with clients of its own
-	Clients    int    `json:"clients"`    // in each process
-	Goroutines int    `json:"goroutines"` // of each client
+	Processes  int    `json:"processes"`  // number of processes, each with clients of its own
+	Clients    int    `json:"clients"`    // number in each process
+	Goroutines int    `json:"goroutines"` // number for each client
 	Naming     Naming `json:"naming"`
 	Names      int    `json:"names,omitempty"` // number of names of a Zipf or Fresh naming, of held locks, or of pending acquires
 
 	Lock    peer.Kind     `json:"lock"`
 	Reads   float64       `json:"reads,omitempty"`   // share of read locks; the rest are write locks
-	Permits int           `json:"permits,omitempty"` // of a semaphore
+	Permits int           `json:"permits,omitempty"` // number of permits of a semaphore
 	Section time.Duration `json:"section"`
-	Poll    time.Duration `json:"poll,omitempty"`    // interval at which waiters that poll retry: the best for them of 1, 10 and 100 ms
+	Poll    time.Duration `json:"poll,omitempty"`    // interval at which waiters that poll retry: 1, 10 or 100 ms, whichever is best for them
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender that can do so keeps released locks
-	Visits  time.Duration `json:"visits,omitempty"`  // the last process only takes the first one's locks, in turn, at this interval
-	WaitMin time.Duration `json:"waitMin,omitempty"` // of a Handover: least time from the beginning of the wait to the release
+	Visits  time.Duration `json:"visits,omitempty"`  // at this interval the last process takes one of the first process's locks, each in turn; it does nothing else
+	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
 	WaitMax time.Duration `json:"waitMax,omitempty"`
 
 	Series string `json:"series,omitempty"` // workloads of one series form one curve over X

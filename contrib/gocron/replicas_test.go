@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// noting is a Locker that notes when it asked for the lock that it got last.
+// noting is a Locker that notes when it asked for the last lock that it acquired.
 type noting struct {
 	gocron.Locker
 	asked atomic.Int64 // Unix time in ns

@@ -30,8 +30,8 @@ const defaultWait = 10 * time.Second
 // time golang-migrate gives up on a Lock that still waits, and nobody would release a lock acquired later. A lock that cannot be acquired within wait
 // gives database.ErrLocked.
 //
-// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: Run, and the SetVersion
-// before it, then return the lease's error (holdfast.ErrLeaseLost or ErrClosed).
+// A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion before a
+// migration, and Run, then return the lease's error (holdfast.ErrLeaseLost or ErrClosed).
 //
 // The Open method of the driver opens a driver of d's kind, without the lock in Redis.
 func Wrap(d database.Driver, rt *holdfast.Runtime, name string, wait time.Duration) database.Driver {
@@ -95,7 +95,7 @@ func (d *driver) Run(migration io.Reader) error {
 	return d.Driver.Run(migration)
 }
 
-// SetVersion writes the version. Before a migration it fails if the lock was lost. A migration that has just run is recorded even then.
+// SetVersion writes the version. Before a migration it fails if the lock was lost. After a migration it writes the version even then.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	if dirty { // before the migration
 		if err := d.lost(); err != nil {

@@ -27,7 +27,7 @@ type clerk struct {
 	told chan<- string
 
 	order order
-	ids   uint64            // of its requests so far
+	ids   uint64            // the ID of its last request
 	held  *protocol.Granted // nil: it does not have the lock
 }
 
@@ -38,11 +38,11 @@ func (k *clerk) Receive(c actor.Context) {
 		k.order = m
 		k.acquire(c)
 	case *protocol.Granted:
-		k.held = m // first of all: whatever fails later, the serial is known
+		k.held = m // before anything can fail, so that a release knows the serial
 		k.say("has the lock")
 		c.Send(c.Self(), page{})
 	case *protocol.Refused:
-		k.say(fmt.Sprintf("was refused: %v", m.Err)) // it may ask again, with another ID
+		k.say(fmt.Sprintf("was refused: %v", m.Err)) // the clerk may ask again, with another ID
 	case page:
 		k.work(c)
 	case *protocol.Released:

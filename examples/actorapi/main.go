@@ -52,7 +52,8 @@ func run(out io.Writer) error {
 	return errors.Join(o.inTurn(), o.crash(), o.loss(), rt.Close(context.Background()))
 }
 
-// hire spawns a clerk. A clerk that fails is stopped, which releases its lease; after a restart it would hold a lease without knowing it.
+// hire spawns a clerk. A clerk that fails is stopped, which releases its lease. It is not restarted, because it would then hold a lease
+// without knowing it.
 func (o *office) hire(name string) *actor.PID {
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return &clerk{name: name, lock: o.lock, told: o.told} }, actor.WithGuardian(stop))

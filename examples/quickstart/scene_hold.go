@@ -153,7 +153,7 @@ func (s *stage) seesFree(ctx context.Context, name string) error {
 	return nil
 }
 
-// handOver: the lock alternates between A and B. Each measurement begins before Release and ends when the other has the lock.
+// handOver: the lock alternates between A and B. Each measurement begins before the holder's Release and ends when the waiter has the lock.
 func handOver(ctx context.Context, s *stage, name string) error {
 	const rounds = 21
 	from, to := s.a, s.b
@@ -183,7 +183,7 @@ func handOver(ctx context.Context, s *stage, name string) error {
 	return nil
 }
 
-// handTo releases held while the party to waits for the lock.
+// handTo lets a party wait for the lock, releases it, and returns the party's lease and how long the hand-over took.
 func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*holdfast.Lease, time.Duration, error) {
 	pending := to.Lock(held.Name()).AcquireAsync(ctx)
 	if err := s.seesWaiting(ctx, to, held.Name()); err != nil {
@@ -197,7 +197,7 @@ func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*h
 	return next, time.Since(start), err
 }
 
-// seesWaiting returns when the other party's runtime reports that a caller waits for the lock. It looks first after 5 ms, so that the waiter has
+// seesWaiting returns when a party's runtime reports that a caller waits for the lock. It looks first after 5 ms, so that the waiter has
 // had time to subscribe to the lock's channel.
 func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	ticks := time.NewTicker(5 * time.Millisecond)

@@ -19,7 +19,7 @@ import (
 // ends. So all processes together make at most as many calls in each window as there are permits. If a process crashes, its permits come
 // back ten seconds later than others; if it closes its runtime, they come back at once.
 //
-// The end of each lease is logged, because nobody released it. So give the runtime its own Logger.
+// Each lease ends without a release, which is logged as a loss. So give the runtime a Logger of its own.
 func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Duration) (bool, error) {
 	lease, err := calls.TryAcquire(ctx, holdfast.WithLease(window+window/50)) // the runtime gives a permit back a little before its lease ends
 	if errors.Is(err, holdfast.ErrNotAcquired) {
@@ -28,7 +28,7 @@ func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Dur
 	if err != nil {
 		return false, err
 	}
-	go func() { <-lease.Done() }() // a lease that nobody refers to is reported as leaked
+	go func() { <-lease.Done() }() // keeps a reference: a lease without one is reported as leaked
 	return true, nil
 }
 
