@@ -68,8 +68,8 @@ func (s *State) attempt(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception
-// is an id that the group has reserved: an owner that holds the lock alone keeps its number when it shares the lock, too.
+// newPending makes the grant to ask for. Its id is new, so a late copy of an earlier acquire can never be taken for this one. The exception is an
+// id that the group has reserved: an owner that holds the lock alone uses the same number when it also shares the lock.
 func (s *State) newPending(r *wait.Request) pendingGrant {
 	t := pendingGrant{terms: r.Terms, lease: r.First(s.policy.Lease)}
 	t.ttl = max(t.lease, r.AtLeast)
@@ -114,8 +114,8 @@ func (s *State) attemptAgain(now time.Duration) {
 	s.sendAcquire(now)
 }
 
-// abandonPending gives up the pending grant. If Redis may have executed the attempt, or has given it a place in its queue, the grant is
-// released in the background. If duplicateUntil is 0, every copy of the attempt has been answered or withdrawn, and Redis has nothing.
+// abandonPending gives up the pending grant. If Redis may have executed the attempt, or has given it a place in its queue, the grant is released
+// in the background. If duplicateUntil is 0, every copy of the attempt has been answered or withdrawn, so Redis does not have the grant.
 func (s *State) abandonPending(now time.Duration) {
 	if s.pending.duplicateUntil > 0 || s.pending.standing {
 		s.orphanFrom(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl).lasting = s.pending.standing
@@ -123,9 +123,9 @@ func (s *State) abandonPending(now time.Duration) {
 	s.pending, s.phase = pendingGrant{}, free
 }
 
-// onInherited takes over a grant that a release of this process has created in Redis. The contender may have an acquire in flight, whose
-// result is not needed any more. That acquire asks for the same grant, so its copies do no harm while the grant is held; after that,
-// duplicateUntil covers them.
+// onInherited takes over a grant that a release of this process has created in Redis. The contender may have an acquire in flight, whose result
+// is not needed any more. That acquire asks for the same grant, so its copies do no harm while the grant is held. After that, the grant is
+// released again and again until duplicateUntil, when no copy can run any more.
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
 		return // abandoned meanwhile: it is released in the background
@@ -142,8 +142,8 @@ func (s *State) onPromoted(now time.Duration) {
 	}
 }
 
-// forgetPending drops a pending grant. A call that was sent at the instant sent showed that Redis does not have the grant. A delayed
-// duplicate of the attempt could still create it, so it is released in the background until no duplicate can arrive.
+// forgetPending drops a pending grant. A call that was sent at the instant sent showed that Redis does not have the grant. A delayed duplicate of
+// the attempt could still create the grant, so it is released in the background until no duplicate can arrive.
 func (s *State) forgetPending(now, sent time.Duration) {
 	if s.pending.duplicateUntil > sent {
 		s.orphanLater(now, s.pending.id, s.pending.duplicateUntil, s.pending.ttl)
@@ -208,9 +208,9 @@ func (s *State) begin(sent time.Duration, tokens scripts.Tokens) {
 // onBusy handles a refusal: the lock is held elsewhere. If the channel was subscribed to before the attempt, the waiters wait for a release
 // message. Otherwise they wait for the subscription, after which they try again. In both cases a timer limits the wait.
 //
-// No wake-up is lost between the attempt and the subscription: the confirmation of the subscription leads to another attempt, and a message
-// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: if a holder's process has died, its
-// lease just expires.
+// A wake-up between the attempt and the subscription is not lost: the confirmation of the subscription leads to another attempt, and a message
+// that came during the attempt is in wokenFor. The timer is for messages that are lost, or never sent: if a holder's process has died, its lease
+// just expires.
 func (s *State) onBusy(now time.Duration, m *callDone) {
 	if m.acquired.Queued {
 		s.pending.standing, s.phase = true, free
@@ -228,7 +228,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	})
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}
-	// The refusal answers each try that was made before the call was sent. A later try has to ask again.
+	// The refusal answers each try that was made before the call was sent. For a later try, Redis has to be asked again.
 	for r := s.queue.Front(); r != nil && r.Try && r.Came <= m.sent && !s.excuses(now, r); r = s.queue.Front() {
 		s.queue.Remove(r)
 		s.answer(r, s.busyError(now, r))
@@ -253,9 +253,9 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		pause = s.nextSpin()
 	}
 	if s.standby {
-		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // often enough that other processes do not take this one for dead
+		pause = min(max(pause, s.policy.Lease/3), s.policy.Lease/2) // short enough that other processes do not take this one for dead
 	} else if s.pending.standing {
-		pause = min(pause, s.policy.Lease/3) // often enough to keep the place in Redis' queue
+		pause = min(pause, s.policy.Lease/3) // short enough to keep the place in Redis' queue
 	}
 	if !s.address.Kind.Spins { // a pause between spins has its jitter already
 		pause += s.policy.Jitter(pause/4 + time.Millisecond)
@@ -374,8 +374,8 @@ func (s *State) refuseAll(err error) {
 	}
 }
 
-// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection
-// it tries at a random instant soon, because all waiters of the process do, and they should not try at the same time. An attempt that is due
+// onChannelReady tries at once, because this process has not received the messages of releases before the subscription. After a reconnection it
+// tries at a random instant soon, because all waiters of the process try then, and should not do so at the same time. An attempt that is due
 // earlier is not put off.
 func (s *State) onChannelReady(now time.Duration, m wait.ChannelReady) {
 	if s.watch == wait.Unwatched {

@@ -66,7 +66,7 @@ func (c *stepChecker) checkGroup(now time.Duration, h *Group, panicked bool) err
 	return errors.Join(errs...)
 }
 
-// view returns what the world outside a group knows about one of its members.
+// view returns what the world outside the group knows about one of the group's members.
 func (c *stepChecker) view(h *Group, s *State) *memberCheck {
 	v := &memberCheck{
 		s: s, flying: map[*lockCall]bool{}, kept: map[*lease.Grant]bool{}, guarded: map[string]bool{}, alarmAt: s.alarmAt,

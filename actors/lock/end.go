@@ -19,18 +19,18 @@ import (
 // holds it.
 type orphan struct {
 	id             string
-	duplicateUntil time.Duration // until then a delayed duplicate of its acquire may still run, so an earlier release is not the last one
-	until          time.Duration // from then on its lease has expired on the server
+	duplicateUntil time.Duration // a delayed duplicate of its acquire may run until this instant, so an earlier release is not the last one
+	until          time.Duration // when its lease has certainly expired on the server
 	next           time.Duration
 	inflight       bool
 	releases       int           // number of releases that were executed before duplicateUntil
 	failures       int           // number of failed releases
 	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
-	least          time.Duration // end of its at-least: until then the lock stays taken
+	least          time.Duration // end of its at-least, until which the lock stays taken
 	nobody         bool          // only the at-least keeps the lock taken, and the release waits for its end
 }
 
-// orphanFrom has a grant released in the background, first at the instant from. length is the lease that Redis was asked for.
+// orphanFrom has a grant released in the background. from is the instant of the first release, and length is the lease that Redis was asked for.
 func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length time.Duration) *orphan {
 	s.orphans = append(s.orphans, orphan{
 		id: id, duplicateUntil: duplicateUntil, next: from, until: max(from, duplicateUntil) + length + lease.Margin(length),
@@ -38,7 +38,7 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether a grant is being released in the background, so that the lock is about to be free.
+// frees reports whether a grant is being released in the background, which means that the lock is about to be free.
 func (s *State) frees(now time.Duration, id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
@@ -131,7 +131,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 // The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
-	if len(s.holds) > 0 { // otherwise it lingered, and nobody has lost it
+	if len(s.holds) > 0 { // a grant that lingered has no holds, and nobody has lost it
 		s.endHolds(protocol.ErrLeaseLost, reason)
 		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
 	}

@@ -19,7 +19,7 @@ type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
 	call           *lockCall       // in flight; nil: none
 	retryAt        time.Duration   // no call before this instant
-	duplicateUntil time.Duration   // until then a delayed duplicate of an earlier call may still run
+	duplicateUntil time.Duration   // a delayed duplicate of an earlier call may run until this instant
 	failures       wait.Failures
 }
 

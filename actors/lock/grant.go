@@ -14,18 +14,18 @@ type grant struct {
 	lease.Grant
 	home           *State
 	plain          string        // runtimeUUID:number, from which the id is made
-	duplicateUntil time.Duration // until then a delayed duplicate of the acquire may still run
+	duplicateUntil time.Duration // a delayed duplicate of the acquire may run until this instant
 	terms          wait.Terms
 	tokens         scripts.Tokens // fencing tokens that no holder has had yet
 	token          int64          // fencing token of the present holder
 	longest        time.Duration  // the longest lease that Redis was asked for
-	lent           bool           // another grant uses its number
-	vacant         bool           // it lingered until its release or pass
+	lent           bool           // another grant uses the same number (plain)
+	vacant         bool           // the grant had no holder when its release or pass began: it lingered until then
 	lasting        bool           // another grant may keep the key in Redis for longer
 }
 
-// newGrant makes the grant of a confirmed attempt, whose call was sent at the instant sent. Part leads from the shared lease.Grant back to
-// the grant, for the watchdog's messages.
+// newGrant makes the grant of a confirmed attempt, whose call was sent at the instant sent. Its field Part leads from the shared lease.Grant back
+// to the grant, for the watchdog's messages.
 func newGrant(s *State, t pendingGrant, sent time.Duration) *grant {
 	g := &grant{home: s, plain: t.plain, terms: t.terms, duplicateUntil: t.duplicateUntil, longest: t.ttl}
 	g.Address, g.ID, g.Lease, g.Watched, g.Actor, g.Part = s.address, t.id, t.terms.Length(s.policy.Lease), t.terms.Lease == 0, s.self, g

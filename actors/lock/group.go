@@ -21,8 +21,7 @@ import (
 // subscribed to a channel, which grants exclude each other, and when the process has its turn.
 //
 // A step of one member may lead to steps of others, for example when a release makes another member the holder. The group notes these in the
-// list again, and takes them one after the other, never one within another: otherwise a member would be changed while its own step is
-// running.
+// field again, and takes them one after the other. If it took one within another, a member could change while its own step is running.
 type Group struct {
 	// fixed at construction
 	policy  *wait.Policy
@@ -51,9 +50,9 @@ type Group struct {
 	again     []again       // steps that follow from the present one
 	atHand    again         // the step that is running
 	holding   int           // number of members with a grant
-	fixed     int           // number of members among these whose fixed lease Redis may lose unnoticed
-	lookAt    time.Duration // when Redis is asked about those next; 0: not planned
-	wanted    bool          // ask Redis once more, even if no request waits
+	fixed     int           // number of members whose fixed lease Redis may lose unnoticed
+	lookAt    time.Duration // when Redis is next asked whether it still has those fixed leases; 0: not planned
+	wanted    bool          // ask Redis once more about the fixed leases, even if no request waits
 	effects   []wait.Effect
 }
 
@@ -65,7 +64,7 @@ type member struct {
 	reserved   string // the id for the next grant; "": a new one is made
 	first      bool   // it was the first in Redis' queue when it asked last
 	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
-	shared     bool   // all holders with the usual lease share this member
+	shared     bool   // this member is the one that all holders with the usual lease share
 	counted    bool   // it is counted in group.holding
 	fixed      bool   // it is counted in group.fixed
 	gone       bool
@@ -243,7 +242,7 @@ func (h *Group) tell(now time.Duration, l *listeners, message any) {
 	}
 }
 
-// onAlarm has the members whose alarm is due take a step. An alarm that has been moved to a later instant meanwhile is put back.
+// onAlarm has the members whose alarm is due take a step. If a member's alarm has been moved to a later instant meanwhile, it stays in the heap.
 func (h *Group) onAlarm(now time.Duration, m wait.Alarm) {
 	h.told, h.alarmAt = clock.Never, clock.Never
 	for range h.alarms.Len() { // a member that wants another alarm at once waits for the next step

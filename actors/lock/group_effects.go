@@ -32,9 +32,9 @@ func (h *Group) follow(now time.Duration) {
 
 // take has a member do one step, and does the group's part of it.
 //
-// The group looks at the result of a call only after the member, because the member decides what the result means for itself. A result may
-// also concern another member: a release may have made that member the holder, or a refusal may name that member's place in Redis' queue or
-// its grant. Then that member steps next.
+// The group looks at the result of a call only after the member has handled it, because the member decides what the result means for itself. A
+// result may also concern another member: a release may have made that member the holder, or a refusal may name that member's place in Redis'
+// queue or its grant. Then that member steps next.
 //
 // At the end, a member that has nothing left to do leaves the group, unless a step is noted for it.
 func (h *Group) take(now time.Duration, next again) {
@@ -120,9 +120,9 @@ func (h *Group) count(s *State) bool {
 	return s.member.counted
 }
 
-// depose ends grants of other members that Redis cannot have any more, because s's new grant and theirs exclude each other. Redis has lost
-// them, for example in a failover. Otherwise their holders would learn of the loss only at the next renewal, and the process would have two
-// holders until then.
+// depose ends the grants of other members that exclude the new grant of s. Redis must have lost them, for example in a failover, because
+// otherwise it would not have granted the new one. Without depose, their holders would learn of the loss only at the next renewal, and the
+// process would have two holders until then.
 func (h *Group) depose(s *State) {
 	for other := h.first; other != nil; other = other.next {
 		beside := other.address.Kind.Grants != scripts.GrantPerLock && s.address.Kind.Grants != scripts.GrantPerLock || other.heldBy(s.holds[0].Owner)
@@ -188,8 +188,8 @@ func (h *Group) onCall(s *State, call *lockCall) {
 	}
 }
 
-// heir returns the grant of this process's first contender in Redis' queue. The release of s gives it the lock if it is first in the whole
-// queue. It is a copy, because the contender may ask for another grant before the result comes.
+// heir returns the grant of this process's first contender in Redis' queue. The release of s gives this contender the lock if it is first in the
+// whole queue. The returned grant is a copy, because the contender may ask for another grant before the result comes.
 func (h *Group) heir(s *State) *pendingGrant {
 	for other := h.first; other != nil; other = other.next {
 		if &other.State != s && other.contends() && other.pending.id != "" {
@@ -258,8 +258,8 @@ func (h *Group) onAnswer(now time.Duration, s *State, r *wait.Request) {
 	}
 }
 
-// gather serves the other requests of an owner that waits in several goroutines, when one of them has got the lock. These requests re-enter.
-// Left in the queue, they would wait for their own owner.
+// gather serves the other requests of an owner that waits in several goroutines, when one of them has got the lock. These requests re-enter. If
+// they stayed in the queue, they would wait for a release by their own owner.
 func (h *Group) gather(s *State, r *wait.Request) {
 	h.gatherFrom(&h.queue, s, r)
 	for other := h.first; other != nil; other = other.next {
@@ -294,15 +294,15 @@ func (h *Group) gatherFrom(q *wait.Queue, s *State, r *wait.Request) {
 		if !h.leave(match) {
 			q.Remove(match)
 			servedBy(match).unbindMoved(match)
-			h.again = append(h.again, again{servedBy(match), nil}) // its member may have nothing left to do
+			h.again = append(h.again, again{servedBy(match), nil}) // the request's former member may have nothing left to do
 		}
 		match.Home = home
 		h.again = append(h.again, again{home, match})
 	}
 }
 
-// wait appends a request to the group's queue, for requests that are not part of a member yet. The group has their actors watched, as
-// members do.
+// wait appends a request to the group's queue, which is for requests that are not part of a member yet. If an actor sent the request, the group
+// has that actor watched, as members do.
 func (h *Group) wait(r *wait.Request) {
 	h.queue.Push(r)
 	if r.Requester != nil {
@@ -328,7 +328,7 @@ func (h *Group) guard(pid lease.Ref) {
 		return
 	}
 	left := func(e wait.Effect) bool { return e.Do == wait.DoUnguard && e.Actor.GetId() == pid.GetId() }
-	if i := slices.IndexFunc(h.effects, left); i >= 0 { // it moves from the queue to a member
+	if i := slices.IndexFunc(h.effects, left); i >= 0 { // the actor's request moves from the queue to a member
 		h.effects = slices.Delete(h.effects, i, i+1)
 		return
 	}

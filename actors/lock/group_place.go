@@ -220,7 +220,7 @@ func (h *Group) alone(owner protocol.Owner) *member {
 	return h.holds(owner, func(s *member) bool { return s.address.Kind.Grants == scripts.GrantPerLock })
 }
 
-// holds returns the first member for which such is true and with which the owner holds the lock; nil: none.
+// holds returns the first member with which the owner holds the lock and for which the function such returns true; nil: none.
 func (h *Group) holds(owner protocol.Owner, such func(s *member) bool) *member {
 	if owner.IsZero() {
 		return nil
@@ -288,8 +288,8 @@ func (h *Group) leaveMember(s *member) {
 	h.members--
 }
 
-// promote ends the standby of this process's first contender if no local holder can pass the lock to it. It is subscribed from then on. As
-// long as there was a local holder, its release would have named the heir.
+// promote ends the standby of this process's first contender when there is no local holder. The contender then subscribes to the channel. While
+// there was a local holder, it did not need to: the holder's release would have made it the heir.
 func (h *Group) promote(now time.Duration) {
 	if !h.address.Kind.Queued || h.holding > 0 {
 		return

@@ -8,23 +8,24 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// spare is how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.GrantPerHolder). A release
+// spare says how many waiters of a process may ask Redis at a time if each holder has a grant of its own (scripts.GrantPerHolder). A release
 // serves one waiter, so if it made all waiters ask, all but one would ask in vain. The reply to an acquire says how many grants are left. A
 // release message says that at least one is left.
 type spare struct {
 	count int           // how many waiters may ask
-	from  time.Duration // the instant from which they may ask
+	from  time.Duration // the instant from which waiters may ask
 	heard time.Duration // when a grant last became free, as far as is known
 	busy  busy          // what the last refusal said about the holders
 	until time.Duration // when a grant expires and becomes free, according to that refusal; clock.Never: none does
 }
 
-// freed notes that n grants have become free. Waiters may ask for them from the instant from on.
+// freed notes that n grants have become free. Waiters may ask for them at the instant from, and later.
 func (p *spare) freed(now, from time.Duration, n int) {
 	p.heard, p.from, p.count = now, from, min(p.count+n, contendersMax)
 }
 
-// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight.
+// asked notes the reply to an acquire of s. The reply may be older than a message that came while the call was in flight; then at least one
+// waiter may ask.
 func (p *spare) asked(s *State, done *callDone) {
 	if p.count = int(min(max(done.acquired.Left, 0), contendersMax)); p.heard >= done.sent {
 		p.count = max(p.count, 1)
@@ -51,9 +52,8 @@ func (h *Group) noteSpare(now time.Duration, s *State, done *callDone) {
 	}
 }
 
-// findOwn finds the member for a request that gets a grant of its own: a member that has neither grant nor waiter, if no member after it
-// waits, or otherwise a new one. Only as many waiters become members as may ask. At least one always is a member, so that somebody asks now
-// and then.
+// findOwn finds the member for a request that gets a grant of its own: a member that has neither grant nor waiter, if no member after it waits,
+// or otherwise a new one. Only the waiters that may ask become members. There is always at least one of them, so that somebody asks now and then.
 func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 	n := 0
 	for s := h.first; s != nil; s = s.next {
@@ -64,7 +64,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 			}
 		case s.queue.Len == 0 || s.queue.Front().Try: // holders; and tries, which do not stay
 		case !s.contends():
-			found = nil // its waiter waits for a pass, or asks once the release is done
+			found = nil // a member after found waits: for a pass, or for the end of its release
 		case s.failures.Count > 0:
 			return nil, r.Try
 		default:

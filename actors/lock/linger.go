@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/actors/wait"
 )
 
-// With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local
-// acquire gets it without a call. It is released as soon as another process wants the lock. That process was refused, and the script that
-// refused it has told this runtime (wait.Demanded). Clients that send no demand, such as Redisson's, find the lock free after Options.Linger
-// at the latest, because the time counts from the first release in a turn, however often the lock is used after that.
+// With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local acquire
+// gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a
+// demand (wait.Demanded). Clients that send no demand, such as Redisson's, find the lock free after Options.Linger at the latest, because the
+// time counts from the first release in a turn, however often the lock is used after that.
 //
 // NFSv4 does the same with files (delegations, RFC 7530, section 10.4), and so do Chubby's clients with their cached locks (M. Burrows, "The
 // Chubby lock service", 2006, section 2.7).
@@ -18,8 +18,8 @@ import (
 // onDemanded notes that another process wants the grant. The demand may arrive before this process knows that it has the grant. While the
 // grant is being released, a demand changes nothing: the waiters are notified of the release.
 //
-// Freed says that the grant was released by force while it lingered. If a local holder has it by now, Redis is asked at once whether that is
-// true, because anybody may publish such a message.
+// The field Freed of a demand says that the grant was released by force while it lingered. If a local holder has the grant by now, Redis is asked
+// at once whether it still has it, because anybody may publish such a message.
 func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
 	ours := s.grant != nil && s.grant.ID == m.Grant
 	if m.Grant == "" || s.phase == releasing || !ours && s.pending.id != m.Grant {
@@ -54,8 +54,8 @@ func (s *State) advanceLinger(now time.Duration) {
 	}
 }
 
-// lingerAt is when a lingering grant must be looked at: at the end of its time, or when its lease has not been renewed. The end stays the same
-// for the whole turn, so that the timer need not be set again for each holder.
+// lingerAt returns when a lingering grant must be looked at: at the end of its time, or when its renewal is overdue. The end stays the same for
+// the whole turn, so that the timer need not be set again for each holder.
 func (s *State) lingerAt() time.Duration {
 	switch {
 	case s.phase != held || s.turn.lingerTo == 0 || s.turn.spent:

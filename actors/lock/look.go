@@ -20,7 +20,7 @@ import (
 type looking struct {
 	call   *lockCall     // in flight; nil: none
 	at     time.Duration // when the next question is due; 0: none is planned
-	wanted bool          // ask once more, even if no request waits
+	wanted bool          // one more question is needed, even if no request waits
 }
 
 // forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for it. Permits are excluded: their waiters

@@ -31,7 +31,7 @@ type (
 
 		acquired  scripts.Acquired
 		unacked   error          // of an acquire: too few replicas have acknowledged it
-		receivers int            // of a release, or of a pass that released: how many subscribers got the message
+		receivers int            // of a release, or of a pass that turned into one: how many subscribers got the message
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
 		held      bool
@@ -40,8 +40,8 @@ type (
 	}
 )
 
-// news returns the message for the actors that the same name has in other families, after a force-release; nil: none. The force-release has
-// ended their grants as well, and they have not asked for it.
+// news returns the message for the actors that the same name has in other families, after a force-release; nil: no message. The force-release has
+// ended the grants of those actors as well, and they do not get its result.
 func (m *callDone) news() any {
 	switch {
 	case m.class == scripts.Unknown:
@@ -69,7 +69,7 @@ type lockCall struct {
 	try      bool          // of an acquire: do not enter Redis' queue
 	standing bool          // of an acquire: it should be in Redis' queue already
 	keep     time.Duration // of a release: how long the lock stays taken after Redis has executed the release
-	heir     *pendingGrant // of a release: our first contender in Redis' queue
+	heir     *pendingGrant // of a release: this process's first contender in Redis' queue
 	request  *wait.Request // of a side call: the request that asked for it
 	target   *grant        // of a look: the grant that was held when the call was made
 	again    bool          // of a side call: its first copy reached Redis too late

@@ -35,12 +35,12 @@ func TestStep_RandomModelOfPermits(t *testing.T) {
 type permitKey struct {
 	all   int
 	held  map[string]time.Duration // by id: until when a permit is held
-	since time.Duration            // since when a permit has been free while requests wait; 0: no permit is
+	since time.Duration            // when the present time began in which a permit is free while requests wait; 0: there is no such time now
 }
 
 func (k *permitKey) String() string { return fmt.Sprintf("%v of %d", k.held, k.all) }
 
-// permitGrace is how much longer than the lease a permit stays in Redis.
+// permitGrace is the time for which a permit stays in Redis after its lease has ended.
 const permitGrace = 100 * time.Millisecond
 
 func (k *permitKey) has(w *world, id string) bool { return w.Now < k.held[id] }

@@ -23,7 +23,7 @@ type proc struct {
 	checker *stepChecker
 	policy  wait.Policy
 
-	lag     time.Duration // how much longer messages take to arrive here
+	lag     time.Duration // additional delay of messages to this process
 	clock   time.Duration // how far its estimate of the server's clock is off
 	channel string
 	timers  map[*lease.Grant]int // number of the watchdog's latest timer; earlier timers have no effect

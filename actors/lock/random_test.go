@@ -49,7 +49,7 @@ type world struct {
 	kinds     []*scripts.Kind // kinds of lock that users ask for
 	key       key
 	listeners int                      // number of subscribers to releases other than our processes
-	told      []func()                 // called for each release; for those listeners that do want the lock
+	told      []func()                 // functions called for each release, one for each listener that wants the lock
 	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
 	leasts    map[string]time.Duration // by grant: the end of the at-least of its holders
 	released  map[string]string        // grants whose holder's release was executed, and the new grant if it was a pass

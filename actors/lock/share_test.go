@@ -181,7 +181,7 @@ func (f *fight) look(every time.Duration) {
 // use counts a section of a process, or of another client (-1).
 func (f *fight) use(process int) {
 	if f.Now >= f.end {
-		return // a section of a user that was still waiting
+		return // not counted: this user was still waiting when the test ended
 	}
 	f.used += f.section
 	if process >= 0 {

@@ -52,7 +52,7 @@ type State struct {
 	watchAt  time.Duration // when the last waiter left; clock.Never: there are waiters
 	busy     busy          // what the last refusal said about the holder
 	turns    *turns.Turns
-	ownTurns turns.Turns // what turns points to, unless several contenders take their turns together
+	ownTurns turns.Turns // turns points to it, unless several contenders take their turns together
 	channel  string      // the channel that is subscribed to
 
 	wokenFor time.Duration // when to try again after a wake-up that came while an attempt was in flight; clock.Never: none came
@@ -62,7 +62,7 @@ type State struct {
 	extension *extension // calls about the length of the grant's fixed lease; nil: none were made
 	looking   *looking   // calls that ask whether Redis still has a fixed lease while requests wait; nil: none were made
 	orphans   []orphan   // grants that may exist in Redis but should not
-	claimed   int32      // holds that were lost here while their release was in flight
+	claimed   int32      // number of holds that were lost while the request to release them was on its way
 	spins     uint32     // pauses so far, if the lock spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
@@ -95,7 +95,7 @@ type turn struct {
 	start    time.Duration
 	served   int           // local holders so far
 	spent    bool          // no other local waiter may get the grant
-	lingerTo time.Duration // until then its grant may linger; 0: no grant of this turn has lingered yet
+	lingerTo time.Duration // the instant up to which its grant may linger; 0: no grant of this turn has lingered yet
 	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }
 
@@ -106,7 +106,7 @@ type pendingGrant struct {
 	terms          wait.Terms
 	lease          time.Duration // of its holder
 	ttl            time.Duration // what Redis is asked for: the lease, or longer
-	duplicateUntil time.Duration // until then a delayed duplicate of the attempt may still run
+	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
 	standing       bool          // it is in Redis' queue, and must be removed from there when it is abandoned
 }

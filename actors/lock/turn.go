@@ -60,8 +60,9 @@ func (s *State) turnOver(now time.Duration) bool {
 	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
 }
 
-// turnsIn is how many turns of this kind last as long as one turn of other kinds. If each holder has a grant of its own, nobody leaves gaps
-// for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes that take turns.
+// turnsIn is the divisor of Policy.HandoffFor: a turn of this kind lasts that part of a usual turn. If each holder has a grant of its own, nobody
+// leaves gaps for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes that take
+// turns.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -242,7 +243,7 @@ func (s *State) abandonPass(now time.Duration, cause error) {
 //
 //   - Redis has the new grant: it is held from now on, and the release of the old one is confirmed.
 //   - Redis has the new grant, but its lease has passed here: the pass is repeated. The old grant is gone for certain.
-//   - Redis has neither, because this call or an earlier copy has released the lock, as other processes wait for it: this process stays out.
+//   - Redis has neither, because this call or an earlier copy has released the lock, as other processes wait for it: this process pauses.
 //   - Redis has neither, and no copy of the call can be the reason: the lock was lost.
 //   - Redis refuses the pass: the old grant is released instead, in the background if it has expired here.
 //   - The outcome is unknown: the pass is repeated.
@@ -295,9 +296,10 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 	}
 }
 
-// passedAt returns an instant for endGrant, after a pass that has succeeded: a duplicate of the old grant's acquire that runs after this
-// instant may have brought the grant back. Usually it is when the call was sent. But a repeated pass finds the new grant in place, and if
-// the old one may exist beside it, a duplicate may have run since the first copy of the pass.
+// passedAt returns an instant for endGrant, after a pass that has succeeded: a duplicate of the old grant's acquire that runs after this instant
+// may have brought the grant back. Usually that is the instant at which the call was sent. But a repeated pass may only find the new grant in
+// place. If the old grant may exist beside it, a duplicate may have run since the first copy of the pass, so the instant is that of the first
+// copy.
 func (s *State) passedAt(sent time.Duration) time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder && s.pending.duplicateUntil > 0 {
 		return min(sent, s.pending.passed)
@@ -305,9 +307,8 @@ func (s *State) passedAt(sent time.Duration) time.Duration {
 	return sent
 }
 
-// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then
-// the absence of both grants is no sign of a loss. Before that instant, one of the two grants must be there, unless somebody has deleted
-// it.
+// passedAndOver reports whether an earlier copy of the pass may have been executed so long ago that the new grant has expired since. Then the
+// absence of both grants is no sign of a loss. Otherwise one of the two grants must be in Redis, unless somebody has deleted it.
 func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
 }
@@ -453,7 +454,7 @@ func (s *State) lateRelease() error {
 // stayOut decides how long this process pauses after a confirmed release. The process that releases a lock would nearly always win it
 // again, because the others learn of the release later.
 func (s *State) stayOut(now time.Duration, m *callDone) {
-	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // otherwise other local holders still share the lock
+	if s.address.Kind.TakesTurns() && m.receivers >= 0 { // fewer than 0: other local holders still share the lock
 		s.turns.After(&s.policy.Policy, now, turns.Ended{
 			Sent: m.sent, Began: s.turn.start, Longest: s.policy.HandoffFor, Receivers: m.receivers, Listens: s.listens(), Lingered: s.turn.lingerTo > 0,
 		})
@@ -463,7 +464,7 @@ func (s *State) stayOut(now time.Duration, m *callDone) {
 // listens reports whether this process receives the messages of its own releases.
 func (s *State) listens() bool { return s.watch == wait.Subscribed || s.turns.OthersListen() }
 
-// idlers is the number of subscribers to our releases that do not want the lock, this process included.
+// idlers returns the number of subscribers to this process's releases that do not want the lock. It includes this process if it subscribes.
 func (s *State) idlers() int {
 	idlers := s.turns.MereListeners()
 	if s.listens() {

@@ -31,7 +31,7 @@ type visits struct {
 	key   *plainKey
 	since time.Duration // since when the key has been free; clock.Never: it is taken
 
-	together bool // users come at the same time, and later nobody else wakes a waiter whose wake-up was lost
+	together bool // all users come at the same time, so nobody comes later and wakes a waiter whose wake-up was lost
 }
 
 func newVisits(seed uint64) *visits {
