@@ -29,7 +29,8 @@ type (
 	forget   struct{ done chan struct{} } // the runtime is closing
 )
 
-// announcedFor is how long Redis keeps the announcement of a process that has died, or Options.Lease if its locks may live longer.
+// announcedFor is the time for which Redis keeps the announcement of a process that has died. It keeps it for Options.Lease if that is longer,
+// because the process's locks may live that long.
 const announcedFor = 30 * time.Second
 
 func (a *announcer) keep() time.Duration { return max(announcedFor, a.engine.policy.Lease) }

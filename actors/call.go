@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The handles call these methods. Each call is one message and one answer. The machines decide about locks; nothing here does.
+// The handles call these methods. Each call is one message and one answer. All decisions about locks are made by the machines.
 
 // Check returns an error if the spec of an acquire is invalid, and fills in its defaults.
 func (e *Engine) Check(kind *scripts.Kind, s *wait.AcquireSpec) error { return s.Check(kind, e.id) }
@@ -64,8 +64,8 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 // await waits for the answer to a sent request. If ctx ends, the actor of the lock decides about the outcome, because it may have granted the
 // request already.
 //
-// recycle says that nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to the request any more, and
-// it is used again.
+// recycle says that nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to the request any more, so it is
+// returned to the pool.
 func (e *Engine) await(ctx context.Context, r *wait.Request, recycle bool) error {
 	if !answered(ctx, r) {
 		e.Cancel(r, ctx.Err())
@@ -96,7 +96,7 @@ func answered(ctx context.Context, r *wait.Request) bool {
 	}
 }
 
-// answer delivers the answer to a request. From then on the request belongs to its requester, and the actor of the lock must not touch it.
+// answer delivers the answer to a request. After that, the request belongs to its requester, and the actor of the lock must not touch it.
 func (e *Engine) answer(r *wait.Request) {
 	e.ends(r)
 	switch {
@@ -147,7 +147,7 @@ func (e *Engine) Release(ctx context.Context, h *lease.Hold) error {
 	return e.awaitRelease(ctx, r)
 }
 
-// StartRelease starts a Release and does not block. The returned function does the rest of it: it waits for the answer.
+// StartRelease starts a Release and does not block. The returned function waits for the answer.
 func (e *Engine) StartRelease(h *lease.Hold) (await func(ctx context.Context) error) {
 	r, err := e.claim(h)
 	if r == nil {
@@ -183,7 +183,7 @@ func (e *Engine) releaseAsync(r *wait.Request) {
 }
 
 // claim ends the hold for its holder and makes the release request for the actor of the lock. If the hold had ended before, claim returns no
-// request; the error says how it ended, and is nil if Close ended it.
+// request. The error then says how the hold ended; it is nil if Close ended it.
 func (e *Engine) claim(h *lease.Hold) (*wait.Request, error) {
 	if h.Claim() {
 		r := e.requests.take(wait.Release, h.Grant.Address)
@@ -222,15 +222,15 @@ func (e *Engine) startExtend(h *lease.Hold, d time.Duration, terms wait.Terms) (
 	return func(ctx context.Context) error { return e.await(ctx, r, true) }
 }
 
-// Between is called between two steps of an operation that consists of several, such as the members of a multi lock. Only a simulation sets
-// it, because there no two steps may happen at the same instant.
+// Between is called between two steps of an operation that consists of several, such as the members of a multi lock. Only a simulation needs it,
+// because in a simulation no two steps may happen at the same instant.
 func (e *Engine) Between(ctx context.Context) {
 	if e.between != nil {
 		e.between(ctx)
 	}
 }
 
-// Jitter is a random time from 0 to below d.
+// Jitter returns a random time of at least 0 and less than d.
 func (e *Engine) Jitter(d time.Duration) time.Duration { return e.policy.Jitter(d) }
 
 // Inspect reads the state of a lock.

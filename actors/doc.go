@@ -12,18 +12,19 @@
 // Every name in use has one actor for each family of kinds, holdfast-<uuid>/<number>:<name>. It is the shell of a machine (shell.go,
 // machine.go). The registry (registry.go) is an object. It finds or spawns the actor of a name, and lets an idle actor stop.
 //
-// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and all calls
-// of a lock use the same one. If replicas have to acknowledge acquires, there are two more for these. The watchdog has its own, because its
-// calls must not wait behind acquires. On a cluster, each gateway has one part for each master.
+// The gateways (gateway/) are objects that take script calls from any goroutine and post the results. There are two for locks, and all calls of a
+// lock use the same one. If replicas have to acknowledge acquires, there are two more gateways for acquires. The watchdog has its own, because
+// its calls must not wait behind acquires. On a cluster, each gateway has one part for each master.
 //
 // A machine works in steps: state, message and time go in, effects come out. There are three machines: lock.State for a lock with one
 // contender and one grant at a time, lock.Group for several, counter.State for semaphores and latches. Transcripts test them. The shell of a
 // machine gives it the time, and carries out whatever touches other actors. ARCHITECTURE.md says what runs on which goroutine.
 //
 // Requests go through the registry, which knows whether the actor of a name still lives. A goroutine's release of a lease goes straight to the
-// actor, and so do results, channel messages and the watchdog's messages: the actor does not stop while one of them may still come.
+// actor, and so do results, channel messages and the watchdog's messages. They need no registry, because the actor does not stop while one of
+// them may still come.
 //
-// These are the packages below. A test in the root package (architecture_test.go) says which of them may import which:
+// These are the packages below this one. A test in the root package (architecture_test.go) says which of them may import which:
 //
 //	api        messages of users' actors to requests, and answers to messages
 //	clock      time and timers

@@ -76,7 +76,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	case <-e.end.begun:
 	case <-ctx.Done():
 	}
-	ended := ctx.Err() // read before Close, so nil means that the leases ended in time, or that another Close came first
+	ended := ctx.Err() // read before Close: nil means that the leases ended in time, or that another Close came first
 	err := e.Close(ctx)
 	if names := e.end.cutNames(); ended != nil && names != "" {
 		err = Join(fmt.Errorf("holdfast: shut down: %w; still held: %s", ended, names), err)
@@ -117,7 +117,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // Closing returns a channel that is closed when Close is called.
 func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 
-// shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which takes the gateways and
+// shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which needs the gateways and
 // the subscriber. The watchdog stops before the gateways, because it sends to one. Of the engine's own parts, the workers stop last, because
 // every actor runs on them. The outbox and the events come at the end, because all the parts before may add to them.
 func (e *Engine) shutDown() {
@@ -168,8 +168,8 @@ func (e *Engine) closeLanes(late chan struct{}) bool {
 	return ended
 }
 
-// silentLooks is how many times in a row Close must find that no new reply has arrived from Redis. After a suspension of the process it finds
-// that only once, so several looks tell a suspension from a silent Redis.
+// silentLooks is the number of looks in a row in which Close must find no new reply from Redis before it considers Redis silent. After a
+// suspension of the process only one look finds no reply, so a suspension is not taken for a silent Redis.
 const silentLooks = 4
 
 // awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent
@@ -197,7 +197,7 @@ func (e *Engine) awaitReleases() (silent error) {
 	return e.why("")
 }
 
-// await waits until one of the two channels is closed. It reports whether that was done.
+// await waits until one of the two channels is closed. It reports whether that was the channel done.
 func await(done <-chan struct{}, late chan struct{}) bool {
 	select {
 	case <-done:

@@ -42,7 +42,7 @@ type Config struct {
 	PubSub     redisnode.PubSub
 	RenewBatch int
 	FairWait   time.Duration
-	Migrating  bool // a key with a string is a busy lock
+	Migrating  bool // a key that holds a string counts as a lock that is held
 	NameMapper func(string) string
 	Logger     *slog.Logger
 	OnEvent    func(protocol.Event)
@@ -53,8 +53,8 @@ type Config struct {
 	FirstNumber uint64 // random, so grants of two processes differ even if the processes have the same ID
 
 	Clock  clock.Clock                       // nil: the clock of the operating system
-	Jitter func(time.Duration) time.Duration // random, from 0 to below its argument
-	Salt   func() uint64                     // random bits for the ids of grants; nil: from the operating system
+	Jitter func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
+	Salt   func() uint64                     // random bits for the ids of grants; nil: the operating system's
 	Shard  func(name string) uint64          // chooses the shard of a name; nil: by a hash with a random seed
 
 	Between func(ctx context.Context) // see Engine.Between; nil: nothing is called
@@ -103,7 +103,7 @@ type Engine struct {
 	watchdog   *watchdog.Watchdog
 	announcer  *actor.PID // nil: the process is not announced
 
-	numbers atomic.Uint64 // of grants, owners and leases
+	numbers atomic.Uint64 // the last number given to a grant, owner or lease
 
 	ctx    context.Context // for all calls to Redis; ends when no more calls are needed
 	cancel context.CancelFunc
@@ -112,15 +112,15 @@ type Engine struct {
 	closing atomic.Bool
 	door    sync.RWMutex // held to set closing, and to begin a CheckServer
 	end     end
-	ending  atomic.Bool   // the engine is stopping its actors: a front now obeys a Stop
+	ending  atomic.Bool   // the engine is stopping its actors, so a front obeys a Stop
 	stopped chan struct{} // the guardian has stopped
 	done    chan struct{} // closed when everything has ended
 	left    error         // what Close returns; set before done is closed
 }
 
 const (
-	// laneCount is how many batches may be in flight at once. While the server executes one batch, a second one is filled and read. With
-	// more than two, batches get small, and the cost of a batch outweighs the cost of its calls.
+	// laneCount is the number of batches that may be in flight at once. While the server executes one batch, the other is filled, or its replies
+	// are read. With more than two, batches would get so small that the cost of a batch outweighs the cost of its calls.
 	//
 	// All calls of a lock take the same lane, so none overtakes another. Waiters of a fair lock therefore reach Redis in the order in which
 	// they came.
@@ -169,7 +169,7 @@ func Start(c Config) (*Engine, error) {
 	if e.system = c.System; e.system == nil {
 		e.ownSystem = true
 		e.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-			return slog.New(slog.DiscardHandler) // what matters is reported as events
+			return slog.New(slog.DiscardHandler) // protoactor's log is dropped: what matters is reported as events
 		}), actor.WithDeadLetterThrottleInterval(time.Millisecond)) // the throttle's goroutine outlives Close by one interval
 	}
 	e.root = actor.NewRootContext(e.system, nil) // the system's own root context has the user's middleware and guardian
@@ -270,7 +270,7 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 // lane is the gateway for a lock's calls.
 type lane struct {
 	gateway  gateway.Gateway
-	acquires gateway.Gateway // another gateway if acquires wait for replicas; otherwise the same
+	acquires gateway.Gateway // a gateway of its own if acquires wait for replicas; otherwise the lane's usual gateway
 }
 
 // openLanes starts the gateways.
@@ -302,7 +302,7 @@ func (e *Engine) pubSub() pubsub.Config {
 	return c
 }
 
-// why returns the error for a key about which no server has answered yet, with the last cause that is known.
+// why returns the error for a call about a key that no server has answered, with the last cause that is known.
 func (e *Engine) why(raw string) error {
 	if n := e.masters.ForKey(raw); n != nil {
 		return n.Errors.WithLast(rpc.ErrNoAnswerYet)
@@ -322,7 +322,7 @@ func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool
 // Number returns a number that this runtime has not used before.
 func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
 
-// saltBits is how many bits of a grant's number are random.
+// saltBits is the number of random bits in a grant's number.
 const saltBits = 24
 
 // newGrantID makes the id of a grant. Its number has three parts:
@@ -346,19 +346,19 @@ func salt() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// System is the actor system that the engine runs in.
+// System returns the actor system that the engine runs in.
 func (e *Engine) System() *actor.ActorSystem { return e.system }
 
-// Lease is the length of the leases that the watchdog renews.
+// Lease returns the length of the leases that the watchdog renews.
 func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 
-// Patience is how long the engine waits for a call to Redis.
+// Patience returns how long the engine waits for the result of a call to Redis.
 func (e *Engine) Patience() time.Duration { return e.policy.Patience }
 
 // NoAnswer returns the error for a call about a lock that was not answered in time, with the last cause that is known.
 func (e *Engine) NoAnswer(a *lease.Address) error { return e.why(a.Raw) }
 
-// Now is the present instant of the engine's clock.
+// Now returns the present instant of the engine's clock.
 func (e *Engine) Now() time.Duration { return e.clock.Now() }
 
 // Time converts an instant to wall-clock time, with a monotonic reading. It starts from the present, because a suspension changes the
@@ -413,9 +413,9 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
-// replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its
-// worker hangs until the connection is given up. replyWait therefore ends before StuckMax windows have passed, so that there is always a
-// worker for the next attempt.
+// replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
+// hangs until the connection is given up. replyWait is therefore shorter than StuckMax windows, so that there is always a worker for the next
+// attempt.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {

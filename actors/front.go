@@ -26,14 +26,14 @@ type cancelByID struct {
 	id        uint64
 }
 
-// Front is the PID for messages about a lock. It is valid as long as the engine is.
+// Front returns the PID for messages about a lock. It is valid as long as the engine is.
 func (e *Engine) Front(a *lease.Address) *actor.PID { return e.fronts[e.shard(a.Raw)%frontCount] }
 
 // Receive is the actor's only entry.
 func (f *front) Receive(c actor.Context) {
 	defer f.engine.events.RecoverIn("front")
 	switch m := c.Message().(type) {
-	case wait.CancelRequest: // from the timer; sent by way of the front, it cannot overtake the request
+	case wait.CancelRequest: // from the timer, by way of the front, so that it cannot overtake the request
 		f.engine.registry.tell(m.Request.Address, m)
 	case *actor.Stopped:
 		f.stopped = true
@@ -43,8 +43,8 @@ func (f *front) Receive(c actor.Context) {
 	}
 }
 
-// onMessage handles the messages of users' actors. They may send a message to the PID of any lock, so it may belong to another front. It is
-// forwarded to that front, so that a cancel cannot overtake its acquire.
+// onMessage handles the messages of users' actors. They may send a message about one lock to the PID for another. Such a message is forwarded to
+// the front of its lock, so that a cancel cannot overtake its acquire.
 func (f *front) onMessage(c actor.Context, message any) {
 	q, ok := f.engine.api.Read(message, c.Sender())
 	switch {

@@ -20,7 +20,7 @@ type Guard struct{ watch *watch }
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
 	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil: the guard is in the pool
-	whole  Leak                       // or a lease of several locks, guarded for the whole life of the guard
+	whole  Leak                       // a lease of several locks, guarded for the whole life of the guard; nil: hold is guarded
 	engine *Engine
 }
 
@@ -95,7 +95,7 @@ func (l *leaks) take() []Leak {
 	return all
 }
 
-// noticeLeaks reports leaks. A leak that cannot be reported yet is tried again next time.
+// noticeLeaks reports leaks. noticeLeaks tries a leak again next time if it cannot be reported yet.
 func (e *Engine) noticeLeaks() {
 	for _, leak := range e.leaks.take() {
 		if !leak.Notice(e) {

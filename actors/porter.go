@@ -22,7 +22,7 @@ type porterMailbox struct {
 	front *front
 }
 
-// RegisterHandlers puts the porter before the front. It is called once, before the first message.
+// RegisterHandlers places the porter between the mailbox and the front. It is called once, before the first message.
 func (m *porterMailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
 	m.Mailbox.RegisterHandlers(porter{invoker, m.front}, dispatcher)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// registry finds the actor of a name, or spawns it, and stops it when it has been idle for a while. It is an object with mutexes, not an
-// actor, so that a request reaches the lock's actor without another message.
+// registry finds the actor of a name, or spawns it, and stops the actor when it has been idle for a while. The registry is an object with
+// mutexes, not an actor, so that a request reaches the lock's actor without another message.
 //
 // protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message
 // is added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has
@@ -29,14 +29,14 @@ type registry struct {
 
 	spawned atomic.Uint64 // numbers the actors: one may still be stopping when the next one of its name starts
 	living  countdown     // actors that have not stopped; reaches zero after Close
-	drained countdown     // those among them that a Shutdown waits for
+	drained countdown     // living actors that a Shutdown waits for
 }
 
 // shard has the actors of all names with the same hash. All of them use the same lane.
 type shard struct {
 	registry *registry
 	lane     *lane
-	props    *actor.Props // of every actor of the shard: a set for each would be a tenth of its memory
+	props    *actor.Props // shared by all actors of the shard: if each actor had its own, they would be a tenth of its memory
 
 	mu       sync.Mutex
 	members  map[memberKey]*member
@@ -56,7 +56,7 @@ func keyOf(a *lease.Address) memberKey { return memberKey{a.Kind.Family, a.Raw} 
 // member is the actor of one name, as the registry sees it. Its shell and its mailbox are part of it, so that the memory that a message
 // touches lies close together.
 type member struct {
-	address lease.Address // a copy of its own: the one in the first request belongs to the user's handle
+	address lease.Address // a copy, because the address in the first request belongs to the user's handle
 	shard   *shard
 	mailbox mailbox.Mailbox
 	shell   shell
@@ -64,12 +64,13 @@ type member struct {
 	// under the shard's mutex
 	coming  int  // messages on their way
 	used    bool // since the last sweep
-	idle    bool // its machine was idle after the last message
+	idle    bool // the machine of this actor was idle after the last message
 	listed  bool // among the shard's idle
 	awaited bool // a Shutdown waits for it
 }
 
-// Send gives the actor a message. It posts the message straight into the mailbox, because a PID would have to be looked up first.
+// Send gives the actor a message. It posts the message straight into the mailbox, because to send to a PID, protoactor would first look the PID
+// up.
 func (m *member) Send(message any) { m.mailbox.PostUserMessage(message) }
 
 // routed wraps a message that the registry has counted. Requests are not wrapped: they have the field Routed.
@@ -94,7 +95,7 @@ func (r *registry) shardOf(raw string) *shard { return &r.shards[r.engine.shard(
 
 // request sends a request to the actor of its name. While the runtime closes, the request is refused.
 //
-// Timers and context hooks that cancel the request must be set afterwards: a cancel that overtakes its request finds nothing to cancel, and
+// Timers and context hooks that cancel the request must be set after this call: a cancel that overtakes its request finds nothing to cancel, and
 // then nothing ends the wait.
 func (r *registry) request(m *wait.Request) {
 	if to := r.shardOf(m.Address.Raw).admit(m.Address); to != nil {
@@ -301,7 +302,7 @@ func (s *shard) unused() (members []*member) {
 	for _, m := range before {
 		m.listed = false
 		switch {
-		case s.stage > wait.Running || !m.idle || m.coming > 0: // it is listed again when it is idle
+		case s.stage > wait.Running || !m.idle || m.coming > 0: // the actor is listed again when it is idle
 		case m.used:
 			m.used = false
 			s.list(m)

@@ -13,7 +13,7 @@ import (
 // Seams let a simulation replace the randomness and the clock of the runtimes in an actor system. A zero field changes nothing.
 type Seams struct {
 	ID     string
-	First  uint64 // grants, owners and leases are numbered from here
+	First  uint64 // the number from which grants, owners and leases are numbered
 	Clock  clock.Clock
 	Jitter func(time.Duration) time.Duration
 	Salt   func() uint64            // the random part of a grant's number

@@ -30,7 +30,7 @@ type shell struct {
 	stage   wait.Stage
 	idle    bool          // whether the machine was idle, as last reported to the registry
 	done    bool          // the machine wants the actor to stop
-	request *wait.Request // the request that is being handled, not answered yet; refused after a panic
+	request *wait.Request // the request that is being handled and has no answer yet; it is refused after a panic
 }
 
 // init prepares the shell for its first message.
@@ -64,7 +64,7 @@ func (a *shell) Receive(c actor.Context) {
 func (a *shell) start(c actor.Context) {
 	a.machine.Start(a.member)
 	if a.stage != wait.Running {
-		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // the machine is empty, so no effect can follow
+		a.machine.Step(a.engine.clock.Now(), wait.Close{Stage: a.stage}) // the machine is empty, so the step has no effects
 	}
 }
 
@@ -156,7 +156,7 @@ func (a *shell) carryOut(c actor.Context, effects []wait.Effect) {
 	room := a.machine.Room()
 	for i := range effects {
 		e := &effects[i]
-		*room = effects[i+1:] // the effects that are left; a panic leaves them there
+		*room = effects[i+1:] // the effects that have not been carried out; after a panic they are still there
 		switch e.Do {
 		case wait.DoCall:
 			a.call(e.Call)
