@@ -16,7 +16,7 @@ type countDone struct {
 	err     error
 	sent    time.Duration // the instant before the call was sent
 	counted scripts.Counted
-	expired bool // refused, because Redis may have forgotten an earlier copy's result
+	expired bool // the call was refused, because Redis may have forgotten the result of an earlier copy
 }
 
 // news is the message to the holders of permits after an operation that may have ended some of the permits; nil: there is nothing to tell.
@@ -31,8 +31,8 @@ func (m *countDone) news() any {
 	return wait.LookAround{}
 }
 
-// countCall is a script call that the step asks for. Every time a request is sent again it gets a new countCall, so a late result of an
-// earlier one is not mistaken for the current one's.
+// countCall is a script call that the step asks for. Every time a request is sent again it gets a new countCall, so a late result of an earlier
+// call is not mistaken for the current call's.
 type countCall struct {
 	op     *scripts.CountOp
 	raw    string // the counter's key
@@ -49,10 +49,10 @@ type countCall struct {
 // effect of one.
 type copies struct {
 	request        string        // id; "": there is none
-	answered       []string      // requests whose results these calls delete
+	answered       []string      // ids of earlier requests whose results in Redis these calls delete
 	call           *countCall    // the call in flight
 	sent           time.Duration // when the first call was sent; 0: none was
-	duplicateUntil time.Duration // until then a delayed duplicate of a call without a reply may still run
+	duplicateUntil time.Duration // a delayed duplicate of a call without a reply may run until this instant
 	limit          int64         // server time, ms, after which the first call's result may be gone; 0: not known yet. Set by the shell
 }
 

@@ -50,7 +50,7 @@ func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked 
 			return err
 		}
 	}
-	if panicked { // the other rules hold again after the next step
+	if panicked { // after a panic, the remaining rules need not hold until the next step has run
 		return c.checkOpen()
 	}
 	return errors.Join(c.checkOpen(), c.checkProgress(now), c.checkAttempt(), c.checkTwins())

@@ -5,6 +5,6 @@
 //	wait.go    waiters: attempts, their answers, waking
 //	want.go    reserving a semaphore for a waiter for several permits
 //	task.go    requests that wait for nothing but Redis
-//	end.go     what ends early: cancel, panic, Close
+//	end.go     early ends: cancel, panic, Close
 //	call.go    calls and their answers; script.go their scripts and replies
 package counter

@@ -75,7 +75,7 @@ func (s *State) onClose(to wait.Stage) {
 		}
 	}
 	if a := &s.attempt; a.request != "" && a.op.Changes {
-		if a.disregard(); a.duplicateUntil > 0 { // it may have taken permits
+		if a.disregard(); a.duplicateUntil > 0 { // the attempt may have taken permits
 			s.emit(s.unconfirmed(a.op))
 		}
 	}
@@ -85,13 +85,13 @@ func (s *State) onClose(to wait.Stage) {
 	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
 }
 
-// unconfirmed reports an operation that nobody repeats or undoes any more.
+// unconfirmed reports an operation whose outcome is unknown, and which nobody repeats or undoes any more.
 func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are repeated. That does no harm:
-// a repeat under the same id has no second effect. The effects from before the panic are carried out, except for the request that was being
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are sent again. That does no harm: a
+// repeat under the same id has no second effect. The effects from before the panic are carried out, except for the request that was being
 // handled, which the shell has answered.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
@@ -124,7 +124,7 @@ func (s *State) disown(r *wait.Request) {
 	for _, e := range slices.Clone(s.tasks) {
 		had := len(e.requests)
 		e.requests = slices.DeleteFunc(e.requests, same)
-		if e.op.Way == scripts.Ask && len(e.requests) < had { // no request wants its result
+		if e.op.Way == scripts.Ask && len(e.requests) < had { // the task has no other request, so nobody wants its result
 			s.undo(e.op, &e.copies)
 			s.dropTask(e)
 		}

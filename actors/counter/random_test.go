@@ -41,7 +41,7 @@ type countWorld struct {
 	permits int64 // in Redis
 	total   int64 // permits that should exist, including held ones
 	held    int64 // held by users, as far as they know
-	lost    int64 // permits whose release a closed process refused
+	lost    int64 // permits that a user could not return, because the process had closed
 	results map[string]countResult
 	want    string // the key of reservations
 	wantEnd time.Duration
@@ -101,7 +101,7 @@ func (w *countWorld) checkEnd() {
 		if len(p.checker.open) > 0 || len(p.waiting) > 0 {
 			w.Failf("%s: %d requests are not answered", p.Name, len(p.checker.open))
 		}
-		for range 2 { // the first may only delete results
+		for range 2 { // two calls, because the first may only delete results
 			if !p.stopped {
 				p.step(wait.TryRetire{})
 				w.drain()

@@ -15,10 +15,10 @@ import (
 // State is everything that the actor of a counter knows. As with locks, each process competes only once per name: one call at a time asks
 // for permits on behalf of the waiters, and one returns permits on behalf of all callers.
 //
-// Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its
-// result for a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call
-// deletes its result, which costs one DEL within the script; the last results are deleted before the actor retires. If results were left to
-// their TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to the TTL, because a
+// Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its result
+// for a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call of the process
+// deletes the request's result, which costs one DEL within the script; the last results are deleted before the actor retires. If results were
+// left to their TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to the TTL, because a
 // duplicate of the request may still arrive.
 //
 // These hold between any two steps:
@@ -34,7 +34,7 @@ type State struct {
 	address *lease.Address
 
 	queue    wait.Queue // the waiters, oldest first
-	arrivals int64      // numbers the waiters for zero
+	arrivals int64      // number of waiters for zero so far, by which they are numbered
 	attempt  attempt    // the request to Redis on behalf of the waiters
 	blocked  bool       // the oldest waiter has been refused, so new ones queue behind it
 	left     int64      // the count in the last reply
@@ -63,7 +63,7 @@ type State struct {
 // answeredMax is the number of results that may wait to be deleted. Further ones are left to their TTL.
 const answeredMax = 32
 
-// New is the machine of a counter without requests.
+// New makes the machine of a counter. It has no requests yet.
 func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, alarmAt: clock.Never}
 }
@@ -209,7 +209,7 @@ func (s *State) advanceEnd(now time.Duration) {
 	s.retiring = false
 }
 
-// Idle reports whether the actor could stop without losing anything but the knowledge of results that Redis need not keep.
+// Idle reports whether the actor could stop without losing anything. The list of results that Redis need not keep may be lost.
 func (s *State) Idle() bool {
 	return s.queue.Len == 0 && s.attempt.request == "" && len(s.tasks) == 0 && s.pending.number == 0 && s.watch == wait.Unwatched
 }
@@ -253,8 +253,8 @@ func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.Count
 	s.emit(wait.Effect{Do: wait.DoCall, Call: c.call})
 }
 
-// timing is the timing of a call for a task, or for the waiters. Calls that return permits go before other calls, because others wait for the
-// permits.
+// timing returns the timing of a call for a task, or for the waiters. Calls that return permits go before other calls, because other processes
+// wait for the permits.
 func (s *State) timing(now time.Duration, op *scripts.CountOp, e *task) rpc.Timing {
 	window := rpc.Window(s.policy.Lease)
 	switch {

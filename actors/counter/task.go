@@ -18,7 +18,7 @@ type task struct {
 	terms    scripts.CountTerms
 	requests []*wait.Request // to be answered
 	patience time.Duration
-	once     bool // it is not repeated, because its failure does no harm
+	once     bool // the task is not repeated, because its failure does no harm
 	failures wait.Failures
 	retryAt  time.Duration
 }

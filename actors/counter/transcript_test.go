@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// TestCountTranscripts plays testdata/*.txt: messages to a counter's actor, with their times, and what it decides. They are written like those
-// of TestTranscripts. A case is about a semaphore unless its policy says latch.
+// TestCountTranscripts plays testdata/*.txt: messages to a counter's actor, with their times, and what it decides. The files are written like
+// those of package lock (TestTranscripts). A case is about a semaphore unless its policy says latch.
 func TestCountTranscripts(t *testing.T) {
 	machinetest.PlayAll(t, "testdata/*.txt", func(t *testing.T, title string) machinetest.Transcript { return newCountPlayer(t, title) })
 }
@@ -51,7 +51,7 @@ type countPlayer struct {
 	requests map[string]*wait.Request
 	names    map[*wait.Request]string
 	calls    []*countCall // on their way
-	breakAt  int          // which of the next ids makes the step panic; 0: none
+	breakAt  int          // how many ids from now one makes the step panic; 0: none does
 	sent     map[*countCall]time.Duration
 }
 
@@ -185,7 +185,7 @@ func (p *countPlayer) flying(a machinetest.Arguments) *countCall {
 			return word != "reserved" && word != "not-set" && word != call.terms.Request && word != wordOf(call.op)
 		}) {
 			if len(found) == 1 && found[0].terms.Request == call.terms.Request && found[0].op == call.op {
-				found = nil // of a request that was repeated after a panic, only the last call counts
+				found = nil // if a request was repeated after a panic, only its last call counts
 			}
 			found = append(found, call)
 		}

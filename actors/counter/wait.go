@@ -18,10 +18,10 @@ type attempt struct {
 	op     *scripts.CountOp
 	upTo   int64 // of a Look: the number of the last waiter that it can answer
 	number []int64
-	served []*wait.Request // of a Take: its waiters, in order; a nil one has left
+	served []*wait.Request // of a Take: its waiters, in order; nil in the place of one that has left
 }
 
-// attemptMax is the largest number of waiters that one call is for.
+// attemptMax is the maximum number of waiters for which one call asks.
 const attemptMax = 100
 
 // onWait queues a waiter, or refuses it at once.
@@ -45,7 +45,7 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	if r.Count.Way == scripts.Look {
 		s.arrivals++
 		r.Number = s.arrivals
-		s.wake(now) // it needs a look of its own
+		s.wake(now) // this waiter needs a look that is sent after it came
 	}
 }
 
@@ -147,8 +147,8 @@ func (s *State) onAttemptDone(now time.Duration, m *countDone) {
 
 // onTaken gives the acquired permits to the waiters. Permits of waiters that have left are returned.
 //
-// At first all permits of the reply count as owed; then each waiter that is still there takes its own. The rest has no waiter. An attempt that
-// took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
+// At first all permits of the reply count as owed; then each waiter that is still there takes its own. The permits that are left are returned. An
+// attempt that took nothing is over only if no copy of it can run any more: a late one would take permits that nobody waits for.
 func (s *State) onTaken(now time.Duration, m *countDone) {
 	a := s.attempt
 	taken := false
@@ -159,7 +159,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 		}
 	}
 	if taken || a.duplicateUntil <= m.sent {
-		s.attempt = attempt{} // otherwise the same request is repeated, because a late duplicate would acquire permits
+		s.attempt = attempt{} // if a duplicate may still run, the same request is repeated, because the duplicate would acquire permits
 	}
 	if taken {
 		s.forgetResult(a.op, &a.copies, m.sent)
@@ -184,7 +184,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 	s.waitOn(now)
 }
 
-// onLooked answers the waiters that had arrived when the look was sent. Later ones need another look.
+// onLooked answers the waiters for zero that had arrived when the look was sent. Later waiters need another look.
 func (s *State) onLooked(now time.Duration, m *countDone) {
 	upTo := s.attempt.upTo
 	s.attempt, s.failures, s.left, s.blocked = attempt{}, wait.Failures{}, m.counted.Number, true
@@ -240,11 +240,11 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 		s.failed(now, m)
 	}
 	if a.duplicateUntil == 0 || !m.call.op.Changes {
-		s.attempt = attempt{} // not executed, or only a look: the next attempt may be a new one
+		s.attempt = attempt{} // the attempt was not executed, or was only a look, so the next attempt may be a new one
 	}
 }
 
-// failed notes an attempt without a reply. It refuses tries, and waiters for which Redis has been silent as long as their patience. The
+// failed notes an attempt without a reply. It refuses tries, and waiters whose patience is over because Redis has been silent for so long. The
 // attempt itself continues for the others, or is undone.
 func (s *State) failed(now time.Duration, m *countDone) {
 	s.failures.Add(now, &m.call.Call, m.err)

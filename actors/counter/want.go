@@ -8,20 +8,20 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// want keeps a waiter for several permits from starving. No waiter of its process overtakes it, but other processes could do so for ever,
-// because single permits are acquired again before enough of them are free. So when it has been the oldest waiter here for a while, it
-// makes a reservation: while that lasts, the acquire scripts of other runtimes take no permits. Redisson does not know reservations.
+// want keeps a waiter for several permits from starving. No waiter of its process overtakes it, but other processes could do so for ever, because
+// single permits are acquired again before enough of them are free. So when it has been the oldest waiter here for a while, it makes a
+// reservation: while the reservation lasts, the acquire scripts of other runtimes take no permits. Redisson does not know reservations.
 //
-// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. If it did not help,
-// because too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. After
-// a reservation nobody may make another for as long as it lasted, so half of the time is left to other waiters.
+// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. If it did not help, because
+// too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. After a reservation
+// has ended, nobody may make another one until the same time has passed again, so half of the time is left to other waiters.
 type want struct {
 	head   *wait.Request    // the oldest waiter
 	since  time.Duration    // when it became the oldest waiter
 	length time.Duration    // length of its next reservation
-	began  time.Duration    // when our reservation began
-	until  time.Duration    // when our reservation ends; 0: we have none
-	rest   time.Duration    // we make no reservation before this instant
+	began  time.Duration    // when this process's reservation began
+	until  time.Duration    // when this process's reservation ends; 0: it has none
+	rest   time.Duration    // this process makes no reservation before this instant
 	op     *scripts.CountOp // the operation that made the reservation
 }
 
@@ -37,7 +37,7 @@ func (s *State) noteHead(now time.Duration) {
 	}
 }
 
-// deserves reports whether the oldest waiter may make a reservation; if not now, from which instant on.
+// deserves reports whether the oldest waiter may make a reservation now, and from which instant it may; clock.Never: it may not.
 func (s *State) deserves(now time.Duration) (yes bool, at time.Duration) {
 	head := s.queue.Front()
 	if head == nil || head.Try || head.Count.Way != scripts.Take || head.Number <= 1 {
@@ -77,15 +77,15 @@ func (s *State) noteReservation(now time.Duration, m *countDone) {
 	}
 }
 
-// noteUnknown assumes that a reservation of unknown outcome was made. A waiter that leaves then ends it, because other processes are not
-// notified when it expires.
+// noteUnknown assumes that a reservation of unknown outcome was made. If the waiter leaves, the reservation is therefore ended by a call. Other
+// processes would not be notified of its expiry.
 func (s *State) noteUnknown(now time.Duration, call *countCall) {
 	if w := &s.want; call.terms.Reserve > 0 && w.until == 0 {
 		w.began, w.until, w.op = now, now+w.length, call.op
 	}
 }
 
-// reserveAt is when the next attempt is due in order to make, renew or end a reservation.
+// reserveAt returns when an attempt is due that makes, renews or ends a reservation.
 func (s *State) reserveAt(now time.Duration) time.Duration {
 	if s.want.until > 0 {
 		return min(now+wantStep/3, s.want.until)

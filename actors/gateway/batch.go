@@ -39,7 +39,7 @@ func (s *Sender) run(b *batch) {
 		s.exchange(b, open)
 		var away []int
 		if !b.node.Alone {
-			open, away = b.split(open) // answered calls do not wait for another master
+			open, away = b.split(open) // answered before following redirections, so that the answered calls do not wait for another master
 		}
 		open = s.postExcept(b, open)
 		if len(away) > 0 {
@@ -55,8 +55,8 @@ func (s *Sender) run(b *batch) {
 	}
 }
 
-// exchange sends the open calls as one pipeline. In front go the scripts that the server turned out to lack, and a TIME when one is due; a
-// mark goes at the end.
+// exchange sends the open calls as one pipeline. The pipeline begins with the scripts that the server turned out to lack, and with a TIME when
+// one is due. It ends with a mark.
 func (s *Sender) exchange(b *batch, open []int) {
 	server, commands := &b.node.Clock, b.commands[:0]
 	b.sent = s.Clock.Now()
@@ -90,7 +90,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 	for _, load := range loads {
 		if load.Err() != nil && scripts.Classify(load.Err()) == scripts.Rejected {
-			for _, p := range parcels { // the cause is that the script could not be loaded, not NOSCRIPT
+			for _, p := range parcels { // report why the script could not be loaded, instead of NOSCRIPT
 				if redisnode.IsNoScript(p.Err()) {
 					p.SetErr(load.Err())
 				}
@@ -103,7 +103,7 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 }
 
-// locks is how many names the open calls are about.
+// locks returns the number of names that the open calls are about.
 func (b *batch) locks(open []int) (n int) {
 	for _, i := range open {
 		n += max(b.calls[i].Locks, 1)
@@ -111,8 +111,8 @@ func (b *batch) locks(open []int) (n int) {
 	return n
 }
 
-// demoted reports whether the server is no longer a master. A replica does not redirect a client that may read from replicas: it runs the
-// script, whose writes it refuses.
+// demoted reports whether the server is no longer a master. The server's replies need not show that: a replica does not redirect a client that
+// may read from replicas, but runs the script and refuses its writes.
 func demoted(p parcel) bool {
 	err := p.Err()
 	return err != nil && redisnode.IsReply(err) && strings.HasPrefix(scripts.Reply(err), "READONLY")
@@ -172,7 +172,7 @@ func (s *Sender) exec(ctx context.Context, pipe redis.Pipeliner, commands []redi
 
 var (
 	errOutOfStep = errors.New("what came over the connection may be the replies to other commands")
-	// refusesPing are the errors with which a server may refuse every command.
+	// refusesPing lists the errors with which a server may refuse every command, even a PING.
 	refusesPing = []string{"LOADING", "BUSY", "MASTERDOWN", "NOAUTH", "NOPERM"}
 )
 
@@ -194,8 +194,8 @@ func missing(mark redisnode.Command, text any) error {
 	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // it is no reply to the mark
 }
 
-// invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. If the mark was
-// refused because the server refuses every command, the refusals of the calls count.
+// invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. The exception: if
+// the mark was refused because the server refuses every command, the refusals of the calls count.
 func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by
-// its key, and decides nothing else. Its mutex may be held while that of a gateway is taken, not the other way round.
+// clusterGateway has a gateway for each master of a cluster, so that calls to a silent master do not delay others. It forwards each call by its
+// key, and decides nothing else. A goroutine that holds its mutex may lock the mutex of a gateway, but not the other way round.
 type clusterGateway struct {
 	// fixed at construction
 	sender  *Sender
@@ -95,7 +95,7 @@ func (x *clusterGateway) forward(call *rpc.Call) {
 	x.outgoing = append(x.outgoing, out.take(call)...)
 }
 
-// open starts the gateway of a node. That is rare, so it also closes the gateways of nodes that have left the cluster.
+// open starts the gateway of a node. Because that is rare, open also closes the gateways of nodes that have left the cluster.
 func (x *clusterGateway) open(n *redisnode.Node) *nodeGateway {
 	x.closeUnused()
 	n = x.cluster.Keep(n)
@@ -146,7 +146,7 @@ func (x *clusterGateway) onLearned(err error) {
 		for _, call := range x.waiting.all() {
 			x.forward(call)
 		}
-		err = redisnode.ErrNoMaster // the slots of the calls that still wait have no master
+		err = redisnode.ErrNoMaster // the masters are known, so the slots of the calls that still wait have no master
 	}
 	for _, call := range x.waiting.sweep(x.sender.Clock.Now(), 0) {
 		x.refuse(call, x.sender.Errors.Explain(fmt.Errorf("the cluster's masters are not known: %w", err)))

@@ -10,5 +10,5 @@
 //	replicas.go         WAIT
 //	cluster_gateway.go  on a cluster, a gateway for each master
 //
-// It knows nothing of leases, waiters and kinds.
+// The package knows nothing of leases, waiters and kinds.
 package gateway

@@ -20,7 +20,8 @@ type Gateway interface {
 	Submit(call *rpc.Call)
 	// Resume ends the pause of this gateway after an outage, because the renewals have been answered; see Recovered.
 	Resume()
-	// Stop ends the gateway. The channel is closed when the last worker has returned from Redis. Calls in its line stay without an answer.
+	// Stop ends the gateway. The returned channel is closed when the last worker has returned from Redis. Calls that wait to be sent get no
+	// answer.
 	Stop() (done <-chan struct{})
 }
 
@@ -42,7 +43,7 @@ type gateway struct {
 	// fixed at construction
 	sender  *Sender
 	node    *redisnode.Node
-	home    *clusterGateway // on a cluster: gets calls back when this node is no longer their master; nil: there is no other node
+	home    *clusterGateway // on a cluster: takes calls back when this node is no longer their master; nil: there is no other node
 	options Options
 	jobs    chan *batch
 	group   sync.WaitGroup // waits for the workers
@@ -76,7 +77,7 @@ type batch struct {
 	// owned by the gateway
 	begun time.Duration // when it was taken from the line
 	due   time.Duration // the earliest deadline of a call without an answer
-	vain  bool          // the batch was counted as one that did not reach Redis
+	vain  bool          // the batch has been counted as one that did not reach Redis
 	given bool          // all calls were answered at their deadlines
 
 	// owned by the worker
@@ -88,7 +89,8 @@ type batch struct {
 	missing   []*scripts.Script // scripts that the server lacks
 }
 
-// leash is the context of a batch. It ends when all calls of the batch have been given up. Otherwise a later batch uses it again.
+// leash is the context of a batch. It ends when all calls of the batch have been given up. If a batch ends normally, a later batch uses its leash
+// again.
 type leash struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -166,7 +168,7 @@ func (g *gateway) startWorker() {
 			b.scratch = space
 			g.sender.run(b)
 			b.scratch = nil
-			// The actors that have got results may make further calls. Let them run first, so that their calls go with the next batch.
+			// Let the actors that have got results run first: they may make further calls, which then go with the next batch.
 			runtime.Gosched()
 			g.locked(func() { g.onDone(b) })
 		}
@@ -280,7 +282,7 @@ func (g *gateway) giveUp(b *batch, now time.Duration) {
 	}
 	b.cancel() // the worker may be waiting for a connection, or retrying a handshake
 	if g.stuck == StuckMax {
-		b.due = now + Silence // one of the hanging workers may return
+		b.due = now + Silence // nothing can replace this worker; look again later, when one of the hanging workers may have returned
 		return
 	}
 	g.remove(b)
@@ -298,7 +300,7 @@ func (g *gateway) onDone(b *batch) {
 		b.cancel()
 	case b.given:
 		g.stuck--
-		g.jobs <- nil // ends one worker, because there is one too many now
+		g.jobs <- nil // ends one worker, because there is one too many
 	default:
 		g.remove(b)
 		g.free++

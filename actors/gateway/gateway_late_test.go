@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// stillClock shows what it is set to, and no timer of it ever fires.
+// stillClock always shows the time that it is set to, and its timers never fire.
 type stillClock struct{ now time.Duration }
 
 func (c *stillClock) Now() time.Duration { return c.now }
@@ -35,7 +35,7 @@ type lateGateway struct {
 	pause func(failures int) time.Duration
 }
 
-// newLateGateway makes a lateGateway for which this many calls wait.
+// newLateGateway makes a lateGateway with the given number of waiting calls.
 func newLateGateway(t *testing.T, calls int) *lateGateway {
 	g := &lateGateway{clock: &stillClock{now: time.Minute}, pause: func(int) time.Duration { return time.Millisecond }}
 	sender := NewSender(Config{
@@ -52,7 +52,7 @@ func newLateGateway(t *testing.T, calls int) *lateGateway {
 // advance records the messages that the gateway would send.
 func (g *lateGateway) advance() { g.sent = append(g.sent, g.gateway.advance()...) }
 
-// next is the batch that is sent now; nil: none is.
+// next returns the batch that the gateway sends now; nil: it sends none.
 func (g *lateGateway) next() *batch {
 	g.advance()
 	select {
@@ -147,11 +147,11 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 1000)
 	old := g.next()
-	g.stuck = StuckMax // its worker is not replaced
+	g.stuck = StuckMax // so that the batch's worker is not replaced
 	g.clock.now += 3 * time.Second
 	g.giveUp(old, g.clock.now)
 	assert.Equal(t, 1, g.outage.vain)
-	g.free = 1 // but another worker has come back
+	g.free = 1 // another worker has come back
 	probe := g.next()
 	require.Len(t, probe.calls, 1)
 	g.end(probe, true, false)
@@ -161,7 +161,8 @@ func TestGateway_OutageIsToldByTheNewestBatch(t *testing.T) {
 	assert.Len(t, g.next().calls, batchMax)
 }
 
-// When a hanging worker comes back, one worker ends, so that it does not work beside its replacement. As many workers may hang then as before.
+// When a hanging worker comes back, one worker ends, so that the worker and its replacement do not both work. After that, the same number of
+// workers may hang as before.
 func TestGateway_HangingWorkersComeBack(t *testing.T) {
 	t.Parallel()
 	g := newLateGateway(t, 3*StuckMax*batchMax)
@@ -257,8 +258,8 @@ func TestGateway_ReturnsStrays(t *testing.T) {
 	assert.Zero(t, g.waiting.len())
 }
 
-// While the workers of a silent master hang, the gateway looks up the masters again from time to time. So the calls in its line go to the
-// master that replaces it before any worker has returned.
+// While the workers of a silent master hang, the gateway looks up the masters again from time to time. So the calls in line for it go to the new
+// master before any worker has returned.
 func TestGateway_ReturnsStraysWhileWorkersHang(t *testing.T) {
 	t.Parallel()
 	for name, hanging := range map[string]func(g *lateGateway){

@@ -20,7 +20,7 @@ func TestGateway_StoppedChecksNothing(t *testing.T) {
 	t.Parallel()
 	g := newGateway(NewSender(Config{Clock: clock.NewSystem()}), &redisnode.Node{}, Options{})
 	b := &batch{calls: []*rpc.Call{{}}, claims: make([]claim, 1)}
-	b.claims[0].taken.Store(true) // its outcome is unknown: it hangs
+	b.claims[0].taken.Store(true) // the call was answered with an unknown outcome, and its worker hangs
 	g.inFlight = append(g.inFlight, b)
 	<-g.Stop()
 	g.check()
@@ -78,8 +78,8 @@ type asker chan *rpc.Result
 
 func (a asker) Send(message any) { a <- message.(*rpc.Result) }
 
-// A call that is redirected to another master, which may be silent, does not hold up the other calls of its batch. And the time of the other
-// master is not taken for the time of the first one.
+// A call that is redirected to another master, which may be silent, does not hold up the other calls of its batch. The time of that master is not
+// taken for the time of the first one.
 func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	t.Parallel()
 	answered := make(asker, 2)

@@ -14,8 +14,8 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // times the number of waiting calls: the least time between two sweeps
-	sweepLeast = time.Second          // the most time between two sweeps, unless the line is very long; drops withdrawn calls
+	sweepCost  = 3 * time.Microsecond // multiplied by the number of waiting calls, it is a lower limit of the time between two sweeps
+	sweepLeast = time.Second          // upper limit of the time between two sweeps, which drop withdrawn calls, unless the line is very long
 )
 
 func (l *line) len() int { return len(l.first.waiting) + len(l.rest.waiting) }
@@ -32,7 +32,7 @@ func (l *line) push(call *rpc.Call) {
 	l.sweepAt = min(l.sweepAt, call.Expires(0))
 }
 
-// front is the next call to be sent. There must be one.
+// front returns the next call to be sent. The line must not be empty.
 func (l *line) front() *rpc.Call {
 	if len(l.first.waiting) > 0 {
 		return l.first.waiting[0]
@@ -53,7 +53,7 @@ func (l *line) pop(n int, now, heard time.Duration) []*rpc.Call {
 	return l.rest.pop(l.first.pop(calls, n, now, heard), n, now, heard)
 }
 
-// sweep removes and returns the calls whose time to wait is over. Redis last answered at heard.
+// sweep removes and returns the calls whose time to wait is over. heard is the instant at which Redis last answered.
 func (l *line) sweep(now, heard time.Duration) (expired []*rpc.Call) {
 	next := now + sweepLeast
 	for _, f := range []*file{&l.first, &l.rest} {

@@ -37,7 +37,8 @@ func TestLine_Order(t *testing.T) {
 	assert.Zero(t, c.Since)
 }
 
-// A call expires when Redis has been silent for its patience since the call was asked for. It does not expire while Redis serves others.
+// A call expires when its patience has passed since the call was asked for, and Redis has been silent all that time. It does not expire while
+// Redis serves others.
 func TestLine_Patience(t *testing.T) {
 	t.Parallel()
 	var l line

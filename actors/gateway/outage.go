@@ -9,20 +9,20 @@ import (
 
 // outage is what a gateway knows about the availability of Redis.
 //
-// When a batch has failed, calls stay in line, and probes are sent with back-off. After silence, a probe is a single call, because all calls
-// of a larger one would have to be repeated. If the server has answered that it accepts no writes, a probe may be a full batch: a refused
-// call has no effect, and calls that only read may succeed.
+// When a batch has failed, calls stay in line, and probes are sent with back-off. If Redis was silent, a probe is a single call, because a larger
+// probe that fails would leave many calls to be repeated. If the server answered that it accepts no writes, a probe may be a full batch: a
+// refused call has no effect, and calls that only read may succeed.
 //
 // When Redis serves again, all waiters want to ask for their locks, while leases that could not be renewed are about to expire. So the
 // watchdog's renewals go first.
 type outage struct {
 	vain        int           // batches in a row that did not reach Redis; 0: Redis serves
-	silent      bool          // the newest of these batches got no reply
+	silent      bool          // the newest batch that did not reach Redis got no reply
 	probeAt     time.Duration // no probe before this instant
-	pausedUntil time.Duration // nothing is sent until then, or until the renewals have been answered; 0: no pause
+	pausedUntil time.Duration // nothing is sent before this instant, unless the renewals are answered sooner; 0: no pause
 
 	heard   time.Duration // when Redis last served
-	reached time.Duration // when the newest batch that was served left the line
+	reached time.Duration // when the newest of the served batches was taken from the line
 
 	lookAt time.Duration // no discovery of the masters before this instant
 }
@@ -32,11 +32,11 @@ type outage struct {
 type Recovered struct{ From Gateway }
 
 const (
-	Silence  = 500 * time.Millisecond // a reply that takes this long counts as the end of an outage
+	Silence  = 500 * time.Millisecond // if Redis takes this long to reply, that counts as an outage
 	lookWait = 200 * time.Millisecond // pause between two discoveries of the masters
 )
 
-// room is how many calls may be sent in one batch now.
+// room returns the number of calls that may be sent in one batch now.
 func (g *gateway) room(now time.Duration) int {
 	switch o := &g.outage; {
 	case !g.options.RenewalsFirst:
@@ -49,7 +49,7 @@ func (g *gateway) room(now time.Duration) int {
 	return batchMax
 }
 
-// opensAt is the instant from which something may be sent again.
+// opensAt returns the instant from which something may be sent again.
 func (o *outage) opensAt() time.Duration {
 	if o.vain > 0 {
 		return max(o.pausedUntil, o.probeAt)
@@ -110,7 +110,7 @@ func (g *gateway) returnStrays(now time.Duration) {
 	}
 }
 
-// doubtedAt is the instant from which there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
+// doubtedAt returns the instant from which there is reason to look for another master: batches fail, or the oldest one has hung for lookWait.
 func (g *gateway) doubtedAt() time.Duration {
 	switch {
 	case g.outage.vain > 0:

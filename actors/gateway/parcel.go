@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	bundleMin = 4  // fewer calls are not worth a second script in the server
+	bundleMin = 4  // smaller bundles are not worth a second script in the server
 	bundleMax = 64 // calls that a server executes at once, for about 0.2 ms in which it serves no other client
 )
 
@@ -98,7 +98,7 @@ func (b *batch) pack(open []int) []parcel {
 
 // address makes the parcels' commands.
 func (b *batch) address(parcels []parcel) []parcel {
-	all := make([]redis.Cmd, len(parcels)) // one allocation instead of many
+	all := make([]redis.Cmd, len(parcels)) // one allocation for all commands instead of one for each
 	for k := range parcels {
 		p := &parcels[k]
 		var sent []any
@@ -122,8 +122,8 @@ func (b *batch) scriptCalls(calls []int) []*scripts.Call {
 	return b.bundled
 }
 
-// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. Each call also gets the
-// acknowledgement of its own pipeline: a redirected call was in two of them, to two servers.
+// unpack assigns the replies of one pipeline to the calls, and notes which scripts the server lacked. Each call also gets the acknowledgement of
+// its own pipeline: a redirected call was in two pipelines, to two servers.
 func (b *batch) unpack(n *redisnode.Node, parcels []parcel, unacked error) {
 	for _, p := range parcels {
 		value, err := p.Result()

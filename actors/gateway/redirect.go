@@ -14,7 +14,8 @@ import (
 // redirectsMax is how often a call is redirected before it is refused.
 const redirectsMax = 3
 
-// target is the address in a redirection: the key's master from now on (MOVED), or for this call only, while its slot is moving (ASK).
+// target is the address in a redirection. After MOVED, it is the key's new master; after ASK, it is to be used for this call only, because the
+// key's slot is moving.
 type target struct {
 	addr string
 	ask  bool
@@ -31,7 +32,7 @@ func redirected(err error) (to target, ok bool) {
 	return target{addr: hostPort(words[2]), ask: words[0] == "ASK"}, true
 }
 
-// hostPort is the address of a redirection in Go's form: Redis omits the brackets of an IPv6 address.
+// hostPort returns the address of a redirection in Go's form. Redis omits the brackets of an IPv6 address, so hostPort adds them.
 func hostPort(addr string) string {
 	colon := strings.LastIndexByte(addr, ':')
 	if colon < 0 {
@@ -82,8 +83,9 @@ func (s *Sender) follow(b *batch, open []int) {
 	}
 }
 
-// exchangeAt is exchange for few calls, preceded by all their scripts, because the node may have none of them. If go-redis has closed the
-// node's client, because the server was away for a minute, these calls keep their replies, and later calls get another client.
+// exchangeAt sends a few calls to another node, as exchange does, but with all their scripts in front, because the node may have none of the
+// scripts. If go-redis has closed the node's client, because the server was away for a minute, these calls keep their replies, and later calls
+// get another client.
 func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) {
 	if !n.Clock.Known() {
 		if err := s.askTime(b.ctx, n); err != nil {

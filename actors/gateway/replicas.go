@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// waitForReplicas is the WAIT that follows the scripts of a batch whose grants replicas must acknowledge. It has to use the same connection,
-// because WAIT covers the writes of its own connection.
+// waitForReplicas returns the WAIT that follows the scripts of a batch if replicas must acknowledge its grants. The WAIT has to use the same
+// connection, because WAIT covers the writes of its own connection.
 func (s *Sender) waitForReplicas() redisnode.Command {
 	return redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
 }
