@@ -18,7 +18,7 @@ type term struct {
 	lease  *Lease
 	ctx    context.Context // lead's
 	cancel context.CancelCauseFunc
-	err    error // of lead, if it counts
+	err    error // error that Run gets from lead, if it counts
 }
 
 // acquire returns the options of the lock. Whatever owner is in Run's context, a campaign never re-enters.

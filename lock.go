@@ -16,7 +16,7 @@ import (
 type Lock struct {
 	rt      *Runtime
 	address lease.Address
-	bad     error // of the name
+	bad     error // why the name is invalid; nil: it is valid
 }
 
 // State describes a lock. Redis knows: Held, the Holders, TTL, Mode ("exclusive", "read" or "write"; "" if it is free), the Queue of a fair

@@ -99,7 +99,7 @@ func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 type counter struct {
 	rt      *Runtime
 	address lease.Address
-	invalid error // of the name
+	invalid error // why the name is invalid; nil: it is valid
 }
 
 func (rt *Runtime) counter(kind *scripts.Kind, name string) counter {

@@ -35,13 +35,13 @@ import (
 type Server struct {
 	t      testing.TB
 	redis  *miniredis.Miniredis
-	own    pipe.Link // of the server's own client
+	own    pipe.Link // link of the server's own client
 	client *redis.Client
 	other  func() *holdfast.Runtime // another process, for HeldElsewhere
 
 	mu    sync.Mutex
 	links map[*holdfast.Runtime]*pipe.Link
-	held  []*holdfast.Lease // by the other process; kept here, because a dropped lease would be released
+	held  []*holdfast.Lease // leases of the other process; kept here, because a dropped lease would be released
 }
 
 // New starts an empty server. It ends with the test.

@@ -38,9 +38,9 @@ type object struct {
 	foreign        error // the key holds something else, or the user may not read it
 
 	holdsType *redis.StatusCmd
-	sample    *redis.StringSliceCmd // of a hash: the name of any field
-	fields    *redis.ScanCmd        // of a hash: the first page
-	number    *redis.StringCmd      // of a string
+	sample    *redis.StringSliceCmd // the name of any field, if the key is a hash
+	fields    *redis.ScanCmd        // the first page of fields, if the key is a hash
+	number    *redis.StringCmd      // the value, if the key is a string
 	ttl       *redis.DurationCmd
 	queue     *redis.StringSliceCmd
 	token     *redis.StringCmd

@@ -60,7 +60,7 @@ type snapshot struct {
 	at        time.Time        // when the last look that succeeded ended
 	swept     time.Time        // when all keys were read last
 	locks     map[string]*lock // by name
-	sorted    []*lock          // those to be listed
+	sorted    []*lock          // the locks to be listed
 	cut       bool             // there are more locks than are remembered
 	processes []inspect.Process
 	announced time.Time // when the processes were last read

@@ -52,7 +52,7 @@ func (r *renderer) state() any {
 // moment is an instant, and how long ago it was.
 type moment struct {
 	time.Time
-	Ticks int64 // of the clock
+	Ticks int64 // the instant on the page's clock, in ms
 	Ago   string
 }
 
@@ -101,7 +101,7 @@ type row struct {
 	More         int // holders
 	Lease        *lease
 	Waiting      int
-	Numbers      string // of what has no lease
+	Numbers      string // what a semaphore or a latch counts, because it has no lease
 }
 
 // who is a holder, a waiter or a process.

@@ -44,7 +44,7 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.watch(v)()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // of proxies
+	w.Header().Set("X-Accel-Buffering", "no") // for proxies, which would hold events back
 	s, sent := p.fresh(r.Context(), v), map[string]part{}
 	over := time.NewTimer(streamFor)
 	defer over.Stop()

@@ -15,10 +15,10 @@ const rowsPerPage = 100
 // view is what a viewer looks at.
 type view struct {
 	Page   string // the template: "list", "lock" or "processes"
-	Name   string // of the lock
+	Name   string // name of the lock
 	Query  string // a search
 	Only   string // "contended", or ""
-	Number int    // of the page of the list, from 1
+	Number int    // which page of the list, from 1
 }
 
 // viewOf returns the view that a request asks for, as a page or as a stream.

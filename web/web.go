@@ -137,7 +137,7 @@ type document struct {
 	View    view
 	Title   string
 	Parts   map[string]part
-	Now     int64 // of the clock
+	Now     int64 // the present time on the page's clock, in ms
 	Free    bool
 	Message string
 	Done    string // what has just been done

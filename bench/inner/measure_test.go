@@ -82,7 +82,7 @@ type sample struct {
 	server  time.Duration // CPU of the server, for all recorded waits
 	scripts int64         // EVALSHA that the server ran, for all recorded waits
 	allocs  uint64        // heap allocations of this process, for all recorded waits
-	wait    waits         // of the acquires
+	wait    waits         // how long the acquires waited
 }
 
 func (s *sample) rate() float64 { return float64(s.pairs) / s.elapsed.Seconds() }

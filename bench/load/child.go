@@ -39,9 +39,9 @@ func Child(orders io.Reader, reports io.Writer) error {
 
 type child struct {
 	orders  chan Order
-	mu      sync.Mutex // of out
+	mu      sync.Mutex // guards out
 	out     *json.Encoder
-	order   Order // the Open
+	order   Order // the Open order
 	peer    *peer.Peer
 	clients []peer.Client
 	batches peer.Batches

@@ -32,7 +32,7 @@ type stretch struct {
 	shared  []section // the section of each name
 	names   []string
 
-	idleSince, longestIdle  atomic.Int64 // since when a hot lock is idle, in ns since 1970, and for how long it was at most, in ns
+	idleSince, longestIdle  atomic.Int64 // when a hot lock became idle, in ns since 1970; its longest idle time, in ns
 	overlaps, errors, stuck atomic.Int32
 	first                   atomic.Pointer[error]
 }

@@ -25,7 +25,7 @@ type Order struct {
 	Peer     string             `json:"peer,omitempty"`
 	Env      peer.Env           `json:"env"`
 	Workload *workload.Workload `json:"workload,omitempty"`
-	Prefix   string             `json:"prefix,omitempty"` // of all names
+	Prefix   string             `json:"prefix,omitempty"` // prefix of all names
 	Process  int                `json:"process"`
 	Client   int                `json:"client"` // which client executes an Acquire or Release
 	Start    int64              `json:"start"`  // when a Run begins, in ns since 1970, the same for all processes

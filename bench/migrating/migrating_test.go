@@ -94,7 +94,7 @@ func pause(d time.Duration) { <-time.After(d) }
 // fleet is a set of working processes of all three libraries.
 type fleet struct {
 	t      *testing.T
-	folder string // of the counter files, one for each name
+	folder string // folder of the counter files, one for each name
 	inside [names]atomic.Int32
 	counts [names]atomic.Int64
 

@@ -26,7 +26,7 @@ var etcdPeer = &Peer{
 type etcdClient struct {
 	client   *clientv3.Client
 	sessions chan *concurrency.Session
-	shared   *concurrency.Session // of all goroutines, if no two want the same name
+	shared   *concurrency.Session // one session for all goroutines, if no two want the same name; otherwise nil
 	ttl      int
 }
 

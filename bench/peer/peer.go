@@ -54,7 +54,7 @@ type Env struct {
 
 // Peer is one contender.
 type Peer struct {
-	Name    string // in flags, tables and results
+	Name    string // its name in flags, tables and results
 	About   string // what the contender is, and its settings
 	Source  string // who recommends the settings
 	Role    Role

@@ -115,7 +115,7 @@ type lane struct {
 	mu     sync.Mutex
 	queue  []message
 	newest time.Time
-	err    error // after the last message
+	err    error // what the reader gets after the last message
 }
 
 type message struct {

@@ -79,13 +79,13 @@ func (silent) Printf(context.Context, string, ...any) {}
 // command is one command of the command line.
 type command struct {
 	name     string
-	args     string // of the usage line
-	does     string // one line
+	args     string // arguments, as the usage line shows them
+	does     string // description in one line
 	about    string // paragraphs of the help
 	examples string
 	exits    string
-	runs     bool           // it runs a program, which follows --
-	flags    func(f *flags) // nil: it has only the global flags
+	runs     bool           // the command runs a program, which follows --
+	flags    func(f *flags) // nil: the command has only the global flags
 	run      func(*app, input) int
 }
 

@@ -81,7 +81,7 @@ COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_I
 type holding struct {
 	name    string
 	program []string
-	path    string // of the program
+	path    string // path of the program
 	lease   time.Duration
 	grace   time.Duration
 }

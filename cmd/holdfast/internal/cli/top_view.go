@@ -20,7 +20,7 @@ type topView struct {
 	failing  time.Time
 	paused   bool
 	help     bool
-	order    int // of topOrders
+	order    int // index into topOrders
 	filter   string
 	typing   bool // the user is typing the filter
 	asking   bool // the user is asked whether to free the selected lock

@@ -39,6 +39,6 @@ func (m Mark) Environment(env []string) []string {
 // Run is a run of a command.
 type Run struct {
 	Mark    Mark
-	Group   int // of its processes
+	Group   int // process group of the run
 	Command int // process ID of the command, which may lead its own session
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	lookMost   = 100 * time.Millisecond // longest time between looks at the clock; timers do not count the time of a suspension
-	marginMost = 250 * time.Millisecond // the command is killed before the local deadline, but by no more than this
+	marginMost = 250 * time.Millisecond // upper limit of margin: how long before the local deadline the command is killed
 	lookSoon   = 5 * time.Millisecond   // time between looks for the end of a process group
 	killWait   = 10 * time.Second       // how long to wait for a killed process to end: the kernel may be busy with it
 )
@@ -31,7 +31,7 @@ type Lease interface {
 
 // Command is a command that runs under a lease.
 type Command struct {
-	Path  string // of the program
+	Path  string // path of the program
 	Args  []string
 	Env   []string
 	Lease time.Duration // length of the lease just after a renewal
@@ -99,7 +99,7 @@ type run struct {
 	jobs     chan os.Signal // SIGTSTP and SIGCONT
 	tty      tty
 
-	pid      int  // of the command
+	pid      int  // process ID of the command
 	ended    bool // the command has ended, although processes of its group may be left
 	guarded  bool // the guardian has not ended
 	result   Result
