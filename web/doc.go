@@ -3,8 +3,8 @@
 //
 //	mux.Handle("/locks/", authenticated(web.Handler(client, web.Options{})))
 //
-// The page does not authenticate its viewers. Mount it behind the authentication of the service. It only reads, unless Options.AllowFree is set;
-// requests from other sites cannot free a lock then.
+// The page does not authenticate its viewers. Mount it behind the authentication of the service. It only reads, unless Options.AllowFree is set.
+// Even with AllowFree, requests from other sites cannot free a lock.
 //
 // While somebody watches, the page looks at Redis at most once per second, no matter how many viewers there are; after a look that takes long, it
 // rests for four times as long. When nobody watches it does nothing, so there is nothing to close. It reads all keys with SCAN, looks with some short
