@@ -16,7 +16,7 @@ var RuntimeMutants = []Mutant{
 		edit{"lock.State.sound", "return !s.grant.Suspect.Load() && s.grant.Left(now) > s.grant.Lease/3", "if BROKEN {\nreturn true\n}\nOLD"}),
 	broken("turn without an end", "a lock is handed on as long as its process has waiters", exclusive,
 		edit{"lock.State.turnOver", "s.turn.served >= s.policy.HandoffMax", "!BROKEN && OLD"}),
-	broken("one permit asked for", "after a refusal, waiters for permits never ask again", []kind{permits},
+	broken("freed permits unnoticed", "waiters for permits do not ask when permits have become free", []kind{permits},
 		edit{"lock.spare.freed", "min(p.count+n, contendersMax)", "OLD\nif BROKEN {\np.count = 0\n}"}),
 	broken("lost wake-up", "waiters ignore release messages", []kind{plainLock, fencedLock},
 		edit{"lock.State.onChannelMessage", "func (s *State) onChannelMessage(now time.Duration, releases int) {", "OLD\nif BROKEN {\nreturn\n}"}),

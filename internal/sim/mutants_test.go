@@ -102,7 +102,6 @@ func lookFor(t *testing.T, mutants []sim.Mutant) (all []found) {
 				break
 			}
 		}
-		t.Logf("%s: world %d: %s", m.Name, f.world, f.by)
 		all = append(all, f)
 	}
 	return all
@@ -123,6 +122,7 @@ func noticed(t *testing.T, seed uint64, m sim.Mutant) (by string) {
 
 func report(t *testing.T, part string, all []found) {
 	for _, f := range all {
+		t.Logf("%s: world %d: %s", f.mutant.Name, f.world, f.by)
 		assert.NotZero(t, f.world, "mutant %q has survived", f.mutant.Name)
 	}
 	if *search && *only == "" && !t.Failed() {

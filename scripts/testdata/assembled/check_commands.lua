@@ -1,4 +1,4 @@
--- check_commands: try commands one after the other, and return how each was refused. Their arguments are such that they change
+-- check_commands: try commands one after the other, and return the error of each. Their arguments make sure that the commands change
 -- nothing permanently.
 --
 -- ARGV[n] tried the number of words of a command, and the words; one or more

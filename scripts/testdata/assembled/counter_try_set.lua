@@ -15,7 +15,7 @@
 local counter, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, not_after, keep, publish, number, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks

@@ -13,7 +13,7 @@ local strange = redis.call('type', KEYS[1]).ok == 'string'
 -- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[7] runtime     UUID of this runtime
--- ARGV[8] stay        ms for which this runtime is known to live from now on; not noted again if 31/32 of it are left
+-- ARGV[8] stay        ms for which this runtime is known to live from now on; not written again while 31/32 of it are left
 --
 -- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
@@ -22,7 +22,7 @@ local lock, queue, timeouts, waiting = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local place, wait, runtime, stay = ARGV[5], tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -93,7 +93,7 @@ local function tidy(q)
 end
 
 -- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
--- seconds.
+-- seconds, so a waiter is dropped only when its score is 10 s old.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end
@@ -147,8 +147,8 @@ local function leave(q, grant, wait)
   tidy(q)
   return place == 0
 end
--- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
--- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+-- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
+-- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
@@ -187,7 +187,7 @@ if place ~= 'try' then
   end
   score = math.max(tonumber(score), now + stay + 10000)
   if score ~= before then redis.call('zadd', timeouts, string.format('%.0f', score), grant) end
-  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- others of this runtime have asked just now
+  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- else this was noted just now, by another waiter
     redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
     redis.call('pexpire', waiting, string.format('%.0f', math.max(q.latest, score) - now + stay + 10000))
   end

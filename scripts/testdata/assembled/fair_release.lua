@@ -2,7 +2,7 @@
 -- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
 -- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
--- last field. If the lock is to stay taken for a while, nobody has it: see lock_keep.
+-- last field. With keep, the lock stays taken for a while, and its owner field is nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -68,7 +68,7 @@ local function tidy(q)
 end
 
 -- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
--- seconds.
+-- seconds, so a waiter is dropped only when its score is 10 s old.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end

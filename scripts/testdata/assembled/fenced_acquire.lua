@@ -6,7 +6,7 @@
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      of a busy reply; 0: the ttl alone, 1: a holder, too, a channel: and how many subscribe to it
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its number of subscribers
 -- ARGV[5] tokens      number of tokens
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
@@ -15,7 +15,7 @@
 local lock, counter = KEYS[1], KEYS[2]
 local grant, lease, not_after, report, tokens, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -51,13 +51,14 @@ local function holder_of(lock)
   local what = redis.call('hexists', lock, 'mode') == 1 and 'a read/write lock or another hash' or 'a hash that is no lock'
   return nil, redis.error_reply('FOREIGN the key holds ' .. what)
 end
--- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
--- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+-- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
+-- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
--- subscribers: how many clients subscribe to a channel; 0 if the user may not ask. It is not worth an error: it only says who goes first.
+-- subscribers: the number of subscribers of a channel; 0 if the user lacks the right to ask. An error is not needed: the number only
+-- decides who goes first.
 local function subscribers(channel)
   return redis.pcall('pubsub', 'numsub', channel)[2] or 0
 end

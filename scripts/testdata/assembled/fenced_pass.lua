@@ -19,7 +19,7 @@ local lock, counter, channel = KEYS[1], KEYS[2], KEYS[3]
 local from, grant, lease, not_after, publish, idlers = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local tokens, floor = ARGV[7], ARGV[8]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -31,9 +31,9 @@ local function in_time(not_after)
   end
   return nil
 end
--- end_turn: let other processes go first at the end of a turn. All subscribers are notified of a release. If there are more of them
--- than idlers, the lock is released: returns the number of subscribers. Otherwise the lock stays and can be passed on: returns nil.
--- idlers '-1': the turn does not end.
+-- end_turn: let other processes go first at the end of a turn. All subscribers are notified of a release. If there are more subscribers
+-- than idlers, end_turn releases the lock and returns their number. Otherwise the lock stays held and can be passed on, and end_turn
+-- returns nil. If idlers is '-1', the turn does not end.
 local function end_turn(lock, grant, channel, publish, idlers)
   if idlers == '-1' then return nil end
   local told = redis.call(publish, channel, '0')

@@ -1,11 +1,11 @@
--- leader_announce: write who leads an election, unless a newer leader has, and tell the watchers if that is news.
+-- leader_announce: write the leader of an election, unless a newer leader is written there, and notify the watchers of a new leader.
 --
 -- KEYS[1] leader  hash    holdfast_leader:{name}
 -- KEYS[2] channel channel holdfast_leader:{name}
 -- ARGV[1] token   fencing token of the term
 -- ARGV[2] grant   owner field of the term's lock, runtimeUUID:number
 -- ARGV[3] runtime UUID
--- ARGV[4] value   what the leader says of itself
+-- ARGV[4] value   text that the leader publishes about itself
 -- ARGV[5] keep    ms for which the hash is kept
 --
 -- Returns 1 (written) | 0 (a newer leader has written)

@@ -1,9 +1,9 @@
--- leader_read: read who leads an election: who has written that last, if its lock is still held.
+-- leader_read: read the leader of an election: the last leader that announced itself, if it still holds the lock.
 --
 -- KEYS[1] lock   hash {name}
 -- KEYS[2] leader hash holdfast_leader:{name}
 --
--- Returns {token, runtime, value, since in ms of the server's time} | nil (nobody leads, or has not said so yet)
+-- Returns {token, runtime, value, since in ms of the server's time} | nil (there is no leader, or it has not announced itself)
 local lock, leader = KEYS[1], KEYS[2]
 
 local grant = redis.call('hget', leader, 'grant')

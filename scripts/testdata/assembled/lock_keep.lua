@@ -1,6 +1,6 @@
--- lock_keep: end a hold whose lock is to stay taken for a while: another owner field that nobody has replaces that of the grant, with what
--- is missing as its TTL. So a late renewal or acquire of the grant changes nothing. The waiters are woken to learn the new TTL, because
--- no message is sent when a key expires. A retry changes nothing. HDEL comes first: a script that has written is not refused at
+-- lock_keep: end a grant, but keep the lock taken for a while: the owner field of the grant is replaced by one that no grant has, and the
+-- remaining time becomes the TTL. So a late renewal or acquire of the grant changes nothing. The waiters are woken to learn the new TTL,
+-- because no message is sent when a key expires. A retry changes nothing. HDEL comes first: a script that has written is not refused at
 -- maxmemory.
 --
 -- KEYS[1] lock    hash     {name}

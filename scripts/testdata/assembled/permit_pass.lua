@@ -13,7 +13,7 @@
 local permits, timeouts = KEYS[1], KEYS[2]
 local from, id, lease, not_after = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -89,5 +89,5 @@ local free, foreign = count_of(permits)
 if foreign then return foreign end
 if not there and (free or 0) < 0 then return redis.error_reply('REDUCED more permits are held than there are') end
 if not there or tonumber(there) < tonumber(till) then redis.call('zadd', timeouts, till, new) end
-if not there then redis.call('zrem', timeouts, old) end -- after the new one is there, so that the key keeps its TTL
+if not there then redis.call('zrem', timeouts, old) end -- only after the new permit was added, so that the key keeps its TTL
 return id

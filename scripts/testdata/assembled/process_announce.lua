@@ -1,8 +1,8 @@
--- process_announce: write who a process is, for people, or extend what was written before. A delayed duplicate is refused, because it
--- could come after process_forget.
+-- process_announce: write a description of a process, for people, or renew an earlier one. A delayed duplicate is refused,
+-- because it could arrive after process_forget.
 --
 -- KEYS[1] process   string      holdfast_process:{all}:runtime, "since version name"
--- KEYS[2] processes sorted set  of the runtimes that are announced, by when their announcements expire, server time in ms
+-- KEYS[2] processes sorted set  of the runtimes that are announced, with the server times in ms at which their announcements expire
 -- ARGV[1] age       ms since the start of the runtime
 -- ARGV[2] not_after server time in ms, after which the attempt is refused
 -- ARGV[3] keep      ms for which the announcement is kept
@@ -13,7 +13,7 @@
 local process, processes = KEYS[1], KEYS[2]
 local age, not_after, keep, runtime, who = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks

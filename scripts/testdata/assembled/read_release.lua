@@ -11,8 +11,8 @@
 -- nil (this grant does not hold the lock)
 local lock, channel, timeout, timeouts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local grant, publish = ARGV[1], ARGV[2]
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
--- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
+-- of their names, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
 -- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
@@ -36,9 +36,9 @@ end
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner still holds the write lock
-local own = redis.call('pttl', timeout) -- read first: if time passes in between, it is the longer one
+local own = redis.call('pttl', timeout) -- read before the lock's TTL: if time passes in between, own is the longer one
 local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
-if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- else the lock's TTL belongs to another reader
+if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- else another reader's lease is the lock's TTL
 redis.call('hdel', lock, grant)
 redis.call('del', timeout)
 if alone then return -1 end

@@ -11,7 +11,7 @@
 -- Returns {first, position, ...}: the positions (from 1) of the grants that no longer hold | error LATE ms
 local lease, not_after, first = ARGV[1], ARGV[2], ARGV[3]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -23,8 +23,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
--- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
+-- of their names, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
 -- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)

@@ -13,7 +13,7 @@
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -29,8 +29,8 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
--- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+-- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
+-- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
@@ -63,8 +63,8 @@ local function busy(lock, holder, want_holder)
   demand(lock, holder)
   return {redis.call('pttl', lock), want_holder == '1' and holder or ''}
 end
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
--- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
+-- of their names, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
 -- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)

@@ -3,7 +3,7 @@
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its runtime.
 -- Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After that,
--- nobody may reserve for the same time again.
+-- nobody may reserve the semaphore for the same length of time.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -26,7 +26,7 @@ local request, not_after, keep, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local runtime, reserve, rest = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 local first = 8
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks

@@ -12,7 +12,7 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 local lock = KEYS[1]
 local grant, lease, not_after, want_holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks
@@ -36,8 +36,8 @@ end
 local owner = '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+$'
 local function is_owner(field) return string.find(field, owner) end
 local function is_runtime(uuid) return string.find(uuid .. ':0', owner) end
--- demand: tell the runtime of a holder that its lock is wanted. Only the runtimes with odd grant numbers may keep a released lock, and
--- listen. freed 'freed ': it has just been released by force. It is not worth an error: without it, such a lock is free a little later.
+-- demand: tell the runtime of a holder that its lock is wanted. Only runtimes with odd grant numbers may keep a released lock, so only they
+-- subscribe. freed is 'freed ' if the lock has just been released by force. A failure is ignored: the lock is then free a little later.
 local function demand(lock, holder, freed)
   local runtime = string.match(holder, '^(.*):%d*[13579]:?%a*$')
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end

@@ -11,7 +11,7 @@
 local lock = KEYS[1]
 local from, grant, lease, not_after = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
--- duplicate of an attempt must not run after its caller has stopped counting on it.
+-- duplicate of an attempt must not run after its caller has given the attempt up.
 local server_time
 local function in_time(not_after)
   if not server_time then -- time stands still during a script, even one for many locks

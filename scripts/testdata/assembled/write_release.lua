@@ -1,6 +1,6 @@
 -- write_release: end the writer's hold and wake all waiters. If the same owner also reads, the lock becomes a read lock for as long
 -- as its reader holds it. A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory.
--- If the lock is to stay taken for a while, nobody has the write lock (see lock_keep), for as long as the owner's reader at least.
+-- With keep, the write lock stays taken for a while, with the owner field nobody (see lock_keep), and at least as long as the owner reads.
 --
 -- KEYS[1] lock     hash     {name}, with mode
 -- KEYS[2] channel  channel  redisson_rwlock:{name}
@@ -13,8 +13,8 @@
 -- Returns the number of subscribers that were notified | nil (this grant does not hold the lock)
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local grant, publish, keep, nobody = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
--- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. timeouts is the prefix of all
--- their names, {name}: in full. It comes from KEYS, because a hook of the client may have put a prefix before the keys.
+-- timeouts: each hold of a reader has its own timeout key, which expires with the lease of the hold. The argument timeouts is the prefix
+-- of their names, "{name}:". It comes from KEYS, because a hook of the client may have put a prefix before the keys.
 
 -- timeouts_of lists the timeout keys of all readers except one. The holds of a reader are numbered from 1.
 local function timeouts_of(lock, timeouts, but)
