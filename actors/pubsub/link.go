@@ -279,6 +279,8 @@ func (l *link) take(message any) error {
 	return nil
 }
 
+// takeMessage counts a message for the subscriber. Send runs the subscriber on this goroutine while it is idle, and through it the actor of the
+// lock (package mailbox), so the mutex must not be held meanwhile.
 func (l *link) takeMessage(m *redis.Message) {
 	l.mu.Lock()
 	known := l.told[m.Channel]
