@@ -20,7 +20,7 @@ type Config struct {
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // its UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front actor: it must return even if the user's code exits
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front actor: it must return even if the user's code ends its goroutine
 	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }
@@ -31,7 +31,7 @@ type API struct{ Config }
 // Asked is a request of a user's actor.
 type Asked struct {
 	*wait.Request
-	Wait time.Duration // how long an acquire waits at most; 0: no bound
+	Wait time.Duration // the longest wait of an acquire; 0: no limit
 	kind protocol.Kind
 	lock string
 }
@@ -56,7 +56,7 @@ func (a API) Read(message any, sender *actor.PID) (q Asked, ok bool) {
 	err := a.resolve(q)
 	switch {
 	case err == nil:
-	case q.Do == wait.Cancel: // its ID names an acquire, which gets an answer of its own
+	case q.Do == wait.Cancel: // the ID of a cancel names an acquire, and that acquire gets the answer
 		a.Drop(q.lock, fmt.Sprintf("cancel: %v", err))
 	default:
 		q.Err = q.Because(err)
@@ -81,7 +81,8 @@ func (a API) Drop(lock, reason string) {
 	a.Events.Emit(protocol.RequestDropped{Name: lease.Shorten(lock), Reason: reason})
 }
 
-// parse returns an Asked without Request if the message does not belong to the API. Users may send pointers as well as values.
+// parse turns a message of package protocol into an Asked. The Asked has no Request if the message does not belong to the API. Users may send
+// pointers as well as values.
 func parse(message any) Asked {
 	switch m := message.(type) {
 	case *protocol.Acquire:
@@ -121,7 +122,7 @@ func parse(message any) Asked {
 	return Asked{}
 }
 
-// unresolved is the address in the answer to a request that cannot be resolved: it repeats the kind and the name that were asked for.
+// unresolved returns the address for the answer to a request that cannot be resolved: the kind and the name from the request.
 func (q Asked) unresolved() *lease.Address {
 	return &lease.Address{Kind: &scripts.Kind{Name: q.kind}, Name: q.lock}
 }

@@ -13,15 +13,15 @@ type Call struct {
 	Timing
 	From  Caller // gets a *Result
 	Tag   any    // anything by which the sender recognizes the call
-	Locks int    // how many names it is about; 0: one
+	Locks int    // number of names that the call is about; 0 stands for one
 
-	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender to withdraw it
+	// set by whoever claims the call: the gateway when it takes the call out of its line, or the sender when it withdraws the call
 	claimed  atomic.Bool
 	Since    time.Duration // since when Redis has kept the call waiting: from its submission, or from Redis's last answer to another call if that is later
-	NotAfter time.Duration // Redis must not execute it after that; 0: it was not sent
-	Deadline time.Duration // from then on its outcome is unknown; 0: it was not sent
+	NotAfter time.Duration // the last instant at which Redis may execute the call; 0: it was not sent
+	Deadline time.Duration // if there is no answer by this instant, the outcome is unknown; 0: the call was not sent
 
-	result Result // its result; only whoever has claimed it in its batch may write it
+	result Result // the call's result; only whoever has claimed the call in its batch may write it
 }
 
 // Caller is the actor that makes a call. Send gives it a message, and does not block.
@@ -34,12 +34,12 @@ type Result struct {
 	Last  bool // only the receiver of this result refers to the call now, so the call may be reused
 	Reply any
 	Err   error
-	Sent  time.Duration // the instant before it was sent; 0: it was not, or has no answer
+	Sent  time.Duration // the instant before the call was sent; 0: it was not sent, or has no answer
 
-	Unacked error // too few replicas have acknowledged what it wrote
+	Unacked error // too few replicas have acknowledged what the call wrote
 }
 
-// Leave takes a call out of the line to be sent now. heard is when Redis last answered. It fails if the call was withdrawn.
+// Leave takes a call out of the line to be sent now. heard is the instant at which Redis last answered. Leave fails if the call was withdrawn.
 func (c *Call) Leave(now, heard time.Duration) bool {
 	c.NotAfter, c.Deadline = c.SentAt(now)
 	return c.Expire(heard)
@@ -51,8 +51,8 @@ func (c *Call) Expire(heard time.Duration) bool {
 	return c.claimed.CompareAndSwap(false, true)
 }
 
-// Withdraw takes back a call that has not been sent. It is never executed then, and gets no result. If it fails, the call may be executed
-// until its deadline, and will be answered.
+// Withdraw takes back a call that has not been sent. The call is then never executed, and gets no result. If Withdraw fails, the call may be
+// executed until its deadline, and will be answered.
 func (c *Call) Withdraw() bool { return c.claimed.CompareAndSwap(false, true) }
 
 // Withdrawn reports whether the call was taken back while it was in the line.

@@ -10,7 +10,7 @@ var (
 	ErrNoAnswerYet = fmt.Errorf("%w from Redis yet", ErrNoAnswer)
 )
 
-// timeout is the error of something that was not done in time. It is a net.Error.
+// timeout is an error that says that something was not done in time. It is a net.Error.
 type timeout string
 
 func (e timeout) Error() string { return string(e) }

@@ -12,33 +12,34 @@ import (
 // caller does, and nothing has to be repeated. A call that was sent may be executed at any time until its window has passed.
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
-	window   time.Duration // counts from the sending; after that Redis must not execute the call, and its outcome is unknown
-	Grace    time.Duration // more time for the answer alone, in which replicas acknowledge it
-	Until    time.Duration // Redis must not execute it after that, whenever it is sent; clock.Never: no such instant
-	Patience time.Duration // it is refused if it has not been sent and Redis has been silent for this long
-	First    bool          // it goes before other calls: it is a repeat, or gives something back
+	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more, and the outcome is unknown
+	Grace    time.Duration // additional time for the answer, in which replicas acknowledge what the call wrote
+	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never: no such instant
+	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
+	First    bool          // the call goes before other calls: it is a repeat, or gives something back
 }
 
-// Patient is the timing of a call that may wait in line until Redis answers again, but no longer than patience.
+// Patient returns the timing of a call that may wait in line until Redis answers again, but no longer than patience.
 func Patient(now, window, patience time.Duration) Timing {
 	return Timing{Asked: now, window: window, Until: clock.Never, Patience: patience}
 }
 
-// Hasty is the timing of a call that must be answered within a window from now.
+// Hasty returns the timing of a call that must be answered within a window from now.
 func Hasty(now, window time.Duration) Timing {
 	return Timing{Asked: now, window: window, Until: now + window, Patience: window}
 }
 
-// SentAt returns until when a call that is sent at this instant may be executed, and until when its answer is awaited.
+// SentAt returns two limits for a call that is sent at this instant: the last instant at which it may be executed, and the end of the wait for
+// its answer.
 func (t *Timing) SentAt(now time.Duration) (notAfter, deadline time.Duration) {
 	notAfter = min(t.Until, now+t.window)
 	return notAfter, notAfter + t.Grace
 }
 
-// Expires is when a call is refused if it has not been sent. heard is when Redis last answered.
+// Expires returns the instant at which a call is refused if it has not been sent. heard is the instant at which Redis last answered.
 func (t *Timing) Expires(heard time.Duration) time.Duration {
 	return min(t.Until, max(t.Asked, heard)+t.Patience)
 }
 
-// Window is how long one attempt for a lease may take before its outcome counts as unknown.
+// Window returns how long one attempt for a lease of the given length may take before its outcome counts as unknown.
 func Window(lease time.Duration) time.Duration { return min(lease/3, 2*time.Second) }

@@ -1,5 +1,5 @@
-// Package wait is what the machines of locks and of counters share: requests that wait, when they are tried again, and what goes in and comes
-// out of a step. It is pure.
+// Package wait has the parts that the machines of locks and of counters share: requests that wait, when they are tried again, and what goes in
+// and comes out of a step. It is pure.
 //
 // The engine makes requests and carries out the effects of a step; the machines (packages lock and counter) decide. pubsub sends the
 // messages about channels.
@@ -7,11 +7,11 @@
 //	spec.go      what an acquire asks for
 //	request.go   an operation on a lock, and the place of its answer
 //	queue.go     waiting requests, in order of arrival
-//	policy.go    the options and times that decisions follow from
-//	failures.go  calls without an answer, in a row, and the timing of the next
+//	policy.go    the options and times on which decisions depend
+//	failures.go  calls without an answer, in a row, and the timing of the next call
 //	machine.go   what the shell drives
 //	messages.go  what goes into a step
-//	effect.go    what comes out
+//	effect.go    what comes out of a step
 //	stage.go     how far the shutdown of the runtime has come; whether a channel is subscribed to
 //	refusal.go   errors that locks and counters have in common
 package wait

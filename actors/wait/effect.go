@@ -32,9 +32,9 @@ const (
 	DoCall     EffectKind = iota // send Call to Redis
 	DoAnswer                     // answer Request
 	DoForget                     // drop Request: there is nobody to answer
-	DoLost                       // Hold has ended without its holder
+	DoLost                       // Hold has ended without its holder's release
 	DoReleased                   // Hold was released because the actor that held it has ended
-	DoTellLost                   // tell the requester of Hold that its lease was lost
+	DoTellLost                   // send the requester of Hold the message that its lease was lost
 	DoKeep                       // give Grant to the watchdog
 	DoDrop                       // take Grant back from the watchdog
 	DoWatch                      // subscribe to Channel
@@ -54,13 +54,13 @@ const (
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
 	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
-	Acquires() bool     // it makes a grant, which replicas may have to acknowledge
-	// Answered turns a raw result into a message for the machine, and into a message for the actors of the same name's other kinds; nil:
-	// they need not know.
+	Acquires() bool     // whether the call makes a grant, which replicas may have to acknowledge
+	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families;
+	// nil: these get no message.
 	Answered(m *rpc.Result) (message, news any)
-	Recycle() // nothing refers to the call any more, so it may be reused
+	Recycle() // called when nothing refers to the call any more, so that it may be reused
 }
 
-// ServerTime converts an instant of ours to the time, in milliseconds, of the server that decides about a key. The time is not known before
-// the server was asked.
+// ServerTime converts an instant of this process to the time, in milliseconds, of the server that decides about a key. That time is not known
+// before the server was asked for it.
 type ServerTime func(raw string, instant time.Duration) (ms int64, known bool)

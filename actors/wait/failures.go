@@ -10,7 +10,7 @@ import (
 // Failures counts calls without an answer, in a row.
 type Failures struct {
 	Count int
-	first time.Duration // when the silence began, moved on by the gaps in it
+	first time.Duration // when Redis' silence began, moved forward by the times in which it answered others
 	Last  error
 }
 
@@ -28,7 +28,7 @@ func (f *Failures) Add(now time.Duration, c *rpc.Call, err error) {
 	f.Last = scripts.Explain(err)
 }
 
-// Silent is how long Redis has not answered.
+// Silent returns the time for which Redis has not answered.
 func (f *Failures) Silent(now time.Duration) time.Duration {
 	if f.Count == 0 {
 		return 0
@@ -36,13 +36,13 @@ func (f *Failures) Silent(now time.Duration) time.Duration {
 	return now - f.first
 }
 
-// Outlast reports whether Redis has been silent for the length of patience while r waited.
+// Outlast reports whether Redis has been silent for at least patience while r waited.
 func (f *Failures) Outlast(now time.Duration, r *Request, patience time.Duration) bool {
 	return f.Count > 0 && now-max(f.first, r.Came) >= patience
 }
 
-// Patient is the timing of the next call. It may wait in line for the rest of its callers' patience; if they have been answered, for a
-// whole patience. A repeat goes before other calls, because its first copy may have taken something that nobody uses.
+// Patient returns the timing of the next call. It may wait in line until its callers' patience is over. If the callers have been answered
+// already, it may wait for the full patience. A repeat goes before other calls, because its first copy may have taken something that nobody uses.
 func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timing {
 	if rest := patience - silent; rest > 0 {
 		patience = rest
@@ -52,7 +52,7 @@ func (f *Failures) Patient(now, window, patience, silent time.Duration) rpc.Timi
 	return t
 }
 
-// Waiting is the timing of the next call for waiters. head is the first of them; a try is not patient.
+// Waiting returns the timing of the next call for waiters. head is the first of them; a try is not patient.
 func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) rpc.Timing {
 	if head != nil && head.Try {
 		return rpc.Hasty(now, window)
@@ -64,7 +64,7 @@ func (f *Failures) Waiting(p *Policy, now, window time.Duration, head *Request) 
 	return f.Patient(now, window, p.Patience, silent)
 }
 
-// Acquiring is the timing of an attempt to acquire. If replicas must acknowledge the grant, the attempt gets more time.
+// Acquiring returns the timing of an attempt to acquire. If replicas must acknowledge the grant, the attempt gets more time.
 func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request) rpc.Timing {
 	t := f.Waiting(p, now, rpc.Window(lease), head)
 	if p.AckReplicas > 0 {
@@ -73,5 +73,5 @@ func (f *Failures) Acquiring(p *Policy, now, lease time.Duration, head *Request)
 	return t
 }
 
-// LateMax is how often in a row an attempt that reached the server too late is repeated at once.
+// LateMax is the number of times in a row that an attempt is repeated at once because it reached the server too late.
 const LateMax = 3

@@ -7,7 +7,7 @@ import (
 
 // The messages to a machine, beside *Request, the results of its calls, and the watchdog's lease.Due and lease.Gone.
 type (
-	// CancelRequest ends the waiting of a request.
+	// CancelRequest ends the wait of a request.
 	CancelRequest struct {
 		Request *Request
 		Cause   error
@@ -19,18 +19,18 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
-	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. Freed: the grant was
-	// released by force.
+	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. If Freed is set, the
+	// grant was released by force.
 	Demanded struct {
 		Grant string
 		Freed bool
 	}
 	// TryRetire asks an actor to stop if it is idle.
 	TryRetire struct{}
-	// Close tells the stage of the runtime's end.
+	// Close tells a machine which stage the end of the runtime has reached.
 	Close struct{ Stage Stage }
-	// RequesterGone says that an actor that waits here or holds leases has terminated. Replaced: another actor has its name already, and some
-	// of the requests may be that actor's.
+	// RequesterGone says that an actor that waits here or holds leases has terminated. If Replaced is set, another actor has the same name by
+	// now, and some of the requests may be that actor's.
 	RequesterGone struct {
 		Requester lease.Ref
 		Replaced  bool
@@ -42,16 +42,16 @@ type (
 
 // The subscriber's messages to the actor of a name.
 type (
-	// ChannelReady says that the channel is subscribed to. Messages that were published before may have been missed. Among is how many
-	// channels were subscribed to together after a reconnection; otherwise 0.
+	// ChannelReady says that the channel is subscribed to. Messages that were published before may have been missed. After a reconnection, Among
+	// is the number of channels that were subscribed to together; otherwise it is 0.
 	ChannelReady struct {
 		Channel string
 		Among   int
 	}
-	// ChannelMessage says that the lock was released, and how often since the last message.
+	// ChannelMessage says that the lock was released, and how often since the last ChannelMessage.
 	ChannelMessage struct {
 		Channel  string
 		Releases int
-		Texts    map[string]struct{} // of the demand channel: the keys that are wanted
+		Texts    map[string]struct{} // of the demand channel: the keys of the locks that other processes want
 	}
 )

@@ -12,25 +12,25 @@ type Policy struct {
 	Lease      time.Duration // length of a watchdog lease
 	HandoffMax int           // holders per turn
 	HandoffFor time.Duration // length of a turn
-	Linger     time.Duration // a released grant is kept for the next local holder for this long; 0: it is not kept
+	Linger     time.Duration // the time for which a released grant is kept for the next local holder; 0: it is not kept
 	MaxWaiters int
 	SlowWait   time.Duration // a waiter that waits longer than this is reported; 0: no waiter is
-	Runtime    string        // the UUID with which the ids of our grants begin
+	Runtime    string        // the UUID with which the ids of this process's grants begin
 
 	Counts bool // there is a single server, so the reply to a release counts all subscribers
 
 	AckReplicas int           // how many replicas must acknowledge a grant
-	AckTimeout  time.Duration // the longest wait for them
+	AckTimeout  time.Duration // the longest wait for acknowledgements of replicas
 
-	Patience    time.Duration // waiters are refused with the cause when no attempt has been answered for this long
+	Patience    time.Duration // if no attempt has been answered for this long, waiters are refused, with the cause
 	ProbeMax    time.Duration // longest pause between two attempts to reach Redis
 	PollCap     time.Duration // longest wait between two attempts while the lock is taken
-	KeepChannel time.Duration // a channel stays subscribed this long after its last waiter
+	KeepChannel time.Duration // the time for which a channel stays subscribed after its last waiter has left
 	turns.Policy
 
-	GiveFor time.Duration // for this long the return of permits is repeated until it is confirmed
-	Keep    time.Duration // Redis keeps the results of requests without an owner for this long, for their repeats
-	Want    time.Duration // after this long a waiter for several permits reserves them, for twice as long each time
+	GiveFor time.Duration // the time for which an unconfirmed return of permits is repeated
+	Keep    time.Duration // the time for which Redis keeps the result of a counter's request, in case the request is repeated
+	Want    time.Duration // a waiter for several permits that has waited this long reserves them; each further reservation is twice as long
 	WantMax time.Duration // longest reservation
 
 	NewID  func() string          // makes the id of a grant; never the same twice
@@ -47,29 +47,30 @@ func (p Policy) WithTimes() Policy {
 	p.Policy = p.Policy.WithTimes()
 	p.Why = func(string) error { return rpc.ErrNoAnswerYet }
 	p.GiveFor = 30 * time.Second
-	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and the undoing of it can take together
+	p.Keep = p.Patience + p.GiveFor + 10*time.Second // longer than a request and its undo can take together
 	p.Want = 100 * time.Millisecond
 	p.WantMax = 30 * time.Second
 	return p
 }
 
-// Backoff is the pause after this many failures in a row. It doubles from 10 ms to 1 s, with full jitter (M. Brooker, "Exponential Backoff
-// And Jitter", 2015), so that an outage does not end in a storm.
+// Backoff returns the pause after the given number of failures in a row. It doubles from 10 ms to 1 s, with full jitter (M. Brooker, "Exponential
+// Backoff And Jitter", 2015), so that an outage does not end in a storm.
 func (p *Policy) Backoff(failures int) time.Duration {
 	step := min(10*time.Millisecond<<min(failures, 7), time.Second)
 	return time.Millisecond + p.Jitter(step)
 }
 
-// Pause is the pause before the next attempt to reach Redis.
+// Pause returns the pause before the next attempt to reach Redis.
 func (p *Policy) Pause(failures int) time.Duration { return min(p.Backoff(failures), p.ProbeMax) }
 
-// Spread is a random delay for one of several waiters that all have a reason to try at the same instant: ten of them try per millisecond.
+// Spread returns a random delay for one of several waiters that have a reason to try at the same instant. The delays spread them out to about ten
+// per millisecond.
 func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }
 
-// OrphanPause is the pause after this many releases of an orphan that may not have been the last. It doubles, so that few releases are in
-// vain. A late copy of the acquire then holds the lock for about as long as it was late.
+// OrphanPause returns the pause before the next release of an orphan, after the given number of releases that may not have been the last. The
+// pause doubles, so that few releases are in vain. A late copy of the acquire then holds the lock for about as long as the copy was late.
 func (p *Policy) OrphanPause(releases int) time.Duration {
 	step := 25 * time.Millisecond << min(releases, 6)
 	return step + p.Jitter(step)

@@ -10,13 +10,13 @@ import (
 // Queue is a FIFO of waiting acquires that any of them can leave in constant time.
 type Queue struct {
 	head, tail *Request
-	fresh      *Request // requests before it were reported for waiting long; nil: all were
+	fresh      *Request // the first request that has not been reported for waiting long; nil: all have been
 	Len        int
-	Owners     map[protocol.Owner]int // how many wait under each explicit owner
-	Crowd      *int                   // how many wait in this queue and in others that count together; nil: it counts alone
+	Owners     map[protocol.Owner]int // number of waiting requests of each explicit owner
+	Crowd      *int                   // number of requests in this queue and in the others that share the number; nil: only this queue counts
 }
 
-// Front is the request that has waited longest; nil: the queue is empty.
+// Front returns the request that has waited longest; nil: the queue is empty.
 func (q *Queue) Front() *Request { return q.head }
 
 // Push appends r.
@@ -85,7 +85,7 @@ func (q *Queue) NextSlow(now, limit time.Duration) *Request {
 	return r
 }
 
-// SlowAt is when NextSlow has something to return; clock.Never: not before another request comes.
+// SlowAt returns the instant at which NextSlow has something to return; clock.Never: it has nothing unless another request comes.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	for q.fresh != nil && q.fresh.Slow { // it was reported in another queue, before it came here
 		q.fresh = q.fresh.Next
@@ -96,7 +96,7 @@ func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	return q.fresh.Came + limit
 }
 
-// Ahead is how many requests are in the queue before r.
+// Ahead returns the number of requests that are in the queue before r.
 func (q *Queue) Ahead(r *Request) (n int) {
 	for r = r.prev; r != nil; r = r.prev {
 		n++

@@ -26,7 +26,7 @@ func TestQueue_KeepsTheOrderOfThoseWhoStay(t *testing.T) {
 			want = slices.Delete(want, i, i+1)
 		} else {
 			r := &Request{}
-			if number := random.Uint64N(3); number > 0 { // the others have no explicit owner
+			if number := random.Uint64N(3); number > 0 { // number 0: the request has no explicit owner
 				r.Owner = protocol.NewOwner("u", number)
 			}
 			q.Push(r)

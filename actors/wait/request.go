@@ -22,21 +22,21 @@ type Request struct {
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Bounded  bool             // its wait is bounded, and the error will name the holder
-	Deadline time.Duration    // of a force-release: the last instant for its execution; 0: only its window limits it
+	Bounded  bool             // its wait is bounded, so an error at the end of the wait names the holder
+	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0: only its window limits that
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
 	// of an operation that counts
 	Count  *scripts.CountOp
-	Number int64 // how many; in the answer, what is left
+	Number int64 // how many permits; in the answer, how many are left
 
-	// the receiver of the answer: one of the three
+	// The receiver of the answer: one of the three is set.
 	Answered  chan struct{}  // a goroutine
 	Notify    func(*Request) // a function; called on the lock actor, so it must not block
 	Requester lease.Ref      // an actor
 
 	// of a request by an actor
-	ID     uint64 // its own number for the request
+	ID     uint64 // the actor's own number for the request
 	Serial uint64 // of a release or renew: the serial number of the lease
 
 	// the answer
@@ -51,12 +51,12 @@ type Request struct {
 	Routed bool // the registry counts it as in flight until it has been handled
 
 	// owned by the lock actor, in a group
-	Home any // the part of the machine that serves it; only that machine looks at it
+	Home any // the part of the machine that serves the request; only the machine reads it
 
 	// owned by the lock actor while it waits
 	Queue      *Queue
 	Next, prev *Request
-	Came       time.Duration // when the request came: failures of earlier attempts do not count for it
+	Came       time.Duration // when the request came: earlier failures do not count for it
 	Slow       bool          // it was reported for waiting long
 	Timer      clock.Timer   // ends the wait of an actor's bounded acquire
 }
@@ -79,8 +79,8 @@ func (o Operation) String() string {
 	return [...]string{"acquire", "release", "extend", "inspect", "force-release", "count", "cancel"}[o]
 }
 
-// Because makes the error of a request from its operation, its lock and the cause. Several names may map to one key; the error has the
-// requester's name.
+// Because makes the error of a request from its operation, its lock and the cause. Several names may map to one key, so the error carries the
+// name that the requester used.
 func (r *Request) Because(cause error) error {
 	if r.Address.Raw != r.Address.Name && (errors.Is(cause, protocol.ErrForeignKey) || scripts.IsDenied(cause)) {
 		cause = fmt.Errorf("%w (key %q)", cause, r.Address.Raw)

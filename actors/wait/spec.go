@@ -13,16 +13,16 @@ import (
 // Terms are the lease that an acquire asks for. The zero value is a lease of Options.Lease that the watchdog renews. An acquire with other
 // Terms gets a grant of its own, which only its holder's re-entries share.
 type Terms struct {
-	Lease   time.Duration // of an acquire: a fixed lease, 0 watchdog; of an extend: the new length
+	Lease   time.Duration // of an acquire: the length of a fixed lease, or 0 for a lease that the watchdog renews; of an extend: the new length
 	Renewed time.Duration // the length that the watchdog sets; 0: Options.Lease
-	AtMost  time.Duration // the watchdog does not renew it past this; 0: there is no end
-	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock sooner; 0: as soon as it is released
+	AtMost  time.Duration // the watchdog does not renew the lease past this time; 0: there is no limit
+	AtLeast time.Duration // of an acquire or extend: nobody else gets the lock before this time; 0: others may get it as soon as it is released
 }
 
-// Length is the length of the lease. usual is the length in the options.
+// Length returns the length of the lease. usual is the length in the options.
 func (t Terms) Length(usual time.Duration) time.Duration { return cmp.Or(t.Lease, t.Renewed, usual) }
 
-// First is how long the lease lasts until its first renewal. usual is the length in the options.
+// First returns how long the lease lasts if it is never renewed. usual is the length in the options.
 func (t Terms) First(usual time.Duration) time.Duration {
 	if t.AtMost > 0 {
 		return min(t.Length(usual), t.AtMost)
@@ -59,7 +59,7 @@ func (t Terms) check(kind *scripts.Kind) error {
 type AcquireSpec struct {
 	Terms
 	Owner protocol.Owner // zero: the acquire gets an owner of its own
-	Wait  time.Duration  // 0: no bound but the context
+	Wait  time.Duration  // 0: only the context bounds the wait
 	Try   bool
 
 	Backoff  protocol.Backoff // back-off of a spin lock; zero fields: defaults

@@ -1,6 +1,6 @@
 package wait
 
-// Stage is the stage of a runtime's end. Each stage includes those before it.
+// Stage is the stage of a runtime's end. Each stage includes the restrictions of the stages before it.
 type Stage uint8
 
 // The stages.
