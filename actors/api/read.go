@@ -20,7 +20,7 @@ type Config struct {
 	Events  *outbox.Events
 	Outbox  *outbox.Outbox
 	Runtime string                                                       // its UUID
-	Address func(kind *scripts.Kind, name string) (lease.Address, error) // called on a front actor: it must return even if the user's code ends its goroutine
+	Address func(kind *scripts.Kind, name string) (lease.Address, error) // runs on a front actor: must return even if the user's code ends its goroutine
 	Time    func(instant time.Duration) time.Time                        // converts an instant of the clock to wall-clock time
 	Now     func() time.Duration                                         // the present instant
 }

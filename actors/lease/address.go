@@ -17,7 +17,7 @@ type Address struct {
 	Arguments scripts.Arguments // only the lock's actor uses them, in its own copy of the address
 }
 
-// shownName is how much an error or an event shows of a string that is too long for a name.
+// shownName is the number of bytes that an error or an event shows of a string that is too long for a name.
 const shownName = 64
 
 // Quoted quotes a name for an error, and shortens it if it is too long for a name. Users may pass any string.

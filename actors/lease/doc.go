@@ -1,4 +1,4 @@
-// Package lease is about what a caller holds and until when. Any goroutine may read it.
+// Package lease describes what a caller holds, and until when. Any goroutine may read its values.
 //
 // The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. Each
 // local holder has a Hold on the grant; several holds may share a grant, one after the other or together. The handles in the root package read

@@ -40,7 +40,7 @@ func (e *Ending) Done() <-chan struct{} {
 	return done
 }
 
-// Err is the reason of the end; nil: the lease has not ended.
+// Err returns the reason of the end; nil: the lease has not ended.
 func (e *Ending) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,7 +57,7 @@ func (e *Ending) Reason() error {
 	return fmt.Errorf("%w: %s", e.err, e.why)
 }
 
-// Why is the detail alone; "": there is none.
+// Why returns only the detail of the reason; "": there is none.
 func (e *Ending) Why() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,7 +72,7 @@ func (e *Ending) Context(parent context.Context) (context.Context, context.Cance
 	return ctx, cancel
 }
 
-// Bound is Context for a caller that also has the lease, so that Awaited ignores the context.
+// Bound makes a context like Context does, but one that Awaited ignores, because the caller also has the lease.
 func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelFunc) {
 	return e.bound(parent, nil)
 }
@@ -80,7 +80,7 @@ func (e *Ending) Bound(parent context.Context) (context.Context, context.CancelF
 func (e *Ending) bound(parent context.Context, of *audience) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := e.tell(func(err error) { cancel(err) }, of)
-	stop := context.AfterFunc(parent, forget) // otherwise a long lease would collect the contexts of all its calls
+	stop := context.AfterFunc(parent, forget) // without this, a long lease would collect the contexts of all its calls
 	return ctx, func() {
 		cancel(context.Canceled)
 		forget()
@@ -88,7 +88,7 @@ func (e *Ending) bound(parent context.Context, of *audience) (context.Context, c
 	}
 }
 
-// OnEnd calls f once, with the reason, when the lease ends, or at once if it has ended. f must not block. forget takes f back.
+// OnEnd calls f once, with the reason, when the lease ends, or at once if it has ended. f must not block. The returned forget removes f.
 func (e *Ending) OnEnd(f func(error)) (forget func()) { return e.tell(f, nil) }
 
 func (e *Ending) tell(f func(error), to *audience) (forget func()) {

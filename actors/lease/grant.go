@@ -14,11 +14,11 @@ type Grant struct {
 	// fixed at construction
 	Address *Address
 	ID      string        // the owner field in Redis
-	Lease   time.Duration // what a renewal sets, unless Most is sooner
+	Lease   time.Duration // the length that a renewal sets, unless Most is sooner
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
 	Most    time.Duration // no renewal makes it last past this instant; 0: there is no such instant
 	Actor   Actor         // the lock actor: it gets the releases of the holders, and the watchdog's messages
-	Part    any           // what only the lock actor knows of the grant
+	Part    any           // what only the lock actor knows about the grant
 
 	// deadline is the instant from which the lease counts as lost; 0: the grant is over. Extend moves it by compare-and-swap, so a late
 	// renewal cannot revive a grant that has ended.
@@ -32,7 +32,7 @@ type Grant struct {
 	Tended atomic.Bool
 
 	Kept  atomic.Bool              // the watchdog keeps it
-	Timer timerwheel.Timer[*Grant] // in the watchdog's wheel: the next renewal, or the end of a fixed lease
+	Timer timerwheel.Timer[*Grant] // in the watchdog's wheel, for the next renewal or the end of a fixed lease
 }
 
 // The bounds of a fixed lease.
@@ -53,8 +53,8 @@ func Check(d time.Duration) error {
 // Redlock allow as much for clock drift.
 func Margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
-// Deadline is the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the lease
-// from a later instant, so it never ends the lease before that deadline.
+// Deadline returns the local deadline of a lease that Redis granted or renewed by a call that was sent at this instant. The server counts the
+// lease from a later instant, so it never ends the lease before that deadline.
 func Deadline(sent, length time.Duration) time.Duration { return sent + length - Margin(length) }
 
 // Actor is the actor of a lock. Send gives it a message, and does not block. The machines only pass it on.
@@ -72,25 +72,25 @@ func (g *Grant) Begin(deadline time.Duration) {
 // Move sets the deadline, whatever it was. Only the lock actor may do that.
 func (g *Grant) Move(deadline time.Duration) { g.deadline.Store(int64(deadline)) }
 
-// Until is the deadline; 0: the grant is over.
+// Until returns the deadline; 0: the grant is over.
 func (g *Grant) Until() time.Duration { return time.Duration(g.deadline.Load()) }
 
-// Left is how long the lease lasts from now on; 0 or less: it is over.
+// Left returns the time for which the lease still lasts; 0 or less: it is over.
 func (g *Grant) Left(now time.Duration) time.Duration { return g.Until() - now }
 
 // End ends the grant: no renewal moves its deadline again, and no holder of it is valid.
 func (g *Grant) End() { g.deadline.Store(0) }
 
-// Least is the instant before which nobody else may get the lock.
+// Least returns the instant before which nobody else may get the lock.
 func (g *Grant) Least() time.Duration { return time.Duration(g.least.Load()) }
 
 // KeepUntil keeps the lock from anybody else until this instant. Only the lock actor may do that.
 func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(instant, g.Least()))) }
 
-// Missing is for how long a lock that is released now has to stay taken.
+// Missing returns the time for which a lock that is released now has to stay taken.
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
 
-// Renewal is the TTL that a renewal at this instant sets. It is longer than the lease if the lock has to stay taken for longer.
+// Renewal returns the TTL that a renewal at this instant sets. It is longer than the lease if the lock has to stay taken for longer.
 func (g *Grant) Renewal(now time.Duration) time.Duration {
 	length := g.Lease
 	if g.Most > 0 {

@@ -9,21 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The holder's deadline comes before the server expires the key, whatever the lease, however long the way to the server, and whatever the rate
-// of its clock within half a percent of ours.
+// The holder's deadline comes before the server expires the key, for every lease, every delay on the way to the server, and every rate of its
+// clock within half a percent of the local rate.
 func TestGrant_DeadlineComesBeforeTheServers(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	for range 50_000 {
-		length := Min + upTo(Max-Min)>>random.IntN(21) // short ones as often as long ones
+		length := Min + upTo(Max-Min)>>random.IntN(21) // every order of magnitude is equally likely
 		length = max(length, Min)
 		sent := upTo(24 * time.Hour)
 		executed := sent + upTo(10*time.Millisecond)<<random.IntN(10)
-		rate := 1 + (random.Float64()-0.5)/100 // the server's clock, measured by ours
+		rate := 1 + (random.Float64()-0.5)/100 // the rate of the server's clock relative to the local clock
 
-		// The server cuts the lease and its own clock to milliseconds. Its clock reads phase when it executes the script.
+		// The server cuts the lease and its own clock to milliseconds. phase is the fraction of a millisecond that its clock drops when it
+		// executes the script.
 		phase := upTo(time.Millisecond)
 		lasts := length.Truncate(time.Millisecond) - phase
 		expires := executed + time.Duration(float64(lasts)/rate)

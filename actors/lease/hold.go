@@ -38,7 +38,7 @@ func (h *Hold) ID() string { return h.Grant.ID }
 // Address is the lock that is held.
 func (h *Hold) Address() *Address { return h.Grant.Address }
 
-// Until is the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may continue with the next holder.
+// Until returns the local deadline, as an instant of the runtime's clock; 0: the hold has ended. Its grant may continue with the next holder.
 func (h *Hold) Until() time.Duration {
 	if h.state.Load() != holdOpen {
 		return 0

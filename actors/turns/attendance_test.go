@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn counts one turn in which this many were notified and this many came.
+// turn counts one turn. notified is the number of subscribers that were notified, and came the number of those that had a turn.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
 	a.waited = true
@@ -69,7 +69,7 @@ func TestAttendance_OnlyWhileWaiting(t *testing.T) {
 	assert.Equal(t, 0, a.mere)
 }
 
-// The process that has the lock when we are refused has come, whether its release is heard or not.
+// A process that has the lock when this process is refused has come for it, whether its release is heard or not.
 func TestAttendance_Refused(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		var a attendance
@@ -104,7 +104,7 @@ func TestYield_Slots(t *testing.T) {
 	assert.Equal(t, uint8(winsMax-1), turn(1), "a try has waited for nobody")
 }
 
-// After a turn whose grant has lingered, the processes ahead have a slot in proportion to the turn, because the next one may be as long.
+// After a turn whose grant has lingered, the processes ahead have a slot in proportion to the turn, because the next turn may be as long.
 func TestYield_SlotAfterLinger(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
@@ -125,7 +125,8 @@ func TestYield_SlotAfterLinger(t *testing.T) {
 	assert.Equal(t, p.YieldMax, after(ended))
 }
 
-// A newcomer lets a random number of the subscribers go first, without jitter all of them. Each release takes it one place forward.
+// A newcomer lets a random number of the subscribers go first; without jitter, it lets all of them go first. Each release takes it one place
+// forward.
 func TestYield_NewcomersTakePlaces(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },

@@ -3,6 +3,6 @@
 //
 //	turns.go       turns, and the gaps in which a lock is left free for clients that only poll
 //	attendance.go  subscribers that never come for the lock
-//	patience.go    how long to wait for those ahead
+//	patience.go    how long to wait for the processes ahead
 //	policy.go      the times
 package turns

@@ -2,43 +2,43 @@ package turns
 
 import "time"
 
-// patience makes slots as long as the turns of other processes. A process behind others asks when their slots are over, in case they have
-// stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
+// patience makes slots as long as the turns of other processes. A process that has others ahead of it asks when their slots are over, in case
+// they have stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
 //
 // So slots become longer with each attempt in vain, and short again with an attempt that finds the lock free: then a process ahead has stopped
-// waiting, and the lock was free for its slot. Slots become longer only after so many attempts in vain that each of the other processes may
-// have caused one. Where mere listeners are ahead, each process finds the lock free before that, and slots stay short. Long slots would leave
-// the lock free for long, and turns out of order would spoil the estimate of attendance.
+// waiting, and the lock was free for its slot. Slots become longer only after so many attempts in vain that each of the other processes may have
+// caused one. If mere listeners are ahead, each process finds the lock free before that, so slots stay short. Long slots would leave the lock
+// free for long, and turns out of order would spoil the estimate of attendance.
 type patience struct {
-	turn     time.Duration // the usual time between two releases, or less
+	turn     time.Duration // an estimate of the usual time between two releases, which may be too short
 	released time.Duration // instant of the newest release; 0: none is known
-	vain     int           // early attempts in vain since a process ahead last let its slot pass
+	vain     int           // early attempts that found the lock taken, since a process ahead last let its slot pass
 	holder   string        // the process that had the lock when the newest attempt was in vain; "": unknown, or we have had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }
 
 const (
-	othersMax    = 16 // about the most processes that ask in one turn
+	othersMax    = 16 // an upper estimate of the number of processes that ask in one turn
 	doublingsMax = 10
 )
 
 // heard notes a release of another process.
 func (w *patience) heard(now time.Duration) {
 	switch turn := now - w.released; {
-	case w.released == 0: // it is unknown how long its turn was
+	case w.released == 0: // the length of the other process's turn is unknown
 	case w.turn == 0:
 		w.turn = turn
 	case turn < w.turn:
 		w.turn += (turn - w.turn) / 2
-	default: // the lock may have been free in between, because those ahead did not come
+	default: // the lock may have been free in between, because the processes ahead did not come
 		w.turn += (turn - w.turn) / 16
 	}
 	w.released = now
 }
 
-// refused notes an attempt that found the lock taken. The attempt was in vain if processes take turns, that is, if another one has the lock
-// than at the attempt before. If the same one has had it twice, those ahead do not come for it, and longer slots would only keep this process
-// behind.
+// refused notes an attempt that found the lock taken. The attempt was in vain if processes take turns, that is, if the lock has another holder
+// than at the previous attempt. If the holder is the same, the processes ahead do not come for the lock, and longer slots would only keep this
+// process behind.
 func (w *patience) refused(holder string) {
 	early, known := w.early, holder != "" && w.holder != ""
 	switch {
@@ -50,7 +50,7 @@ func (w *patience) refused(holder string) {
 	w.early, w.holder = false, holder
 }
 
-// won notes a grant. absent: some of those ahead are known not to come.
+// won notes a grant. absent says that some of the processes ahead are known not to come.
 func (w *patience) won(absent bool) {
 	if w.early || absent {
 		w.vain = 0
@@ -58,7 +58,7 @@ func (w *patience) won(absent bool) {
 	w.holder, w.early = "", false
 }
 
-// slot makes a short slot longer when there were more attempts in vain than there are other waiters.
+// slot makes a short slot longer when the number of attempts in vain is larger than that of the other waiters.
 func (w *patience) slot(short time.Duration, others int) time.Duration {
 	doublings := min(max(w.vain-min(others, othersMax), 0), doublingsMax)
 	return max(short, min(short<<doublings, w.turn+w.turn/4))

@@ -20,7 +20,7 @@ func TestPatience(t *testing.T) {
 			w.heard(now)
 		}
 		assert.Equal(t, turn, w.turn, "the first release says nothing about the turn before it")
-		for _, holder := range []string{"a", "b", "c", "d"} { // the first proves nothing; then each of the three others may have caused one
+		for _, holder := range []string{"a", "b", "c", "d"} { // the first refusal proves nothing; each of the three others may have caused one more
 			assert.Equal(t, time.Millisecond, inVain(&w, holder), holder)
 		}
 		return w
@@ -49,7 +49,7 @@ func TestPatience(t *testing.T) {
 	assert.Equal(t, time.Millisecond, w.slot(time.Millisecond, others), "there are mere listeners")
 }
 
-// However many processes are ahead, a process asks after a second at the latest: all of them may have stopped waiting at once.
+// However many processes are ahead, a process asks after a second at the latest, because all of them may have stopped waiting at once.
 func TestYield_AsksWithinASecond(t *testing.T) {
 	p := Policy{
 		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(below time.Duration) time.Duration { return max(below-1, 0) },

@@ -4,14 +4,14 @@ import "time"
 
 // Policy holds the times that decisions about turns depend on.
 type Policy struct {
-	Gap        time.Duration // a lock in constant demand is left free for this long, for clients that poll
+	Gap        time.Duration // the time for which a lock in constant demand is left free for clients that poll
 	GapEvery   time.Duration // interval of gaps if a process has no competitor
 	GapShared  time.Duration // interval of gaps if processes compete; where two alternate, less than one wait in a hundred meets a gap
-	ClockError time.Duration // how much the processes may misjudge the server's time
+	ClockError time.Duration // the largest error of a process's estimate of the server's time
 	YieldMax   time.Duration // the longest time to stay out after a turn
 
-	Jitter     func(time.Duration) time.Duration // random, from 0 to below its argument
-	ServerTime func(time.Duration) time.Duration // the server's clock at an instant of ours
+	Jitter     func(time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
+	ServerTime func(time.Duration) time.Duration // converts an instant of this process to the server's time
 }
 
 // WithTimes fills in the fixed times.

@@ -14,8 +14,8 @@ import (
 // process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
 // A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
 //
-// While all the others come for the lock, slots become as long as turns (patience). Otherwise all of them would ask while the first one still
-// has it.
+// While all the others come for the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first one
+// still has the lock.
 //
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
 // yet. As soon as only such subscribers are ahead, the process does not wait.
@@ -27,16 +27,16 @@ import (
 // Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
 type Turns struct {
 	until time.Duration // no attempt before this instant, except by TryAcquire, which sets it to 0
-	ahead int           // how many other processes have a turn before ours
-	fresh time.Duration // until then ahead counts; later those processes must have stopped waiting
-	slot  time.Duration // how long each of them has to acquire the lock
+	ahead int           // number of other processes that have a turn before this one
+	fresh time.Duration // up to this instant, ahead counts; after it, the processes ahead must have stopped waiting
+	slot  time.Duration // the time that each process ahead has to acquire the lock
 	gapTo time.Duration // end of the gap, in which this process leaves the lock to clients that are not counted
-	heard int           // messages and subscriptions that came while we held the lock, or since its release was sent
-	wins  uint8         // how often we won although a process was ahead, which means that slots are too short
-	good  uint8         // how often since then no process was ahead when we won
+	heard int           // messages and subscriptions that came while this process held the lock, or since its release was sent
+	wins  uint8         // number of grants that this process got although another was ahead, which means that slots are too short
+	good  uint8         // number of later grants for which no process was ahead
 
-	echoes int           // messages of our own releases that have not arrived yet
-	echoTo time.Duration // from then on our own messages are not expected any more
+	echoes int           // messages of this process's own releases that have not arrived yet
+	echoTo time.Duration // the instant after which those messages are not expected any more
 
 	placed bool // ahead was counted since this process has subscribed
 
@@ -48,8 +48,8 @@ type Turns struct {
 }
 
 const (
-	slotMax = 5 * time.Millisecond   // longest slot before patience makes it longer: a slot is lost if its subscriber does not want the lock
-	farMax  = 900 * time.Millisecond // most time that a process far behind adds: all those ahead may have stopped waiting at once
+	slotMax = 5 * time.Millisecond   // longest slot before patience makes it longer; a slot is wasted if its subscriber does not want the lock
+	farMax  = 900 * time.Millisecond // upper limit of what a process far behind adds, because all processes ahead may have stopped waiting at once
 	winsMax = 10
 	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
 )
@@ -59,7 +59,7 @@ type Ended struct {
 	Sent      time.Duration
 	Began     time.Duration // the turn
 	Longest   time.Duration // the longest that the turn could have lasted
-	Receivers int           // how many subscribers received the release's message, this process included if it listens
+	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
 	Lingered  bool          // its grant has lingered, so that a client that misses its slot waits for a long time
 }
@@ -82,7 +82,7 @@ func (y *Turns) After(p *Policy, now time.Duration, t Ended) {
 	}
 	y.slot = min(min(y.slot, p.YieldMax)<<y.wins, p.YieldMax)
 	stay := y.wait(p, y.slot)
-	y.gapTo = now // a gap that began while our acquire was in flight has ended with our turn
+	y.gapTo = now // a gap that began while this process's acquire was in flight has ended with its turn
 	y.fresh = now + stay + 2*time.Duration(y.ahead)*max(now-t.Began, t.Longest)
 	if y.gaps.released(p, now, t.Sent, stay > 0, y.ahead > 0) {
 		y.gapTo = now + p.Gap
@@ -119,7 +119,7 @@ func (y *Turns) Placed() bool { return y.placed }
 // Waited notes that a local waiter waits while other processes have their turns.
 func (y *Turns) Waited() { y.attendance.waited = true }
 
-// OpensAt is the instant from which an attempt may be made; 0: at once.
+// OpensAt returns the instant from which an attempt may be made; 0: at once.
 func (y *Turns) OpensAt() time.Duration { return y.until }
 
 // GapDue reports whether a process that is alone should leave the lock free for a moment.
@@ -131,17 +131,17 @@ func (y *Turns) SetOthersListen(others bool) { y.others = others }
 // OthersListen reports what SetOthersListen noted last.
 func (y *Turns) OthersListen() bool { return y.others }
 
-// MereListeners is the number of subscribers that are believed not to want the lock.
+// MereListeners returns the number of subscribers that are believed not to want the lock.
 func (y *Turns) MereListeners() int { return y.attendance.mere }
 
 // Overheard counts release messages that came while this process held the lock, or since its release was sent.
 func (y *Turns) Overheard(releases int) { y.heard += releases }
 
-// Nobody notes that no other process waits.
+// Nobody notes that no other process waits for the lock.
 func (y *Turns) Nobody() { y.ahead, y.wins, y.good, y.patience = 0, 0, 0, patience{} }
 
-// wait is how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience makes them
-// longer: then a process far behind asks some time after that.
+// wait returns how long to leave the lock to the processes ahead. All their slots together last YieldMax at most, unless patience makes them
+// longer; in that case a process far behind asks some time after YieldMax.
 func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	y.patience.early = y.ahead > y.attendance.mere
 	if !y.patience.early {
@@ -157,7 +157,7 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 // Waits reports whether other processes have their turns now.
 func (y *Turns) Waits(now time.Duration) bool { return now < y.until && y.attendance.notified > 0 }
 
-// rank is how many processes have a turn before ours.
+// rank returns the number of processes that have a turn before this one.
 func (y *Turns) rank(now time.Duration) int {
 	if now >= y.fresh {
 		return 0
@@ -171,7 +171,7 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.gaps.taken(p, now, sent)
 	y.patience.won(y.attendance.mere > 0)
 	if y.until == 0 {
-		return // TryAcquire has waited for no slot
+		return // the grant is TryAcquire's, which does not wait for slots
 	}
 	if y.rank(now) > y.attendance.mere {
 		y.wins, y.good = min(y.wins+1, winsMax), 0
@@ -181,15 +181,15 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.attendance.conclude()
 }
 
-// Tries notes that an attempt is made. An attempt that does not wait for its slot ends the pause of this process. Its next attempt may
-// come long after the pause would have ended, so from now on every release message must lead to an attempt.
+// Tries notes that an attempt is made. An attempt that does not wait for its slot ends the pause of this process. Its next attempt may come long
+// after the end of that pause, so every later release message must lead to an attempt.
 func (y *Turns) Tries(now time.Duration) {
 	if now < y.until {
 		y.until, y.gapTo, y.patience.early = 0, 0, false
 	}
 }
 
-// Hear takes release messages and returns when to try again; clock.Never: the time of the next attempt does not change.
+// Hear takes release messages and returns when to try again; clock.Never: the time of the next attempt stays the same.
 func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	if now < y.echoTo {
 		own := min(y.echoes, releases)
@@ -217,26 +217,27 @@ func (y *Turns) Hear(p *Policy, now time.Duration, releases int) time.Duration {
 	return y.until
 }
 
-// The messages of our own releases come over another connection than the replies, and several may be late. If one of them were taken for
-// another process's release, that process would seem to have had its turn. If another process's message were taken for one of ours, a
+// The messages of this process's own releases come over another connection than the replies, and several may be late. If one of them were taken
+// for another process's release, that process would seem to have had its turn. If another process's message were taken for one of these, a
 // wake-up would be lost.
 
-// Leaves notes that a release or a pass is sent. The messages that came since the last one belong to earlier releases.
+// Leaves notes that a release or a pass is sent. The messages that have come since the previous release or pass belong to earlier releases.
 func (y *Turns) Leaves() {
 	y.echoes = max(y.echoes-y.heard, 0)
 	y.heard = 0
 }
 
-// ExpectEcho notes that the message of our own release was sent to us, too. It may have arrived while the release was in flight.
+// ExpectEcho notes that the message of this process's own release was also sent to this process. It may have arrived while the release was in
+// flight.
 func (y *Turns) ExpectEcho(p *Policy, now time.Duration) {
 	y.echoes = max(y.echoes+1-y.heard, 0)
 	y.heard = 0
 	y.echoTo = now + p.YieldMax
 }
 
-// Joined notes a new subscription of the channel. Messages of our own earlier releases are not expected any more: those published before
-// the subscription never arrive. If one does arrive, it is taken for another process's, which costs one attempt in vain; to expect one that
-// never comes would cost a wake-up.
+// Joined notes a new subscription of the channel. From now on, no messages of this process's own earlier releases are expected, because a message
+// published before the subscription never arrives. If one does arrive, it is taken for another process's, which costs one attempt in vain. If one
+// were expected and never came, a wake-up would be lost.
 func (y *Turns) Joined(now time.Duration) {
 	y.echoes = 0
 	y.heard++
@@ -246,19 +247,19 @@ func (y *Turns) Joined(now time.Duration) {
 
 // gaps are the moments in which a lock that is always in demand is left free for clients that only poll.
 //
-// A process without competitors makes a gap when the last one is GapEvery ago. With several competing processes, all must pause after the
-// same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their clocks need not
-// agree to the millisecond: if a period may have begun before one release or before the next, both releases count as the first. The
-// second may come during the gap of the first, and then it makes that gap longer, because other processes may begin theirs only then.
+// A process without competitors makes a gap when GapEvery has passed since the last one. With several competing processes, all must pause after
+// the same release, or one of them takes the lock. They choose the first release in each period of the server's clock. Their clocks need not
+// agree to the millisecond: if a period may have begun before one release or before the next, both releases count as the first. The second
+// release may come during the gap after the first. It then makes that gap longer, because other processes may begin their gap only then.
 type gaps struct {
 	last  time.Duration // server time of the newest release that is known
 	since time.Duration // when the newest gap began
-	freed time.Duration // when our own release was executed; 0: another process has held the lock since
-	open  time.Duration // how long the lock was free in all since the newest gap
+	freed time.Duration // when this process's own release was executed; 0: another process has held the lock since
+	open  time.Duration // total time for which the lock has been free since the newest gap
 }
 
-// released notes our own release and reports whether a gap is due. waited: another process has its turn now. listened: another
-// subscriber received the message.
+// released notes this process's own release and reports whether a gap is due. waited says that another process has its turn now, and listened
+// that another subscriber received the message.
 func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened bool) bool {
 	g.freed = (sent + now) / 2
 	if due := g.newPeriod(p, now); waited {
@@ -280,7 +281,7 @@ func (g *gaps) heard(p *Policy, now time.Duration) bool {
 	return g.newPeriod(p, now) && g.begin(now)
 }
 
-// taken notes a grant of ours. If the lock was free for the length of a gap before it, that counts as one.
+// taken notes a grant of this process. If the lock was free for the length of a gap before the grant, that counts as a gap.
 func (g *gaps) taken(p *Policy, now, sent time.Duration) {
 	free := (sent+now)/2 - g.freed
 	switch {

@@ -13,7 +13,7 @@ type Machine interface {
 	Distrust(now time.Duration) []Effect // starts over after a panic
 	Idle() bool                          // the actor may stop
 	Forget(r *Request)                   // removes a request that was answered elsewhere
-	Room() *[]Effect                     // the buffer for the effects of the next step; while effects are being carried out, it holds those that are left
+	Room() *[]Effect                     // the buffer for the next step's effects; while effects are being carried out, it holds those that are left
 	Start(self lease.Actor)
 
 	// methods for the actor message API, which counters do not serve
