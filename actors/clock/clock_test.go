@@ -13,7 +13,7 @@ import (
 func TestSystemClock_CountsSuspensions(t *testing.T) {
 	t.Parallel()
 	var slept atomic.Int64
-	slept.Store(int64(5 * time.Hour)) // before this process began
+	slept.Store(int64(5 * time.Hour)) // the machine was suspended for five hours before this process began
 	clock := startSystem(func() time.Duration { return time.Duration(slept.Load()) })
 	start := time.Now()
 	awake := func() time.Duration { return time.Since(start) + time.Second } // more than has passed

@@ -8,9 +8,9 @@ import (
 // sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stops during a suspension (golang/go#24595), so
 // without the gauge a lease would seem to have as much time left after a suspension as before.
 //
-// The kernel is asked at most once per askEvery of time awake, because that costs two system calls. A suspension is noticed at once all the
-// same: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Both take
-// longer than askEvery, and the monotonic clock runs meanwhile, so the first call of Now after a suspension asks.
+// The kernel is asked at most once per askEvery of time awake, because asking it costs two system calls. A suspension is noticed at once all the
+// same: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Both take longer
+// than askEvery, and the monotonic clock runs meanwhile, so the first call of Now after a suspension asks.
 type sleepGauge struct {
 	// fixed at construction
 	suspended func() time.Duration // time suspended since a fixed instant, perhaps too low; nil: unknown on this system
@@ -30,23 +30,23 @@ func newSleepGauge(suspended func() time.Duration) *sleepGauge {
 	g := &sleepGauge{suspended: suspended}
 	if suspended != nil {
 		g.base = suspended()
-		for range 4 { // the largest value is the one that was disturbed least
+		for range 4 { // the largest of the readings was disturbed least
 			g.base = max(g.base, suspended())
 		}
 	}
 	return g
 }
 
-// until returns how long the machine has been suspended so far. awake is how long it has been awake.
+// until returns the time for which the machine has been suspended so far. awake is the time for which it has been awake.
 func (g *sleepGauge) until(awake time.Duration) time.Duration {
 	if g.suspended != nil && int64(awake)-g.asked.Load() >= int64(askEvery) {
 		g.ask()
-		g.asked.Store(int64(awake)) // only now that slept is up to date: from here on other goroutines rely on it
+		g.asked.Store(int64(awake)) // stored only now that slept is up to date, because other goroutines then rely on slept
 	}
 	return time.Duration(g.slept.Load())
 }
 
-// ask asks the kernel and keeps the answer if it is at least sleptLeast more than the last one kept. Time does not go backwards.
+// ask asks the kernel, and keeps the answer if it exceeds the last answer kept by at least sleptLeast. Time does not go backwards.
 func (g *sleepGauge) ask() {
 	slept := int64(g.suspended() - g.base)
 	for {

@@ -2,15 +2,15 @@ package mailbox
 
 import "sync"
 
-// Workers runs mailboxes on resident goroutines. protoactor's default dispatcher starts a goroutine per wake-up. Its stack has to grow each
-// time, which takes more than half of the CPU time of a message.
+// Workers runs mailboxes on resident goroutines. protoactor's default dispatcher starts a goroutine per wake-up. The stack of such a goroutine
+// has to grow each time, which takes more than half of the CPU time of a message.
 type Workers struct {
 	jobs chan func()
 	done chan struct{}
 	all  sync.WaitGroup
 }
 
-// residentWorkers is how many mailboxes can run at the same time before further ones get goroutines of their own.
+// residentWorkers is the number of mailboxes that can run at the same time before further mailboxes get goroutines of their own.
 const residentWorkers = 32
 
 // StartWorkers starts the resident goroutines. Stop ends them.
@@ -40,7 +40,7 @@ func (w *Workers) Schedule(job func()) {
 	}
 }
 
-// Throughput is how many messages a mailbox handles before it yields.
+// Throughput returns the number of messages that a mailbox handles before it yields.
 func (w *Workers) Throughput() int { return 300 }
 
 // Stop ends the resident workers. It waits until they have finished their jobs.

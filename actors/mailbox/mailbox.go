@@ -9,8 +9,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. A resident worker handles the messages that are left then. So
-// a call passes from the caller through the actor of the lock to the gateway without a switch of goroutines. And no sender is kept for long:
+// Mailbox runs an idle actor on the goroutine of its sender, for a few messages. A resident worker handles the messages that are left after that.
+// So a call passes from the caller through the actor of the lock to the gateway without a switch of goroutines. And no sender is kept for long:
 // with protoactor's synchronized dispatcher a Send took a second and more under load.
 //
 // Handlers must not block, and must not send while they hold a mutex that another handler locks: the receiver may run within the Send.
@@ -24,10 +24,10 @@ type Mailbox struct {
 	user      fifo
 	started   bool
 	running   bool
-	suspended bool // after a panic, until the supervisor decides
+	suspended bool // true after a panic, until the supervisor decides
 }
 
-// inlineMax is how many messages a sender handles before a worker takes over.
+// inlineMax is the number of messages that a sender handles before a worker takes over.
 const inlineMax = 4
 
 // New makes a mailbox. protoactor calls it for each actor.
@@ -45,15 +45,14 @@ func (m *Mailbox) Start() {
 	m.post()
 }
 
-// UserMessageCount is how many user messages are waiting.
+// UserMessageCount returns the number of user messages that are waiting.
 func (m *Mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.user.count
 }
 
-// PostUserMessage gives the actor a message. If the actor is idle, it runs now, on this goroutine, and the message does not pass through
-// the queue.
+// PostUserMessage gives the actor a message. An idle actor runs at once, on this goroutine, and the message does not pass through the queue.
 func (m *Mailbox) PostUserMessage(message any) {
 	m.mu.Lock()
 	if m.running || !m.started || m.suspended {
@@ -85,7 +84,7 @@ func (m *Mailbox) post() {
 	m.run(inlineMax)
 }
 
-// run handles up to limit messages here. If some are left then, the actor continues on a worker.
+// run handles up to limit messages on this goroutine. If some are left, the actor continues on a worker.
 func (m *Mailbox) run(limit int) {
 	for range limit {
 		message, system, ok := m.take()

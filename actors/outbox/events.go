@@ -22,12 +22,12 @@ type Events struct {
 	mu      sync.Mutex
 	queue   []protocol.Event
 	running bool
-	handed  int // calls of next, so it changes with each delivery
+	handed  int // number of calls of next, so it changes with each delivery
 	dropped int
 	idle    chan struct{} // closed when everything is delivered; nil unless Finish waits
 }
 
-// eventsMax is how many events may wait. Further ones are counted and dropped.
+// eventsMax is the maximum number of events that may wait. Further ones are counted and dropped.
 const eventsMax = 1024
 
 // NewEvents makes a queue of events. call may be nil.
@@ -119,7 +119,7 @@ func (e *Events) log(event protocol.Event) {
 	e.logger.LogAttrs(context.Background(), level, message, event.(slog.LogValuer).LogValue().Group()...)
 }
 
-// record is the level and the message of an event's log record. The message is constant, so that records can be counted by it.
+// record returns the level and the message of an event's log record. The message is constant, so that records can be counted by it.
 func record(event protocol.Event) (slog.Level, string) {
 	switch event.(type) {
 	case protocol.LeaseLost:

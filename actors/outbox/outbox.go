@@ -16,10 +16,10 @@ import (
 
 // Outbox delivers messages to the user's actors. Each actor gets its messages in the order in which they were posted.
 //
-// A delivery runs code of the user. An actor on protoactor's synchronized dispatcher handles the message within the send. The sender to a
-// full bounded mailbox spins until there is room. A process that the user has registered may do anything. A lock actor must not wait for
-// that, because it has other requesters, and leases with deadlines. So each receiver with messages has a queue, and a goroutine that lives
-// until the queue is empty.
+// A delivery runs code of the user. That code may take long: an actor on protoactor's synchronized dispatcher handles the message within the
+// send, the sender to a full bounded mailbox spins until there is room, and a process that the user has registered may do anything. A lock actor
+// must not wait for it, because it has other requesters, and leases with deadlines. So each receiver with messages has a queue, and a goroutine
+// that lives until the queue is empty.
 type Outbox struct {
 	// fixed at construction
 	clock  clock.Clock
@@ -38,7 +38,7 @@ type queue struct {
 	to        *actor.PID
 	messages  []Message
 	delivered int  // messages so far
-	seen      int  // the value of delivered at the last reportBlocked; -1 before the first
+	seen      int  // the value of delivered at the last reportBlocked; -1 before the first one
 	reported  bool // as blocked
 }
 

@@ -40,8 +40,8 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 	return findings
 }
 
-// renamed maps the keys of a kind that were sent to the keys that the server got. The error says why such names cannot work. The result is
-// empty if scripts cannot be called at all.
+// renamed maps the keys of a kind that were sent to the keys that the server received. The error says why the hooks' names cannot work. The
+// result is empty if scripts cannot be called at all.
 func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string

@@ -34,13 +34,13 @@ type Config struct {
 	AckReplicas int
 	Linger      bool                                                          // the runtime has a demand channel
 	NewID       func() string                                                 // makes the id of a grant
-	NewName     func() string                                                 // makes the end of a throw-away name; never the same twice
+	NewName     func() string                                                 // makes the end of a throw-away name; never returns the same twice
 	Key         func(kind *scripts.Kind, name string) (key string, err error) // the key of a name
 	Asking      *sync.WaitGroup                                               // goroutines that may outlive Check, waiting for go-redis
 }
 
 // Check tries everything that a runtime needs from the servers for these kinds, with throw-away names. It returns a *protocol.CheckError with
-// whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end; Check does not wait for that.
+// whatever does not work; nil: everything does. go-redis may ignore ctx until its own timeouts end, but Check returns when ctx ends.
 func Check(ctx context.Context, c Config, kinds []*scripts.Kind) error {
 	asking, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -129,8 +129,8 @@ func (c Config) servers(ctx context.Context, kinds []*scripts.Kind) error {
 	return checkError(findings)
 }
 
-// node checks one server. It stops early if further findings would mean nothing: the server cannot be reached or is of the wrong kind, or
-// rights are missing.
+// node checks one server. It stops early if further findings would mean nothing, because the server cannot be reached or is of the wrong kind, or
+// because rights are missing.
 func (c Config) node(ctx context.Context, n *redisnode.Node, kinds []*scripts.Kind) []finding {
 	one := &check{Config: c, node: n, user: userOf(n.Client)}
 	if err := one.reach(ctx); err != nil && !scripts.IsDenied(err) {
@@ -154,8 +154,8 @@ type check struct {
 	user string // the user of the connection, for messages
 }
 
-// reach pings the server. It does not wait for go-redis, which may dial for longer than the whole check takes, because the finding has to name
-// the silent server.
+// reach pings the server. It does not wait for go-redis, which may dial for longer than the whole check may take: the check must end in time to
+// name the silent server.
 func (c *check) reach(ctx context.Context) error {
 	answer := make(chan error, 1)
 	c.Asking.Go(func() { answer <- c.do(ctx, "ping") })
@@ -168,7 +168,7 @@ func (c *check) reach(ctx context.Context) error {
 	return c.node.Errors.NoAnswer()
 }
 
-// userOf is the user name by which the server knows the client.
+// userOf returns the user name by which the server knows the client.
 func userOf(client redis.UniversalClient) string {
 	c, ok := client.(*redis.Client)
 	if !ok {
@@ -176,7 +176,7 @@ func userOf(client redis.UniversalClient) string {
 	}
 	o := c.Options()
 	if o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil {
-		return "<user>" // only the provider knows the name
+		return "<user>" // the name comes from a credentials provider
 	}
 	return cmp.Or(o.Username, "default")
 }
@@ -279,7 +279,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// remedyFor is what to do about a refusal that is not about rights.
+// remedyFor says what to do about a refusal that is not about rights.
 func remedyFor(err error) string {
 	switch code, _, _ := strings.Cut(scripts.Reply(err), " "); code {
 	case "OOM":

@@ -21,7 +21,7 @@ type need struct {
 	err   error // the refusal that showed that it is missing; nil: it is there, or could not be tried
 }
 
-// needs are rights in the order in which they were added, each once.
+// needs holds rights in the order in which they were added, each once.
 type needs struct{ list []*need }
 
 func (n *needs) add(kind *scripts.Kind, rule, what string) *need {
@@ -129,7 +129,7 @@ func (c *check) commands(ctx context.Context, n *needs, kind *scripts.Kind, need
 	denied := c.denied(ctx, words)
 	if slices.Contains(needed.Commands, "rpush") {
 		names, denied = append(names, "rpush"), append(denied, c.rpush(ctx, raw, func(command string) bool {
-			return !denied[slices.Index(names, command)].command // without a right to the key, rpush leaves nothing behind either
+			return !denied[slices.Index(names, command)].command // if only the right to the key is missing, rpush leaves nothing behind either
 		}))
 	}
 	for i, name := range names {
@@ -153,7 +153,7 @@ func (c *check) rpush(ctx context.Context, raw string, may func(command string) 
 	return denial{command: true, err: errUntried}
 }
 
-// denial is how the server refuses a command in a script.
+// denial describes how the server refuses a command in a script.
 type denial struct {
 	command bool // the right to call the command is missing, not one to its key or channel
 	channel bool
@@ -185,7 +185,7 @@ func (c *check) denied(ctx context.Context, words [][]any) []denial {
 	return denied
 }
 
-// channel tries to publish on a channel and to subscribe to it. Without a kind it is a channel of the runtime, which is never sharded.
+// channel tries to publish on a channel and to subscribe to it. A channel without a kind belongs to the runtime, and is never sharded.
 func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, channel string) {
 	publish, subscribe, unsubscribe := "publish", "subscribe", "unsubscribe"
 	sharded := kind != nil && c.Publish.IsSharded()

@@ -112,7 +112,7 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// sharesNames is how many names a check tries on a node of a cluster. If there are two masters, the probability that one has all of the
+// sharesNames is the number of names that a check tries on a node of a cluster. If there are two masters, the probability that one has all of the
 // names is 2^-64.
 const sharesNames = 64
 

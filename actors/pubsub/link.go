@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// link is the connection for messages. It replaces the connection when it breaks. One goroutine reads, another one writes subscriptions. They
-// share only the fields under mu with the actor. Until the actor has read the news, the link sends it only one message, no matter how many
-// arrive from Redis: a flood costs one map entry per channel.
+// link is the connection for messages. It replaces the connection when it breaks. One goroutine reads, another one writes subscriptions. These
+// goroutines share only the fields under mu with the actor. Until the actor has read the news, the link sends it only one message, no matter how
+// many arrive from Redis, so a flood costs one map entry per channel.
 //
-// go-redis would subscribe again by itself after an error, to all channels in one command, and it would drop a refusal. So go-redis is kept
-// from connecting again: each connection is a PubSub of its own; see ended.
+// After an error, go-redis would by itself subscribe again to all channels in one command, and would drop a refusal. So go-redis is kept from
+// connecting again: each connection is a PubSub of its own; see ended.
 type link struct {
 	config *Config
 	owner  *actor.PID
@@ -43,7 +43,7 @@ type link struct {
 // channelNews is what has happened to a channel since the actor last looked.
 type channelNews struct {
 	subscribed bool  // the server has confirmed it
-	refused    error // the error of Redis, or errMoved; the link does not try again
+	refused    error // the error of Redis, or errMoved; the link does not subscribe again
 	single     bool  // the refused command had no other channel
 	messages   int
 	texts      map[string]struct{} // messages of the demand channel, at most textsMax
@@ -61,7 +61,7 @@ const (
 	linkPeace = time.Second
 	brokenMax = 4 // failures
 
-	textsMax = 10_000 // demands that the actor has not read yet; our locks never send so many
+	textsMax = 10_000 // limit of demands that the actor has not read yet; the locks of this library never send so many
 )
 
 // ended is the context of everything that go-redis does on a connection. After an error go-redis would connect again, which it cannot do under
@@ -92,7 +92,7 @@ func (l *link) close() {
 	l.group.Wait()
 }
 
-// want subscribes to a channel, in a command of its own if single. Earlier news of the channel is out of date.
+// want subscribes to a channel, in a command of its own if single. It drops earlier news of the channel, which is out of date.
 func (l *link) want(channel string, single bool) {
 	_ = l.change(func() error {
 		delete(l.told, channel)
@@ -218,7 +218,7 @@ func (l *link) dial(try int) (*redis.PubSub, error) {
 	return pubsub, nil
 }
 
-// begin gives the writer a new connection; nil: none. The reply to dial's ping is still to come.
+// begin gives the writer a new connection; nil: there is none. The reply to the ping of dial has not arrived yet.
 func (l *link) begin(pubsub *redis.PubSub) {
 	_ = l.change(func() error {
 		l.pubsub = pubsub
@@ -318,7 +318,7 @@ func (l *link) takeRefusal(refusal error) error {
 		switch {
 		case a.do == askSubscribe:
 			l.told[channel] = channelNews{refused: refusal, single: a.single}
-		case wanted: // wanted again since the command was sent: still subscribed
+		case wanted: // an unsubscribe was refused, and the channel is wanted again: it is still subscribed
 			l.told[channel] = channelNews{subscribed: true}
 		}
 	}

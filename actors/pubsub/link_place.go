@@ -16,10 +16,10 @@ const (
 	placeEveryMax = 5 * time.Minute
 )
 
-// stay keeps the connection at the server that executes the scripts. Behind a host name, or an address that is moved, another server may
-// become the master. Commands reach the new one with their next connection, but this connection may survive at the old one. It may even
-// receive messages, which the new master passes to its replica. But a release at the new master does not count this subscriber, so the
-// releasing process concludes that nobody waits for the lock.
+// stay keeps the connection at the server that executes the scripts. Behind a host name, or an address that is moved, another server may become
+// the master. The next connections for commands lead to the new master, but this connection may survive at the old one. It may even receive
+// messages, because the new master passes them to the old one if that has become its replica. But a release at the new master does not count this
+// subscriber, so the releasing process concludes that nobody waits for the lock.
 //
 // So the link publishes to a channel to which only it is subscribed, by the route of the commands, and must find itself among the
 // receivers.
@@ -35,7 +35,7 @@ func (l *link) stay() {
 		}
 		n, err := l.publish(own)
 		switch {
-		case err != nil: // no right to publish, or no server: this proves nothing
+		case err != nil: // no right to publish, or no server: the check proves nothing
 		case n > 0:
 			every = placeEvery
 		default:

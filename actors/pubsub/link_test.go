@@ -137,7 +137,7 @@ type oneNode struct {
 
 func (n oneNode) Any(int) *redisnode.Node { return n.node }
 
-// answerOnePing is a server that knows no command but PING. After the first one it reads on, and is silent.
+// answerOnePing is a server that knows no command but PING. After the first PING it only reads, and never answers.
 func answerOnePing(conn net.Conn) {
 	defer conn.Close()
 	for in := bufio.NewReader(conn); ; {
@@ -155,7 +155,7 @@ func answerOnePing(conn net.Conn) {
 	}
 }
 
-// readCommand returns the first word of a command.
+// readCommand reads a command and returns its first word.
 func readCommand(in *bufio.Reader) (name string, err error) {
 	var words, length int
 	if _, err = fmt.Fscanf(in, "*%d\r\n", &words); err != nil {

@@ -28,7 +28,7 @@ type Config struct {
 	Nodes    redisnode.Nodes
 	Publish  *redisnode.PublishMode
 	Errors   *redisnode.Errors
-	Backoff  func(failures int) time.Duration // before the next connection, or the next attempt to subscribe to a channel
+	Backoff  func(failures int) time.Duration // the pause before the next connection, or before the next attempt to subscribe to a channel
 	Demand   string                           // the channel whose messages have a text that matters, and are never sharded; "": none
 	// Own is the channel by which a connection checks that it leads to the server that executes the scripts. nil: releases do not count
 	// receivers, so the server does not matter.
@@ -97,7 +97,8 @@ type (
 const (
 	// linkRest is how long a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
-	// refusalsMax is how many refusals in a row are reported by an event, if the cause may pass by itself. They take a second or two.
+	// refusalsMax is the number of refusals in a row after which an event reports them, if the cause may pass by itself. These refusals take a
+	// second or two.
 	refusalsMax = 8
 )
 
@@ -271,7 +272,7 @@ func (s *subscriber) onNews(c actor.Context, l *link) {
 	}
 }
 
-// onRefused schedules the next attempt after a pause. It goes to the master that has the slot by then.
+// onRefused schedules the next attempt after a pause. That attempt goes to the master that has the slot by then.
 func (s *subscriber) onRefused(c actor.Context, channel string, state *channelState, news channelNews, pause time.Duration) {
 	s.leave(c, state)
 	state.retryAt = s.Clock.Now() + pause

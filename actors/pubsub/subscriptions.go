@@ -15,22 +15,22 @@ import (
 // most one command without a reply: otherwise a reply to the second could be taken for one to the first.
 type subscriptions struct {
 	sharded bool
-	wanted  map[string]bool // true: in a command of its own, because Redis may refuse it, and with it the rest of the command
+	wanted  map[string]bool // true: the channel gets a command of its own, because Redis may refuse it together with the rest of its command
 
 	// of the present connection
 	has     map[string]bool     // channels whose subscription the server has confirmed
 	asking  map[string]bool     // channels in a command without a reply
 	changed map[string]struct{} // the channels that next compares
 	asked   []ask               // the commands without a reply, the oldest first
-	singles int                 // how many of those were sent with a single channel
+	singles int                 // number of the commands in asked that were sent with a single channel
 	ping    bool                // a ping is due
 }
 
 // ask is one command.
 type ask struct {
 	do       askKind
-	channels []string // its channels without a reply yet
-	single   bool     // it was sent with a single channel
+	channels []string // the channels of the command that have no reply yet
+	single   bool     // the command was sent with a single channel
 }
 
 type askKind uint8
@@ -91,7 +91,7 @@ func (s *subscriptions) next() (send []ask) {
 	for _, channel := range slices.Sorted(maps.Keys(s.changed)) {
 		single, wanted := s.wanted[channel]
 		switch {
-		case s.asking[channel] || wanted == s.has[channel]: // its reply must come first, or there is nothing to do
+		case s.asking[channel] || wanted == s.has[channel]: // the reply to the earlier command must come first, or there is nothing to do
 		case !wanted:
 			off = append(off, channel)
 		case !single:

@@ -11,8 +11,8 @@ import (
 const ReplyWait = 5 * time.Second
 
 // bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. The user's timeouts may be
-// long or off. With those, a connection that has died silently would block its worker, until all workers hang although Redis serves again, and
-// Close would wait for them.
+// long or off. Then a connection that has died silently would block its worker. In the end all workers could hang although Redis serves again,
+// and Close would wait for them.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)
 	t := timeoutsOf(client)

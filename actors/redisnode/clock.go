@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received.
-// The server took the sample before we received it, so the estimate is early, never late. That is the safe side: the server may refuse a call
-// a little early, but it never executes one too late.
+// Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received. The
+// server took the sample before we received it, so the estimate is early, never late. An early estimate is the safe one: the server may refuse a
+// call a little early, but it never executes a call too late.
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool
-	offset   time.Duration // the server's time since its epoch, minus our instant
+	offset   time.Duration // the server's time since its epoch, minus this process's instant
 	received time.Duration
 }
 

@@ -20,7 +20,7 @@ const DiscoverWait = 2 * time.Second
 // ErrNoMaster is the error for a key without a node, although the nodes are known.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
-// Cluster is the masters of a Redis Cluster as go-redis knows them. go-redis discovers them every ten seconds, and when Suspect is called.
+// Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers them every ten seconds, and when Suspect is called.
 type Cluster struct {
 	client    *redis.ClusterClient
 	tells     *PublishMode
@@ -36,12 +36,12 @@ type Cluster struct {
 	mu     sync.Mutex
 	nodes  map[*redis.Client]*Node
 	strays map[string]*Node // by address: masters without slots, which go-redis does not list
-	made   int              // how many nodes have been made
+	made   int              // number of nodes made so far
 	timed  *Node            // the node whose clock Time uses
 	ended  bool
 }
 
-// NewCluster makes a Cluster without I/O. Discover settles how releases are published (tells).
+// NewCluster makes a Cluster without I/O. Discover later decides how releases are published (tells).
 func NewCluster(client *redis.ClusterClient, tells *PublishMode, replyWait time.Duration) *Cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cluster{
@@ -62,10 +62,11 @@ func (c *Cluster) ForKey(key string) *Node {
 	return c.node(client)
 }
 
-// Any returns the master of some slot, which depends on try.
+// Any returns the master of some slot. try chooses the slot.
 func (c *Cluster) Any(try int) *Node { return c.ForKey(strconv.Itoa(try)) }
 
-// node is the node of a client of go-redis: always the same one, because it holds the clock and the errors of the server.
+// node returns the node for a client of go-redis. It always returns the same node for the same client, because a node holds the clock and the
+// errors of its server.
 func (c *Cluster) node(client *redis.Client) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +133,7 @@ func (c *Cluster) Drop(n *Node) {
 }
 
 // AtAddr returns the node at an address. go-redis lists only masters that have slots. But a master that is about to get its first slot already
-// receives calls for the slot's keys (ASK). For such a master there is a client of our own, with the options of the redirecting node's client.
+// receives calls for the slot's keys (ASK). For such a master, AtAddr makes a client with the options of the redirecting node's client.
 func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	host, port, _ := net.SplitHostPort(addr)
 	named := optionsOf(by.Client)
@@ -142,7 +143,7 @@ func (c *Cluster) AtAddr(addr string, by *Node) *Node {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var newest *Node // the older ones are closed: go-redis drops a master that was away for a minute
+	var newest *Node // older nodes have closed clients: go-redis closes the client of a master that was away for a minute
 	for client, n := range c.nodes {
 		if client.Options().Addr == addr && (newest == nil || n.number > newest.number) {
 			newest = n
@@ -175,7 +176,7 @@ func (c *Cluster) newClient(options *redis.Options) *redis.Client {
 	return redis.NewClient(options)
 }
 
-// Close ends the discoveries in flight, and closes our own clients.
+// Close ends the discoveries in flight, and closes the clients that AtAddr has made.
 func (c *Cluster) Close() {
 	c.cancel()
 	c.background.Wait()
@@ -194,7 +195,7 @@ func (c *Cluster) PublishCommand() any { return c.tells }
 func (c *Cluster) Part(raw string) uint16 { return scripts.Slot(raw) }
 
 // Suspect discovers the masters again, in the background. It asks several nodes at once while some of them are silent, which ReloadState of
-// go-redis does not. A suspicion during a discovery leads to another discovery after a pause, because the answer that is on its way may be
+// go-redis does not. A suspicion during a discovery leads to another discovery after a pause, because the answer of the present discovery may be
 // older than the suspicion.
 func (c *Cluster) Suspect() {
 	if c.suspicions.Add(1) > 1 {

@@ -23,7 +23,7 @@ type Errors struct {
 	Name    string // "Redis at host:port"
 	cluster bool   // redirections are normal
 	secrets secrets
-	last    atomic.Pointer[error] // the error of the latest batch if it did not reach Redis; nil: it did
+	last    atomic.Pointer[error] // the error of the latest batch; nil: it has reached Redis
 }
 
 // ErrorsOf returns the Errors of a client.
@@ -33,7 +33,7 @@ func ErrorsOf(client redis.UniversalClient) *Errors {
 	case *redis.Client:
 		o := client.Options()
 		c.secrets = newSecrets(login{[]string{o.Addr}, o.Username, o.Password})
-		if strings.ContainsAny(o.Addr, ":/") { // otherwise it is a word of go-redis, such as FailoverClient
+		if strings.ContainsAny(o.Addr, ":/") { // without these characters it is a word of go-redis, such as FailoverClient
 			c.Name = "Redis at " + c.secrets.conceal(o.Addr)
 		}
 	case *redis.ClusterClient:
@@ -103,7 +103,7 @@ func (c *Errors) explainReply(err error) error {
 	return fmt.Errorf("%w (%s)", err, hint)
 }
 
-// ExplainWithHint is Explain, and mentions Runtime.Check where that helps.
+// ExplainWithHint explains an error as Explain does, and mentions Runtime.Check where that helps.
 func (c *Errors) ExplainWithHint(err error) error {
 	if err == nil {
 		return nil
@@ -142,24 +142,24 @@ func (c *Errors) Remember(err error) {
 		if c.last.Load() != nil {
 			c.last.Store(nil)
 		}
-	case errors.Is(err, rpc.ErrNoAnswer), errors.Is(err, context.Canceled): // the engine made these itself
+	case errors.Is(err, rpc.ErrNoAnswer), errors.Is(err, context.Canceled): // these errors were made by the engine itself
 	default:
-		failed := err // a copy: otherwise err would be on the heap at each call
+		failed := err // a copy, so that err is not moved to the heap at each call
 		c.last.Store(&failed)
 	}
 }
 
-// NoAnswer is the error of a call that was sent, or may have been sent, and has no answer at its deadline.
+// NoAnswer returns the error of a call that was sent, or may have been sent, and has no answer at its deadline.
 func (c *Errors) NoAnswer() error {
 	return c.WithLast(fmt.Errorf("%w from %s in time", rpc.ErrNoAnswer, c.Name))
 }
 
-// NotSent is the error of a call that could not be sent by its deadline.
+// NotSent returns the error of a call that could not be sent by its deadline.
 func (c *Errors) NotSent() error {
 	return c.WithLast(fmt.Errorf("%w: calls before it still wait for %s or for a free connection", rpc.ErrNotSent, c.Name))
 }
 
-// WithLast adds the error that Remember has kept, which says more.
+// WithLast adds the error that Remember has kept, which says more about the cause.
 func (c *Errors) WithLast(err error) error {
 	if last := c.last.Load(); last != nil {
 		return fmt.Errorf("%w; before that: %w", err, *last)

@@ -12,10 +12,9 @@ import (
 
 // withTimeout returns a client with the same connections and hooks, and other timeouts.
 //
-// WithTimeout of go-redis does not copy the hooks, and one of them may put a prefix before all keys. go-redis does not tell which hooks a
-// client has, but it runs them around the client's own commands. So the new client sends each command through the old client. The last hook
-// of the old client is ours: it hands the command back to the new client. The old client keeps this hook, which does nothing for other
-// commands.
+// WithTimeout of go-redis does not copy the hooks, and one of them may put a prefix before all keys. go-redis does not tell which hooks a client
+// has, but it runs them around the client's own commands. So the new client sends each command through the old client. The last hook of the old
+// client is handBack, which hands the command back to the new client. The old client keeps this hook, which does nothing for other commands.
 func withTimeout(client *redis.Client, timeout time.Duration) *redis.Client {
 	handBackOnce(client)
 	bounded := client.WithTimeout(timeout)

@@ -30,13 +30,13 @@ type Nodes interface {
 	ForKey(key string) *Node
 	// AtAddr returns the node at an address to which the node by has redirected a call; nil: there is none.
 	AtAddr(addr string, by *Node) *Node
-	// Any returns a node that can deliver messages which every node delivers. After a failure, try the next number. nil: call Discover first.
+	// Any returns one of the nodes, for messages that every node delivers. After a failure, try the next number. nil: call Discover first.
 	Any(try int) *Node
 	// Keep retains a node returned by ForKey until Forget. Another node for the same server is replaced by the retained one, which is
 	// returned.
 	Keep(n *Node) *Node
 	Forget(n *Node)
-	// Drop forgets a node whose client is closed, so that AtAddr returns another one for its server.
+	// Drop forgets a node whose client is closed, so that AtAddr returns another node for the same server.
 	Drop(n *Node)
 	// Discover asks the servers which nodes there are, until ctx ends.
 	Discover(ctx context.Context) error

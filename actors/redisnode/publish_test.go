@@ -48,7 +48,8 @@ func standIn(t *testing.T, reply func(name string) (any, error)) *redis.Client {
 	return client
 }
 
-// Messages are plain only if the server does not know the command or does not allow it. An error that may pass decides nothing.
+// Messages are plain only if the server does not know the command for sharded messages, or does not allow it. An error that may pass decides
+// nothing.
 func TestTelling_Decides(t *testing.T) {
 	t.Parallel()
 	replying := func(reply error) *redis.Client {

@@ -20,7 +20,7 @@ import (
 type secrets struct {
 	infos  []string // user info of addresses, with the @
 	quoted []string // the passwords in every spelling, longest first
-	plain  []string // those that are hidden outside of quotes as well
+	plain  []string // the passwords that are hidden outside of quotes as well
 }
 
 // login is what a client uses to reach its servers.
@@ -83,8 +83,8 @@ func waysToWrite(password string) []string {
 }
 
 const (
-	shortest = 4  // a shorter string occurs in any text
-	longest  = 16 // no word or number of an error is as long
+	shortest = 4  // a string shorter than this occurs in any text
+	longest  = 16 // no ordinary word or number in an error has this length
 )
 
 // isOrdinary reports whether a password might be a word or a number of an unrelated text.
@@ -100,8 +100,8 @@ func isOrdinary(s string) bool {
 const stars = "***"
 
 var (
-	// repeated is the part of a command that a server repeats if it does not know the command. It has no certain end, so everything after
-	// it is hidden.
+	// repeated is the beginning of the part of a command that a server repeats if it does not know the command. The end of that part cannot be
+	// recognized, so everything after the beginning is hidden.
 	repeated = regexp.MustCompile(`with args beginning with:.*`)
 	inURL    = regexp.MustCompile(`(\w://)[^\s/"@]+@`)
 )

@@ -22,7 +22,7 @@ type Recorder struct {
 	lingering                                                   atomic.Int64
 }
 
-// New makes a Recorder. trace may be nil. emit reports a panic of one of its functions.
+// New makes a Recorder. trace may be nil. emit is called to report a panic of one of trace's functions.
 func New(of clock.Clock, trace *Trace, emit func(protocol.Event)) *Recorder {
 	r := &Recorder{clock: of, emit: emit}
 	if trace != nil {
@@ -38,7 +38,7 @@ type Span struct {
 	began time.Duration
 }
 
-// Asked notes an acquire before it is sent. Each has one Outcome. The span is nil if Trace follows no acquires.
+// Asked notes an acquire before it is sent. Outcome is called once for each. The span is nil if Trace follows no acquires.
 func (t *Recorder) Asked(ctx context.Context, a Acquiring) *Span {
 	t.asked.Add(1)
 	if t.trace.Acquiring == nil && t.trace.Waiting == nil {
@@ -109,7 +109,7 @@ func (t *Recorder) Lost(h *lease.Hold) {
 // Renewed notes the outcome of one renewal script.
 func (t *Recorder) Renewed(r Renewed) {
 	if r.Err == nil {
-		t.renewals.Add(uint64(r.Leases - r.Gone)) //nolint:gosec // at most as many are gone as were asked for
+		t.renewals.Add(uint64(r.Leases - r.Gone)) //nolint:gosec // never negative: Gone counts some of these Leases
 	} else {
 		t.renewFailures.Add(uint64(r.Leases)) //nolint:gosec // a length
 	}

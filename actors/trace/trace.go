@@ -18,7 +18,7 @@ import (
 // Fields may be added.
 type Trace struct {
 	// Acquiring is called on the caller's goroutine before an acquire begins, with the caller's context, or an empty one for an acquire by
-	// message. The function that it returns, unless nil, is called once with the outcome, before the caller learns of it.
+	// message. If it returns a function, that function is called once with the outcome, before the caller learns the outcome.
 	//
 	// Each member of a multi lock is an acquire of its own. Acquires of permits of a Semaphore are reported, too. An acquire with an invalid
 	// name or options is not reported, because it never begins.
@@ -30,7 +30,7 @@ type Trace struct {
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
-	// Renewed is called after each script that renews leases, and after each that failed.
+	// Renewed is called after each script that renews leases, even if the script failed.
 	Renewed func(r Renewed)
 	// Exchanged is called after each pipeline with Redis, except subscriptions.
 	Exchanged func(x Exchanged)
@@ -97,7 +97,7 @@ type LeaderChange struct {
 	Token   int64  // of the term
 }
 
-// Stats counts what has happened in a runtime since New, and what there is now.
+// Stats has counts of what has happened in a runtime since New, and of what it has now.
 type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome
@@ -105,10 +105,10 @@ type Stats struct {
 	Actors    int // of names
 
 	Acquired      uint64 // acquires with a lease, or with permits of a Semaphore
-	HandedOn      uint64 // those that took no call to Redis: handed on inside the process, or re-entered
+	HandedOn      uint64 // acquires among these without a call to Redis: handed on inside the process, or re-entered
 	Refused       uint64 // acquires that ended with an error
 	Released      uint64 // leases that their holders ended, whatever the outcome
-	Lost          uint64 // leases that ended otherwise
+	Lost          uint64 // leases that ended without their holder's release
 	Renewals      uint64 // successful renewals of leases
 	RenewFailures uint64 // failed renewals of leases; they are repeated
 	Exchanges     uint64 // pipelines with Redis, except subscriptions

@@ -32,7 +32,7 @@ type Config struct {
 
 	Lease  time.Duration                          // what most renewals set
 	Batch  int                                    // the most locks that one script renews
-	Jitter func(most time.Duration) time.Duration // random, from 0 to below its argument
+	Jitter func(most time.Duration) time.Duration // returns a random time of at least 0 and less than its argument
 	Nudged func()                                 // called about once a second while any grant is kept
 }
 
@@ -51,10 +51,10 @@ type Watchdog struct {
 	makeFine sync.Once
 
 	// owned by the actor
-	failed      map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some have ended since
+	failed      map[*timerwheel.Timer[*lease.Grant]]struct{} // grants whose last renewal failed; some may have ended since
 	inFlight    int                                          // renewals without an answer
 	recoveries  int                                          // how often Redis has come back
-	resumeLater []gateway.Gateway                            // to be resumed when no renewal is in flight
+	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
 	// The wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while the wheel
 	// holds any grant, the nudger wakes it now and then: the wheel reads the clock, and hands over what became due during a suspension.
@@ -75,11 +75,12 @@ type (
 		grants     []string      // their ids
 		lease      time.Duration // the TTL that it sets
 		usual      time.Duration // the grants' own
-		bound      time.Duration // the earliest of their deadlines
-		recoveries int           // how often Redis had come back when this was sent
+		bound      time.Duration // the earliest deadline of the grants
+		recoveries int           // the watchdog's recoveries when this renewal was sent
 		asked      time.Duration // when it was submitted
 	}
-	// renewalKey is what the grants of one renewal have in common: one script cannot reach into two parts of a cluster.
+	// renewalKey has the properties that all grants of one renewal share. One of them is the part of the cluster, because one script cannot reach
+	// into two parts.
 	renewalKey struct {
 		kind  *scripts.Kind
 		part  uint16
@@ -96,7 +97,7 @@ const slotsPerLease = 66
 // come up to a fifth of their interval early.
 const coarsest = 4
 
-// nudgeEvery bounds how late, in time awake, a holder learns of a loss that happened while the machine was suspended.
+// nudgeEvery is the longest time awake until a holder learns of a loss that happened while the machine was suspended.
 const nudgeEvery = time.Second
 
 // New makes the watchdog, which has to be stopped.
@@ -141,7 +142,7 @@ func (w *Watchdog) Stop() {
 	w.nudger.Stop()
 }
 
-// Keep watches a grant from now on: its next renewal, or the deadline of a fixed lease. Any actor may call it.
+// Keep starts watching a grant: it plans its next renewal, or watches the deadline of a fixed lease. Any actor may call it.
 func (w *Watchdog) Keep(g *lease.Grant) {
 	at := g.Until()
 	switch {
@@ -162,7 +163,7 @@ func (w *Watchdog) Drop(g *lease.Grant) {
 	w.wheelOf(g).Cancel(&g.Timer)
 }
 
-// slotOf is the beginning of the slot in which the renewal of a lease of this length is due. What is due in one slot is renewed together.
+// slotOf returns the beginning of the slot in which the renewal of a lease of this length is due. What is due in one slot is renewed together.
 func slotOf(at, length time.Duration) time.Duration { return at.Truncate(length / slotsPerLease) }
 
 // nudgeLater sets the nudger, unless it is set.
@@ -172,8 +173,8 @@ func (w *Watchdog) nudgeLater() {
 	}
 }
 
-// onNudge sets the nudger again while a wheel holds a grant. It clears nudging before it looks at the wheels. So a Keep that runs at the
-// same time either finds nudging cleared and sets the nudger, or its grant is found here.
+// onNudge sets the nudger again while a wheel holds a grant. It clears nudging before it looks at the wheels. So if Keep runs at the same time,
+// either Keep finds nudging cleared and sets the nudger, or onNudge finds Keep's grant.
 func (w *Watchdog) onNudge() {
 	maps.DeleteFunc(w.failed, func(t *timerwheel.Timer[*lease.Grant], _ struct{}) bool { return !t.Value.Kept.Load() })
 	w.Nudged()
@@ -195,7 +196,7 @@ func (w *Watchdog) Receive(c actor.Context) {
 		w.renewAll(m.timers, w.Batch)
 		w.wheel.Recycle(m.timers)
 	case *rpc.Result:
-		w.onRenewed(m) // first, because it may repeat a renewal that a gateway waits for
+		w.onRenewed(m) // before the gateways are resumed, because it may repeat a renewal for which they wait
 		w.onAnswered()
 	case gateway.Recovered:
 		w.onRecovered(m)
@@ -207,7 +208,7 @@ func (w *Watchdog) Receive(c actor.Context) {
 func (w *Watchdog) onRecovered(m gateway.Recovered) {
 	var again []*timerwheel.Timer[*lease.Grant]
 	for t := range w.failed {
-		if w.wheelOf(t.Value).Cancel(t) { // otherwise the wheel has handed it over already
+		if w.wheelOf(t.Value).Cancel(t) { // if Cancel fails, the wheel has handed the timer over already
 			again = append(again, t)
 		}
 	}
@@ -277,13 +278,14 @@ func (w *Watchdog) renewAll(timers []*timerwheel.Timer[*lease.Grant], limit int)
 	}
 	for _, key := range order {
 		if batch := batches[key]; batch != nil {
-			delete(batches, key) // it may be in the order more than once
+			delete(batches, key) // the key may be in the order more than once
 			flush(batch)
 		}
 	}
 }
 
-// renew sends one script. Redis must not execute it after the earliest of the old deadlines: from then on that grant counts as lost.
+// renew sends one script. Redis must not execute it after the earliest of the old deadlines, because the grant with that deadline then counts as
+// lost.
 func (w *Watchdog) renew(r *renewal, now, deadline time.Duration) {
 	raws := make([]string, len(r.timers))
 	r.grants = make([]string, len(r.timers))
@@ -323,7 +325,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // after the renewal was sent, a re-entry has asked for more time
+	var short []*timerwheel.Timer[*lease.Grant] // grants whose re-entry asked for more time after the renewal was sent
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
@@ -345,7 +347,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.renewAll(short, w.Batch)
 }
 
-// onFailed tells the lock's actors, and repeats the renewal soon: several times before the deadline, with jitter.
+// onFailed notifies the locks' actors of a failed renewal, and repeats it soon: several times before the deadline, with jitter.
 func (w *Watchdog) onFailed(r *renewal, err error) {
 	now := w.Clock.Now()
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Margin: r.bound - now, Took: now - r.asked, Err: err})

@@ -42,7 +42,7 @@ func (g gateways) Submit(c *rpc.Call)    { g.renewals = append(g.renewals, c) }
 func (g gateways) Resume()               { g.resumed++ }
 func (g gateways) Stop() <-chan struct{} { return nil }
 
-// stillClock stands still, and no timer of it ever fires.
+// stillClock is a clock that stands still, and whose timers never fire.
 type stillClock struct{}
 
 func (stillClock) Now() time.Duration                          { return time.Minute }
@@ -53,7 +53,7 @@ type idleTimer struct{}
 func (idleTimer) Stop() bool               { return true }
 func (idleTimer) Reset(time.Duration) bool { return true }
 
-// renewalAt is the renewal with this number in the order of sending, from 0.
+// renewalAt returns the n-th renewal that was sent, counted from 0.
 func (s *sent) renewalAt(i int) *renewal { return s.renewals[i].Tag.(*renewal) }
 
 // newWatchdog is a watchdog that a test steps by hand. Its wheel posts nothing: the leases are longer than any test.
@@ -69,7 +69,7 @@ func newWatchdog(t *testing.T) (*Watchdog, *sent) {
 	return w, s
 }
 
-// keepNew is a new grant that the watchdog renews.
+// keepNew makes a grant and gives it to the watchdog.
 func (w *Watchdog) keepNew(name string) *lease.Grant {
 	g := &lease.Grant{
 		Address: &lease.Address{Kind: scripts.Lock, Name: name, Raw: name}, ID: name, Lease: w.Lease, Watched: true,
@@ -104,7 +104,7 @@ func TestWatchdog_RenewsWhenRedisIsBack(t *testing.T) {
 	assert.Equal(t, 2, s.resumed)
 }
 
-// A renewal that was sent before Redis came back, and fails after that, is repeated at once: the gateway waits for it, too.
+// A renewal that was sent before Redis came back, and fails after that, is repeated at once, because the gateway waits for it as well.
 func TestWatchdog_RepeatsWhatOverlappedTheRecovery(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)
@@ -149,7 +149,7 @@ func TestWatchdog_RenewsManyByOneScript(t *testing.T) {
 	assert.Len(t, seen, grants)
 }
 
-// The nudge has leaked leases looked for (Nudged), and is repeated only while a grant is kept.
+// The nudge calls Nudged, which looks for leaked leases. It is repeated only while a grant is kept.
 func TestWatchdog_NudgesWhileItKeepsGrants(t *testing.T) {
 	t.Parallel()
 	w, s := newWatchdog(t)
