@@ -24,11 +24,11 @@ type LossReason string
 
 // The reasons.
 const (
-	LossExpired       LossReason = "expired"            // it was not renewed before its local deadline, or a fixed lease has passed its end
-	LossAtMost        LossReason = "at most"            // it has passed the end that WithAtMost set
-	LossDeleted       LossReason = "deleted"            // Redis no longer has it: deleted, evicted, flushed, or lost in a failover
-	LossForceReleased LossReason = "force-released"     // by ForceRelease in this runtime; elsewhere it is found to be deleted
-	LossReleasedByID  LossReason = "released by its ID" // a permit, by ReleaseID in this runtime
+	LossExpired       LossReason = "expired"            // the lease was not renewed before its local deadline, or a fixed lease has passed its end
+	LossAtMost        LossReason = "at most"            // the lease has passed the end that WithAtMost set
+	LossDeleted       LossReason = "deleted"            // Redis no longer has the lease: deleted, evicted, flushed, or lost in a failover
+	LossForceReleased LossReason = "force-released"     // by ForceRelease in this runtime; other runtimes report LossDeleted
+	LossReleasedByID  LossReason = "released by its ID" // a permit was released by ReleaseID in this runtime
 	LossPanicked      LossReason = "an actor panicked"  // the lock's state was no longer to be trusted
 	LossClosed        LossReason = "closed"             // Close has ended it; there is no LeaseLost event for that
 )

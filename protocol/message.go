@@ -12,7 +12,7 @@ type Acquire struct {
 	// Lease is the length of a fixed lease, 50 ms to 24 h, which ends with Lost unless a Renew prolongs it; 0: the watchdog renews
 	// the lease.
 	Lease time.Duration
-	// Wait limits the waiting; 0: until a Cancel.
+	// Wait limits the time of waiting; 0: the acquire waits until a Cancel.
 	Wait time.Duration
 	// Backoff sets the pauses of a spin lock's waiter; zero: 1 ms doubling to 128 ms.
 	Backoff Backoff
@@ -41,7 +41,7 @@ type Granted struct {
 	Valid func() bool
 }
 
-// Refused reports that the Acquire with this ID was not granted, and Err says why. It holds nothing.
+// Refused reports that the Acquire with this ID was not granted, and Err says why. The requester holds nothing.
 type Refused struct {
 	ID   uint64
 	Kind Kind

@@ -33,10 +33,10 @@ type Way uint8
 
 // The ways.
 const (
-	Ask  Way = iota // one caller, one answer
-	Take            // callers wait for their share, in order; one call serves several
-	Look            // callers wait for zero; one call serves all of them
-	Give            // is carried out even if its callers leave; one call serves several
+	Ask  Way = iota // an operation with one caller, and one answer
+	Take            // an operation whose callers wait for their share, in order; one call serves several
+	Look            // an operation whose callers wait for zero; one call serves all of them
+	Give            // an operation that is carried out even if its callers leave; one call serves several
 )
 
 // CountOp is one operation of a kind that counts. Every call may be retried with the same request id.
@@ -46,7 +46,7 @@ type CountOp struct {
 	Changes bool     // the operation changes something, so its result is kept for retries
 	Undo    *CountOp // undoes the operation when its caller has left; nil: it is not undone
 	Ends    bool     // the operation ends grants that are held, unless its result is 0
-	Grants  []string // the grants that it ends; nil: all
+	Grants  []string // the grants that the operation ends; nil: all
 	Call    func(s *Site, raw string, t CountTerms) Call
 }
 
@@ -60,7 +60,7 @@ type CountTerms struct {
 	Keep     time.Duration // how long the result is kept
 	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; negative: end the reservation
 	Rest     time.Duration // of a Take: how long nobody may reserve after the reservation has ended
-	Answered []string      // requests whose results are no longer needed
+	Answered []string      // requests whose results Redis need not keep any longer
 }
 
 // Counted is the reply of a CountOp.

@@ -204,7 +204,7 @@ func TestCounts_AnsweredResultsAreDeleted(t *testing.T) {
 			b.counted(op, terms)
 			assert.Zero(b, exist(last), op.Word)
 			assert.Equal(b, int64(1), exist(request), op.Word)
-			b.counted(op, terms) // a retry deletes them, too
+			b.counted(op, terms) // a retry also deletes the results of answered requests
 			last = request
 		}
 		b.counted(scripts.Forget, scripts.CountTerms{Request: us + ":1", Answered: []string{last}})

@@ -24,7 +24,7 @@ func (b bed) queue() []string {
 func (b bed) scores() string  { return "redisson_lock_timeout:{" + b.name + "}" }
 func (b bed) waiting() string { return "holdfast_waiting:{" + b.name + "}" }
 
-// keep is how long Redis keeps a waiter's place in the queue.
+// keep is the time for which Redis keeps a waiter's place in the queue.
 func (b bed) keep(grant string) time.Duration {
 	b.Helper()
 	score, err := b.ZScore(b.Context(), b.scores(), grant).Result()

@@ -127,7 +127,8 @@ var sides = map[string]func(ctx context.Context, c redis.Cmdable, key string) er
 	"redisson_lock_token:{%s}": func(ctx context.Context, c redis.Cmdable, key string) error { return c.Set(ctx, key, "x", 0).Err() },
 }
 
-// The same holds for foreign values in the key of a queue, of permits and so on, whether or not the lock is free.
+// No operation changes a foreign value in another key that belongs to a lock, such as that of its queue or its permits, whether or not the lock
+// is free.
 func TestForeign_KeysBesideTheLockAreLeftAlone(t *testing.T) {
 	on(t, func(b bed) {
 		for pattern, set := range sides {

@@ -108,7 +108,7 @@ func TestScripts_ChecksComeFirst(t *testing.T) {
 	write := regexp.MustCompile(`redis\.call\('(hset|hdel|del|pexpire|set|incrby|decrby|zadd|rpush)'|redis\.call\(publish|= (drop_stale|leave|take)\(`)
 	for _, s := range written() {
 		if s.Name == "lock_renew" {
-			continue // it checks each lock right before renewing it; a renewal needs no rollback
+			continue // a renewal script checks each lock right before renewing it; a renewal needs no rollback
 		}
 		own := text(t, s.Name+".lua") // without the includes, which only define functions
 		if at := write.FindStringIndex(own); at != nil {

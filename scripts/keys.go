@@ -44,7 +44,7 @@ func TokenKey(raw string) string { return prefixed("redisson_lock_token", raw) }
 // waitingKey is a key of Holdfast only. It has the runtimes with waiters, and until when each is known to live.
 func waitingKey(raw string) string { return prefixed("holdfast_waiting", raw) }
 
-// suffixed is the beginning of Redisson's "suffix name": the part before the suffix.
+// suffixed returns the beginning of Redisson's "suffix name": the part before the suffix.
 func suffixed(raw string) string {
 	if strings.Contains(raw, "{") {
 		return raw
@@ -84,7 +84,7 @@ const ProcessesKey = "holdfast_process:{all}"
 // ProcessKey is the key with the announcement of the process that has this runtime.
 func ProcessKey(runtime string) string { return ProcessesKey + ":" + runtime }
 
-// prefixed is Redisson's "prefix name": the lock's name becomes the hash tag, unless it contains a brace.
+// prefixed returns Redisson's "prefix name": the lock's name becomes the hash tag, unless it contains a brace.
 func prefixed(prefix, raw string) string {
 	if strings.Contains(raw, "{") {
 		return prefix + ":" + raw

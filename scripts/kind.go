@@ -28,9 +28,9 @@ const (
 type Grants uint8
 
 const (
-	GrantPerLock    Grants = iota // the lock: only one process has a grant at a time
-	GrantPerProcess               // a process, whose holders share it; those with a lease of their own have a grant of their own
-	GrantPerHolder                // a single holder
+	GrantPerLock    Grants = iota // a grant is for the lock, so only one process has a grant at a time
+	GrantPerProcess               // a grant is for a process, whose holders share it; a holder with a lease of its own has a grant of its own
+	GrantPerHolder                // a grant is for a single holder
 )
 
 // Kind is one way to lock a name: a set of scripts and a policy. The actors do not know kinds by name. ARCHITECTURE.md lists what else a new
@@ -43,7 +43,7 @@ type Kind struct {
 	Handoff bool
 	// Queued: Redis keeps the queue, so every waiter contends by itself from the start.
 	Queued bool
-	// Grants: what a grant is for, and so how many there may be at once.
+	// Grants: what a grant is for, which decides how many there may be at once.
 	Grants Grants
 	// Owned: an owner may re-enter.
 	Owned bool
@@ -64,12 +64,12 @@ type Kind struct {
 
 	NotSet string // error text while the number has not been set; "": the kind has no number to set
 
-	Channel func(raw, grant string) string // where a contender for this grant is notified of releases; nil: nowhere
+	Channel func(raw, grant string) string // the channel on which a contender for this grant is notified of releases; nil: there is none
 	// Others is an additional channel, on which the first waiter in Redis' queue is notified of releases of other kinds of lock; nil:
 	// Channel has these messages, too.
 	Others func(raw string) string
 
-	Keeps func(raw string) string // a key that outlives the lock; nil: none
+	Keeps func(raw string) string // the key that outlives the lock; nil: there is none
 
 	Acquire      func(s *Site, raw string, t Terms) Call
 	Release      func(s *Site, raw string, t Terms) Call
@@ -111,7 +111,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	}
 	calls := []Call{
 		k.Acquire(s, raw, terms(first)),
-		k.Acquire(s, raw, terms(second)), // busy; the second and the third may join a queue
+		k.Acquire(s, raw, terms(second)), // refused, because the lock is busy; second and third may join a queue
 		k.Acquire(s, raw, terms(third)),
 		k.Renew(s, []string{raw}, []string{first}, checkLease),
 		k.Look(raw, first),
@@ -139,7 +139,7 @@ type Site struct {
 	FairWait time.Duration // how long Redis keeps a waiter's place in a fair lock's queue
 	Tokens   int           // number of fencing tokens that a turn may need
 
-	Migrating bool // an acquire treats a string as a busy lock
+	Migrating bool // an acquire treats a key that holds a string as a busy lock
 }
 
 // of returns the script to call: script itself or, while a fleet migrates, its variant from migrating.go.

@@ -50,7 +50,7 @@ func (k *Kind) Needs(s *Site, raw string, newID func() string) (n Needs) {
 	return n
 }
 
-// ruleOf is the name of a command in ACL rules.
+// ruleOf returns the name of a command in ACL rules.
 func ruleOf(command string) string {
 	if command == "pubsub" {
 		return "pubsub|numsub"

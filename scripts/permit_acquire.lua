@@ -36,5 +36,5 @@ if (free or 0) > 0 then
 end
 if not free and not first then return 'not set' end
 if not first or first >= 922337203685477 then return {-1, ''} end
-if first <= now then first = first + 10000 end -- another client's, which reap has left for 10 s
+if first <= now then first = first + 10000 end -- the expired permit of another client, which reap keeps for 10 s more
 return {first - now, ''}

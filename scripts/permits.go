@@ -77,7 +77,7 @@ func readPermits(word, which string) *CountOp {
 	}}
 }
 
-// permitGrace is how long Redis keeps a permit after its lease has ended: see lib/permits.lua.
+// permitGrace is the time for which Redis keeps a permit after its lease has ended: see lib/permits.lua.
 const permitGrace = 10 * time.Second
 
 // checkPermits also tries the operations of Permit.

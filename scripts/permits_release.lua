@@ -34,7 +34,7 @@ if not result then
   result = '0'
   if #out == #ARGV - 4 then
     local back = 0
-    for i = 1, #out, 1000 do -- unpack is limited to some thousands
+    for i = 1, #out, 1000 do -- in blocks, because unpack is limited to some thousands of values
       back = back + redis.call('zrem', timeouts, unpack(out, i, math.min(i + 999, #out))) -- first, for maxmemory: it frees memory
     end
     result = string.format('%.0f', back)

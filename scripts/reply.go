@@ -63,7 +63,7 @@ func classify(err error) Class {
 
 func classifyServer(text string) Class {
 	if strings.Contains(text, "unknown subcommand 'setinfo'") {
-		return Unknown // the reply of older servers when go-redis connects: the connection is out of step
+		return Unknown // a reply of older servers to the handshake of go-redis, not to the call: the connection is out of step
 	}
 	if unwell(text) || slices.Contains(ofCall, codeOf(text)) {
 		return Refused

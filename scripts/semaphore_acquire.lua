@@ -1,9 +1,9 @@
 -- semaphore_acquire: take permits for several waiters of one process, for as many of them as possible, in their order. A retry
 -- takes no more permits, and returns what was taken.
 --
--- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its runtime.
--- Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After that,
--- nobody may reserve the semaphore for the same length of time.
+-- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
+-- runtime. Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After
+-- that, the same length of time has to pass before anybody may reserve the semaphore again.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -70,7 +70,7 @@ if ours and (taken > 0 or reserve < 0) or resting and reserve < 0 and rest == 0 
   else
     redis.call('del', want)
   end
-  if left > 0 then redis.pcall(publish, channel, string.format('%.0f', left)) end -- for the waiters that were kept out
+  if left > 0 then redis.pcall(publish, channel, string.format('%.0f', left)) end -- wakes the waiters that the reservation kept out
 elseif taken == 0 and reserve > 0 and (ours or not reserver) then
   redis.call('set', want, runtime, 'px', reserve)
   reserved = 1

@@ -61,8 +61,7 @@ func BenchmarkAddCancel(b *testing.B) {
 	}
 }
 
-// BenchmarkAddCancelParallel is the same from all cores at once: it shows what the
-// single mutex costs.
+// BenchmarkAddCancelParallel does the same as BenchmarkAddCancel on all cores at once: it shows what the single mutex costs.
 func BenchmarkAddCancelParallel(b *testing.B) {
 	w, err := timerwheel.New(timerwheel.Options{Width: 50 * ms}, func([]*timerwheel.Timer[*holder]) {})
 	if err != nil {

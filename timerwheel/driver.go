@@ -8,7 +8,7 @@ import (
 	"github.com/RussellLuo/timingwheel/delayqueue"
 )
 
-// driver wakes the wheel. The wheel learns of the passing of time only from it.
+// driver wakes the wheel. The wheel notices that time has passed only when its driver wakes it.
 type driver interface {
 	// after requests one wake-up when slot tick begins, at once if it has begun, and never
 	// before. It must not be called while holding the wheel's mutex.

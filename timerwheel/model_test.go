@@ -120,16 +120,15 @@ func (m *model) forget(x *timer) (armed, bool) {
 	return a, true
 }
 
-// settle compares the wheel with the list. Timers that were handed over were armed
-// (so not cancelled, and not handed over before) and on time, and none that is still
-// armed is overdue.
+// settle compares the wheel with the list. It checks that every timer that was handed over was armed (so not cancelled, and not handed over
+// before) and on time, and that no timer that is still armed is overdue.
 func (m *model) settle() {
 	synctest.Wait()
 	last := time.Duration(0)
 	for _, h := range m.take() {
 		a, was := m.forget(h.timer)
 		require.True(m.t, was, "handed over, but not armed")
-		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // else the driver's rounding may wake for two slots at once
+		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // with other widths, the driver's rounding may wake for two slots at once
 			require.GreaterOrEqual(m.t, slot, last, "a later slot came before")
 			last = slot
 		}
@@ -171,8 +170,8 @@ func TestWheel_AgreesWithASortedList(t *testing.T) {
 	}
 }
 
-// Run it with -fuzzminimizetime=10x. The lines that the driver's goroutines cover vary, so
-// minimizing takes its whole minute, in which nothing else is tried.
+// Run this fuzz test with -fuzzminimizetime=10x. The lines that the driver's goroutines cover vary, so minimizing takes its whole minute, in
+// which nothing else is tried.
 func FuzzWheel_AgreesWithASortedList(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 3, 0, 200, 0, 1, 7, 90, 4, 1})       // far, a turn passes, cancel

@@ -139,7 +139,7 @@ func TestStop_NeverHangsAnAdder(t *testing.T) {
 						if i == cycle%50 {
 							under <- struct{}{}
 						}
-						runtime.Gosched() // or the goroutine that calls Stop waits for a time slice
+						runtime.Gosched() // otherwise the goroutine that calls Stop waits for a time slice
 					}
 				})
 			}

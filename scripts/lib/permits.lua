@@ -5,7 +5,7 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes is a permit as stored in Redis; its id is the hexadecimal form.
+-- bytes returns a permit as stored in Redis; id is its hexadecimal form.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end
