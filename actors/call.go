@@ -134,7 +134,7 @@ func (e *Engine) Cancel(r *wait.Request, cause error) {
 	e.registry.tell(r.Address, wait.CancelRequest{Request: r, Cause: cause})
 }
 
-// releaseGrace is how long a release waits for Redis after its context has ended.
+// releaseGrace is the time for which a release waits for Redis after its context has ended.
 const releaseGrace = 500 * time.Millisecond
 
 // Release ends a hold. If ctx has ended, Release still sends the request, and waits releaseGrace for the answer.

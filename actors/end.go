@@ -126,7 +126,7 @@ func (e *Engine) shutDown() {
 	unreleased := e.awaitReleases()
 	await(forgotten, e.end.abort)
 	e.cancel()
-	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // Close waits for calls until then
+	late, timer := clock.After(e.clock, max(begun+e.policy.Lease+time.Second-e.clock.Now(), closeGrace)) // when Close stops waiting for calls
 	defer timer.Stop()
 	e.watchdog.Stop()
 	e.checks.Wait()
@@ -213,5 +213,5 @@ func (e *Engine) giveUp() {
 	<-e.registry.living.zero
 }
 
-// closeGrace is how long Close waits for a function of the user that does not return.
+// closeGrace is the time for which Close waits for a function of the user that does not return.
 const closeGrace = 5 * time.Second

@@ -22,7 +22,7 @@ import (
 type shell struct {
 	// fixed at construction
 	engine *Engine
-	member *member // its place in the registry
+	member *member // the registry's entry for this actor
 
 	// owned by the actor; touched only in Receive
 	machine wait.Machine

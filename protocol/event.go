@@ -30,7 +30,7 @@ const (
 	LossForceReleased LossReason = "force-released"     // by ForceRelease in this runtime; other runtimes report LossDeleted
 	LossReleasedByID  LossReason = "released by its ID" // a permit was released by ReleaseID in this runtime
 	LossPanicked      LossReason = "an actor panicked"  // the lock's state was no longer to be trusted
-	LossClosed        LossReason = "closed"             // Close has ended it; there is no LeaseLost event for that
+	LossClosed        LossReason = "closed"             // Close has ended the lease; there is no LeaseLost event for that
 )
 
 // Waiting reports, once, that an acquire has waited longer than Options.SlowWait.

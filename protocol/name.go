@@ -44,7 +44,7 @@ func EscapeName(s string) string {
 		return "%"
 	}
 	var b strings.Builder
-	kept := 0 // length to keep if the whole is too long
+	kept := 0 // how much of the escaped name is kept if the whole is too long
 	for at, r := range s {
 		_, size := utf8.DecodeRuneInString(s[at:])
 		if char := s[at : at+size]; isLegalAnywhere(r, size) {

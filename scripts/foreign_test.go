@@ -209,7 +209,7 @@ func (b bed) occupy(kind *scripts.Kind, raw string) {
 	require.NoError(b, b.PExpire(b.Context(), raw, time.Minute).Err())
 }
 
-// Every kind that Redisson's lock excludes treats it as busy, until it is freed by force.
+// Locks of Redisson are not foreign values: a kind that such a lock excludes treats it as busy, until it is freed by force.
 func TestForeign_RedissonsLocksAreNone(t *testing.T) {
 	on(t, func(b bed) {
 		reader, writer := holder(-7), holder(9)+":write"

@@ -112,7 +112,7 @@ func passLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// keep returns the argument keep of a release. It is rounded up, because the lock must not become free too early.
+// keep returns the argument keep of a release. The argument is rounded up, because the lock must not become free too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
 // Nobody returns the owner field of a lock that stays taken after its grant was released. No grant has this field, because the numbers of
@@ -170,13 +170,13 @@ func forceReleaseLock(s *Site, raw string) Call {
 type Acquired struct {
 	Granted     bool
 	TTL         time.Duration // of the lock; negative: the key has none
-	Holder      string        // one of the holders, if asked for
-	Subscribers int           // of the lock's channel, if asked for; 0: unknown
+	Holder      string        // one of the holders, if the call asked for one
+	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it; 0: unknown
 	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
 	Tokens   Tokens
-	Left     int64  // how many more can be granted, if grants are counted
+	Left     int64  // number of further grants that are possible, if grants are counted
 	Queued   bool   // the grant is now in Redis' queue
 	Requeued bool   // the grant had lost its place in the queue, and is at the end of the queue again
 	First    bool   // the grant is at the head of the queue

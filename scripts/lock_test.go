@@ -291,7 +291,7 @@ func TestLockPass(t *testing.T) {
 		assert.True(b, pass(us+":1", us+":2", 2*time.Minute), "a repeat finds it passed")
 		b.nearTTL(2 * time.Minute) // the caller measures the lease from the retry
 		assert.True(b, pass(us+":1", us+":2", time.Second))
-		b.nearTTL(2 * time.Minute) // but a delayed duplicate shortens nothing
+		b.nearTTL(2 * time.Minute) // a delayed duplicate does not shorten the lease
 		assert.False(b, pass(us+":1", us+":3", time.Minute))
 	})
 }

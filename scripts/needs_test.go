@@ -20,7 +20,7 @@ func TestNeeds_CommandsCanBeTried(t *testing.T) {
 			var words [][]any
 			for _, command := range needs.Commands {
 				if command == "rpush" {
-					continue // it leaves a key behind, which the check deletes
+					continue // rpush leaves a key behind, which the check deletes
 				}
 				harmless := scripts.Harmless(command, b.name, needs.Channels[0])
 				require.NotNil(b, harmless, "%s of %s", command, kind.Name)

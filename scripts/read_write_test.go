@@ -173,7 +173,7 @@ func TestWriteAcquireAndRenew(t *testing.T) {
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
 		b.take(scripts.ReadLock, scripts.Terms{Grant: us + ":1", Lease: time.Hour, Alone: us + ":1:write"})
 		assert.True(b, b.renew(scripts.WriteLock, us+":1:write", time.Minute))
-		b.nearTTL(time.Hour) // but not while its own reader holds for longer
+		b.nearTTL(time.Hour) // the TTL is not lowered while the writer's own reader holds for longer
 		assert.False(b, b.renew(scripts.WriteLock, us+":2:write", time.Minute))
 	})
 }

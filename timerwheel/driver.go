@@ -76,9 +76,8 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock never goes backwards, whatever now does, not even between goroutines. So if poll has
-// seen a slot begin, it has begun for the wheel too. Otherwise the wheel would find the wake-up
-// early and request it again, poll would consider the instant over, and both would spin.
+// clock never goes backwards, whatever now does, not even between goroutines. So if poll has seen a slot begin, the slot has begun for the wheel
+// as well. Otherwise the wheel would find the wake-up early and request it again, poll would consider the instant over, and both would spin.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()

@@ -60,7 +60,7 @@ func (s *State) advanceGiving() {
 	}
 }
 
-// undoKeep is how long Redis remembers that a request was undone: longer than duplicates of the request may arrive.
+// undoKeep is the time for which Redis remembers that a request was undone: longer than duplicates of the request may arrive.
 const undoKeep = 10 * time.Second
 
 // undo reverses the effect that an abandoned request may have had. A duplicate of the request that arrives later has no effect, because the

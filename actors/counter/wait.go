@@ -235,7 +235,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *countDone) {
 		s.retryAt = now
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
-		s.retryAt = now // the reply has corrected our idea of the server's clock, so the next attempt can succeed
+		s.retryAt = now // the reply has corrected the estimate of the server's clock, so the next attempt can succeed
 	default:
 		s.failed(now, m)
 	}

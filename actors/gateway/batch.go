@@ -191,7 +191,7 @@ func missing(mark redisnode.Command, text any) error {
 	case slices.Contains(refusesPing, code):
 		return err
 	}
-	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // it is no reply to the mark
+	return fmt.Errorf("%w: %v", errOutOfStep, err) //nolint:errorlint // err is no reply to the mark
 }
 
 // invalidateReplies discards the replies of a pipeline whose mark did not come back, so the outcome of its calls is unknown. The exception: if

@@ -28,8 +28,9 @@ type Gateway interface {
 // gateway packs the script calls of all locks of its lane into pipelines. A single call is sent at once; while a batch is in flight, the
 // next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
 //
-// It is an object with a mutex and not an actor, so that a call costs no message. A mailbox may run its actor on the goroutine of the sender,
-// and that actor may submit its next call. So the gateway sends nothing while it holds the mutex: messages wait in outgoing.
+// It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages
+// wait in outgoing. The reason is that a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its next
+// call, for which the mutex must be free.
 //
 // It keeps deadlines of its own, because go-redis does not: a call without a reply at its deadline is answered with an unknown outcome, and
 // a worker that hangs with it is replaced, up to StuckMax. It does not interpret results, except to see whether Redis serves at all. While

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// redirectsMax is how often a call is redirected before it is refused.
+// redirectsMax is the number of times that a call is redirected before it is refused.
 const redirectsMax = 3
 
 // target is the address in a redirection. After MOVED, it is the key's new master; after ASK, it is to be used for this call only, because the

@@ -135,7 +135,7 @@ func (s *State) onInherited(now time.Duration, m inherited) {
 	s.onGranted(now, &callDone{call: &lockCall{}, sent: m.sent})
 }
 
-// onPromoted ends the standby: the contender competes from now on as if no other of this process were ahead.
+// onPromoted ends the standby: the contender competes from now on as if no other contender of this process were ahead.
 func (s *State) onPromoted(now time.Duration) {
 	if s.standby = false; s.phase == free && s.queue.Len > 0 && s.failures.Count == 0 {
 		s.retryAt = now
@@ -164,8 +164,8 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onUnacked undoes a grant that too few replicas have acknowledged: after a failover another process could get the lock, too. All local
-// waiters are refused, because their grants would not be acknowledged either.
+// onUnacked undoes a grant that too few replicas have acknowledged: after a failover, another process could get the lock while the grant is still
+// held here. All local waiters are refused, because their grants would not be acknowledged either.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
@@ -264,7 +264,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 		pause = s.upToExpiry(pause, ttl)
 	}
 	if m.acquired.Strange && !s.standby {
-		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // that library's release sends no message
+		pause = strangeMin + s.policy.Jitter(strangeMax-strangeMin) // the release of that other library sends no message
 	}
 	s.retryAt = now + pause
 	s.listen()
@@ -339,7 +339,7 @@ func (s *State) onAttemptFailed(now time.Duration, m *callDone) {
 		s.refuseAll(m.call.Explain(m.err))
 	case late && s.failures.Count < wait.LateMax:
 		s.failures.Add(now, &m.call.Call, m.err)
-		s.retryAt = now // the reply has corrected our idea of the server's clock, so the next attempt can succeed
+		s.retryAt = now // the reply has corrected the estimate of the server's clock, so the next attempt can succeed
 	default:
 		s.failed(now, m, m.err)
 	}
@@ -401,7 +401,7 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held, passing, releasing: // the message of our own release, or of a force-release, which the renewals will notice
+	case held, passing, releasing: // the message is that of this process's own release, or of a force-release, which the renewals will notice
 		s.turns.Overheard(releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {
@@ -421,8 +421,8 @@ func (s *State) wake(now, at time.Duration) {
 	}
 }
 
-// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and would otherwise have
-// to subscribe and try again.
+// advanceWatch cancels the subscription some time after the last waiter has left. The next waiter often comes soon, and then need not subscribe
+// and try again.
 func (s *State) advanceWatch(now time.Duration) {
 	if s.queue.Len > 0 {
 		s.watchAt = clock.Never

@@ -16,7 +16,7 @@ import (
 type client struct {
 	pid     lease.Ref
 	count   int                      // waits and leases
-	waiting map[uint64]*wait.Request // its acquires, by its own IDs
+	waiting map[uint64]*wait.Request // the actor's acquires that wait, by the actor's IDs for them
 }
 
 // bind registers an acquire of an actor. If the acquire's ID is in use, bind answers the request and returns false.

@@ -21,7 +21,7 @@ type grant struct {
 	longest        time.Duration  // the longest lease that Redis was asked for
 	lent           bool           // another grant uses the same number (plain)
 	vacant         bool           // the grant had no holder when its release or pass began: it lingered until then
-	lasting        bool           // another grant may keep the key in Redis for longer
+	lasting        bool           // another grant may keep the lock's key in Redis for longer than this grant lasts
 }
 
 // newGrant makes the grant of a confirmed attempt, whose call was sent at the instant sent. Its field Part leads from the shared lease.Grant back

@@ -62,11 +62,11 @@ type member struct {
 	group      *Group
 	prev, next *member
 	reserved   string // the id for the next grant; "": a new one is made
-	first      bool   // it was the first in Redis' queue when it asked last
+	first      bool   // the member was the first in Redis' queue when it last asked
 	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
 	shared     bool   // this member is the one that all holders with the usual lease share
-	counted    bool   // it is counted in group.holding
-	fixed      bool   // it is counted in group.fixed
+	counted    bool   // the member is counted in group.holding
+	fixed      bool   // the member is counted in group.fixed
 	gone       bool
 }
 
@@ -209,7 +209,7 @@ func (h *Group) onChannelReady(now time.Duration, m wait.ChannelReady) {
 		l.ready = true
 		h.turns.SetOthersListen(true)
 		if h.address.Kind.Grants == scripts.GrantPerHolder {
-			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // this process has not received the messages of earlier releases
+			h.spare.freed(now, now+h.policy.Spread(m.Among), 1) // one waiter may ask, because messages of earlier releases may have been missed
 		}
 		h.tell(now, l, m)
 	}
@@ -225,7 +225,7 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 		h.spare.freed(now, now, m.Releases)
 	case h.address.Kind.Queued:
 		h.tell(now, l, m)
-	case h.holding > 0: // a release of ours may be in flight while other members contend
+	case h.holding > 0: // a release of this process may be in flight while other members contend
 		h.turns.Overheard(m.Releases)
 		h.tell(now, l, woken{now})
 	default:
@@ -284,7 +284,7 @@ func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return
 	}
-	for s := h.last; s != nil; { // last member first: for that one, leaving Redis' queue costs least
+	for s := h.last; s != nil; { // last member first, because leaving Redis' queue costs least at its end
 		prev := s.prev
 		if s.stage < h.stage && (h.stage > wait.Draining || !h.enters(s)) {
 			h.deliver(now, &s.State, wait.Close{Stage: h.stage})
@@ -340,8 +340,8 @@ func (h *Group) setAlarm() {
 	}
 }
 
-// Distrust resets the member whose step panicked; the others are unaffected. The follow-up steps that the panic has left run at the start of
-// the next step. An alarm is set for that.
+// Distrust resets the member whose step panicked; the others are unaffected. The follow-up steps that the panic has left run at the start of the
+// next step. An alarm is set for that step.
 func (h *Group) Distrust(now time.Duration) []wait.Effect {
 	if s := h.atHand.state; s != nil {
 		if r, ok := h.atHand.message.(*wait.Request); ok { // the request was on its way from one member to another

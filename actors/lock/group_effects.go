@@ -372,9 +372,9 @@ func (h *Group) unlisten(s *State, channel string) {
 	}
 }
 
-// hear notes whether Redis answers at all. If Redis is silent for too long, the queued requests are refused, like those in a member. A
-// queued try, which waits for the end of a grant that lingered, is refused at once. A failed call is no reason for that while others are
-// answered, because the queued requests do not depend on it.
+// hear notes whether Redis answers at all. If Redis is silent for too long, the queued requests are refused, like those in a member. A queued
+// try, which waits for the end of a grant that lingered, is refused at once. A failed call alone refuses no queued request while Redis answers
+// other calls, because the queued requests do not depend on the failed one.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

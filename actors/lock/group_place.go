@@ -16,7 +16,7 @@ import (
 const (
 	// contendersMax is the maximum number of waiters of a process that ask Redis at a time, if several may hold the lock together.
 	contendersMax = 16
-	// behindMax is how many of the members behind a waiter may move up when it gives up.
+	// behindMax is the maximum number of members that move up when a waiter ahead of them gives up.
 	behindMax = 16
 )
 
@@ -64,8 +64,8 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r, a try, would become part of a member at once, because a try may not wait for that. A try that shares the lock may
-// join holders; a try that wants the lock alone may not.
+// open reports whether r, a try, would become part of a member at once, because a try may not wait for a place in one. A try that shares the lock
+// may join holders; a try that wants the lock alone may not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false

@@ -129,7 +129,7 @@ func (h *Group) succeed(now time.Duration, s *State, gone *wait.Request) {
 		from.queue.Remove(heir)
 		from.unbindMoved(heir)
 		h.join(now, s, heir)
-		h.deliver(now, &from.State, nil) // its member may have nothing left to do
+		h.deliver(now, &from.State, nil) // the waiter's former member may have nothing left to do
 		return
 	}
 	if heir := h.queue.Front(); heir != nil && !heir.Try {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestStep_ListenersCostLittle lets the processes of TestStep_SharesAreEven contend while mere listeners receive the release messages, too:
-// monitors, or waiters in another database of the server. They never try. Once the processes have noticed that, the lock is in use for
-// almost as long as without listeners, and shares are even. A single process notices it within a second; several processes need many turns.
+// TestStep_ListenersCostLittle lets the processes of TestStep_SharesAreEven contend while mere listeners also receive the release messages:
+// monitors, or waiters in another database of the server. They never try. Once the processes have noticed that, the lock is in use for almost as
+// long as without listeners, and shares are even. A single process notices it within a second; several processes need many turns.
 func TestStep_ListenersCostLittle(t *testing.T) {
 	alone, many := []int{1, 3, 20}, []int{1, 3}
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ type (
 		sent  time.Duration // the instant before the call was sent
 
 		acquired  scripts.Acquired
-		unacked   error          // of an acquire: too few replicas have acknowledged it
+		unacked   error          // of an acquire: the reason why too few replicas have acknowledged it
 		receivers int            // of a release, or of a pass that turned into one: how many subscribers got the message
 		tokens    scripts.Tokens // of a pass
 		inherits  bool           // of a release: the heir holds the lock now
@@ -72,7 +72,7 @@ type lockCall struct {
 	heir     *pendingGrant // of a release: this process's first contender in Redis' queue
 	request  *wait.Request // of a side call: the request that asked for it
 	target   *grant        // of a look: the grant that was held when the call was made
-	again    bool          // of a side call: its first copy reached Redis too late
+	again    bool          // of a side call: the call is a repeat, because its first copy reached Redis too late
 
 	rpc.Call // the call in flight: the step sets its timing, the shell the rest
 

@@ -56,8 +56,8 @@ func (w *world) noteRelease(c *lockCall, done *callDone) {
 	}
 }
 
-// checkRelease checks that a holder whose release was executed does not get the answer that the lease was lost. The exception is a pass
-// whose new grant was deleted: nobody can know which of the two grants that was.
+// checkRelease checks that a holder whose release was executed does not get the answer that the lease was lost. The exception is a pass whose new
+// grant was deleted: nobody can know which of its two grants was deleted.
 func (w *world) checkRelease(p *proc, h *lease.Hold, err error) {
 	heir, released := w.released[h.ID()]
 	if released && errors.Is(err, protocol.ErrLeaseLost) && !w.removed[heir] {
@@ -98,7 +98,7 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// demand sends the process of a grant, if it is one of ours, the message that another process wants the lock.
+// demand sends the process of a grant the message that another process wants the lock, if that process is part of the model.
 func (w *world) demand(holder string, freed bool) {
 	if strings.HasPrefix(holder, "peer") || strings.Contains(holder, ":-") {
 		return
@@ -112,8 +112,8 @@ func (w *world) demand(holder string, freed bool) {
 type key interface {
 	fmt.Stringer
 	execute(w *world, c *lockCall, done *callDone)
-	has(w *world, id string) bool // whether this grant holds the lock
-	fields(w *world) []string     // the grants of our processes that are in it
+	has(w *world, id string) bool // whether the grant holds the lock
+	fields(w *world) []string     // the grants of the model's processes that are in the key
 	remove(w *world)              // deletes it
 	peer(w *world)                // a client of another library takes the lock, and may die with it
 }

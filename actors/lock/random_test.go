@@ -48,7 +48,7 @@ type world struct {
 
 	kinds     []*scripts.Kind // kinds of lock that users ask for
 	key       key
-	listeners int                      // number of subscribers to releases other than our processes
+	listeners int                      // number of subscribers to releases other than the model's processes
 	told      []func()                 // functions called for each release, one for each listener that wants the lock
 	removed   map[string]bool          // grants whose key was deleted: their processes cannot know that at once
 	leasts    map[string]time.Duration // by grant: the end of the at-least of its holders

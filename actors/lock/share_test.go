@@ -62,7 +62,7 @@ func TestStep_NobodyStarvesBesideRedisson(t *testing.T) {
 	assert.GreaterOrEqual(t, slices.Min(f.served), 40)
 }
 
-// besideRedisson adds clients of another library that want the lock all the time, too.
+// besideRedisson adds clients of another library that also want the lock all the time.
 func (f *fight) besideRedisson(clients int) {
 	f.listeners = clients
 	for i := range clients {
@@ -95,9 +95,9 @@ func (f *fight) besideRedisson(clients int) {
 
 const fightFor = 10 * time.Second
 
-// vainMax is how long a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first release in
-// each period of 1.5 s. That release may come a turn after the period begins, and the client needs a poll or two to find the gap: well below
-// 300 ms.
+// vainMax is the longest time for which a client that polls may fail to find the lock free. Contenders leave the lock free for it after the first
+// release in each period of 1.5 s. That release may come a turn after the period begins, and the client needs a poll or two to find the gap: well
+// below 300 ms.
 const vainMax = 3*time.Second/2 + 300*time.Millisecond
 
 // fight is a world in which all users want the lock all the time.

@@ -36,7 +36,7 @@ func (s *State) sideCall(c *lockCall) {
 // A force-release with an unknown outcome is not repeated: the repeat could end the lease of the next holder. A call that reached the server
 // too late was not executed, so it is repeated, once.
 func (s *State) onSideDone(now time.Duration, m *callDone) {
-	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}) // also if the request was cancelled
+	s.onFreed(now, wait.Freed{Grants: m.freed, Reason: protocol.LossForceReleased}) // even if the request was cancelled
 	i := slices.Index(s.sides, m.call)
 	if i < 0 {
 		return // cancelled
@@ -45,7 +45,7 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	r := m.call.request
 	_, late := scripts.LateBy(m.err)
 	switch {
-	case late && !m.call.again && now < m.call.Deadline: // not executed, and the reply has corrected our idea of the server's clock
+	case late && !m.call.again && now < m.call.Deadline: // not executed, and the reply has corrected the estimate of the server's clock
 		again := &lockCall{do: m.call.do, address: m.call.address, request: r, again: true}
 		again.Timing = m.call.Timing
 		s.sideCall(again)

@@ -67,10 +67,10 @@ type State struct {
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
-	member *member // this state as a member of a group; nil: it is in none
+	member *member // this state as a member of a group; nil: it is in no group
 
 	alarmAt time.Duration // the instant of the shell's timer; clock.Never: off
-	ringing *alarmPlace   // its place among the alarms of its group; nil: it is in none
+	ringing *alarmPlace   // the state's place among the alarms of its group; nil: the state is in no group
 	effects []wait.Effect
 }
 
@@ -108,7 +108,7 @@ type pendingGrant struct {
 	ttl            time.Duration // what Redis is asked for: the lease, or longer
 	duplicateUntil time.Duration // a delayed duplicate of the attempt may run until this instant
 	passed         time.Duration // if the attempt is a pass: the earliest instant at which a copy of it may have run
-	standing       bool          // it is in Redis' queue, and must be removed from there when it is abandoned
+	standing       bool          // the grant is in Redis' queue, and must be removed from there when it is abandoned
 }
 
 // busy is what is known about the holder from the last refusal of an attempt.

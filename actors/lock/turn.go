@@ -16,9 +16,9 @@ import (
 
 // next decides what happens to a grant that no local holder has.
 //
-// The most important case comes first. A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed
-// on only during its turn, so that waiters of other processes get the lock too, and only if its lease is sound and its at-least is over.
-// Handing it on costs no call if the next waiter wants the same lease, and otherwise one (pass).
+// The most important case comes first. A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed on
+// only during its turn, so that waiters of other processes also get the lock, and only if its lease is sound and its at-least is over. Handing it
+// on costs no call if the next waiter wants the same lease, and otherwise one (pass).
 func (s *State) next(now time.Duration) {
 	head := s.queue.Front()
 	switch {
@@ -313,8 +313,8 @@ func (s *State) passedAndOver(now time.Duration) bool {
 	return s.pending.duplicateUntil > 0 && now >= lease.Deadline(s.pending.passed, s.pending.ttl)
 }
 
-// endPass drops both grants of a pass, because Redis has neither. Late copies of their calls may bring one back; endGrant and forgetPending
-// provide for that.
+// endPass drops both grants of a pass, because Redis has neither. Late copies of their calls may bring one back, so endGrant and forgetPending
+// release them in the background.
 func (s *State) endPass(now, sent time.Duration, err error) {
 	s.tellReleasers(err)
 	s.endGrant(now, sent)
@@ -342,8 +342,8 @@ func (s *State) sendRelease(now time.Duration) {
 	c.First = true
 }
 
-// releaseAgain repeats an unconfirmed release until the lease should have expired on the server, too. A renewal that was in flight may have
-// extended the lease there, so from then on the grant is an orphan, which is released in the background.
+// releaseAgain repeats an unconfirmed release until the lease should have expired on the server as well. A renewal that was in flight may have
+// extended the lease there, so the grant then becomes an orphan, which is released in the background.
 func (s *State) releaseAgain(now time.Duration) {
 	if s.grant.Left(now)+lease.Margin(s.grant.longest) > 0 {
 		s.sendRelease(now)

@@ -19,7 +19,7 @@ func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
 
-// freeMax is how long a lock may be free while a user waits: the longest pause after a turn, and a gap on top.
+// freeMax is the longest time for which a lock may be free while a user waits: the longest pause after a turn, and a gap on top.
 const freeMax = 160 * time.Millisecond
 
 // visitEvery is the interval at which all users come at the same time.

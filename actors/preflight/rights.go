@@ -202,7 +202,7 @@ func (c *check) channel(ctx context.Context, n *needs, kind *scripts.Kind, chann
 		listen.err = d.err
 	}
 	if kind != nil && kind.Spins {
-		return // its waiters poll and subscribe to nothing
+		return // the waiters of this kind poll, and subscribe to nothing
 	}
 	subscribing := n.add(kind, "+"+subscribe, "call "+strings.ToUpper(subscribe))
 	unsubscribing := n.add(kind, "+"+unsubscribe, "call "+strings.ToUpper(unsubscribe))

@@ -6,5 +6,5 @@
 //	link_place.go     whether the connection is at the server that executes the scripts
 //	subscriptions.go  the channels that a connection should have, and those that the server has confirmed; pure
 //
-// It never loses a wake-up: whatever may have lost a message is followed by a ChannelReady.
+// The subscriber never loses a wake-up: whatever may have lost a message is followed by a ChannelReady.
 package pubsub

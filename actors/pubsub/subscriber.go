@@ -95,7 +95,7 @@ type (
 )
 
 const (
-	// linkRest is how long a connection stays open after the last waiter has left.
+	// linkRest is the time for which a connection stays open after the last waiter has left.
 	linkRest = 10 * time.Second
 	// refusalsMax is the number of refusals in a row after which an event reports them, if the cause may pass by itself. These refusals take a
 	// second or two.

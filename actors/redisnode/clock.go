@@ -8,8 +8,8 @@ import (
 )
 
 // Clock estimates the server's time from samples of it. The estimate is the time in the sample plus the time since the sample was received. The
-// server took the sample before we received it, so the estimate is early, never late. An early estimate is the safe one: the server may refuse a
-// call a little early, but it never executes a call too late.
+// server took the sample before this process received it, so the estimate is early, never late. An early estimate is the safe one: the server may
+// refuse a call a little early, but it never executes a call too late.
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool
@@ -17,7 +17,7 @@ type Clock struct {
 	received time.Duration
 }
 
-// sampleFor is how long a sample may be used. Clocks drift apart slowly, and a server whose clock was stepped reports that with LATE.
+// sampleFor is the time for which a sample may be used. Clocks drift apart slowly, and a server whose clock was stepped reports that with LATE.
 const sampleFor = 10 * time.Second
 
 // Known reports whether there is a sample.

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// DiscoverWait is how long Discover may take.
+// DiscoverWait is the time that Discover may take.
 const DiscoverWait = 2 * time.Second
 
 // ErrNoMaster is the error for a key without a node, although the nodes are known.
@@ -27,7 +27,7 @@ type Cluster struct {
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // one entry per question for the masters that is in flight
+	asks       chan struct{} // one entry for each question in flight that asks a node for the masters
 	suspicions atomic.Int64  // calls of Suspect that the present discovery has to answer; 0: there is none
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close

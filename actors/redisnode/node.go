@@ -10,7 +10,7 @@ import (
 // Node is a server that decides about locks: the only one, or one master of a cluster.
 type Node struct {
 	Client redis.UniversalClient // sends to this node only
-	Alone  bool                  // it decides about all keys
+	Alone  bool                  // the node decides about all keys
 	Clock  Clock
 	Errors *Errors
 

@@ -21,8 +21,8 @@ const (
 	PubSubSharded
 )
 
-// PublishMode is how releases are published: by PUBLISH, or by SPUBLISH to the subscribers of one master. All processes that share a lock
-// must agree. So on a cluster it is decided once, as Redisson does: sharded if the servers support it.
+// PublishMode says how releases are published: by PUBLISH, or by SPUBLISH to the subscribers of one master. All processes that share a lock must
+// agree. So on a cluster it is decided once, as Redisson does: sharded if the servers support it.
 type PublishMode struct {
 	auto    bool        // true: ask the servers; false: the user has decided
 	asked   atomic.Bool // a server was asked

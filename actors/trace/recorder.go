@@ -14,7 +14,7 @@ import (
 // Recorder counts for Stats, and calls the user's Trace.
 type Recorder struct {
 	clock clock.Clock
-	trace Trace // its nil functions are not called
+	trace Trace // the user's functions; those that are nil are not called
 	emit  func(protocol.Event)
 
 	asked, acquired, permits, handedOn, refused, released, lost atomic.Uint64

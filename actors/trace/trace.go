@@ -13,15 +13,15 @@ import (
 // Trace has functions that are called when something happens in a runtime. Those that are nil are not called. A nil Trace costs one
 // comparison.
 //
-// They run inside the runtime, on the goroutines of actors and pipelines, except Acquiring and Leader. They must be fast: while one runs, its
-// lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event.
-// Fields may be added.
+// The functions run inside the runtime, on the goroutines of actors and pipelines, except Acquiring and Leader. They must be fast: while one
+// runs, its lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
+// event. Fields may be added.
 type Trace struct {
 	// Acquiring is called on the caller's goroutine before an acquire begins, with the caller's context, or an empty one for an acquire by
 	// message. If it returns a function, that function is called once with the outcome, before the caller learns the outcome.
 	//
-	// Each member of a multi lock is an acquire of its own. Acquires of permits of a Semaphore are reported, too. An acquire with an invalid
-	// name or options is not reported, because it never begins.
+	// Each member of a multi lock is an acquire of its own. Acquires of permits of a Semaphore are also reported. An acquire with an invalid name
+	// or options is not reported, because it never begins.
 	Acquiring func(ctx context.Context, a Acquiring) func(Acquired)
 	// Waiting is called once for an acquire that has waited longer than Options.SlowWait, with the context of its Acquiring.
 	Waiting func(ctx context.Context, w protocol.Waiting)
@@ -97,7 +97,7 @@ type LeaderChange struct {
 	Token   int64  // of the term
 }
 
-// Stats has counts of what has happened in a runtime since New, and of what it has now.
+// Stats has counts of events in a runtime since New, and the present numbers of its waiters and leases.
 type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome

@@ -15,7 +15,7 @@ type attendance struct {
 	notified int  // subscribers that this process's newest release notified, without itself
 	came     int  // known turns of other processes since this process's newest release
 	taken    bool // another process has the lock
-	waited   bool // since that release, a local waiter has waited while other processes had their turns
+	waited   bool // since this process's newest release, a local waiter has waited while other processes had their turns
 
 	mere   int        // number of subscribers that are taken for mere listeners
 	absent [12]uint16 // number of absent subscribers, in each of the newest turns

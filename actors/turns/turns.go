@@ -61,7 +61,7 @@ type Ended struct {
 	Longest   time.Duration // the longest that the turn could have lasted
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
-	Lingered  bool          // its grant has lingered, so that a client that misses its slot waits for a long time
+	Lingered  bool          // the turn's grant has lingered, so a client that misses its slot waits for a long time
 }
 
 // After decides how long to stay out after a confirmed release.
@@ -269,7 +269,7 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened boo
 		return false
 	}
 	often := g.open >= (now-g.since)/8          // the lock was free often enough for clients that poll
-	return g.begin(now) && (!often || listened) // subscribers try right after a release, so they need the gap all the same
+	return g.begin(now) && (!often || listened) // subscribers try right after a release, so they need a gap even if the lock was often free
 }
 
 // due reports whether a process without competitors should make a gap.

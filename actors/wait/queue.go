@@ -87,7 +87,7 @@ func (q *Queue) NextSlow(now, limit time.Duration) *Request {
 
 // SlowAt returns the instant at which NextSlow has something to return; clock.Never: it has nothing unless another request comes.
 func (q *Queue) SlowAt(limit time.Duration) time.Duration {
-	for q.fresh != nil && q.fresh.Slow { // it was reported in another queue, before it came here
+	for q.fresh != nil && q.fresh.Slow { // the request was reported in another queue, before it came to this one
 		q.fresh = q.fresh.Next
 	}
 	if limit == 0 || q.fresh == nil {

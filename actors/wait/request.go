@@ -22,7 +22,7 @@ type Request struct {
 	Terms                   // of an acquire; of an extend: the new length
 	Try      bool
 	Backoff  protocol.Backoff // back-off of an acquire that spins
-	Bounded  bool             // its wait is bounded, so an error at the end of the wait names the holder
+	Bounded  bool             // the request's wait is bounded, so an error at the end of the wait names the holder
 	Deadline time.Duration    // of a force-release: the last instant at which Redis may execute it; 0: only its window limits that
 	Hold     *lease.Hold      // of an acquire: the hold to fill; of a release or extend: the hold that is meant
 
@@ -57,7 +57,7 @@ type Request struct {
 	Queue      *Queue
 	Next, prev *Request
 	Came       time.Duration // when the request came: earlier failures do not count for it
-	Slow       bool          // it was reported for waiting long
+	Slow       bool          // the request was reported for waiting long
 	Timer      clock.Timer   // ends the wait of an actor's bounded acquire
 }
 

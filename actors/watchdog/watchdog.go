@@ -40,7 +40,7 @@ type Config struct {
 // slot of the wheel, and not one for each lock. An error never moves a deadline: the lock's actor gets a lease.Due and watches the clock,
 // while the watchdog repeats the renewal until the deadline.
 //
-// Fixed leases are in the wheel too, until their deadline: a timer for each would cost ten times as much.
+// Fixed leases are also in the wheel, until their deadline: a timer for each would cost ten times as much.
 type Watchdog struct {
 	Config
 	Self  *actor.PID // the watchdog's own; set before the first Keep
@@ -127,7 +127,7 @@ func (w *Watchdog) wheelOf(g *lease.Grant) *timerwheel.Wheel[*lease.Grant] {
 		return w.wheel
 	}
 	w.makeFine.Do(func() {
-		fine, _ := w.newWheel(time.Millisecond) // it fails only if an option is out of range
+		fine, _ := w.newWheel(time.Millisecond) // no error: newWheel fails only if an option is out of range
 		w.fine.Store(fine)
 	})
 	return w.fine.Load()
@@ -309,7 +309,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 		gone, err = scripts.ReadRenewed(m.Reply, r.grants)
 	}
 	switch {
-	case scripts.Scattered(err) && len(r.timers) > 1: // their slot is being moved, which may take longer than a lease: one script each
+	case scripts.Scattered(err) && len(r.timers) > 1: // the keys' slot is being moved, which may take longer than a lease: send one script for each
 		w.renewAll(r.timers, 1)
 		return
 	case err != nil:
