@@ -175,7 +175,7 @@ const silentLooks = 4
 // awaitReleases returns when everything is released, or when it gives up the rest: because Close was aborted, or because Redis has been silent
 // for longer than any release waits. Only silence is an error.
 func (e *Engine) awaitReleases() (silent error) {
-	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // an orphan's release is sent once per window
+	patience := max(e.policy.Patience, rpc.Window(e.policy.Lease)+500*time.Millisecond) // a shorter silence is normal: an orphan's release is sent once per window
 	heard := e.sender.Heard()
 	for looks := 0; looks < silentLooks; looks++ {
 		over, timer := clock.After(e.clock, patience/silentLooks)

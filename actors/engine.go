@@ -72,7 +72,7 @@ type Engine struct {
 	tells      *redisnode.PublishMode
 	clock      clock.Clock
 	policy     wait.Policy
-	spinning   wait.Policy // for kinds whose waiters poll: other processes need more gaps to find the lock free
+	spinning   wait.Policy // for kinds whose waiters poll: more gaps, in which other processes find the lock free
 	renewBatch int
 	nameMapper func(string) string
 	process    string

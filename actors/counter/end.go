@@ -18,7 +18,7 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	if s.leave(r) {
 		s.answer(r, s.waitError(r, m.Cause))
 		if r == head {
-			s.wake(now) // the waiters behind it may want fewer permits
+			s.wake(now) // the waiters behind the cancelled one may want fewer permits
 		}
 		return
 	}

@@ -201,8 +201,8 @@ func (s *State) onLooked(now time.Duration, m *countDone) {
 // waitOn decides when the waiters try again: at a message, or when the subscription is confirmed if there was none before the attempt; and at
 // the latest when a timer ends.
 //
-// If nobody was refused, the next waiters try at once: an attempt is for attemptMax waiters at most. If a message came during the attempt,
-// permits may have been returned after the script ran.
+// If nobody was refused, the next waiters try at once: an attempt is for attemptMax waiters at most. They also try at once if a message came
+// during the attempt, because permits may have been returned after the script ran.
 func (s *State) waitOn(now time.Duration) {
 	switch {
 	case !s.blocked:

@@ -76,7 +76,7 @@ type batch struct {
 	claims []claim // by call
 
 	// owned by the gateway
-	begun time.Duration // when it was taken from the line
+	begun time.Duration // when the batch was taken from the line
 	due   time.Duration // the earliest deadline of a call without an answer
 	vain  bool          // the batch has been counted as one that did not reach Redis
 	given bool          // all calls were answered at their deadlines

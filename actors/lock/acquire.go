@@ -128,7 +128,7 @@ func (s *State) abandonPending(now time.Duration) {
 // released again and again until duplicateUntil, when no copy can run any more.
 func (s *State) onInherited(now time.Duration, m inherited) {
 	if s.pending.id != m.id || s.phase != free && s.phase != acquiring {
-		return // abandoned meanwhile: it is released in the background
+		return // the grant was abandoned meanwhile, and is released in the background
 	}
 	s.disregard()
 	s.pending.standing = false
@@ -481,8 +481,8 @@ func (s *State) slow(now time.Duration, r *wait.Request, ahead int) wait.Effect 
 	return wait.Effect{Do: wait.DoReport, Request: r, Waiting: w}
 }
 
-// waitError is the answer to a waiter whose wait has ended. It names the lock's holder, or the failure because of which Redis has not named
-// one. A failure comes first, because it is newer than what is known about the holder.
+// waitError is the answer to a waiter whose wait has ended. It names the failure of the last call, if there was one, and otherwise the lock's
+// holder. The failure is newer than what is known about the holder.
 func (s *State) waitError(now time.Duration, r *wait.Request, cause error) error {
 	err := s.busyError(now, r)
 	switch {

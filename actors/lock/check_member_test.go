@@ -216,7 +216,8 @@ func (c *memberCheck) checkClients() error {
 	return nil
 }
 
-// checkOrphans checks that no grant is an orphan twice: the result of a release is noted for the first orphan with its id only.
+// checkOrphans checks that no grant is an orphan twice: the result of a release is noted only for the first orphan with its id, so a second one
+// would stay.
 func (c *memberCheck) checkOrphans() error {
 	seen := map[string]bool{}
 	for _, g := range c.s.orphans {

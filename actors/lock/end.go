@@ -27,7 +27,7 @@ type orphan struct {
 	failures       int           // number of failed releases
 	lasting        bool          // no lease ends it: it may be in Redis' queue, or its owner's other grants keep the key
 	least          time.Duration // end of its at-least, until which the lock stays taken
-	nobody         bool          // only the at-least keeps the lock taken, and the release waits for its end
+	nobody         bool          // only the at-least keeps the lock taken, so the release waits for the end of the at-least
 }
 
 // orphanFrom has a grant released in the background. from is the instant of the first release, and length is the lease that Redis was asked for.

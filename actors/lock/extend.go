@@ -121,7 +121,7 @@ func (s *State) sendExtend(now time.Duration, r *wait.Request) {
 func (s *State) onExtendDone(now time.Duration, m *callDone) {
 	e := s.extension
 	if e == nil || m.call != e.call || s.phase != held {
-		return // cancelled, or the grant has ended
+		return // the extend was cancelled, or the grant has ended
 	}
 	e.call = nil
 	switch {

@@ -12,8 +12,8 @@ import (
 // demand (wait.Demanded). Clients that send no demand, such as Redisson's, find the lock free after Options.Linger at the latest, because the
 // time counts from the first release in a turn, however often the lock is used after that.
 //
-// NFSv4 does the same with files (delegations, RFC 7530, section 10.4), and so do Chubby's clients with their cached locks (M. Burrows, "The
-// Chubby lock service", 2006, section 2.7).
+// Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
+// cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
 
 // onDemanded notes that another process wants the grant. The demand may arrive before this process knows that it has the grant. While the
 // grant is being released, a demand changes nothing: the waiters are notified of the release.

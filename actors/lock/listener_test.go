@@ -19,7 +19,7 @@ func TestStep_ListenersCostLittle(t *testing.T) {
 		section, lag     time.Duration // lag: how much later messages arrive than replies
 		listeners        []int
 		settle, end      time.Duration
-		used             float64 // there must be at least this fraction of the sections without listeners
+		used             float64 // minimum of the number of sections, as a fraction of the number without listeners
 	}{
 		{1, 1, 0, 0, alone, time.Second, 3 * time.Second, 0.9},
 		{1, 1, 0, 2 * time.Millisecond, alone, time.Second, 3 * time.Second, 0.9},

@@ -178,7 +178,7 @@ func (f *fight) look(every time.Duration) {
 	again()
 }
 
-// use counts a section of a process, or of another client (-1).
+// use counts one critical section of a process, or of another client (-1).
 func (f *fight) use(process int) {
 	if f.Now >= f.end {
 		return // not counted: this user was still waiting when the test ended

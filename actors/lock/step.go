@@ -38,13 +38,13 @@ type State struct {
 
 	queue wait.Queue // local waiters, oldest first
 
-	grant     *grant        // phases held, passing, releasing
+	grant     *grant        // set in the phases held, passing and releasing
 	holds     []*lease.Hold // the local leases on the grant, all of one owner
 	turn      turn
 	lingering bool // the grant is held by nobody, and stays for the next local holder
 	demanded  bool // the grant must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
 
-	pending  pendingGrant // phases acquiring and passing: the grant that Redis has been asked for
+	pending  pendingGrant // set in the phases acquiring and passing: the grant that Redis has been asked for
 	inflight *lockCall    // the main call in flight; nil: none
 	failures wait.Failures
 
@@ -174,7 +174,7 @@ func (s *State) receive(now time.Duration, message any) {
 	case wait.Demanded:
 		s.onDemanded(now, m)
 	case wait.LookAround:
-		if s.grant != nil && !s.grant.Watched { // the renewals of a watched grant find out by themselves
+		if s.grant != nil && !s.grant.Watched { // a watched grant needs no question: its next renewal shows whether Redis has it
 			s.look(now)
 		}
 	case wait.RequesterGone:
@@ -242,7 +242,7 @@ func (s *State) advance(now time.Duration) {
 	if s.turn.lingerTo > 0 {
 		s.advanceLinger(now)
 	}
-	// The last holder has left, or the grant is new, or lingers.
+	// Nobody holds the grant: its last holder has left, or it is new, or it lingers.
 	if s.phase == held && len(s.holds) == 0 {
 		s.next(now)
 	}

@@ -45,7 +45,7 @@ func (c *check) hooks(ctx context.Context, kinds []*scripts.Kind) (findings []fi
 func (c *check) renamed(ctx context.Context, needed scripts.Needs) (map[string]string, error) {
 	renamed := map[string]string{}
 	var prefix *string
-	for range 2 { // twice, because they must be changed in the same way each time
+	for range 2 { // twice, because the hooks must change the names in the same way each time
 		reply, err := c.call(ctx, scripts.CheckKeys(needed.Keys))
 		names, _ := reply.([]any)
 		if err != nil || len(names) != len(needed.Keys) {
