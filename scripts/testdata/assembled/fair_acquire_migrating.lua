@@ -81,7 +81,7 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: a runtime without an entry is presumed to live, because Redisson's make none.
+-- lives: a runtime without an entry is presumed to live, because clients of Redisson make no entries.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now
@@ -187,7 +187,7 @@ if place ~= 'try' then
   end
   score = math.max(tonumber(score), now + stay + 10000)
   if score ~= before then redis.call('zadd', timeouts, string.format('%.0f', score), grant) end
-  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- else this was noted just now, by another waiter
+  if joins or (q.till[runtime] or 0) < now + stay - stay / 32 then -- otherwise another waiter has noted this just now
     redis.call('hset', waiting, runtime, string.format('%.0f', now + stay))
     redis.call('pexpire', waiting, string.format('%.0f', math.max(q.latest, score) - now + stay + 10000))
   end

@@ -73,7 +73,7 @@ local function queue_of(list, timeouts, waiting)
   return q
 end
 
--- lives: a runtime without an entry is presumed to live, because Redisson's make none.
+-- lives: a runtime without an entry is presumed to live, because clients of Redisson make no entries.
 local function lives(q, owner, now)
   local till = q.till[string.match(owner, '^(.*):')]
   return not till or till > now

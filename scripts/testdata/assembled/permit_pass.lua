@@ -31,7 +31,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits, and the caller may add to the value
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -43,7 +43,7 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes is a permit as stored in Redis; its id is the hexadecimal form.
+-- bytes returns a permit as stored in Redis; id is its hexadecimal form.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end

@@ -33,7 +33,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits, and the caller may add to the value
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -49,7 +49,7 @@ local function server_now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- bytes is a permit as stored in Redis; its id is the hexadecimal form.
+-- bytes returns a permit as stored in Redis; id is its hexadecimal form.
 local function bytes(id)
   return (string.gsub(id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
 end
@@ -99,7 +99,7 @@ if not result then
   result = '0'
   if #out == #ARGV - 4 then
     local back = 0
-    for i = 1, #out, 1000 do -- unpack is limited to some thousands
+    for i = 1, #out, 1000 do -- in blocks, because unpack is limited to some thousands of values
       back = back + redis.call('zrem', timeouts, unpack(out, i, math.min(i + 999, #out))) -- first, for maxmemory: it frees memory
     end
     result = string.format('%.0f', back)

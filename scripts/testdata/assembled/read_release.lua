@@ -25,7 +25,7 @@ local function timeouts_of(lock, timeouts, but)
   return keys
 end
 
--- longest is the longest remaining lease in ms of all readers except one; 0: all have expired.
+-- longest returns the longest remaining lease in ms of all readers except one; 0: all have expired.
 local function longest(lock, timeouts, but)
   local most = 0
   for _, timeout in ipairs(timeouts_of(lock, timeouts, but)) do
@@ -36,9 +36,9 @@ end
 
 if redis.call('hexists', lock, grant) == 0 then return nil end
 local alone = redis.call('hget', lock, 'mode') == 'write' -- the same owner still holds the write lock
-local own = redis.call('pttl', timeout) -- read before the lock's TTL: if time passes in between, own is the longer one
+local own = redis.call('pttl', timeout) -- read before the lock's TTL, so that time in between can only make own the longer one
 local left, others = redis.call('pttl', lock), redis.call('hlen', lock) > 2
-if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- else another reader's lease is the lock's TTL
+if not others or left <= own + 100 then left = longest(lock, timeouts, grant) end -- otherwise the lock's TTL is another reader's lease
 redis.call('hdel', lock, grant)
 redis.call('del', timeout)
 if alone then return -1 end

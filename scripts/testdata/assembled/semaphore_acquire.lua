@@ -1,9 +1,9 @@
 -- semaphore_acquire: take permits for several waiters of one process, for as many of them as possible, in their order. A retry
 -- takes no more permits, and returns what was taken.
 --
--- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its runtime.
--- Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After that,
--- nobody may reserve the semaphore for the same length of time.
+-- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
+-- runtime. Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After
+-- that, the same length of time has to pass before anybody may reserve the semaphore again.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -44,7 +44,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits, and the caller may add to the value
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -106,7 +106,7 @@ if ours and (taken > 0 or reserve < 0) or resting and reserve < 0 and rest == 0 
   else
     redis.call('del', want)
   end
-  if left > 0 then redis.pcall(publish, channel, string.format('%.0f', left)) end -- for the waiters that were kept out
+  if left > 0 then redis.pcall(publish, channel, string.format('%.0f', left)) end -- wakes the waiters that the reservation kept out
 elseif taken == 0 and reserve > 0 and (ours or not reserver) then
   redis.call('set', want, runtime, 'px', reserve)
   reserved = 1

@@ -1,5 +1,5 @@
--- semaphore_undo: return the permits that a request has taken, if any. From then on no duplicate of that request takes any. A retry
--- changes nothing. A semaphore that was deleted meanwhile stays deleted.
+-- semaphore_undo: return the permits that a request has taken, if any. After that, no duplicate of that request takes any
+-- permits. A retry changes nothing. A semaphore that was deleted meanwhile stays deleted.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -17,7 +17,7 @@ local function count_of(key)
   if not value then return nil, nil end
   if type(value) == 'table' then return nil, value end -- another type
   local whole = value == '0' or string.find(value, '^%-?[1-9]%d*$')
-  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits; the caller may add to this one
+  if not whole or #value > 15 then -- Lua's numbers are exact up to 2^53, which has 16 digits, and the caller may add to the value
     return nil, redis.error_reply('FOREIGN the key holds something that is no count')
   end
   return tonumber(value), nil
@@ -27,7 +27,7 @@ local count, foreign = count_of(semaphore)
 if foreign then return foreign end
 local result = redis.call('get', attempt)
 local taken = result and string.match(result, '%-?%d+$') or '0'
-redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first
+redis.call('del', attempt) -- first, for maxmemory: Redis refuses a write that needs memory only if it is the script's first write
 redis.call('set', attempt, 'undone', 'px', keep)
 if taken == '0' or not count then return {request, 0} end
 local permits = redis.call('incrby', semaphore, taken)
