@@ -95,7 +95,7 @@ func (l *leaks) take() []Leak {
 	return all
 }
 
-// noticeLeaks reports leaks. It keeps those that cannot be reported yet for the next call.
+// noticeLeaks reports leaks. noticeLeaks tries a leak again next time if it cannot be reported yet.
 func (e *Engine) noticeLeaks() {
 	for _, leak := range e.leaks.take() {
 		if !leak.Notice(e) {
