@@ -414,8 +414,7 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
 // replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
-// hangs until the connection is given up. replyWait is therefore shorter than StuckMax windows, so that there is always a worker for the next
-// attempt.
+// hangs until the connection is given up. replyWait is therefore at most StuckMax windows, so that there is always a worker for the next attempt.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {

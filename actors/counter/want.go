@@ -12,8 +12,8 @@ import (
 // single permits are acquired again before enough of them are free. So when it has been the oldest waiter here for a while, it makes a
 // reservation: while the reservation lasts, the acquire scripts of other runtimes take no permits. Redisson does not know reservations.
 //
-// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. A reservation does not help
-// if too few permits are returned in time, or exist at all. It then ends after its length, and the next one is twice as long. After a reservation
+// Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. If it did not help, because
+// too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. After a reservation
 // has ended, nobody may make another one until the same time has passed again, so half of the time is left to other waiters.
 type want struct {
 	head   *wait.Request    // the oldest waiter
