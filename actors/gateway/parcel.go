@@ -29,7 +29,7 @@ type reply struct {
 	node    *redisnode.Node // the node that sent it
 	value   any
 	err     error
-	unacked error // why too few replicas may have what the script wrote
+	unacked error // why the script's writes may be on too few replicas; nil: enough have acknowledged them, or none had to
 }
 
 // scratch is memory that a worker uses for one batch after the other.

@@ -372,9 +372,9 @@ func (h *Group) unlisten(s *State, channel string) {
 	}
 }
 
-// hear notes whether Redis answers at all. If Redis is silent for too long, the queued requests are refused, like those in a member. A queued
-// try, which waits for the end of a grant that lingered, is refused at once. A failed call alone refuses no queued request while Redis answers
-// other calls, because the queued requests do not depend on the failed one.
+// hear tracks whether Redis answers. Any answer, even a rejection, resets the record of failures. A failed call alone does not refuse the queued
+// requests, because they do not depend on that call: they are refused when Redis has been silent for policy.Patience while they waited. Only a
+// try at the head of the queue, which waits for a lingering grant to end, is refused after the first failed call.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

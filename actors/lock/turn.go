@@ -191,7 +191,7 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 func (s *State) unhold(h *lease.Hold) {
 	s.holds = slices.DeleteFunc(s.holds, func(other *lease.Hold) bool { return other == h })
 	if h.Requester != nil {
-		h.Claim() // a goroutine has claimed its lease itself
+		h.Claim() // the lease of an actor; a goroutine claims its own before it sends the release
 		s.unbind(h.Requester)
 	}
 }

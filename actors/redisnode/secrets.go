@@ -142,7 +142,7 @@ func replaceAlone(text, password string) string {
 	return b.String() + text
 }
 
-// isPart reports whether the text between before and after is a part of a word, or of a name with dots and dashes.
+// isPart reports whether word is only a part of a longer word, or of a name with dots or dashes, in the text before + word + after.
 func isPart(before, word, after string) bool {
 	first, _ := utf8.DecodeRuneInString(word)
 	last, _ := utf8.DecodeLastRuneInString(word)

@@ -16,7 +16,7 @@ import (
 // zipfS is the exponent of a Zipf naming: how unevenly its names are chosen.
 const zipfS = 1.1
 
-// stretch is one run of pairs in this process.
+// stretch is one run of the workload in this process. Its workers acquire and release locks; an acquire with its release is a pair.
 type stretch struct {
 	ctx     context.Context
 	w       *workload.Workload

@@ -1,3 +1,3 @@
-// Package locktest is shared by the tests of promises and faults: every kind of lock on every kind of server, runtimes that are closed when the
-// test ends, and waiting with a time limit. Its functions fail the test that is passed to them, and return no errors.
+// Package locktest has the helpers that the tests of promises and faults share. They run a test with every kind of lock on every kind of server,
+// close its runtimes when it ends, and wait with a time limit. They fail the test that is passed to them instead of returning an error.
 package locktest
