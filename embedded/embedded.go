@@ -66,13 +66,18 @@ func (s *Server) Close() error {
 	return s.err
 }
 
-// close ends the connections before it ends the server. Otherwise a subscriber that does not read would block the command that
-// publishes to it, and that command has the mutex that the server's own Close needs first.
+// close ends the connections while it ends the server, because each can need the other. A subscriber that does not read blocks the command that
+// publishes to it, and that command has the mutex that redis.Close needs first. A command that waits, such as BLPOP, ends only when redis.Close has
+// cancelled it under that mutex, and the listener waits for it.
 func (s *Server) close() {
 	if err := s.client.Close(); err != nil {
 		s.err = fmt.Errorf("embedded: close the client: %w", err)
 	}
-	s.redis.CtxCancel() // blocked commands return
-	s.listener.Close()
+	disconnected := make(chan struct{})
+	go func() {
+		defer close(disconnected)
+		s.listener.Close()
+	}()
 	s.redis.Close()
+	<-disconnected
 }
