@@ -62,7 +62,7 @@ check_format() {
   }
 }
 
-flags=(-short -timeout 30m)
+flags=(-short -timeout 15m)
 race=
 packages=()
 for argument in "$@"; do
