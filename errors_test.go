@@ -329,8 +329,10 @@ func TestErrInvalid_NamesWhatIsWrongWithAnAcquire(t *testing.T) {
 			holdfast.WithLease(50 * time.Millisecond), holdfast.WithLease(24 * time.Hour), holdfast.WithWait(time.Hour), holdfast.WithOwner(holdfast.Owner{}),
 		} {
 			lease, err := p.Lock(rt).Acquire(t.Context(), ok)
-			require.NoError(t, err)
-			_ = lease.Release(t.Context()) // 50 ms may be over
+			assert.NotErrorIs(t, err, holdfast.ErrInvalid)
+			if err == nil { // on a busy machine 50 ms may be over, before or after the grant
+				_ = lease.Release(t.Context())
+			}
 		}
 	})
 }
