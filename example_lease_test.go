@@ -347,7 +347,7 @@ func ExampleLock_Do() {
 	// <nil>
 }
 
-// A lease from Acquire does not end with a function: release it, even if ctx has ended.
+// Unlike Do, Acquire leaves the release to its caller. Release the lease even if ctx has ended.
 func ExampleLock_Acquire() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

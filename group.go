@@ -169,7 +169,7 @@ func (g *group) id() string {
 // together runs n calls at the same time.
 type together struct {
 	n        int
-	enough   int // once this many have succeeded, the time that this took, plus leeway, is all that the rest get; 0: no such limit
+	enough   int // once this many have succeeded, the rest get as much time again, plus leeway; 0: no such limit
 	hopeless int // once this many have failed, the rest are cancelled; 0: no such limit
 }
 

@@ -24,7 +24,7 @@ type Leader struct {
 	Token          int64
 	Grant          string // owner field in the lock of the election; set only for AnnounceLeader
 	Runtime, Value string
-	Since          time.Duration // server time since 1970; set only by LeaderOf
+	Since          time.Duration // when it announced itself, as server time since 1970; set only by LeaderOf
 }
 
 // AnnounceLeader returns a call that writes the leader, for Redis to keep for this time. Its reply is 0 if a newer leader has been written.

@@ -75,13 +75,13 @@ func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, 
 	return p, till+permitGrace > now, true
 }
 
-// sidePrefixes are the prefixes of keys that belong to a lock besides its own key.
+// sidePrefixes are the prefixes of keys other than a lock's own key: further keys of locks, and the keys of elections and processes.
 var sidePrefixes = []string{
 	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:",
 	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", "holdfast_leader:",
 }
 
-// IsSideKey reports whether a key belongs to a lock but is not the lock's own key.
+// IsSideKey reports whether a key belongs to a lock, election or process but is not a lock's own key.
 func IsSideKey(key string) bool {
 	for _, prefix := range sidePrefixes {
 		if strings.HasPrefix(key, prefix) {

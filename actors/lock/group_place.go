@@ -204,7 +204,7 @@ func (h *Group) upgrades(r *wait.Request) bool {
 		h.holds(r.Owner, func(s *member) bool { return s.address.Kind.Grants != scripts.GrantPerLock }) != nil
 }
 
-// above returns the member with which r's owner holds the lock alone, if r wants to share the lock. The owner may do both at the same time.
+// above returns the member with which r's owner holds the lock alone, if r wants to share the lock: a writer may also read. nil: none.
 func (h *Group) above(r *wait.Request) *member {
 	if r.Address.Kind.Grants == scripts.GrantPerLock {
 		return nil

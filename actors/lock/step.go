@@ -141,8 +141,8 @@ func (s *State) takeEffects() []wait.Effect {
 	return effects
 }
 
-// receive notes a message. Handlers change the state, answer requests, and end a grant or hand it on. They leave other calls to advance,
-// because several messages may make the same call due.
+// receive passes a message to its handler. Handlers change the state, answer requests, and end a grant or hand it on. Acquires, extends and
+// the releases of orphans are left to advance, because several messages may make the same call due.
 func (s *State) receive(now time.Duration, message any) {
 	switch m := message.(type) {
 	case *wait.Request:

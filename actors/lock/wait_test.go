@@ -22,7 +22,7 @@ func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 // freeMax is the longest time for which a lock may be free while a user waits: the longest pause after a turn, and a gap on top.
 const freeMax = 160 * time.Millisecond
 
-// visitEvery is the interval at which all users come at the same time.
+// visitEvery is the interval between the bursts of a world whose users come together.
 const visitEvery = 300 * time.Millisecond
 
 // visits is a world in which users come and go.
@@ -31,7 +31,7 @@ type visits struct {
 	key   *plainKey
 	since time.Duration // since when the key has been free; clock.Never: it is taken
 
-	together bool // all users come at the same time, so nobody comes later and wakes a waiter whose wake-up was lost
+	together bool // users come in bursts, every visitEvery; after a burst nobody comes and wakes a waiter whose wake-up was lost
 }
 
 func newVisits(seed uint64) *visits {

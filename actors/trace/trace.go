@@ -97,7 +97,7 @@ type LeaderChange struct {
 	Token   int64  // of the term
 }
 
-// Stats has counts of events in a runtime since New, and the present numbers of its waiters and leases.
+// Stats counts the events in a runtime since New, and the leases, waiters and actors that it has now.
 type Stats struct {
 	Held      int // leases
 	Waiting   int // acquires without an outcome

@@ -159,7 +159,7 @@ func (p *Place) WaitForWaiter(t *testing.T, rt *holdfast.Runtime) {
 	p.WaitForListener(t)
 }
 
-// WaitForListener returns when somebody is subscribed to the lock's release.
+// WaitForListener returns when somebody is subscribed to the lock's channel, or at once for a kind whose waiters do not subscribe.
 func (p *Place) WaitForListener(t *testing.T) {
 	t.Helper()
 	if p.Kind.Deaf {

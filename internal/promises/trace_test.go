@@ -59,7 +59,7 @@ func (n *told) trace() *holdfast.Trace {
 	}
 }
 
-// class is the sentinel that an error matches.
+// class returns the text of the sentinel that an error matches, or of the error if it matches none.
 func class(err error) string {
 	for _, known := range []error{holdfast.ErrLeaseLost, holdfast.ErrClosed, holdfast.ErrNotAcquired} {
 		if errors.Is(err, known) {

@@ -64,7 +64,7 @@ type bound struct {
 // Deadline returns the end of the context.
 func (b *bound) Deadline() (time.Time, bool) { return b.end, true }
 
-// Err returns DeadlineExceeded after the deadline, and otherwise the error of the parent context.
+// Err returns DeadlineExceeded after the deadline, and until then the error of the wrapped context.
 func (b *bound) Err() error {
 	if err := b.Context.Err(); err == nil || !b.due.Load() {
 		return err
