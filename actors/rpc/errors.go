@@ -2,7 +2,7 @@ package rpc
 
 import "fmt"
 
-// The causes of a call without a result.
+// The causes of a call without a reply from Redis.
 var (
 	ErrNoAnswer = timeout("no answer")
 	ErrNotSent  = timeout("not sent")

@@ -12,14 +12,14 @@ import (
 // caller does, and nothing has to be repeated. A call that was sent may be executed at any time until its window has passed.
 type Timing struct {
 	Asked    time.Duration // when the sender asked for it
-	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more, and the outcome is unknown
-	Grace    time.Duration // additional time for the answer, in which replicas acknowledge what the call wrote
+	window   time.Duration // counts from the sending; when it is over, Redis must not execute the call any more
+	Grace    time.Duration // additional time for the answer: replicas may have to acknowledge what the call wrote, or the execution has an early limit
 	Until    time.Duration // Redis must not execute the call after this instant, whenever it is sent; clock.Never: no such instant
 	Patience time.Duration // the call is refused if it has not been sent and Redis has been silent for this long
 	First    bool          // the call goes before other calls: it is a repeat, or gives something back
 }
 
-// Patient returns the timing of a call that may wait in line until Redis answers again, but no longer than patience.
+// Patient returns the timing of a call that may wait in line until Redis has been silent for patience.
 func Patient(now, window, patience time.Duration) Timing {
 	return Timing{Asked: now, window: window, Until: clock.Never, Patience: patience}
 }
