@@ -1,13 +1,13 @@
 // Package lease describes what a caller holds, and until when. Any goroutine may read its values.
 //
-// The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. Each
-// local holder has a Hold on the grant; several holds may share a grant, one after the other or together. The handles in the root package read
-// holds, and end them by Claim; the machine ends them by Lose.
+// The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. Each local
+// holder has a Hold on the grant; several holds may share a grant, one after the other or together. The handles in the root package read holds, and
+// end them by Claim. The machine ends a lost hold by Lose, and the hold of an actor that releases it or has terminated by Claim.
 //
 //	address.go  the address of a lock
 //	grant.go    an acquisition in Redis and its deadline
 //	hold.go     a local lease on a grant
 //	ending.go   the end of a lease: channels, contexts and functions that wait for it
-//	messages.go the watchdog's messages to the machine of a grant
+//	messages.go the watchdog's messages to the actor of a lock
 //	signal.go   a channel that may be left to the garbage collector
 package lease

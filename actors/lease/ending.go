@@ -11,14 +11,14 @@ import (
 type Ending struct {
 	mu    sync.Mutex // not held while functions of the user run
 	done  signal
-	onEnd map[*func(error)]*audience
+	onEnd map[*func(error)]*audience // nil: Awaited ignores the function
 	err   error
 	why   string // a detail for Reason
 }
 
 // audience is the context that a function in onEnd ends, so that Awaited can find out whether the user still has it.
 type audience struct {
-	context *Context              // the user's context; nil: Awaited was called, or there is none
+	context *Context              // the user's context; nil: Awaited was called
 	weak    weak.Pointer[Context] // the context after a call of Awaited
 }
 
@@ -124,7 +124,7 @@ func (e *Ending) Awaited() bool {
 	return awaited
 }
 
-// weaken makes the reference weak; false: the collector has taken the context.
+// weaken makes the reference weak; false: there is no context, or the collector has taken it.
 func (a *audience) weaken() bool {
 	switch {
 	case a == nil:

@@ -14,7 +14,7 @@ type Grant struct {
 	// fixed at construction
 	Address *Address
 	ID      string        // the owner field in Redis
-	Lease   time.Duration // the length that a renewal sets, unless Most is sooner
+	Lease   time.Duration // the length of the lease; Renewal says what a renewal sets
 	Watched bool          // renewed by the watchdog; otherwise a fixed lease
 	Most    time.Duration // no renewal makes it last past this instant; 0: there is no such instant
 	Actor   Actor         // the lock actor: it gets the releases of the holders, and the watchdog's messages
@@ -35,13 +35,13 @@ type Grant struct {
 	Timer timerwheel.Timer[*Grant] // in the watchdog's wheel, for the next renewal or the end of a fixed lease
 }
 
-// The bounds of a fixed lease.
+// The bounds of a lease, and of an at-most or at-least.
 const (
 	Min = 50 * time.Millisecond
 	Max = 24 * time.Hour
 )
 
-// Check checks the length of a fixed lease.
+// Check checks a length that the user has given against the bounds.
 func Check(d time.Duration) error {
 	if d < Min || d > Max {
 		return fmt.Errorf("%w: lease %v is not between %v and %v", protocol.ErrInvalid, d, Min, Max)
@@ -90,7 +90,8 @@ func (g *Grant) KeepUntil(instant time.Duration) { g.least.Store(int64(max(insta
 // Missing returns the time for which a lock that is released now has to stay taken.
 func (g *Grant) Missing(now time.Duration) time.Duration { return max(g.Least()-now, 0) }
 
-// Renewal returns the TTL that a renewal at this instant sets. It is longer than the lease if the lock has to stay taken for longer.
+// Renewal returns the TTL that a renewal at this instant sets. It is shorter than the lease if Most is sooner, and longer if the lock has to stay
+// taken for longer.
 func (g *Grant) Renewal(now time.Duration) time.Duration {
 	length := g.Lease
 	if g.Most > 0 {
@@ -99,7 +100,7 @@ func (g *Grant) Renewal(now time.Duration) time.Duration {
 	return max(length, (g.Missing(now) + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// Final reports whether the present deadline is the last one, because of Most. No renewal moves it.
+// Final reports whether the present deadline is the last one, because of Most. A renewal moves it by no more than the margin.
 func (g *Grant) Final() bool { return g.Most > 0 && g.Until() >= g.Most-Margin(g.Lease) }
 
 // Extend moves the deadline after a renewal, unless the grant has ended or its deadline has passed before the answer came.

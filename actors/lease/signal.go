@@ -5,8 +5,8 @@ import (
 	"weak"
 )
 
-// signal is a channel that is closed once. The reference to it can be made weak: then the collector takes the channel if nobody waits for it.
-// If somebody does, it is closed as before.
+// signal is a channel that is closed once. The reference to the channel can be made weak: then the collector takes the channel if nobody else refers
+// to it. Otherwise the channel is closed as before.
 type signal struct {
 	strong chan struct{}
 	weak   weak.Pointer[byte]
