@@ -34,7 +34,7 @@ const (
 	DoForget                     // drop Request: there is nobody to answer
 	DoLost                       // Hold has ended without its holder's release
 	DoReleased                   // Hold was released because the actor that held it has ended
-	DoTellLost                   // send the requester of Hold the message that its lease was lost
+	DoTellLost                   // send the requester of Hold the message that its lease was lost, because of Err
 	DoKeep                       // give Grant to the watchdog
 	DoDrop                       // take Grant back from the watchdog
 	DoWatch                      // subscribe to Channel
@@ -54,11 +54,11 @@ const (
 type Call interface {
 	ScriptCall(site *scripts.Site, at ServerTime) scripts.Call
 	Carrier() *rpc.Call // the call in flight: the machine sets its timing, the shell the rest
-	Acquires() bool     // whether the call makes a grant, which replicas may have to acknowledge
+	Acquires() bool     // whether the call is an attempt to acquire a lock, whose grant replicas may have to acknowledge
 	// Answered turns a raw result into a message for the machine, and into a message for the actors that the same name has in other families;
 	// nil: these get no message.
 	Answered(m *rpc.Result) (message, news any)
-	Recycle() // called when nothing refers to the call any more, so that it may be reused
+	Recycle() // called when the machine has handled the result, and neither gateway nor shell refers to the call any more: it may be reused
 }
 
 // ServerTime converts an instant of this process to the time, in milliseconds, of the server that decides about a key. That time is not known

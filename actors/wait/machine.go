@@ -16,7 +16,7 @@ type Machine interface {
 	Room() *[]Effect                     // the buffer for the next step's effects; while effects are being carried out, it holds those that are left
 	Start(self lease.Actor)
 
-	// methods for the actor message API, which counters do not serve
+	// methods about actors and leases, which counters do not have
 	WaitingOf(requester lease.Ref, id uint64) *Request
 	Requesters() []lease.Ref // the actors that wait or hold leases; one actor may be listed more than once
 	Leased() bool            // there is a local lease

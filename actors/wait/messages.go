@@ -19,8 +19,8 @@ type (
 		Grants []string
 		Reason protocol.LossReason
 	}
-	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. If Freed is set, the
-	// grant was released by force.
+	// Demanded says that another process, or another kind of lock in this one, was refused a lock because of this grant. If Freed is set, it says
+	// instead that the grant was released by force.
 	Demanded struct {
 		Grant string
 		Freed bool
@@ -35,15 +35,15 @@ type (
 		Requester lease.Ref
 		Replaced  bool
 	}
-	// LookAround asks a machine to check whether Redis still has its grants: an operation may have ended some of them, and it is not known
-	// which.
+	// LookAround asks a machine to check whether Redis still has its grants with a fixed lease, for example because an operation may have ended some
+	// of them.
 	LookAround struct{}
 )
 
 // The subscriber's messages to the actor of a name.
 type (
-	// ChannelReady says that the channel is subscribed to. Messages that were published before may have been missed. After a reconnection, Among
-	// is the number of channels that were subscribed to together; otherwise it is 0.
+	// ChannelReady says that the channel is subscribed to. Messages that were published before may have been missed. After a reconnection, Among is
+	// the number of channels that share the connection; otherwise it is 0.
 	ChannelReady struct {
 		Channel string
 		Among   int
@@ -52,6 +52,6 @@ type (
 	ChannelMessage struct {
 		Channel  string
 		Releases int
-		Texts    map[string]struct{} // of the demand channel: the keys of the locks that other processes want
+		Texts    map[string]struct{} // of the demand channel: the messages, each with a grant and the key of its lock
 	}
 )

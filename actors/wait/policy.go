@@ -24,21 +24,21 @@ type Policy struct {
 
 	Patience    time.Duration // if no attempt has been answered for this long, waiters are refused, with the cause
 	ProbeMax    time.Duration // longest pause between two attempts to reach Redis
-	PollCap     time.Duration // longest wait between two attempts while the lock is taken
+	PollCap     time.Duration // usual wait between two attempts while the lock is taken and no message of a release comes
 	KeepChannel time.Duration // the time for which a channel stays subscribed after its last waiter has left
 	turns.Policy
 
 	GiveFor time.Duration // the time for which an unconfirmed return of permits is repeated
 	Keep    time.Duration // the time for which Redis keeps the result of a counter's request, in case the request is repeated
-	Want    time.Duration // a waiter for several permits that has waited this long reserves them; each further reservation is twice as long
+	Want    time.Duration // a waiter for several permits that has been the oldest for this long may reserve them (package counter)
 	WantMax time.Duration // longest reservation
 
-	NewID  func() string          // makes the id of a grant; never the same twice
+	NewID  func() string          // makes the id of a grant, or of a counter's request; never the same twice
 	Serial func() uint64          // makes the serial number of a lease; never the same twice
 	Why    func(raw string) error // the error if no server has answered about a name yet
 }
 
-// WithTimes fills in the fixed times, which follow from the lease.
+// WithTimes fills in the fixed times, some of which follow from the lease, and a default for Why.
 func (p Policy) WithTimes() Policy {
 	p.Patience = max(time.Second, min(p.Lease/3, 10*time.Second))
 	p.ProbeMax = max(10*time.Millisecond, min(p.Lease/30, time.Second))
@@ -63,8 +63,8 @@ func (p *Policy) Backoff(failures int) time.Duration {
 // Pause returns the pause before the next attempt to reach Redis.
 func (p *Policy) Pause(failures int) time.Duration { return min(p.Backoff(failures), p.ProbeMax) }
 
-// Spread returns a random delay for one of several waiters that have a reason to try at the same instant. The delays spread them out to about ten
-// per millisecond.
+// Spread returns a random delay for one of several waiters that have a reason to try at the same instant. The delays spread them out to about ten per
+// millisecond, but over no more than half of PollCap.
 func (p *Policy) Spread(waiters int) time.Duration {
 	return p.Jitter(min(time.Duration(waiters)*100*time.Microsecond, p.PollCap/2) + 1)
 }

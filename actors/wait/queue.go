@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Queue is a FIFO of waiting acquires that any of them can leave in constant time.
+// Queue is a FIFO of waiting requests that any of them can leave in constant time.
 type Queue struct {
 	head, tail *Request
 	fresh      *Request // the first request that has not been reported for waiting long; nil: all have been

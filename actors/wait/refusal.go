@@ -10,7 +10,7 @@ import (
 // ErrPanicked is the cause of the error of a request that a panic has interrupted.
 var ErrPanicked = errors.New("the actor panicked")
 
-// TooMany is the error of an acquire when Options.MaxWaiters requests are waiting.
+// TooMany is the error of a request that would have to wait when Options.MaxWaiters requests are waiting.
 func TooMany(waiting int) error {
 	return fmt.Errorf("%w: %d wait already, Options.MaxWaiters allows no more", protocol.ErrTooManyWaiters, waiting)
 }

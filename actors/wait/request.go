@@ -28,7 +28,7 @@ type Request struct {
 
 	// of an operation that counts
 	Count  *scripts.CountOp
-	Number int64 // how many permits; in the answer, how many are left
+	Number int64 // how many permits, or the number to set; a wait for zero gets its own number here. In the answer of a Give or an Ask: Redis' result
 
 	// The receiver of the answer: one of the three is set.
 	Answered  chan struct{}  // a goroutine
@@ -37,7 +37,7 @@ type Request struct {
 
 	// of a request by an actor
 	ID     uint64 // the actor's own number for the request
-	Serial uint64 // of a release or renew: the serial number of the lease
+	Serial uint64 // of a release or extend: the serial number of the lease
 
 	// the answer
 	Err   error
@@ -72,7 +72,7 @@ const (
 	Inspect
 	ForceRelease
 	Count  // the operation in Request.Count
-	Cancel // only in the actor message API; a lock actor gets a CancelRequest
+	Cancel // only in the actor message API; the machine gets a CancelRequest
 )
 
 func (o Operation) String() string {

@@ -6,7 +6,7 @@ type Stage uint8
 // The stages.
 const (
 	Running  Stage = iota
-	Draining       // Shutdown: holders keep their leases, and no acquire is accepted
+	Draining       // Shutdown: holders keep their leases, and only holders may acquire again
 	Closing        // Close: every lease ends and is released
 	Aborting       // nothing is sent to Redis any more
 )
