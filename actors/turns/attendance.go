@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// attendance estimates how many of the subscribers that a release of this process notifies try for the lock.
+// attendance estimates how many of the subscribers that a release of this process notifies never try for the lock.
 //
 // Some subscribers never try: a monitor, a waiter in another database of the server, a process that is stopped. A message does not say who
 // receives it, and a release does not say who made it, so the process can only count releases. Between its own release and its next grant, each
@@ -19,7 +19,7 @@ type attendance struct {
 
 	mere   int        // number of subscribers that are taken for mere listeners
 	absent [12]uint16 // number of absent subscribers, in each of the newest turns
-	turns  int        // turns of this process since its first release that notified somebody
+	turns  int        // turns of this process that were counted; 0 again after a release that notified nobody
 }
 
 // outliers is the number of the newest turns that may have been counted wrongly.

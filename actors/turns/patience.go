@@ -5,15 +5,15 @@ import "time"
 // patience makes slots as long as the turns of other processes. A process that has others ahead of it asks when their slots are over, in case
 // they have stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
 //
-// So slots become longer with each attempt in vain, and short again with an attempt that finds the lock free: then a process ahead has stopped
-// waiting, and the lock was free for its slot. Slots become longer only after so many attempts in vain that each of the other processes may have
-// caused one. If mere listeners are ahead, each process finds the lock free before that, so slots stay short. Long slots would leave the lock
-// free for long, and turns out of order would spoil the estimate of attendance.
+// So slots double with each attempt in vain, once there have been more of them than each of the other processes may have caused. Slots become short
+// again with an attempt that finds the lock free: then a process ahead has stopped waiting, and the lock was free for its slot. If mere listeners are
+// ahead, each process finds the lock free before that, so slots stay short. Long slots would leave the lock free for long, and turns out of order
+// would spoil the estimate of attendance.
 type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases, which may be too short
 	released time.Duration // instant of the newest release; 0: none is known
 	vain     int           // early attempts that found the lock taken, since a process ahead last let its slot pass
-	holder   string        // the process that had the lock when the newest attempt was in vain; "": unknown, or we have had a turn since
+	holder   string        // the process that had the lock at the newest refusal; "": unknown, or this process has had a turn since
 	early    bool          // the next attempt is made although processes are ahead
 }
 

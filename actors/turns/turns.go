@@ -48,7 +48,7 @@ type Turns struct {
 }
 
 const (
-	slotMax = 5 * time.Millisecond   // longest slot before patience makes it longer; a slot is wasted if its subscriber does not want the lock
+	slotMax = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
 	farMax  = 900 * time.Millisecond // upper limit of what a process far behind adds, because all processes ahead may have stopped waiting at once
 	winsMax = 10
 	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
@@ -56,8 +56,8 @@ const (
 
 // Ended describes a turn of this process whose release Redis has confirmed.
 type Ended struct {
-	Sent      time.Duration
-	Began     time.Duration // the turn
+	Sent      time.Duration // when the release was sent
+	Began     time.Duration // when the turn began
 	Longest   time.Duration // the longest that the turn could have lasted
 	Receivers int           // number of subscribers that received the release's message, including this process if it listens
 	Listens   bool          // this process is subscribed
@@ -171,7 +171,7 @@ func (y *Turns) Won(p *Policy, now, sent time.Duration) {
 	y.gaps.taken(p, now, sent)
 	y.patience.won(y.attendance.mere > 0)
 	if y.until == 0 {
-		return // the grant is TryAcquire's, which does not wait for slots
+		return // the attempt waited for no slot: it was a TryAcquire's, or there were no slots yet
 	}
 	if y.rank(now) > y.attendance.mere {
 		y.wins, y.good = min(y.wins+1, winsMax), 0
