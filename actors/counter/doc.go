@@ -1,5 +1,5 @@
-// Package counter is the machine of semaphores and latches, which have a count and no holders. It is pure: messages and time go in, effects
-// come out. The shell (package actors) calls Step and carries out the effects; transcripts in testdata show each decision.
+// Package counter is the machine of semaphores, latches and the number of permits, which have a count and no holders. It is pure: messages and time
+// go in, effects come out. The shell (package actors) calls Step and carries out the effects; transcripts in testdata show each decision.
 //
 //	step.go    the state, what is due next
 //	wait.go    waiters: attempts, their answers, waking

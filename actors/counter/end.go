@@ -36,8 +36,8 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	}
 }
 
-// cancelTask answers the caller of a task. A return of permits continues without its caller; anything else is undone, because its caller
-// will not learn of it.
+// cancelTask answers the caller of a task. A return of permits continues without its caller. Any other operation is undone if it can be, because its
+// caller will not learn of it.
 func (s *State) cancelTask(e *task, r *wait.Request, cause error) {
 	if e.failures.Last != nil {
 		cause = fmt.Errorf("%w: %w", cause, e.failures.Last)
@@ -90,9 +90,9 @@ func (s *State) unconfirmed(op *scripts.CountOp) wait.Effect {
 	return wait.Effect{Do: wait.DoEmit, Event: protocol.Unconfirmed{Name: s.address.Name, Do: op.Word, Err: protocol.ErrClosed}}
 }
 
-// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are sent again. That does no harm: a
-// repeat under the same id has no second effect. The effects from before the panic are carried out, except for the request that was being
-// handled, which the shell has answered.
+// Distrust starts over after a panic. The state may be wrong, even about which calls were sent, so all calls are sent again, unless their failure
+// does no harm (once). A repeat under the same id has no second effect. The effects from before the panic are carried out, except the answer to the
+// request that was being handled, because the shell has answered it.
 func (s *State) Distrust(now time.Duration) []wait.Effect {
 	s.disown(s.request)
 	s.retryAt = now + s.policy.Backoff(3)

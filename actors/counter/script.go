@@ -11,9 +11,9 @@ import (
 // limitMargin is subtracted from the time for which Redis keeps the result of a request: after the shorter time, the result counts as gone.
 const limitMargin = 3 * time.Second
 
-// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time by its own clock. No copy
-// of the request may run after that time, even if this process was paused or misjudges the server's clock: it would be executed as a new request.
-// So the first call fixes the limit in server time, and all later copies carry the same one.
+// ScriptCall returns the script of a call, with its arguments. Redis keeps the result of a request for a limited time by its own clock. No copy of
+// the request may run after that time, even if this process was paused or misjudges the server's clock: it would be executed as a new request. So the
+// first call for which the server's time is known fixes the limit in server time, and all later copies carry the same one.
 func (c *countCall) ScriptCall(site *scripts.Site, at wait.ServerTime) scripts.Call {
 	script, copies := c.op.Call(site, c.raw, c.terms), c.copies
 	if script.Bounded() {

@@ -15,11 +15,11 @@ import (
 // State is everything that the actor of a counter knows. As with locks, each process competes only once per name: one call at a time asks
 // for permits on behalf of the waiters, and one returns permits on behalf of all callers.
 //
-// Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its result
-// for a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call of the process
-// deletes the request's result, which costs one DEL within the script; the last results are deleted before the actor retires. If results were
-// left to their TTL, a busy semaphore would have millions of them. Only the results of requests with a lost reply are left to the TTL, because a
-// duplicate of the request may still arrive.
+// Permits have no owner, so the effect of a request cannot be found in Redis. Each request therefore has an id under which Redis keeps its result for
+// a while: if the outcome is unknown, the request is repeated. When every copy of a request has been answered, the next call that changes something
+// deletes the request's result, which costs one DEL within the script; the last results are deleted before the actor retires. If results were left to
+// their TTL, a busy semaphore would have millions of them. The result of a request with a lost reply is left to the TTL, because a duplicate of the
+// request may still arrive.
 //
 // These hold between any two steps:
 //
@@ -36,7 +36,7 @@ type State struct {
 	queue    wait.Queue // the waiters, oldest first
 	arrivals int64      // number of waiters for zero so far, by which they are numbered
 	attempt  attempt    // the request to Redis on behalf of the waiters
-	blocked  bool       // the oldest waiter has been refused, so new ones queue behind it
+	blocked  bool       // the oldest waiter has been refused, so a new try is refused without a call
 	left     int64      // the count in the last reply
 	notSet   bool       // the counter was never set, so there are no permits
 	owed     int64      // permits that were acquired and not given to a waiter yet
@@ -68,7 +68,7 @@ func New(policy *wait.Policy, address *lease.Address) *State {
 	return &State{policy: policy, address: address, alarmAt: clock.Never}
 }
 
-// The methods for the actor message API do nothing, because actors cannot use counters.
+// These methods do nothing: a counter makes no grants, and actors cannot use counters.
 func (s *State) Start(lease.Actor)                         {}
 func (s *State) WaitingOf(lease.Ref, uint64) *wait.Request { return nil }
 func (s *State) Requesters() []lease.Ref                   { return nil }
@@ -80,7 +80,7 @@ func (s *State) Leased() bool { return false }
 
 func (s *State) Room() *[]wait.Effect { return &s.effects }
 
-// Forget removes a request that has been answered elsewhere.
+// Forget removes a request that has been answered elsewhere from the queue. Distrust, which follows, removes it from everything else.
 func (s *State) Forget(r *wait.Request) { s.queue.Remove(r) }
 
 func (s *State) channel() string { return s.address.Kind.Channel(s.address.Raw, "") }
@@ -235,8 +235,8 @@ func (s *State) setAlarm() {
 	}
 }
 
-// send emits a call: the first one of a request, or a repeated one. A repeat is the same in everything that its effect depends on. The first
-// call also carries the ids of results to delete.
+// send emits a call: the first one of a request, or a repeated one. A repeat is the same in everything that its effect depends on. A call that
+// changes something also carries the ids of results to delete.
 func (s *State) send(now time.Duration, op *scripts.CountOp, terms scripts.CountTerms, c *copies, e *task) {
 	if c.sent == 0 {
 		c.sent = max(now, 1)

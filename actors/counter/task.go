@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that
-// returns permits continues even without its callers: they have given the permits up, so nobody else could return them. Several tasks run
-// at the same time, but only one that returns permits.
+// task is a request that waits for nothing but Redis. It is repeated until its outcome is known or its patience is over. A task that returns permits
+// continues even without its callers: they have given the permits up, so nobody else could return them. Several tasks run at the same time, but at
+// most one of them is a return (giving).
 type task struct {
 	copies
 	op       *scripts.CountOp
@@ -80,7 +80,8 @@ func (s *State) undo(op *scripts.CountOp, c *copies) {
 //   - Redis answered: the callers get its number, and the result may be deleted.
 //   - Redis refused permanently: the callers get the reason.
 //   - The time for repeats is over: if no copy was executed, the task starts over with a new id. Otherwise its outcome stays unknown.
-//   - There is no reply: the call is repeated until the patience is over.
+//   - There is no reply, or the call came too late: it is repeated until the patience is over, or for an Ask until the runtime closes.
+//   - Whatever the result, a task that is not repeated (once) ends.
 func (s *State) onTaskDone(now time.Duration, e *task, m *countDone) {
 	_, late := scripts.LateBy(m.err)
 	switch {

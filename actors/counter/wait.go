@@ -60,9 +60,8 @@ func (s *State) wake(at time.Duration) {
 	}
 }
 
-// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated unchanged until the outcome is known, with the waiters
-// that it was made for: if the first copy took permits, Redis answers the repeat with its result. The attempt is undone when none of its
-// waiters is left.
+// advanceAttempt makes attempts. An attempt whose outcome is unknown is repeated until the outcome is known, for the waiters that it was made for: if
+// the first copy took permits, Redis answers the repeat with its result. The attempt is undone when none of its waiters is left.
 func (s *State) advanceAttempt(now time.Duration) {
 	a := &s.attempt
 	s.noteHead(now)

@@ -96,8 +96,8 @@ func (s *State) reserveAt(now time.Duration) time.Duration {
 	return clock.Never // another process has a reservation: the next poll is early enough
 }
 
-// advanceReservation ends a reservation that has no waiter any more, because other processes would wait until it expires. It does so by an
-// acquire for nobody. The actor of a closing runtime also ends the rest.
+// advanceReservation ends a reservation that has no waiter any more, because other processes would wait until it expires. It does so by an acquire
+// for nobody. While the runtime drains or closes, the call also ends the rest.
 func (s *State) advanceReservation(now time.Duration) {
 	w := &s.want
 	if s.attempt.request != "" || s.queue.Len > 0 || w.until == 0 && (s.stage < wait.Draining || now >= w.rest) {
