@@ -54,11 +54,11 @@ func (s *State) startAt() time.Duration {
 	return s.turns.OpensAt()
 }
 
-// attempt asks Redis for a new grant with the lease that the first waiter wants. Only one request per process and name competes in Redis:
-// the other waiters get the grant from the first one, or compete after it.
+// attempt asks Redis for a new grant with the lease that the first waiter wants. Only the first waiter competes in Redis: the others get the grant
+// from it, or compete after it.
 //
-// A place in Redis' queue is kept for the next waiter if it wants the same kind of lease. Otherwise the place is given up, because Redis has
-// stored the lease with it.
+// A place in Redis' queue is kept for the next waiter if it wants the same kind of lease. Otherwise the place is given up, because a release that is
+// in flight may grant that place the lock with the old lease (heir).
 func (s *State) attempt(now time.Duration) {
 	if head := s.queue.Front(); !s.pending.standing || !head.Wants(s.pending.terms) {
 		s.abandonPending(now)
@@ -284,9 +284,9 @@ const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 // expiryJitter is the time over which processes that wait for the end of the same lease spread their attempts.
 const expiryJitter = 20 * time.Millisecond
 
-// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free.
-// The orphan's release is in flight, and the attempt has overtaken it. Once the try has waited for as long as one call may take, it is
-// refused all the same.
+// excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free. The
+// orphan is being released, and the attempt may have overtaken its release. Once the try has waited for as long as one call may take, it is refused
+// all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {
@@ -401,7 +401,7 @@ func (s *State) onChannelMessage(now time.Duration, releases int) {
 		return
 	}
 	switch s.phase {
-	case held, passing, releasing: // the message is that of this process's own release, or of a force-release, which the renewals will notice
+	case held, passing, releasing: // the message is of an earlier release, of this process's own, or of a force-release, which a renewal or a look notices
 		s.turns.Overheard(releases)
 	default:
 		if at := s.turns.Hear(&s.policy.Policy, now, releases); at != clock.Never {

@@ -38,7 +38,7 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether a grant is being released in the background, which means that the lock is about to be free.
+// frees reports whether a grant is being released in the background and its at-least is over, so that the lock is about to be free.
 func (s *State) frees(now time.Duration, id string) bool {
 	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
@@ -105,8 +105,8 @@ func (s *State) freeLater(now time.Duration, m *callDone, lasting bool) {
 	}
 }
 
-// onCancel ends the wait of a request that has not been answered yet. A call that is in flight for it continues. Its grant is given to
-// another waiter, or released. If the request was answered meanwhile, it is in none of the lists, and the cancel is dropped.
+// onCancel ends the wait of a request that has not been answered yet. A call that was sent for it continues. Its grant is given to another waiter, or
+// released. If the request was answered meanwhile, it is in none of the lists, and the cancel is dropped.
 func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	r := m.Request
 	if s.queue.Remove(r) {
@@ -125,8 +125,8 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 	s.cancelSide(now, r, m.Cause)
 }
 
-// lose ends the grant and notifies its holder. If the holder is releasing at this moment, the answer to its release reports the loss.
-// orphaned says that Redis may still have the grant.
+// lose ends the grant and notifies its holders. If a holder is releasing at this moment, the answer to its release reports the loss. orphaned says
+// that Redis may still have the grant.
 //
 // The holders learn of the end before the machine attempts a new grant: in this process, nobody gets the lock while a lease on it is valid.
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
@@ -143,8 +143,8 @@ func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned boo
 	s.retryAt = now
 }
 
-// endHolds ends all leases of the local holder. A goroutine that has claimed its lease to release it has won against the loss; its request
-// is on its way and is answered by onRelease. claimed counts such requests, because the actor must not stop before they arrive.
+// endHolds ends all local leases on the grant. A goroutine that has claimed its lease to release it has won against the loss; its request is on its
+// way and is answered by onRelease. claimed counts such requests, because the actor must not stop before they arrive.
 func (s *State) endHolds(err error, reason protocol.LossReason) {
 	for _, h := range s.holds {
 		switch {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// extension is the state of the calls that change the length of the grant's fixed lease, for extends and re-entries. They run one at a
-// time, because a delayed duplicate of an earlier call could undo the effect of a later one. For the same reason a call waits until no
-// duplicate of the one before it can run.
+// extension is the state of the calls that change the length of the grant's fixed lease, or lengthen its at-least, for extends and re-entries. They
+// run one at a time, because a delayed duplicate of an earlier call could undo the effect of a later one. For the same reason the call for the next
+// request waits until no duplicate of an earlier call can run.
 type extension struct {
 	waiting        []*wait.Request // the call is for the first of them
 	call           *lockCall       // in flight; nil: none
@@ -90,7 +90,7 @@ func (s *State) endExtension(now time.Duration) {
 	}
 }
 
-// lacks reports whether an acquire of the holder asks for more time than Redis has granted.
+// lacks reports whether a re-entry or an extend asks for more time than Redis has granted.
 func (s *State) lacks(now time.Duration, r *wait.Request) bool {
 	return !s.grant.Watched && r.Lease > s.grant.Left(now) || r.AtLeast > max(s.grant.Left(now), s.grant.Missing(now))
 }

@@ -33,7 +33,7 @@ type Group struct {
 	first   *member    // the members, oldest first
 	last    *member
 	members int
-	desk    State       // handles inspects and force-releases, and refuses releases of leases that nobody holds
+	desk    State       // handles inspects and force-releases, refuses releases and extends of leases that nobody holds
 	turns   turns.Turns // all members take their turns together
 
 	spare    spare
@@ -64,7 +64,7 @@ type member struct {
 	reserved   string // the id for the next grant; "": a new one is made
 	first      bool   // the member was the first in Redis' queue when it last asked
 	others     string // the channel of the other kinds of lock, if it is subscribed to; "": it is not
-	shared     bool   // this member is the one that all holders with the usual lease share
+	shared     bool   // holders with the usual lease may share this member
 	counted    bool   // the member is counted in group.holding
 	fixed      bool   // the member is counted in group.fixed
 	gone       bool
@@ -278,8 +278,8 @@ func (h *Group) onClose(m wait.Close) {
 	h.refuseWaiting(protocol.ErrClosed)
 }
 
-// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender whose owner holds the lock alone may
-// continue: its owner may need the second hold to finish. If that hold ends first, the contender is refused like any other.
+// advanceStage passes the stage of a shutdown on to the members. While the runtime drains, a contender whose owner holds the lock alone may continue:
+// its owner may need the second hold to finish. If the first hold ends before that, the contender is refused like any other.
 func (h *Group) advanceStage(now time.Duration) {
 	if h.stage == wait.Running {
 		return

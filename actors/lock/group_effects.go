@@ -347,8 +347,8 @@ func (h *Group) unguard(pid lease.Ref) {
 	}
 }
 
-// listen subscribes a member to a channel, and the actor with the first one. If the subscription is confirmed already, the group passes the
-// confirmation on.
+// listen subscribes a member to a channel. For the first member on the channel, the actor subscribes. If the subscription is confirmed already, the
+// group passes the confirmation on.
 func (h *Group) listen(s *State, channel string) {
 	l := h.listeners[channel]
 	if l == nil {

@@ -304,7 +304,7 @@ func (h *Group) promote(now time.Duration) {
 	}
 }
 
-// contends reports whether a request waits in this member.
+// contends reports whether a request waits in this member for a grant that Redis has to make.
 func (s *State) contends() bool {
 	return s.queue.Len > 0 && (s.phase == free || s.phase == acquiring)
 }

@@ -8,18 +8,18 @@ import (
 )
 
 // With Options.Linger a grant outlives its last holder: it stays in Redis, held by nobody and renewed by the watchdog, and the next local acquire
-// gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a
-// demand (wait.Demanded). Clients that send no demand, such as Redisson's, find the lock free after Options.Linger at the latest, because the
-// time counts from the first release in a turn, however often the lock is used after that.
+// gets it without a call. It is released as soon as another process wants the lock. The script that refuses that process sends this runtime a demand
+// (wait.Demanded). For clients that send no demand, such as Redisson's, the lock becomes free when Options.Linger is over, or with the release of the
+// local holder of that moment: the time counts from the first release in a turn, however often the lock is used after that.
 //
 // Other systems keep unused grants in the same way: NFSv4 with its delegations of files (RFC 7530, section 10.4), and Chubby's clients with their
 // cached locks (M. Burrows, "The Chubby lock service", 2006, section 2.7).
 
-// onDemanded notes that another process wants the grant. The demand may arrive before this process knows that it has the grant. While the
-// grant is being released, a demand changes nothing: the waiters are notified of the release.
+// onDemanded notes that another process or another kind of lock wants the grant. The demand may arrive before this process knows that it has the
+// grant. While the grant is being released, a demand changes nothing: the waiters are notified of the release.
 //
-// The field Freed of a demand says that the grant was released by force while it lingered. If a local holder has the grant by now, Redis is asked
-// at once whether it still has it, because anybody may publish such a message.
+// The field Freed of a demand says that the grant was released by force while it lingered. If a local holder has the grant by now, Redis is asked at
+// once whether the grant still exists, because anybody may publish such a message.
 func (s *State) onDemanded(now time.Duration, m wait.Demanded) {
 	ours := s.grant != nil && s.grant.ID == m.Grant
 	if m.Grant == "" || s.phase == releasing || !ours && s.pending.id != m.Grant {

@@ -12,7 +12,7 @@ import (
 
 // The messages of a lock machine, beside those of packages wait and lease.
 type (
-	// woken says when to try again after a release message that the group has received.
+	// woken says when to try again: the group has received a release message, or knows of a free grant.
 	woken struct{ at time.Duration }
 	// inherited says that a release of this process has made the first contender in Redis' queue the holder. id is that contender's grant;
 	// the release was sent at the instant sent.
@@ -20,7 +20,7 @@ type (
 		id   string
 		sent time.Duration
 	}
-	// promoted ends a contender's standby: it is now the first one of its process.
+	// promoted ends a contender's standby, and has it ask at once.
 	promoted struct{}
 	// callDone is the result of a script call of this lock.
 	callDone struct {
@@ -40,8 +40,8 @@ type (
 	}
 )
 
-// news returns the message for the actors that the same name has in other families, after a force-release; nil: no message. The force-release has
-// ended the grants of those actors as well, and they do not get its result.
+// news returns the message for the actors that the same name has in other families, after a force-release; nil: no message. The force-release may
+// have ended grants of those actors as well, and they do not get its result.
 func (m *callDone) news() any {
 	switch {
 	case m.class == scripts.Unknown:

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Side calls run beside the main call. They change no phase, and each result answers the request that asked for it.
+// Side calls run beside the main call, in any phase. Each result answers the request that asked for it. That of a force-release also ends the grants
+// that it has freed.
 
 // onSide handles an inspect or a force-release.
 func (s *State) onSide(now time.Duration, r *wait.Request) {
@@ -67,8 +68,8 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	}
 }
 
-// onFreed ends the local side of grants that a force-release has ended in Redis. If the reply of the acquire or pass that created such a
-// grant is still in flight, it does not count any more.
+// onFreed ends the local side of grants that this process has ended in Redis, by a force-release or by the id of a permit. If the reply of the
+// acquire or pass that created such a grant is still in flight, it does not count any more.
 func (s *State) onFreed(now time.Duration, m wait.Freed) {
 	if s.phase == held && slices.Contains(m.Grants, s.grant.ID) {
 		s.lose(now, m.Reason, false)

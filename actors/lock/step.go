@@ -39,7 +39,7 @@ type State struct {
 	queue wait.Queue // local waiters, oldest first
 
 	grant     *grant        // set in the phases held, passing and releasing
-	holds     []*lease.Hold // the local leases on the grant, all of one owner
+	holds     []*lease.Hold // the local leases on the grant, of one owner or of several that share it
 	turn      turn
 	lingering bool // the grant is held by nobody, and stays for the next local holder
 	demanded  bool // the grant must not linger: another process or kind of lock was refused because of it, or a local waiter cannot have it
@@ -59,11 +59,11 @@ type State struct {
 
 	releasers []*wait.Request // answered when the release or the pass in flight is confirmed
 
-	extension *extension // calls about the length of the grant's fixed lease; nil: none were made
-	looking   *looking   // calls that ask whether Redis still has a fixed lease while requests wait; nil: none were made
+	extension *extension // calls that extend the grant's fixed lease or at-least; nil: none were needed
+	looking   *looking   // calls that ask whether Redis still has the grant; nil: none were planned
 	orphans   []orphan   // grants that may exist in Redis but should not
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
-	spins     uint32     // pauses so far, if the lock spins
+	spins     uint32     // how often the pause has grown, if the lock spins
 	sides     []*lockCall
 	clients   map[string]*client // requesters of the actor message API
 
@@ -235,9 +235,9 @@ func (s *State) onCallDone(now time.Duration, m *callDone) {
 
 // advance does whatever is due at this instant.
 //
-// The order matters. A grant that nobody holds finds its next holder first, because that may end the phase held. Then come the calls about
-// a held grant, then the repeats of calls that end one, and only then attempts, which need the phase free. So one step may release a grant
-// and attempt the next one, but never the other way round.
+// The order matters. A grant that nobody holds finds its next holder first, because that may end the phase held. Then come the calls about a held
+// grant, then the repeats of calls that end one, and only then attempts, which need the phase free. So one step may end a grant and attempt the next
+// one, but never the other way round.
 func (s *State) advance(now time.Duration) {
 	if s.turn.lingerTo > 0 {
 		s.advanceLinger(now)
@@ -265,7 +265,7 @@ func (s *State) advance(now time.Duration) {
 	if s.phase == free && s.pending.standing && s.queue.Len == 0 {
 		s.abandonPending(now)
 	}
-	// A repeat is due, or nobody wants the attempt any more and its call has not been sent.
+	// A repeat is due, or nobody wants the attempt any more and none of its calls is in flight, because the last one could be withdrawn or has failed.
 	if s.due(now, acquiring) || s.phase == acquiring && s.queue.Len == 0 && s.recall() {
 		s.attemptAgain(now)
 	}
@@ -314,8 +314,8 @@ func (s *State) advanceEnd() {
 	s.retiring = false
 }
 
-// Idle reports whether the actor could stop without losing anything: no waiter, grant, orphan or subscription, no place in Redis' queue, no
-// bound client, no look in progress, and no result in flight that must come back to this actor (claimed, sides).
+// Idle reports whether the actor could stop without losing anything: no waiter, grant, orphan or subscription, no place in Redis' queue, no bound
+// client, no look in progress, and no release or result on its way that must reach this actor (claimed, sides).
 func (s *State) Idle() bool {
 	return s.phase == free && !s.pending.standing && s.queue.Len == 0 && s.claimed == 0 && len(s.sides) == 0 &&
 		len(s.orphans) == 0 && s.watch == wait.Unwatched && len(s.clients) == 0 && !s.looks()
@@ -403,8 +403,8 @@ func (s *State) answer(r *wait.Request, err error) {
 	s.emit(wait.Effect{Do: wait.DoAnswer, Request: r})
 }
 
-// holdOf returns the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. A goroutine's lease
-// can be ended only through its Lease value, so a guessed serial ends nobody's lease.
+// holdOf returns the lease that a release or extend names; nil: it is not held here. Serials name leases of actors only. Any actor may name them, but
+// a goroutine's lease can be ended only through its Lease value.
 func (s *State) holdOf(r *wait.Request) *lease.Hold {
 	i := slices.IndexFunc(s.holds, func(h *lease.Hold) bool {
 		return h == r.Hold || r.Hold == nil && h.Requester != nil && h.Serial == r.Serial && r.Address.Kind == s.address.Kind

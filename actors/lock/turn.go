@@ -16,9 +16,9 @@ import (
 
 // next decides what happens to a grant that no local holder has.
 //
-// The most important case comes first. A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed on
-// only during its turn, so that waiters of other processes also get the lock, and only if its lease is sound and its at-least is over. Handing it
-// on costs no call if the next waiter wants the same lease, and otherwise one (pass).
+// A new grant goes to the waiter that it was acquired for, whatever the time. An older grant is handed on only during its turn, so that waiters of
+// other processes also get the lock, and only if its lease is sound and its at-least is over. Handing it on costs no call if the next waiter wants
+// the same lease, and otherwise one (pass).
 func (s *State) next(now time.Duration) {
 	head := s.queue.Front()
 	switch {
@@ -61,8 +61,8 @@ func (s *State) turnOver(now time.Duration) bool {
 }
 
 // turnsIn is the divisor of Policy.HandoffFor: a turn of this kind lasts that part of a usual turn. If each holder has a grant of its own, nobody
-// leaves gaps for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes that take
-// turns.
+// leaves gaps for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes of this
+// library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3
@@ -142,7 +142,7 @@ func (s *State) joins(r *wait.Request) bool {
 	return s.address.Kind.Grants == scripts.GrantPerProcess && s.phase == held && !s.grant.terms.Own() && !r.Own()
 }
 
-// reenters reports whether r's owner holds the lock in this process.
+// reenters reports whether r can be granted without a new grant: its owner holds the lock in this process, or r may share the grant.
 func (s *State) reenters(r *wait.Request) bool {
 	return s.joins(r) || s.address.Kind.Owned && s.heldBy(r.Owner)
 }
@@ -243,7 +243,8 @@ func (s *State) abandonPass(now time.Duration, cause error) {
 //
 //   - Redis has the new grant: it is held from now on, and the release of the old one is confirmed.
 //   - Redis has the new grant, but its lease has passed here: the pass is repeated. The old grant is gone for certain.
-//   - Redis has neither, because this call or an earlier copy has released the lock, as other processes wait for it: this process pauses.
+//   - Redis has neither, because this call or an earlier copy has released the lock, as other processes wait for it, or because the new grant
+//     of an earlier copy has expired: this process pauses.
 //   - Redis has neither, and no copy of the call can be the reason: the lock was lost.
 //   - Redis refuses the pass: the old grant is released instead, in the background if it has expired here.
 //   - The outcome is unknown: the pass is repeated.
