@@ -29,7 +29,7 @@ func (c *memberCheck) check(now time.Duration) error {
 	)
 }
 
-// checkHolds checks that there is at most one local owner, and that all its leases are on the present grant.
+// checkHolds checks that all local leases are on the present grant, and that they have one owner unless the holders of a process share the grant.
 func (c *memberCheck) checkHolds(now time.Duration) error {
 	s := c.s
 	if (s.phase == held) != (len(s.holds) > 0) && (s.phase != held || !s.lingering) {

@@ -96,8 +96,8 @@ func (v *visits) interrupt(p *proc) {
 	v.After(v.UpTo(50*time.Millisecond), func() { v.interrupt(p) })
 }
 
-// pause returns how long a user holds the lock or stays away: mostly about as long as a message takes, and sometimes long enough for a gap,
-// or for a subscription to end. It is never that long if users come together.
+// pause returns how long a user holds the lock or stays away: up to a millisecond, up to 20 ms, or about a second, which is long enough for a gap
+// and for a subscription to end. It is never a second if users come together.
 func (v *visits) pause() time.Duration {
 	switch n := v.Random.IntN(100); {
 	case !v.together && n < 15:
