@@ -29,7 +29,7 @@
 //   - A future (RequestFuture) may send Release, Renew and Inspect. An Acquire from a future is refused with ErrInvalid: the
 //     requester of an Acquire is watched, and a watch completes a protoactor future.
 //
-// Any other message, a message without a reachable sender, and a Cancel with an impossible lock name are dropped and reported as
+// Any other message, a message without a reachable sender, and a Cancel with an invalid kind or name are dropped and reported as
 // RequestDropped events. Any other mistake in a request is reported in the Err of its answer.
 //
 // # Answers
@@ -48,6 +48,7 @@
 //	ErrNotAcquired      the lock is taken (Try), the Wait elapsed, or a Cancel arrived; errors.As to *BusyError gives the holder
 //	ErrTooManyWaiters   Options.MaxWaiters are already waiting
 //	ErrForeignKey       the key in Redis holds something else
+//	ErrNotReplicated    fewer than Options.AckReplicas replicas have acknowledged it; it is undone
 //	ErrUpgrade          the owner of a read lock asked for the write lock
 //	ErrInvalid          a mistake: kind, name, owner, durations, an ID in use
 //	ErrClosed           the runtime is closing or shutting down
@@ -63,7 +64,7 @@
 //	Released, Err nil                 released: the lock is free, or has been passed to the next holder
 //	Released, Err is ErrLeaseLost     released too late: it was already gone from Redis
 //	Released, another Err             over for the requester; Redis did not confirm, the lock is free at the latest when the lease expires
-//	Lost, Err is ErrLeaseLost         expired, deleted, force-released, or lost in a failover
+//	Lost, Err is ErrLeaseLost         expired, deleted, force-released, lost in a failover, ... (LossReason has all)
 //	Lost, Err is ErrClosed            the runtime closes, and releases it
 //	the requester terminates          see below
 //

@@ -8,12 +8,13 @@ import (
 
 // Sentinel errors. Errors of the runtime wrap one of them or the error of Redis that caused them.
 var (
-	// ErrNotAcquired is returned when a try finds the lock taken, or when the wait or the context of an acquire ends first. The lock may be
-	// taken, or Redis may not have answered. In the first case the error is a *BusyError; in the second it wraps the cause.
+	// ErrNotAcquired is returned when a try finds the lock taken, or when the wait or the context of an acquire ends first. If the lock is
+	// taken, errors.As finds a *BusyError. If Redis has not answered, or the context had ended before the call, the error wraps the cause.
 	ErrNotAcquired = errors.New("not acquired")
 	// ErrNotHeld is returned for a lease that was already released.
 	ErrNotHeld = errors.New("not held")
-	// ErrLeaseLost is returned when a lease ended without a release: expired, deleted, force-released, or lost in a failover.
+	// ErrLeaseLost is returned when a lease ended without a release, for example because it expired or was deleted; LossReason has all
+	// reasons.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrClosed is returned when the runtime is closed, closing or shutting down, and for a lease that Close ended.
 	ErrClosed = errors.New("runtime closed")

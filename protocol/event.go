@@ -61,8 +61,8 @@ type RenewFailed struct {
 	Err  error
 }
 
-// Unconfirmed reports that the runtime gave up on a request because Redis did not answer. The request returned something (permits),
-// counted down, or undid an acquire, and may or may not have been executed: permits or a count-down may be missing.
+// Unconfirmed reports that the runtime gave up on a request to a semaphore or latch, because Redis did not answer in time or the
+// runtime closed. The request may or may not have been executed: permits or a count-down may be missing.
 type Unconfirmed struct {
 	Name string
 	Do   string // "release", "count down", "undo" (of an acquire), ...
@@ -74,8 +74,8 @@ type Unconfirmed struct {
 type Reconnected struct{ Channels int }
 
 // SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Until the subscription succeeds, releases do not
-// wake this process's waiters, which retry once a second. The runtime repeats the subscription about once a second and reports the
-// refusal once. A refusal that may be temporary is reported after a second or two.
+// wake this process's waiters, which retry once a second. The runtime repeats the subscription after pauses of up to a second, and
+// reports the refusal once. A refusal that may be temporary is reported after a second or two.
 type SubscribeRefused struct {
 	Name    string
 	Channel string
@@ -89,24 +89,27 @@ type QueueLost struct {
 	ID   string // owner field in Redis
 }
 
-// ActorPanicked reports that an actor panicked on a message. The request was refused, and the lock reads its state again.
+// ActorPanicked reports a panic in an actor of the runtime, in a hook of the Redis client, or in an actor of the user that got a
+// message. If the actor of a lock panics, the request that it was handling is refused, the leases of the lock are lost, and the actor
+// reads the lock's state again.
 type ActorPanicked struct {
-	Name  string
+	Name  string // "" if the panic is not about one lock
 	Value any
 	Stack string
 }
 
-// RequestDropped reports that a message to a lock could not be answered: it is not part of the API, or has no reachable sender.
+// RequestDropped reports that a message to a lock could not be answered: it is not part of the API, has no reachable sender, or is a
+// Cancel with an invalid kind or name.
 type RequestDropped struct {
-	Name   string
+	Name   string // "" if unknown
 	Reason string
 }
 
-// RequesterBlocked reports that delivering an answer to an actor has been blocked for a second by its dispatcher or mailbox.
+// RequesterBlocked reports that delivering a message to an actor has been blocked for a second or two by its dispatcher or mailbox.
 // Delivery continues as soon as it unblocks; nothing else waits for it.
 type RequesterBlocked struct {
 	Requester string // ID of the actor's PID
-	Waiting   int    // messages waiting for delivery
+	Waiting   int    // messages that wait behind the blocked one
 }
 
 // CallbackPanicked reports that Options.OnEvent, or a function of Options.Trace, panicked.
@@ -139,10 +142,10 @@ func (e SubscribeRefused) Lock() string { return e.Name }
 // Lock returns the name of the lock concerned.
 func (e QueueLost) Lock() string { return e.Name }
 
-// Lock returns the name of the lock concerned.
+// Lock returns the name of the lock concerned, or "".
 func (e ActorPanicked) Lock() string { return e.Name }
 
-// Lock returns the name of the lock concerned.
+// Lock returns the name of the lock concerned, or "".
 func (e RequestDropped) Lock() string { return e.Name }
 
 // Lock returns "": the actor may have sent requests to several locks.

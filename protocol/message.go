@@ -41,7 +41,7 @@ type Granted struct {
 	Valid func() bool
 }
 
-// Refused reports that the Acquire with this ID was not granted, and Err says why. The requester holds nothing.
+// Refused reports that the Acquire with this ID was not granted, and Err says why. There is no lease to release.
 type Refused struct {
 	ID   uint64
 	Kind Kind
@@ -67,9 +67,9 @@ type Release struct {
 	Serial uint64
 }
 
-// Released answers a Release. The lease is over, whatever Err is: nil; ErrNotHeld for an unknown serial or an ended lease;
-// ErrLeaseLost when Redis no longer had it; ErrClosed while the runtime closes, which releases it; or the error that kept Redis
-// from confirming.
+// Released answers a Release. Err is ErrInvalid for a bad kind or name, and then nothing was released. With any other Err the lease
+// is over: nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when Redis no longer had it; ErrClosed while the
+// runtime closes, which releases it; or the error that kept Redis from confirming.
 type Released struct {
 	ID     uint64
 	Kind   Kind
@@ -89,8 +89,8 @@ type Renew struct {
 }
 
 // Renewed answers a Renew. Err is nil; ErrNotHeld for an unknown serial or an ended lease; ErrLeaseLost when the lease was lost
-// meanwhile (see Lost); ErrInvalid for a lease that the watchdog renews, or a bad length; or the error that kept Redis from
-// confirming, in which case the shorter of the two lengths counts.
+// meanwhile (see Lost); ErrInvalid for a lease that the watchdog renews, or a bad kind, name or length; ErrClosed while the runtime
+// closes; or the error that kept Redis from confirming, in which case the shorter of the two lengths counts.
 type Renewed struct {
 	ID     uint64
 	Kind   Kind
@@ -128,7 +128,7 @@ type Lost struct {
 type State struct {
 	Held    bool
 	Holders []Holder      // as stored in Redis
-	Local   []string      // leases held in this process, by Owner
+	Local   []string      // for each lease in this process: its Owner, or the owner field if it has none
 	TTL     time.Duration // time until the server would free it
 	Mode    string        // "exclusive", "read" or "write"; "" when free
 	Queue   []string      // owner fields of the waiters, fair locks only

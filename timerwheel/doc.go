@@ -9,8 +9,8 @@
 //
 //   - A slot is delivered as a whole. One call of due receives all timers of a slot, which
 //     suits a consumer that renews leases in batches.
-//   - There is no tick. The wheel wakes up only for slots in use; an empty wheel never wakes
-//     up.
+//   - There is no tick. The wheel wakes up once for each slot in which a timer was armed, even
+//     if all timers of the slot have been cancelled. Without such slots it never wakes up.
 //   - Expiry rounds down. Netty's timers are never early. Here they are up to one Width early,
 //     and late only by what the driver and the scheduler add. That suits work that must be done
 //     before an instant, such as a renewal.

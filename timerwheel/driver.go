@@ -8,7 +8,7 @@ import (
 	"github.com/RussellLuo/timingwheel/delayqueue"
 )
 
-// driver wakes the wheel. The wheel notices that time has passed only when its driver wakes it.
+// driver wakes the wheel when slots begin. Only then does the wheel deliver timers.
 type driver interface {
 	// after requests one wake-up when slot tick begins, at once if it has begun, and never
 	// before. It must not be called while holding the wheel's mutex.
@@ -20,7 +20,7 @@ type driver interface {
 // delayQueue drives a wheel with a DelayQueue, a heap of instants in milliseconds that sleeps
 // until the first of them. It contains at most one instant per slot.
 //
-// DelayQueue has a trap: Offer blocks forever if Poll has returned.
+// DelayQueue has a trap: Offer blocks forever if Poll returns at the wrong moment.
 //
 //	Offer: the new instant is the first, and Poll sleeps (sleeping: 1 -> 0)
 //	Poll:  sees the exit channel closed, returns
@@ -37,7 +37,7 @@ type delayQueue struct {
 	exit  chan struct{}
 
 	running sync.WaitGroup
-	newest  atomic.Int64 // of all readings of now
+	newest  atomic.Int64 // the latest instant that clock has returned
 
 	mu     sync.RWMutex
 	closed bool // guarded by mu
@@ -76,8 +76,9 @@ func (d *delayQueue) run() {
 	}
 }
 
-// clock never goes backwards, whatever now does, not even between goroutines. So if poll has seen a slot begin, the slot has begun for the wheel
-// as well. Otherwise the wheel would find the wake-up early and request it again, poll would consider the instant over, and both would spin.
+// clock never goes backwards, whatever now does, not even between goroutines. So if poll has seen
+// a slot begin, the slot has begun for the wheel as well. Otherwise the wheel would find the
+// wake-up early and request it again, poll would consider the instant over, and both would spin.
 func (d *delayQueue) clock() time.Duration {
 	for {
 		newest := d.newest.Load()

@@ -13,8 +13,9 @@ const (
 	maxSpareCap = 1 << 16
 )
 
-// slot holds the timers of one slot of the ring. A non-empty slot is always awaited. An empty slot may also be awaited: a wake-up requested from
-// the driver cannot be withdrawn, so a slot emptied by Cancel is woken up for once, in vain.
+// slot holds the timers of one slot of the ring. A non-empty slot is always awaited. An empty slot
+// may also be awaited: a wake-up requested from the driver cannot be withdrawn, so a slot emptied
+// by Cancel is woken up for once, in vain.
 type slot[T any] struct {
 	timers  []*Timer[T]
 	awaited bool // a wake-up has been, or is being, requested from the driver

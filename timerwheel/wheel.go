@@ -9,7 +9,7 @@ import (
 // value is ready to use and not armed. A timer must not be copied while it is armed, and can be
 // armed in one wheel at a time. The wheel does not use Value.
 //
-// Like Netty's Timeout, a timer is armed at most once: arming it again moves it.
+// Arming an armed timer again moves it.
 type Timer[T any] struct {
 	_ noCopy
 
