@@ -29,8 +29,8 @@ type (
 	forget   struct{ done chan struct{} } // the runtime is closing
 )
 
-// announcedFor is the time for which Redis keeps the announcement of a process that has died. It keeps it for Options.Lease if that is longer,
-// because the process's locks may live that long.
+// announcedFor is the time for which Redis keeps the announcement of a process that has died. If Options.Lease is longer, Redis keeps the
+// announcement for Options.Lease, because the process's locks may live that long.
 const announcedFor = 30 * time.Second
 
 func (a *announcer) keep() time.Duration { return max(announcedFor, a.engine.policy.Lease) }
@@ -87,7 +87,7 @@ func (a *announcer) onResult(m *rpc.Result) {
 	}
 }
 
-// forgetProcess starts deleting the announcement. The channel is closed when the deletion has succeeded or failed.
+// forgetProcess starts deleting the announcement, if there is one. The channel is closed when the deletion has succeeded or failed.
 func (e *Engine) forgetProcess() <-chan struct{} {
 	done := make(chan struct{})
 	if e.announcer == nil {

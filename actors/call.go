@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The handles call these methods. Each call is one message and one answer. All decisions about locks are made by the machines.
+// The handles call these methods. An operation on a lock is one request and one answer. The machines make all decisions about locks.
 
 // Check returns an error if the spec of an acquire is invalid, and fills in its defaults.
 func (e *Engine) Check(kind *scripts.Kind, s *wait.AcquireSpec) error { return s.Check(kind, e.id) }
 
-// Acquire waits for the lock until ctx ends. If there is no error, hold is filled.
+// Acquire waits for the lock until ctx ends, or until s.Wait has passed if that is set. If there is no error, hold is filled.
 func (e *Engine) Acquire(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold) error {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -109,8 +109,8 @@ func (e *Engine) answer(r *wait.Request) {
 	}
 }
 
-// AcquireAsync asks for the lock and calls notify once, with the outcome. An actor calls notify, so notify must not block. The caller may
-// cancel the request, and must call stop when it knows the outcome.
+// AcquireAsync asks for the lock and calls notify once, with the outcome. notify may run on the goroutine of an actor, or before AcquireAsync
+// returns, so it must not block. r is nil if the request was not sent. The caller may cancel r, and must call stop when it knows the outcome.
 func (e *Engine) AcquireAsync(ctx context.Context, a *lease.Address, s wait.AcquireSpec, hold *lease.Hold, notify func(error)) (r *wait.Request, stop func()) {
 	r, err := e.acquire(ctx, a, s, hold)
 	if err != nil {
@@ -206,7 +206,8 @@ func (e *Engine) StartExtend(h *lease.Hold, d time.Duration) (await func(ctx con
 	return e.startExtend(h, d, wait.Terms{Lease: d})
 }
 
-// StartAtLeast starts the at-least of a hold anew and does not block. The returned function waits for the answer.
+// StartAtLeast starts to keep the lock of a hold from others for at least d from now, and does not block. The returned function waits for the
+// answer.
 func (e *Engine) StartAtLeast(h *lease.Hold, d time.Duration) (await func(ctx context.Context) error) {
 	return e.startExtend(h, d, wait.Terms{AtLeast: d})
 }

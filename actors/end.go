@@ -63,7 +63,7 @@ func (e *end) cutNames() string {
 	return strings.Join(names, ", ") + more
 }
 
-// Shutdown refuses new acquires, waits until the last lease has ended, and closes. It also closes if ctx ends first.
+// Shutdown refuses waiting and new acquires, waits until the last lease has ended, and closes. It also closes if ctx ends first.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if e.closing.Load() {
 		return e.Close(ctx)
@@ -118,8 +118,8 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) Closing() <-chan struct{} { return e.end.begun }
 
 // shutDown ends the parts of the engine in the order in which they need each other. First the locks are released, which needs the gateways and
-// the subscriber. The watchdog stops before the gateways, because it sends to one. Of the engine's own parts, the workers stop last, because
-// every actor runs on them. The outbox and the events come at the end, because all the parts before may add to them.
+// the subscriber. The watchdog stops before the gateways, because it sends to one. The workers stop after all actors, because the actors run on
+// them. The outbox and the events come at the end, because all the parts before may add to them.
 func (e *Engine) shutDown() {
 	e.registry.enter(wait.Closing)
 	begun, forgotten := e.clock.Now(), e.forgetProcess()

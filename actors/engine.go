@@ -103,11 +103,11 @@ type Engine struct {
 	watchdog   *watchdog.Watchdog
 	announcer  *actor.PID // nil: the process is not announced
 
-	numbers atomic.Uint64 // the last number given to a grant, owner or lease
+	numbers atomic.Uint64 // the last number that Number has returned
 
 	ctx    context.Context // for all calls to Redis; ends when no more calls are needed
 	cancel context.CancelFunc
-	checks sync.WaitGroup // calls of CheckServer
+	checks sync.WaitGroup // calls of CheckServer, and the goroutines that outlive them
 
 	closing atomic.Bool
 	door    sync.RWMutex // held to set closing, and to begin a CheckServer
@@ -119,11 +119,12 @@ type Engine struct {
 }
 
 const (
-	// laneCount is the number of batches that may be in flight at once. While the server executes one batch, the other is filled, or its replies
-	// are read. With more than two, batches would get so small that the cost of a batch outweighs the cost of its calls.
+	// laneCount is the number of batches of a server's locks that are in flight at once while no batch hangs. While the server executes one
+	// batch, the other is filled, or its replies are read. With more than two, batches would get so small that the cost of a batch outweighs the
+	// cost of its calls.
 	//
-	// All calls of a lock take the same lane, so none overtakes another. Waiters of a fair lock therefore reach Redis in the order in which
-	// they came.
+	// All calls of a lock take the same lane, so calls of one script do not overtake each other. Waiters of a fair lock therefore reach Redis in
+	// the order in which they came.
 	laneCount = 2
 )
 
@@ -267,7 +268,7 @@ func (e *Engine) watchdogConfig() watchdog.Config {
 	}
 }
 
-// lane is the gateway for a lock's calls.
+// lane has the gateways for the calls of its locks.
 type lane struct {
 	gateway  gateway.Gateway
 	acquires gateway.Gateway // a gateway of its own if acquires wait for replicas; otherwise the lane's usual gateway
@@ -322,7 +323,7 @@ func (e *Engine) timeAt(raw string, instant time.Duration) (ms int64, known bool
 // Number returns a number that this runtime has not used before.
 func (e *Engine) Number() uint64 { return e.numbers.Add(1) }
 
-// saltBits is the number of random bits in a grant's number.
+// saltBits is the number of bits of a grant's number below the counter: random bits, and the last bit.
 const saltBits = 24
 
 // newGrantID makes the id of a grant. Its number has three parts:
@@ -385,7 +386,7 @@ func (e *Engine) Address(kind *scripts.Kind, name string) (lease.Address, error)
 	return a, err
 }
 
-// mapName calls the user's name mapper and turns its panic into an error, because the caller may be a front.
+// mapName calls the user's name mapper and turns its panic into an error: on the goroutine of addressApart a panic would end the process.
 func (e *Engine) mapName(name string) (raw string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -414,7 +415,8 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
 // replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
-// hangs until the connection is given up. replyWait is therefore at most StuckMax windows, so that there is always a worker for the next attempt.
+// hangs until the connection is given up. replyWait is therefore StuckMax windows, so that there is always a worker for the next attempt. It is at
+// least gateway.Silence and at most redisnode.ReplyWait. If replicas must acknowledge, the time for their acknowledgement is added.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {

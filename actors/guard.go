@@ -19,7 +19,7 @@ type Guard struct{ watch *watch }
 
 // watch is the argument of a guard's cleanup. It must not refer to the guard, or the guard would stay reachable for ever.
 type watch struct {
-	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil: the guard is in the pool
+	hold   atomic.Pointer[lease.Hold] // the lease that is guarded now; nil: the guard is in the pool, or whole is guarded
 	whole  Leak                       // a lease of several locks, guarded for the whole life of the guard; nil: hold is guarded
 	engine *Engine
 }
@@ -52,7 +52,7 @@ func newGuard(w *watch) *Guard {
 	return g
 }
 
-// Free returns a guard to the pool. It is called when the guarded lease is being released.
+// Free returns a guard of one lock's lease to the pool. It is called when the guarded lease is being released.
 func (g *Guard) Free() {
 	if w := g.watch; w.whole == nil {
 		w.hold.Store(nil)
@@ -95,7 +95,7 @@ func (l *leaks) take() []Leak {
 	return all
 }
 
-// noticeLeaks reports leaks. noticeLeaks tries a leak again next time if it cannot be reported yet.
+// noticeLeaks reports leaks. A leak that cannot be reported yet is tried again next time.
 func (e *Engine) noticeLeaks() {
 	for _, leak := range e.leaks.take() {
 		if !leak.Notice(e) {

@@ -19,7 +19,7 @@ import (
 // registry finds the actor of a name, or spawns it, and stops the actor when it has been idle for a while. The registry is an object with
 // mutexes, not an actor, so that a request reaches the lock's actor without another message.
 //
-// protoactor drops messages to an actor that has stopped. So the registry counts the messages that are on their way to each actor: a message
+// protoactor drops messages to an actor that has stopped. So the registry counts the messages that it has on their way to each actor: a message
 // is added under the shard's mutex before it is sent, and subtracted after it has been handled. An actor stops only after its shard has
 // removed it under that mutex, idle and with nothing on its way. A later request spawns another actor.
 type registry struct {
@@ -125,7 +125,8 @@ func (r *registry) tellOthers(a *lease.Address, message any) {
 	}
 }
 
-// prefixMax limits the prefix that a hook of the user's client may put before a name: with a longer one, demands are not recognized.
+// prefixMax limits the prefix that a hook of the user's client may put before a name: with one of prefixMax bytes or more, demands are not
+// recognized.
 const prefixMax = 100
 
 // demanded passes a demand on to the actors of a key. A hook of the user's client may have put an unknown prefix before the name, so every

@@ -262,7 +262,8 @@ func (a *shell) call(call wait.Call) {
 	outlet.Submit(carrier)
 }
 
-// recoverFrom limits the damage of a panic to one request. That request is refused, and the machine starts over from the state in Redis.
+// recoverFrom limits the damage of a panic to one lock. The request that was being handled is refused, the holders' leases end, and the machine
+// starts over from the state in Redis.
 func (a *shell) recoverFrom(c actor.Context) {
 	value := recover()
 	if value == nil {

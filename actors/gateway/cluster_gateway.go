@@ -26,7 +26,7 @@ type clusterGateway struct {
 	gateways map[*redisnode.Node]*nodeGateway
 	waiting  line // calls whose master is not known yet
 	learning bool
-	failures int         // failed discoveries in a row
+	failures int         // discoveries in a row after which calls still waited
 	pause    clock.Timer // before the next discovery
 	stopped  bool
 	group    sync.WaitGroup // goroutines that ask the servers, and gateways that stop
@@ -95,7 +95,7 @@ func (x *clusterGateway) forward(call *rpc.Call) {
 	x.outgoing = append(x.outgoing, out.take(call)...)
 }
 
-// open starts the gateway of a node. Because that is rare, open also closes the gateways of nodes that have left the cluster.
+// open starts the gateway of a node. Because that is rare, open also closes the gateways that were not used for unusedWait.
 func (x *clusterGateway) open(n *redisnode.Node) *nodeGateway {
 	x.closeUnused()
 	n = x.cluster.Keep(n)

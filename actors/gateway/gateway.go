@@ -25,8 +25,7 @@ type Gateway interface {
 	Stop() (done <-chan struct{})
 }
 
-// gateway packs the script calls of all locks of its lane into pipelines. A single call is sent at once; while a batch is in flight, the
-// next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
+// gateway packs script calls into pipelines. A single call is sent at once; while a batch is in flight, the next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
 //
 // It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages
 // wait in outgoing. The reason is that a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its next
@@ -79,7 +78,7 @@ type batch struct {
 	begun time.Duration // when the batch was taken from the line
 	due   time.Duration // the earliest deadline of a call without an answer
 	vain  bool          // the batch has been counted as one that did not reach Redis
-	given bool          // all calls were answered at their deadlines
+	given bool          // the batch was given up: all its calls are answered, and another worker has replaced the one that hangs with it
 
 	// owned by the worker
 	*scratch

@@ -14,8 +14,8 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // multiplied by the number of waiting calls, it is a lower limit of the time between two sweeps
-	sweepLeast = time.Second          // upper limit of the time between two sweeps, which drop withdrawn calls, unless the line is very long
+	sweepCost  = 3 * time.Microsecond // for each waiting call: together, the shortest time between two sweeps
+	sweepLeast = time.Second          // the longest time between two sweeps, if sweepCost does not make it longer; a sweep drops withdrawn calls
 )
 
 func (l *line) len() int { return len(l.first.waiting) + len(l.rest.waiting) }
@@ -90,7 +90,7 @@ func (f *file) push(call *rpc.Call) {
 	}
 	room := cap(f.waiting)
 	f.waiting = append(f.waiting, call)
-	if cap(f.waiting) != room { // they have moved
+	if cap(f.waiting) != room { // append has moved the calls to a larger array
 		f.room = f.waiting
 	}
 }

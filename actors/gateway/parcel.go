@@ -62,7 +62,7 @@ func (w *scratch) clear() {
 	clear(w.commands[:cap(w.commands)])
 }
 
-// errApart is the reply to a call whose bundle was refused as a whole, because the user has no right to one of its keys.
+// errApart is the reply to a call whose bundle was refused as a whole, because the user lacks a right that one of its calls needs.
 var errApart = errors.New("not together with others")
 
 // pack makes parcels of the open calls. On a cluster calls are not bundled, because one script can reach one slot only. Calls of a bundle

@@ -42,7 +42,7 @@ type link struct {
 
 // channelNews is what has happened to a channel since the actor last looked.
 type channelNews struct {
-	subscribed bool  // the server has confirmed it
+	subscribed bool  // the server has confirmed the subscription
 	refused    error // the error of Redis, or errMoved; the link does not subscribe again
 	single     bool  // the refused command had no other channel
 	messages   int
@@ -56,10 +56,10 @@ const (
 	pingAfter = 5 * time.Second  // after this much silence a ping is sent
 	deadAfter = 10 * time.Second // after this much silence the connection counts as broken
 
-	// After a connection that lasted for linkPeace, the next one is made at once. After a shorter one that has worked, the pause is at most
-	// 160 ms, and 80 ms on average.
+	// After a connection that lasted for linkPeace, the next one is made after 20 ms at most. After a shorter one that has worked, the pause is at
+	// most 160 ms, and 80 ms on average.
 	linkPeace = time.Second
-	brokenMax = 4 // failures
+	brokenMax = 4 // the most failures that count for the pause after a connection that has worked
 
 	textsMax = 10_000 // limit of demands that the actor has not read yet; the locks of this library never send so many
 )

@@ -65,7 +65,7 @@ type channelState struct {
 	ready   bool // the server has confirmed the subscription
 
 	refusals int           // refusals in a row; after the first, the channel gets its own command
-	retryAt  time.Duration // no attempt before this instant; 0: none is due
+	retryAt  time.Duration // after a refusal, the instant of the next attempt; 0: no attempt is planned
 	reported bool          // an event has reported the refusals
 }
 
@@ -85,7 +85,7 @@ type (
 	NodesDiscovered struct{}
 	// linkNews says that a link has news of its channels.
 	linkNews struct{ link *link }
-	// linkTrouble says that a connection has broken, so the slots of its channels may have another master now.
+	// linkTrouble says that a connection has broken or could not be made, so the slots of its channels may have another master now.
 	linkTrouble struct{ link *link }
 	// linkIdle says that linkRest has passed since a link lost its last channel.
 	linkIdle struct{ link *link }
@@ -219,8 +219,8 @@ func (s *subscriber) findHomes(c actor.Context) {
 	}
 }
 
-// rehome moves the channels of a link whose slots have another master now. Their waiters are woken when the new master has confirmed the
-// subscriptions.
+// rehome moves those channels of a link whose slots have another master now to the link of that master. Their waiters are woken when the new
+// master has confirmed the subscriptions.
 func (s *subscriber) rehome(c actor.Context, l *link) {
 	for channel, state := range s.channels {
 		if state.link != l {

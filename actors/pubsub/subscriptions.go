@@ -43,7 +43,7 @@ const (
 
 const (
 	channelsMax = 1000 // channels in a command
-	singlesMax  = 100  // commands in flight, above which no channel gets its own command
+	singlesMax  = 100  // commands with a single channel in flight; with that many, no further channel gets its own command
 )
 
 var errUnasked = errors.New("the server replied to nothing that it was asked")
