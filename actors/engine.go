@@ -123,8 +123,8 @@ const (
 	// batch, the other is filled, or its replies are read. With more than two, batches would get so small that the cost of a batch outweighs the
 	// cost of its calls.
 	//
-	// All calls of a lock take the same lane, so calls of one script do not overtake each other. Waiters of a fair lock therefore reach Redis in
-	// the order in which they came.
+	// All calls of a lock take the same lane, so calls of one script keep their order, except for repeats. Waiters of a fair lock therefore reach
+	// Redis in the order in which they came.
 	laneCount = 2
 )
 

@@ -1,4 +1,5 @@
-// Package clock provides the time of this process, suspensions included, and timers. The packages under actors take their time from here.
+// Package clock provides the time of this process, suspensions included, and timers. The packages under actors take instants and timers from here,
+// except for time limits of questions to the servers.
 package clock
 
 import (
@@ -9,9 +10,9 @@ import (
 // Never is an instant that does not come.
 const Never = time.Duration(math.MaxInt64)
 
-// Clock is the only source of time of a runtime. Instants count from the start of the runtime and never go back. Now includes the time for
-// which the machine was suspended, because Redis continues to expire keys meanwhile. Timers do not include it: code that must notice a
-// suspension soon has to call Now from time to time.
+// Clock is the source of time for all that decides about locks. Instants count from the start of the runtime and never go back. Now includes
+// the time for which the machine was suspended, because Redis continues to expire keys meanwhile. Timers do not include it: code that must
+// notice a suspension soon has to call Now from time to time.
 type Clock interface {
 	Now() time.Duration
 	// AfterFunc calls f once, d from now, on a goroutine of its own.

@@ -8,7 +8,7 @@ import (
 // sleepGauge measures for how long the machine has been suspended. Go's monotonic clock stops during a suspension (golang/go#24595), so
 // without the gauge a lease would seem to have as much time left after a suspension as before.
 //
-// The kernel is asked at most once per askEvery of time awake, because asking it costs two system calls. A suspension is noticed at once all the
+// The kernel is asked about once per askEvery of time awake at most, because asking it costs two system calls. A suspension is noticed at once all the
 // same: the kernel freezes all processes before it suspends the devices, and resumes the devices before it thaws the processes. Both take longer
 // than askEvery, and the monotonic clock runs meanwhile, so the first call of Now after a suspension asks.
 type sleepGauge struct {

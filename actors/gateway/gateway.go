@@ -25,7 +25,8 @@ type Gateway interface {
 	Stop() (done <-chan struct{})
 }
 
-// gateway packs script calls into pipelines. A single call is sent at once; while a batch is in flight, the next one fills. Its workers block in go-redis, and post results straight to the actors that made the calls.
+// gateway packs script calls into pipelines. A single call is sent at once; while a batch is in flight, the next one fills. The workers of
+// the gateway block in go-redis, and post results straight to the actors that made the calls.
 //
 // It is an object with a mutex and not an actor, so that a call costs no message. The gateway sends nothing while it holds the mutex: messages
 // wait in outgoing. The reason is that a mailbox may run the receiving actor on the goroutine of the sender, and that actor may submit its next

@@ -144,7 +144,7 @@ func (o *Outbox) reportBlocked() {
 	}
 }
 
-// Finish waits until everything is delivered, but no longer than grace. Its error names the receivers that have not returned.
+// Finish waits until everything is delivered, but no longer than grace. Its error names the receivers whose messages are not all delivered.
 func (o *Outbox) Finish(grace time.Duration) error {
 	empty := o.stop()
 	if empty == nil {

@@ -229,7 +229,7 @@ func (c *check) throwAway(kind *scripts.Kind) (key string, err error) {
 	return "", nil
 }
 
-// scripts runs every script of these kinds. It is called only when no finding explains a failure already.
+// scripts runs every script of these kinds. It is called only when no right is missing: a missing right would explain a failure.
 func (c *check) scripts(ctx context.Context, kinds []*scripts.Kind) (findings []finding) {
 	failed := map[string][]string{} // by error text: what failed
 	why := map[string]error{}

@@ -237,7 +237,7 @@ func (c *check) subscribe(ctx context.Context, channel string, sharded bool) (in
 	return in, out
 }
 
-// listen subscribes to a channel. The error is the refusal of the server.
+// listen subscribes to a channel. The error is the refusal of the server, or says why there is no answer.
 func (c *check) listen(ctx context.Context, channel string, sharded bool) (*redis.PubSub, error) {
 	subscribe := c.node.Client.Subscribe
 	if sharded {

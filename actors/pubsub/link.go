@@ -56,8 +56,8 @@ const (
 	pingAfter = 5 * time.Second  // after this much silence a ping is sent
 	deadAfter = 10 * time.Second // after this much silence the connection counts as broken
 
-	// After a connection that lasted for linkPeace, the next one is made after 20 ms at most. After a shorter one that has worked, the pause is at
-	// most 160 ms, and 80 ms on average.
+	// After a connection that lasted for linkPeace, the next one is made after about 20 ms at most. After a shorter one that has worked, the pause
+	// is about 160 ms at most, and 80 ms on average.
 	linkPeace = time.Second
 	brokenMax = 4 // the most failures that count for the pause after a connection that has worked
 

@@ -7,12 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ReplyWait is the time limit for reading from, or writing to, a connection in one pipeline, whatever the client's options say.
+// ReplyWait is the longest time limit for reading from, or writing to, a connection in one pipeline, whatever the client's options say.
 const ReplyWait = 5 * time.Second
 
-// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. The user's timeouts may be
-// long or off. Then a connection that has died silently would block its worker. In the end all workers could hang although Redis serves again,
-// and Close would wait for them.
+// bounded returns the client as the engine uses it: with the same connections and hooks, and with bounded timeouts. A client that is no
+// *redis.Client stays as it is. The user's timeouts may be long or off. Then a connection that has died silently would block its worker. In the
+// end all workers could hang although Redis serves again, and Close would wait for them.
 func bounded(client redis.UniversalClient, most time.Duration) redis.UniversalClient {
 	c, single := client.(*redis.Client)
 	t := timeoutsOf(client)

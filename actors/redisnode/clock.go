@@ -17,7 +17,8 @@ type Clock struct {
 	received time.Duration
 }
 
-// sampleFor is the time for which a sample may be used. Clocks drift apart slowly, and a server whose clock was stepped reports that with LATE.
+// sampleFor is the age at which a new sample is due. The old one is used until the new one has arrived. Clocks drift apart slowly, and a server
+// whose clock was stepped reports that with LATE.
 const sampleFor = 10 * time.Second
 
 // Known reports whether there is a sample.
@@ -27,7 +28,7 @@ func (s *Clock) Known() bool {
 	return s.sampled
 }
 
-// Stale reports whether a new sample is due.
+// Stale reports whether the sample is so old that a new one is due.
 func (s *Clock) Stale(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,14 +20,15 @@ const DiscoverWait = 2 * time.Second
 // ErrNoMaster is the error for a key without a node, although the nodes are known.
 var ErrNoMaster = errors.New("none is said to serve a key")
 
-// Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers them every ten seconds, and when Suspect is called.
+// Cluster has the masters of a Redis Cluster as go-redis knows them. go-redis discovers them again when its list is used and is older than
+// ClusterStateReloadInterval (60 s by default), and when Suspect is called.
 type Cluster struct {
 	client    *redis.ClusterClient
 	tells     *PublishMode
 	replyWait time.Duration // time limit for a reply of a master
 	known     atomic.Bool
 
-	asks       chan struct{} // one entry for each question in flight that asks a node for the masters
+	asks       chan struct{} // one entry for each question for the masters that is in flight
 	suspicions atomic.Int64  // calls of Suspect that the present discovery has to answer; 0: there is none
 	background sync.WaitGroup
 	ctx        context.Context // ends with Close
@@ -65,8 +66,8 @@ func (c *Cluster) ForKey(key string) *Node {
 // Any returns the master of some slot. try chooses the slot.
 func (c *Cluster) Any(try int) *Node { return c.ForKey(strconv.Itoa(try)) }
 
-// node returns the node for a client of go-redis. It always returns the same node for the same client, because a node holds the clock and the
-// errors of its server.
+// node returns the node for a client of go-redis. It returns the same node for the same client until Forget or Drop, because a node holds the
+// clock and the errors of its server.
 func (c *Cluster) node(client *redis.Client) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()

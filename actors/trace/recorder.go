@@ -139,7 +139,7 @@ func (t *Recorder) Leader(c LeaderChange) {
 // Linger adds to the number of grants that linger.
 func (t *Recorder) Linger(more int) { t.lingering.Add(int64(more)) }
 
-// Reconnected notes that a connection for subscriptions works again.
+// Reconnected notes that lost or refused subscriptions have been restored.
 func (t *Recorder) Reconnected() { t.reconnects.Add(1) }
 
 // Stats reads the counters. It reads counters of ends before those of beginnings, so that no difference is negative.

@@ -1,6 +1,6 @@
 // Package trace tells the user what happens in a runtime: it calls the functions of a Trace, and counts for Stats.
 //
-// The engine, the watchdog and the gateways call a Recorder. It calls only the user's functions.
+// The engine, the watchdog, the gateways and the subscriber call a Recorder. It calls the user's functions, and reports their panics as events.
 package trace
 
 import (
@@ -17,8 +17,9 @@ import (
 // runs, its lock waits. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked
 // event. Fields may be added.
 type Trace struct {
-	// Acquiring is called on the caller's goroutine before an acquire begins, with the caller's context, or an empty one for an acquire by
-	// message. If it returns a function, that function is called once with the outcome, before the caller learns the outcome.
+	// Acquiring is called before an acquire begins, on the caller's goroutine and with the caller's context. For an acquire by message it is
+	// called on the goroutine of an actor of the runtime, with an empty context. If it returns a function, that function is called once with the
+	// outcome, before the caller learns the outcome.
 	//
 	// Each member of a multi lock is an acquire of its own. Acquires of permits of a Semaphore are also reported. An acquire with an invalid name
 	// or options is not reported, because it never begins.
@@ -30,9 +31,10 @@ type Trace struct {
 	Released func(r Released)
 	// Lost is called when a lease has ended without its holder's release. For each lease either Released or Lost is called, once.
 	Lost func(l Lost)
-	// Renewed is called after each script that renews leases, even if the script failed.
+	// Renewed is called after each script that renews leases, even if the script failed. It is not called for a script that has to be split
+	// because a cluster is moving its keys.
 	Renewed func(r Renewed)
-	// Exchanged is called after each pipeline with Redis, except subscriptions.
+	// Exchanged is called after each pipeline of scripts, except those that follow a redirection within a cluster.
 	Exchanged func(x Exchanged)
 	// Leader is called when this process begins to lead an election, and when it no longer leads, on the election's goroutines.
 	Leader func(c LeaderChange)
@@ -111,7 +113,7 @@ type Stats struct {
 	Lost          uint64 // leases that ended without their holder's release
 	Renewals      uint64 // successful renewals of leases
 	RenewFailures uint64 // failed renewals of leases; they are repeated
-	Exchanges     uint64 // pipelines with Redis, except subscriptions
+	Exchanges     uint64 // pipelines of scripts, except those that follow a redirection within a cluster
 	Scripts       uint64 // in these
-	Reconnects    uint64 // times that lost subscriptions were restored
+	Reconnects    uint64 // times that lost or refused subscriptions were restored
 }

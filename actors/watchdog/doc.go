@@ -3,5 +3,5 @@
 // The shell of a lock's actor calls Keep when its machine has a new grant, and Drop before it sends anything else for a grant that has
 // ended. The watchdog sends renewals to a gateway of its own, which answers each with an rpc.Result. It moves the deadline of the grant
 // (package lease) itself, and sends the lock's actor a lease.Due, lease.Gone or lease.CountRequesters. After an outage the gateways send
-// it gateway.Recovered, and pause until it resumes them.
+// it gateway.Recovered, and those for locks pause until it resumes them, but not for longer than a window.
 package watchdog

@@ -56,8 +56,9 @@ type Watchdog struct {
 	recoveries  int                                          // how often Redis has come back
 	resumeLater []gateway.Gateway                            // gateways to be resumed when no renewal is in flight
 
-	// The wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while the wheel
-	// holds any grant, the nudger wakes it now and then: the wheel reads the clock, and hands over what became due during a suspension.
+	// A wheel sleeps on a timer until the next grant is due, and timers stand still while the machine is suspended. So while any grant is
+	// kept, the nudger wakes wheel every nudgeEvery: wheel reads the clock, and hands over what became due during a suspension. Nothing
+	// wakes fine, whose grants are due sooner anyway.
 	nudge   timerwheel.Timer[*lease.Grant] // is due at once, and belongs to no grant
 	nudger  clock.Timer                    // adds nudge to the wheel
 	nudging atomic.Bool                    // nudger is set, or nudge is in the wheel or on its way to the actor
@@ -74,7 +75,7 @@ type (
 		timers     []*timerwheel.Timer[*lease.Grant]
 		grants     []string      // their ids
 		lease      time.Duration // the TTL that it sets
-		usual      time.Duration // the grants' own
+		usual      time.Duration // the length of the grants' leases
 		bound      time.Duration // the earliest deadline of the grants
 		recoveries int           // the watchdog's recoveries when this renewal was sent
 		asked      time.Duration // when it was submitted
@@ -97,7 +98,7 @@ const slotsPerLease = 66
 // come up to a fifth of their interval early.
 const coarsest = 4
 
-// nudgeEvery is the longest time awake until a holder learns of a loss that happened while the machine was suspended.
+// nudgeEvery is the longest time awake until a holder learns of a loss that happened while the machine was suspended, if the grant is in wheel.
 const nudgeEvery = time.Second
 
 // New makes the watchdog, which has to be stopped.
@@ -325,7 +326,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // grants whose re-entry asked for more time after the renewal was sent
+	var short []*timerwheel.Timer[*lease.Grant] // grants that must be kept for longer than this renewal set: their at-least has grown meanwhile
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:
