@@ -44,7 +44,7 @@ type Waiting struct {
 }
 
 // LeaseLeaked reports that a lease was dropped without a release: nothing refers to it, or to a channel or context that would
-// report its end. It has now been released, unless it is a fixed lease, which just expires.
+// report its end. The runtime releases it now, unless it is a fixed lease, which just expires.
 type LeaseLeaked struct {
 	Name  string
 	Kind  Kind      // of a multi lock: the members' kind, "" if they differ

@@ -81,7 +81,7 @@ func TestRead_AnswersAWrongRequest(t *testing.T) {
 	}
 }
 
-// What nobody can be told is reported.
+// A message that cannot be answered is reported.
 func TestRead_ReportsWhatItCannotAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

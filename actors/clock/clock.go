@@ -1,5 +1,5 @@
-// Package clock provides the time of this process, suspensions included, and timers. The packages under actors take instants and timers from here,
-// except for time limits of questions to the servers.
+// Package clock provides the time of this process, suspensions included, and timers. The packages under actors take instants and timers from
+// here, except for the time limits of some calls to the servers.
 package clock
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/rpc"
 )
 
-// replying is a hook that answers every command of a client without a server.
+// replying is a hook that answers the commands of a client without a server, except pipelines.
 type replying struct {
 	redis.Hook
 	reply func(name string) (any, error)

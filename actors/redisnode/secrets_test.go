@@ -107,7 +107,7 @@ func TestSecrets_ChangeNothingElse(t *testing.T) {
 				s := newSecrets(login{[]string{host + ":6379"}, user, password})
 				for _, err := range errs {
 					if password == "connection refused" && strings.Contains(err.Error(), password) {
-						continue // a password like one of these two words cannot be distinguished from ordinary text
+						continue // this password cannot be distinguished from ordinary text
 					}
 					got := s.concealError(err)
 					assert.Equal(t, open.conceal(err.Error()), got.Error(), "%q %q", password, host)
