@@ -415,8 +415,8 @@ func (e *Engine) addressApart(kind *scripts.Kind, name string) (lease.Address, e
 var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine", protocol.ErrInvalid)
 
 // replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
-// hangs until the connection is given up. replyWait is therefore StuckMax windows, so that there is always a worker for the next attempt. It is at
-// least gateway.Silence and at most redisnode.ReplyWait. If replicas must acknowledge, the time for their acknowledgement is added.
+// hangs until the connection is given up. replyWait is therefore StuckMax windows, so that there is a worker for the next attempt, but at least
+// gateway.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {
