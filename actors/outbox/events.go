@@ -50,8 +50,8 @@ func (e *Events) Emit(event protocol.Event) {
 	}
 }
 
-// RecoverIn is deferred by the gateways, and in the Receive of all actors except those of names, which answer a request after a panic. It turns
-// the panic into an event, and the actor or gateway continues.
+// RecoverIn is deferred by the gateways, and in the Receive of all actors except the guardian and those of names. The latter answer a request
+// after a panic. RecoverIn turns the panic into an event, and the actor or gateway continues.
 func (e *Events) RecoverIn(actor string) {
 	if value := recover(); value != nil {
 		e.Emit(protocol.ActorPanicked{Value: fmt.Sprintf("%s: %v", actor, value), Stack: string(debug.Stack())})
