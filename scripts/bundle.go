@@ -53,7 +53,7 @@ func Bundle(calls []*Call) Call {
 	return c
 }
 
-// Unbundle returns the replies to the n calls of a bundle. An item is an error if its call failed.
+// Unbundle returns the replies to the n calls of a bundle. An item is an error if its call failed, and redis.Nil if its reply was nil.
 func Unbundle(reply any, n int) ([]any, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) != n {

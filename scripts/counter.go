@@ -56,7 +56,7 @@ func (o *CountOp) Enters() bool { return o.Way == Look || o.Undo != nil }
 // CountTerms are the parameters of a call of a CountOp.
 type CountTerms struct {
 	Request  string        // id; a retry has the same
-	Numbers  []int64       // one number; for a Take one number per waiter, negative for a try
+	Numbers  []int64       // the number, if the operation has one; for a Take one number per waiter, negative for a try
 	Keep     time.Duration // how long the result is kept
 	Reserve  time.Duration // of a Take: length of the reservation if the first waiter cannot be served; negative: end the reservation
 	Rest     time.Duration // of a Take: how long nobody may reserve after the reservation has ended
@@ -77,7 +77,7 @@ var Forget = &CountOp{Word: "forget", Call: func(_ *Site, raw string, t CountTer
 	return answered(c, raw, t, t.Request)
 }}
 
-// countCall builds a call with these keys. For an operation that changes something, it appends the keys of the results to be deleted.
+// countCall builds the call of an operation that changes something. The keys of the results to be deleted follow the given keys.
 func countCall(s *Script, raw string, keys []any, t CountTerms, args ...any) Call {
 	c := newCall(s, len(keys)+len(t.Answered), 3+len(args), 1)
 	c.Command = append(c.Command, keys...)
@@ -100,7 +100,7 @@ func trySet(word string, channel func(string) string, message func(n int64) any)
 	}}
 }
 
-// read reads the number.
+// read returns the operation that reads the number.
 func read(word string) *CountOp {
 	return &CountOp{Word: word, Call: func(_ *Site, raw string, t CountTerms) Call {
 		c := newCall(counterRead, 1, 1, -1)

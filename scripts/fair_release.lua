@@ -1,8 +1,9 @@
 -- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
 -- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
--- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
--- last field. With keep, the lock stays taken for a while, and its owner field is nobody: see lock_keep.
+-- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
+-- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, and its owner
+-- field is nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}

@@ -219,7 +219,7 @@ func TestFairForceReleaseAndInspect(t *testing.T) {
 	})
 }
 
-// When a waiter leaves, the scores of all waiters behind it move forward by one wait, even if the queue is too long for one command.
+// When a waiter leaves, the scores of all waiters behind it become earlier by one wait, even if the queue is too long for one command.
 func TestFairRelease_MovesALongQueueUp(t *testing.T) {
 	on(t, func(b bed) {
 		const waiters = 1201

@@ -7,7 +7,7 @@
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its number of subscribers
--- ARGV[5] tokens      number of tokens
+-- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)

@@ -9,8 +9,8 @@ import (
 // Family groups the kinds that share one actor per name.
 type Family uint8
 
-// The families. Each kind with a single holder has its own family, so that an actor serves only one kind. In Redis these kinds still
-// exclude each other.
+// The families. Only readers and writers share one, so every other actor serves a single kind. In Redis, plain, fair, fenced and spin
+// locks of one name still exclude each other.
 const (
 	Plain Family = iota
 	Fair
@@ -111,7 +111,7 @@ func (k *Kind) Check(s *Site, raw string, newID func() string) []Call {
 	}
 	calls := []Call{
 		k.Acquire(s, raw, terms(first)),
-		k.Acquire(s, raw, terms(second)), // refused, because the lock is busy; second and third may join a queue
+		k.Acquire(s, raw, terms(second)), // second and third share the lock as readers, join the queue, or are refused
 		k.Acquire(s, raw, terms(third)),
 		k.Renew(s, []string{raw}, []string{first}, checkLease),
 		k.Look(raw, first),

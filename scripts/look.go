@@ -67,7 +67,7 @@ func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, 
 		p.Left = -1
 		return p, true, true
 	}
-	till := time.Duration(score) * time.Millisecond // of the lease
+	till := time.Duration(score) * time.Millisecond // end of the lease, or of a Holdfast permit's grace
 	if strings.HasPrefix(member, permitMark) {
 		till -= permitGrace
 	}
@@ -94,8 +94,8 @@ func IsSideKey(key string) bool {
 // ChannelPattern is a pattern that matches the channels of all locks.
 const ChannelPattern = "redisson_*"
 
-// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel. For a name in braces these are two names,
-// because "x" and "{x}" share their channels. It returns none if this is not the channel of a lock.
+// RawNames returns the names, after Options.NameMapper, of the locks that may use this channel; none if it is not the channel of a lock.
+// These are two names if the channel has a name in braces, because "x" and "{x}" share their channels, except those of latches.
 func RawNames(channel string) []string {
 	if name, ok := strings.CutPrefix(channel, "redisson_countdownlatch__channel__"); ok {
 		if inner, ok := unbraced(name); ok {

@@ -98,8 +98,8 @@ func CheckCommands(commands [][]any) Call {
 	return c
 }
 
-// Harmless returns a command with arguments that change nothing if the key does not exist: it reads, deletes something that does not
-// exist, or is refused because of its arguments. A publishing command gets a meaningless message.
+// Harmless returns a command with arguments that change nothing if the key does not exist: the command reads, deletes, sets a TTL, or is
+// refused because of its arguments. A publishing command gets a meaningless message. For a command that is not listed here it returns nil.
 func Harmless(command, key, channel string) []any {
 	switch command {
 	case "time":

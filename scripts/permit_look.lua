@@ -1,4 +1,4 @@
--- permit_look: check whether a permit is held.
+-- permit_look: check whether Redis has a permit, even an expired one.
 --
 -- KEYS[1] timeouts zset {name}:timeout, permit -> its expiry, ms of server time
 -- ARGV[1] id       hexadecimal form of the permit

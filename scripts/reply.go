@@ -21,7 +21,7 @@ type Class uint8
 const (
 	Done     Class = iota // executed, the reply has the result
 	Refused               // certainly not executed; the cause may be temporary
-	Rejected              // certainly not executed, and a retry would not help
+	Rejected              // refused, and a retry would not help; a script that lacks a right may have run up to the refused command
 	Unknown               // executed or not, or still in flight
 )
 
@@ -93,7 +93,7 @@ func refusedAlone(err error) bool {
 // inScript matches how servers before Redis 7 report the refusal of a command in a script.
 var inScript = regexp.MustCompile(`^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+ .*)`)
 
-// Reply returns the server's reply, beginning with its code. The result is the same for all versions of the server, even for errors in
+// Reply returns the server's reply, beginning with its code. The code is the same for all versions of the server, even for errors in
 // scripts.
 func Reply(err error) string { return replied(err.Error()) }
 

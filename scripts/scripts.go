@@ -1,6 +1,6 @@
-// Package scripts contains everything that runs inside Redis: one Lua file per operation, the names of the keys, and for each script a
-// typed Go function that builds its call and one that reads its reply. No other package deals with argument positions or raw replies.
-// The package is an internal part of the runtime, without a promise of compatibility.
+// Package scripts contains everything that runs inside Redis: one Lua file per operation, the names of the keys, typed Go functions that
+// build the calls of the scripts, and others that read the replies. No other package deals with argument positions, and only Runtime.Check
+// reads raw replies itself. The package is an internal part of the runtime, without a promise of compatibility.
 package scripts
 
 import (
@@ -73,7 +73,8 @@ type Room [12]any
 // firstKey is the position of the first key in a command.
 const firstKey = 3
 
-// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of the argument not_after, or -1.
+// newCall prepares a command for the given numbers of keys and arguments. notAfter is the position of not_after among the arguments, from 0;
+// -1: the script has no such argument.
 func newCall(s *Script, keys, args, notAfter int) Call {
 	return newCallIn(nil, s, keys, args, notAfter)
 }

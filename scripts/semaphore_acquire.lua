@@ -2,8 +2,8 @@
 -- takes no more permits, and returns what was taken.
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
--- runtime. Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After
--- that, the same length of time has to pass before anybody may reserve the semaphore again.
+-- runtime. Until the waiter is served, or the reservation is ended or expires, no other runtime (that supports reservations) takes
+-- any permits. After that, nobody may reserve the semaphore again for the time rest, unless the reservation has expired.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}

@@ -1,4 +1,4 @@
--- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- tokens: take a block of at most n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
 -- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact

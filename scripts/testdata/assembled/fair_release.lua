@@ -1,8 +1,9 @@
 -- fair_release: free the lock if this grant holds it. If the next waiter in the queue is this runtime's first (the heir), give it
 -- the lock; otherwise wake the next waiter and the waiters of other kinds of lock. A grant that is waiting is removed from the
 -- queue. If it was at the head, its successor gets the free lock in the same way, or is woken to learn that it is now at the head.
--- A retry changes nothing. HDEL comes first: it needs no memory, so unlocking works at maxmemory. Redis deletes a hash with its
--- last field. With keep, the lock stays taken for a while, and its owner field is nobody: see lock_keep.
+-- A retry changes nothing, except that it restarts the lease of an heir that has the lock. HDEL comes first: it needs no memory, so
+-- unlocking works at maxmemory. Redis deletes a hash with its last field. With keep, the lock stays taken for a while, and its owner
+-- field is nobody: see lock_keep.
 --
 -- KEYS[1] lock       hash     {name}
 -- KEYS[2] queue      list     redisson_lock_queue:{name}
@@ -67,8 +68,8 @@ local function tidy(q)
   if next(q.till) and redis.call('exists', q.list) == 0 then redis.call('del', q.waiting) end
 end
 
--- drop_stale removes dead waiters from the head, and returns the new head. A score may come from a clock that is off by some
--- seconds, so a waiter is dropped only when its score is 10 s old.
+-- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
+-- or if its score is 10 s old. Younger scores do not count, because they may come from a clock that is off by some seconds.
 local function drop_stale(q, now)
   for _ = 1, 1000 do
     if not q.head then return nil end
@@ -82,8 +83,9 @@ local function drop_stale(q, now)
   return q.head
 end
 
--- move_up moves the scores of waiters forward when a waiter ahead of them has left, as Redisson does. A queue may be long, so it
--- uses few commands. Each names its waiters in the order of their scores, so that they never change places.
+-- move_up makes the scores earlier by wait when a waiter has left, as Redisson does: those of the waiters in moves, or all if moves is
+-- nil. A queue may be long, so move_up uses few commands. Each names its waiters in the order of their scores, so that the waiters
+-- never change places.
 local function move_up(q, moves, wait)
   local all, moved = redis.call('zrange', q.timeouts, 0, -1, 'withscores'), {}
   for i = 1, #all, 2 do
@@ -108,7 +110,7 @@ local function take(lock, q, grant, lease, wait)
   tidy(q)
 end
 
--- leave removes a waiter from the queue; true if it was the head.
+-- leave removes a waiter from the queue. It returns true if the waiter was the head.
 local function leave(q, grant, wait)
   local place = redis.call('lpos', q.list, grant, 'rank', -1) -- from the tail: usually the newest waiters leave
   if place then

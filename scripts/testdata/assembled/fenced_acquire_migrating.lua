@@ -9,7 +9,7 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
 -- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its number of subscribers
--- ARGV[5] tokens      number of tokens
+-- ARGV[5] tokens      largest number of tokens to take
 -- ARGV[6] floor       lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
@@ -64,7 +64,7 @@ end
 local function subscribers(channel)
   return redis.pcall('pubsub', 'numsub', channel)[2] or 0
 end
--- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- tokens: take a block of at most n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
 -- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact

@@ -10,7 +10,7 @@
 -- ARGV[4] not_after server time in ms, after which the attempt is refused
 -- ARGV[5] publish   PUBLISH or SPUBLISH
 -- ARGV[6] idlers    -1: the turn continues | it ends, and this many subscribers do not want the lock (this process, mere listeners)
--- ARGV[7] tokens    number of tokens
+-- ARGV[7] tokens    largest number of tokens to take
 -- ARGV[8] floor     lower bound of the tokens, server time in us; 0: only this server's clock counts
 --
 -- Returns {grant, first, last} (passed) | number of subscribers that were notified (the lock is free for them) |
@@ -41,7 +41,7 @@ local function end_turn(lock, grant, channel, publish, idlers)
   redis.call('hdel', lock, grant)
   return told
 end
--- tokens: take a block of n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
+-- tokens: take a block of at most n fencing tokens: first, last; or nil, nil and the error reply FOREIGN.
 -- Tokens follow the server's clock in microseconds, so they increase across a restart without persistence and a failover that lost
 -- the counter. They continue from the value that Redisson's INCR has left. After a failover to a server whose clock is behind, they
 -- continue from the old server's clock: floor is that clock in microseconds as the caller knows it, or 0. Lua's numbers are exact

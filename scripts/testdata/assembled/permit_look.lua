@@ -1,4 +1,4 @@
--- permit_look: check whether a permit is held.
+-- permit_look: check whether Redis has a permit, even an expired one.
 --
 -- KEYS[1] timeouts zset {name}:timeout, permit -> its expiry, ms of server time
 -- ARGV[1] id       hexadecimal form of the permit
@@ -6,7 +6,8 @@
 -- Returns 1 | 0
 local timeouts = KEYS[1]
 local id = ARGV[1]
--- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
+-- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
+-- string, FOREIGN if the string is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end

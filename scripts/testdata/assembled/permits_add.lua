@@ -27,7 +27,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
+-- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
+-- string, FOREIGN if the string is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end

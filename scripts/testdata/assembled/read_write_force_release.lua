@@ -9,7 +9,7 @@
 -- ARGV[3] wanted    read or write
 -- ARGV[4] message   0 (wake one) or 1 (wake all)
 --
--- Returns {field, ...} (the holders) | 0 (it was not held in this mode) | error LATE ms | error FOREIGN text
+-- Returns {field, ...} (mode and the holders) | 0 (it was not held in this mode) | error LATE ms | error FOREIGN text
 local lock, channel, timeouts = KEYS[1], KEYS[2], KEYS[3]
 local publish, not_after, wanted, message = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed

@@ -2,8 +2,8 @@
 -- takes no more permits, and returns what was taken.
 --
 -- A waiter for several permits would starve while others keep taking single ones. So it may reserve the semaphore for its
--- runtime. Until it is served or the reservation expires, no other runtime (that supports reservations) takes any permits. After
--- that, the same length of time has to pass before anybody may reserve the semaphore again.
+-- runtime. Until the waiter is served, or the reservation is ended or expires, no other runtime (that supports reservations) takes
+-- any permits. After that, nobody may reserve the semaphore again for the time rest, unless the reservation has expired.
 --
 -- KEYS[1] semaphore string   {name}
 -- KEYS[2] channel   channel  redisson_sc:{name}
@@ -38,7 +38,8 @@ local function in_time(not_after)
   end
   return nil
 end
--- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
+-- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
+-- string, FOREIGN if the string is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end

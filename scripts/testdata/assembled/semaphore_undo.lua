@@ -11,7 +11,8 @@
 -- Returns {request, permits returned} | error FOREIGN text
 local semaphore, channel, attempt = KEYS[1], KEYS[2], KEYS[3]
 local request, keep, publish = ARGV[1], ARGV[2], ARGV[3]
--- count_of: the integer that a key holds, or nil without the key; if the key holds anything else, nil and the error FOREIGN.
+-- count_of: the integer that a key holds, or nil without the key; or nil and an error: WRONGTYPE if the key holds another type than a
+-- string, FOREIGN if the string is not a count.
 local function count_of(key)
   local value = redis.pcall('get', key)
   if not value then return nil, nil end
