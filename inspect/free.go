@@ -16,7 +16,8 @@ import (
 const freeWithin = 2 * time.Second
 
 // Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back all acquired permits. It returns false if
-// nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then.
+// nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then. A holder whose lease is not renewed
+// (holdfast.WithLease) may not notice the loss until the lease ends.
 //
 // Semaphores and latches have no holders: for them the error matches holdfast.ErrInvalid. If the key holds something other than a
 // lock, it matches holdfast.ErrForeignKey. After any other error the lock may have been freed.

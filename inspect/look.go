@@ -16,7 +16,7 @@ import (
 
 const (
 	page      = 256    // elements that one command reads
-	maxListed = 10_000 // holders and waiters of one name
+	maxListed = 10_000 // holders and waiters of one name; whole pages are read, so there may be some more
 	maxLeases = 16     // leases that are read for one reader, who has one for each hold
 )
 

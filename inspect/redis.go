@@ -16,7 +16,7 @@ func foreign(what string) error {
 	return fmt.Errorf("%w: the key holds %s", protocol.ErrForeignKey, what)
 }
 
-// send sends a pipeline and returns the first error that is not tolerable.
+// send sends a pipeline. It returns the first error that is not tolerable and that none of the functions tolerated accepts.
 func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
 	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		fill(p)

@@ -27,7 +27,8 @@ func (o *object) channels() []string {
 	return []string{scripts.LockChannel(o.Name)}
 }
 
-// countWaiting counts the subscribers.
+// countWaiting counts the waiters: the subscribers, or for a fair lock its queue. A number is a latch's if only the channel of a latch has
+// subscribers.
 func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	var channels []string
 	for _, o := range objects {

@@ -99,7 +99,7 @@ func (l *lock) followHolders(before *lock, fresh bool) {
 	}
 }
 
-// renew notes when the lease expires now.
+// renew notes when the lease expires, and counts a renewal if that is later than before.
 func (h *holding) renew(now time.Time, again bool) {
 	if h.TTL < 0 {
 		h.until = time.Time{}

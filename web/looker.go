@@ -103,7 +103,8 @@ func (l *looker) latest() *snapshot {
 	return l.snap
 }
 
-// fresh returns a snapshot that shows what a view needs, or says why there is none. It is nil if ctx has ended.
+// fresh returns a snapshot that shows what a view needs, or that has the error of the last look. After patience it returns the latest one in any
+// case. The result is nil if ctx has ended.
 func (l *looker) fresh(ctx context.Context, v view) *snapshot {
 	defer l.watch(v)()
 	began := time.Now()

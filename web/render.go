@@ -98,7 +98,7 @@ type row struct {
 	Kind         protocol.Kind
 	Contended    bool
 	Holder       *who
-	More         int // holders
+	More         int // further holders
 	Lease        *lease
 	Waiting      int
 	Numbers      string // what a semaphore or a latch counts, because it has no lease

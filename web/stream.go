@@ -21,13 +21,13 @@ type update struct {
 	Items map[string]string `json:"items,omitempty"` // those that have changed
 }
 
-// event is one event.
+// event is the data of one server-sent event.
 type event struct {
 	Now   int64    `json:"now"`
 	Parts []update `json:"parts"`
 }
 
-// stream sends a view, and then its changes, until the viewer leaves.
+// stream sends a view, and then its changes, until the viewer leaves or streamFor has passed.
 func (p *page) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.streams <- struct{}{}:

@@ -107,8 +107,8 @@ type item struct {
 	HTML string
 }
 
-// parts renders what a view shows of a snapshot. If live is true it is for the stream, and leaves out the times that the script
-// counts down by itself.
+// parts renders what a view shows of a snapshot. If live is true, the parts are for streams: they leave out the times that the page's
+// script counts by itself, and all streams of the view share them.
 func (p *page) parts(s *snapshot, v view, live bool) []part {
 	if !live {
 		return p.renderParts(s, v, false)

@@ -5,7 +5,7 @@
   // The server escapes all that comes from Redis. Browsers that know trusted types let only this policy make markup.
   const asHTML = (html) => html;
   const policy = window.trustedTypes ? trustedTypes.createPolicy('holdfast', { createHTML: asHTML }) : { createHTML: asHTML };
-  let ahead = Number(document.body.dataset.now) - performance.now(); // of the server's clock
+  let ahead = Number(document.body.dataset.now) - performance.now(); // of the server's clock over the browser's
 
   // span is the function of the same name in text.go.
   const span = (ms) => {
@@ -88,7 +88,7 @@
       if (stream && stream.readyState === EventSource.CLOSED) again = setTimeout(open, 5000);
     };
   };
-  document.addEventListener('visibilitychange', () => (document.hidden ? close() : open())); // who does not look needs no looks
+  document.addEventListener('visibilitychange', () => (document.hidden ? close() : open())); // a hidden page needs no events
   window.addEventListener('pageshow', ({ persisted }) => { if (persisted) open(); });
   window.addEventListener('pagehide', close);
 
