@@ -22,7 +22,7 @@ func dependencies(t *testing.T, pkg string) []string {
 }
 
 // mayImport lists, for each part of the module that users get, the other parts that its packages may import, directly or
-// indirectly: root -> actors -> scripts -> protocol, actors -> timerwheel, and nothing else of the project.
+// indirectly. The engine is root -> actors -> scripts -> protocol, and actors -> timerwheel.
 var mayImport = map[string][]string{
 	"protocol":     {},
 	"timerwheel":   {},

@@ -36,7 +36,7 @@ type ElectionOptions struct {
 	// 50 ms to 24 h; default Options.Lease.
 	Lease time.Duration
 	// OnLeader is called while Run runs: with the present leader, if any, and then with each new one, which may be this process. The
-	// calls are made one at a time, concurrently with lead. OnLeader may block; Run does not return before it has.
+	// calls are made one at a time, concurrently with lead. OnLeader may block; Run returns only after OnLeader has returned.
 	OnLeader func(Leader)
 }
 
@@ -53,7 +53,7 @@ type Leader struct {
 	Value   string    // its ElectionOptions.Value
 	Runtime string    // its Runtime.ID
 	Token   int64     // of its term
-	Since   time.Time // when the term began, by the clock of the Redis server
+	Since   time.Time // when the leader announced itself, by the clock of the Redis server: soon after the term began
 }
 
 // Election returns the election with this name. Making a handle is cheap and does no I/O. A bad name or option is reported by the
@@ -157,8 +157,8 @@ func (e *Election) log(failed *bool, message string, err error) {
 	*failed = true
 }
 
-// IsLeader reports whether this process leads at this moment, by the clock. It is false from the local deadline of the lease on, even
-// if no loss has been noticed yet, and also after Resign and once lead has returned.
+// IsLeader reports whether this Election's Run leads at this moment, by the clock. It is false from the local deadline of the lease on,
+// even if no loss has been noticed yet, and also after Resign and once lead has returned.
 func (e *Election) IsLeader() bool {
 	e.mu.Lock()
 	t := e.term
@@ -166,7 +166,7 @@ func (e *Election) IsLeader() bool {
 	return t != nil && t.ctx.Err() == nil && t.lease.Valid()
 }
 
-// Resign ends the term in progress: lead's context ends with the cause ErrResign, and the leadership is given up once lead has
+// Resign ends this Election's term in progress: lead's context ends with the cause ErrResign, and the leadership is given up once lead has
 // returned. Then this process does not campaign for a quarter of the lease, so that others lead first. Without a term it does
 // nothing.
 func (e *Election) Resign() {

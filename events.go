@@ -3,7 +3,7 @@ package holdfast
 import "github.com/holdfast-go/holdfast/protocol"
 
 // Event reports something that is not the result of any call; see Options.OnEvent. Use a type switch over the types below. Its method Lock
-// returns the name of the lock concerned. See [protocol.Event].
+// returns the name of the lock concerned, or "" if the event is not about one lock. See [protocol.Event].
 type Event = protocol.Event
 
 // LossReason says why a lease ended without a release. It is a string. A switch over it needs a default, because values may be added. See

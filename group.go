@@ -33,7 +33,7 @@ func newGroup(name string, members []*Lease, quorum int) *group {
 	return g
 }
 
-// memberEnded is called on the lock actor of a member that was lost, and for each member that the group itself releases.
+// memberEnded is called when a member's lease ends, no matter whether it was lost, or released by the user or by the group itself.
 func (g *group) memberEnded(member *Lease, err error) {
 	left := int(g.left.Add(-1))
 	if left >= g.quorum || g.Err() != nil {
@@ -176,7 +176,7 @@ type together struct {
 // leeway is added to the time that the remaining calls get once enough have succeeded, so it is the least that they get.
 const leeway = 2 * time.Millisecond
 
-// run makes all calls and returns their errors once all have returned. It cancels calls that it no longer waits for through their context. It calls
+// run makes all calls and returns their errors once all have returned. When a limit of t is reached, it cancels the context of the calls. It calls
 // start once for each, in order; start must not block, but the call that it returns may.
 func (t together) run(ctx context.Context, start func(i int) (call func(ctx context.Context) error)) []error {
 	ctx, cancel := context.WithCancel(ctx)

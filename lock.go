@@ -171,7 +171,8 @@ func (l *Lock) Inspect(ctx context.Context) (State, error) {
 }
 
 // ForceRelease frees the lock no matter who holds it, here or elsewhere, and wakes the waiters. It reports whether the lock was
-// held. A holder in this runtime learns of it at once, others within a third of their lease.
+// held. A holder in this runtime learns of it at once, others at their next renewal, within a third of their lease. A lease acquired
+// WithLease in another process is not renewed, so its holder may not notice the loss until the lease ends.
 //
 // A ForceRelease whose outcome is unknown is not repeated: the error says so, and the lock may or may not be free. It is never
 // executed after ctx's deadline. But when ctx is cancelled, a call already in flight may still take effect within two seconds, and

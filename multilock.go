@@ -36,7 +36,7 @@ type MultiLock struct {
 // The lease is lost when any member is lost. Done, Err and Context then report the end, and the other members are released at once.
 // Closing one of the runtimes ends the lease with ErrClosed.
 //
-// Acquiring fails with ErrInvalid if there are no locks, if a lock is nil, or if two locks have the same name in the same runtime.
+// Acquiring fails with ErrInvalid if there are no locks, if a lock is nil, or if two locks of the same runtime have the same key.
 // Multi cannot detect other locks that exclude each other, such as one name through two runtimes of one Redis: acquiring them
 // fails when ctx ends.
 func Multi(locks ...*Lock) *MultiLock {

@@ -226,8 +226,8 @@ func WithOwner(owner Owner) AcquireOption {
 	return func(o *acquireOptions) { o.Owner = owner }
 }
 
-// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, each following one is
-// Multiplier times longer, up to Max. Jitter shortens each pause by up to half. Zero fields mean 1 ms, 128 ms and 2.
+// Backoff sets how long a waiter of a spin lock pauses between attempts. The first pause is Initial, by default 1 ms. Each following
+// one is Multiplier times as long, by default 2, up to Max, by default 128 ms. Random jitter shortens each pause by up to half.
 // See [protocol.Backoff].
 type Backoff = protocol.Backoff
 

@@ -43,7 +43,7 @@ func (l *Lock) AcquireAsync(ctx context.Context, opts ...AcquireOption) *Pending
 	return p
 }
 
-// finish is called once, by an actor.
+// finish is called once: by an actor, or by AcquireAsync if the acquire is refused before it is sent.
 func (p *Pending) finish(err error) {
 	p.mu.Lock()
 	unwanted := p.cancelled && err == nil

@@ -45,7 +45,7 @@ func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }
 
-// takeMajority makes rounds until one succeeds or none can succeed any more.
+// takeMajority makes rounds until one succeeds, none can succeed any more, or the caller's time is up. A try makes one round.
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
 	for round := 0; ; round++ {
 		if err := ctx.Err(); err != nil {

@@ -16,8 +16,8 @@ func (rt *Runtime) RWLock(name string) *RWLock {
 	return &RWLock{read: rt.lock(scripts.ReadLock, name), write: rt.lock(scripts.WriteLock, name)}
 }
 
-// Read returns the lock for readers. The readers of a process share one hold in Redis, except for those with WithLease, which have
-// their own.
+// Read returns the lock for readers. The readers of a process share one hold in Redis, except for those with WithLease or
+// WithRenewedLease, which have their own.
 func (l *RWLock) Read() *Lock { return l.read }
 
 // Write returns the lock for writers.
