@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. If acquires follow each other faster than
-// they use up their blocks, the tokens of a block reach up to the server's clock at the time of the acquire.
+// Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. The acquires follow each other within the
+// 10 ms that a block spans. So a block that began before the present would repeat tokens of the block before the loss.
 func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		many := *site
-		many.Tokens = 10_000 // those of 10 ms
+		many.Tokens = 10_000 // one for each microsecond of 10 ms
 		largest := int64(0)
 		for i := range 20 {
 			grant := us + ":" + strconv.Itoa(i)
