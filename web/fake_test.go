@@ -17,7 +17,7 @@ type fake struct {
 	mu      sync.Mutex
 	entries map[string]inspect.Entry
 	err     error
-	takes   time.Duration // each look
+	takes   time.Duration // how long each list takes
 	silent  bool          // it answers no ping
 	looks   int           // lists of contended locks: one in each round
 	sweeps  int

@@ -43,7 +43,7 @@ func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
 	})
 }
 
-// Reloading a page, or leaving and coming back, causes no more looks.
+// Reloading a page, or leaving and coming back, causes no additional looks.
 func TestLooker_ReloadsAreNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

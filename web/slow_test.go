@@ -105,7 +105,7 @@ func TestStream_CutsOffWhoReadsNothing(t *testing.T) {
 	assert.Empty(t, p.views, "nobody watches")
 }
 
-// heap is what is in use.
+// heap returns the number of bytes in use on the heap.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
