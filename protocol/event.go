@@ -191,11 +191,19 @@ func (e QueueLost) String() string {
 }
 
 func (e ActorPanicked) String() string {
-	return fmt.Sprintf("lock %q: an actor panicked: %v", e.Name, e.Value)
+	return fmt.Sprintf("%san actor panicked: %v", about(e.Name), e.Value)
 }
 
 func (e RequestDropped) String() string {
-	return fmt.Sprintf("lock %q: request dropped: %s", e.Name, e.Reason)
+	return fmt.Sprintf("%srequest dropped: %s", about(e.Name), e.Reason)
+}
+
+// about is how a text about the lock with this name begins; "" is no lock.
+func about(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("lock %q: ", name)
 }
 
 func (e RequesterBlocked) String() string {

@@ -73,9 +73,13 @@ func TestEvents_SayWhatHappenedToWhichLock(t *testing.T) {
 		assert.Equal(t, "orders", e.Lock())
 		assert.Contains(t, fmt.Sprint(e), `"orders"`)
 	}
-	for _, e := range []protocol.Event{protocol.Reconnected{Channels: 3}, protocol.CallbackPanicked{Value: "oops"}, protocol.EventsDropped{Count: 5}} {
+	for _, e := range []protocol.Event{
+		protocol.Reconnected{Channels: 3}, protocol.CallbackPanicked{Value: "oops"}, protocol.EventsDropped{Count: 5},
+		protocol.ActorPanicked{Value: "oops"}, protocol.RequestDropped{Reason: "oops"},
+	} {
 		assert.Empty(t, e.Lock())
 		assert.Regexp(t, `3|oops|5`, fmt.Sprint(e))
+		assert.NotContains(t, fmt.Sprint(e), `lock ""`)
 	}
 }
 
