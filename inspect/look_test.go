@@ -338,7 +338,9 @@ func TestLook_ForeignSideKeys(t *testing.T) {
 	for _, write := range []func() error{
 		func() error { return p.Redis.Set(ctx, queue, "no list", 0).Err() },
 		func() error { return p.Redis.Set(ctx, token, "no number", 0).Err() },
-		func() error { return p.Redis.Set(ctx, "holdfast_process:{all}:"+owner[:36], "no announcement", 0).Err() },
+		func() error {
+			return p.Redis.Set(ctx, "holdfast_process:{all}:"+owner[:36], "no announcement", 0).Err()
+		},
 		func() error { return p.Redis.Del(ctx, queue, token).Err() },
 		func() error { return p.Redis.RPush(ctx, queue, "no owner", "<script>").Err() },
 		func() error { return p.Redis.RPush(ctx, token, "no string").Err() },
