@@ -56,16 +56,28 @@ func (idleTimer) Reset(time.Duration) bool { return true }
 // renewalAt returns the n-th renewal that was sent, counted from 0.
 func (s *sent) renewalAt(i int) *renewal { return s.renewals[i].Tag.(*renewal) }
 
-// newWatchdog is a watchdog that a test steps by hand. Its wheel posts nothing: the leases are longer than any test.
+// deaf is the process to which the wheel sends what is due.
+type deaf struct{}
+
+func (deaf) SendUserMessage(*actor.PID, any)   {}
+func (deaf) SendSystemMessage(*actor.PID, any) {}
+func (deaf) Stop(*actor.PID)                   {}
+
+// newWatchdog is a watchdog that a test steps by hand. What its wheel sends is ignored.
 func newWatchdog(t *testing.T) (*Watchdog, *sent) {
 	events := outbox.NewEvents(slog.New(slog.DiscardHandler), nil)
-	s := &sent{}
+	system, s := actor.NewActorSystem(), &sent{}
 	w, err := New(Config{
-		Clock: stillClock{}, Events: events, Recorder: trace.New(stillClock{}, nil, events.Emit), Site: &scripts.Site{}, Gateway: gateways{s},
+		Clock: stillClock{}, Root: system.Root, Events: events, Recorder: trace.New(stillClock{}, nil, events.Emit), Site: &scripts.Site{}, Gateway: gateways{s},
 		Lease: 24 * time.Hour, Batch: 100, Jitter: func(time.Duration) time.Duration { return 0 }, Nudged: func() {},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { w.Stop(); _ = events.Finish(clock.NewSystem(), time.Second) })
+	w.Self, _ = system.ProcessRegistry.Add(deaf{}, "watchdog")
+	t.Cleanup(func() {
+		w.Stop()
+		system.Shutdown()
+		_ = events.Finish(clock.NewSystem(), time.Second)
+	})
 	return w, s
 }
 
