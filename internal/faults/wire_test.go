@@ -60,9 +60,15 @@ func (w *wire) assertHeldBy(t *testing.T, lease *holdfast.Lease) {
 	assert.Equal(t, map[string]string{lease.ID(): "1"}, w.Fields(t))
 }
 
-// assertNext asserts that the waiter is the next holder, and the only one. It releases the lock. An acquire whose caller has gone may come after that;
-// its orphan ends too.
+// assertNext asserts that the waiter is the next holder, and the only one, and that the lock is free when it has released it.
 func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
+	t.Helper()
+	w.assertTakesOver(t, waiter)
+	assert.False(t, w.Exists(t))
+}
+
+// assertTakesOver asserts that the waiter is the next holder, and the only one. It releases the lock.
+func (w *wire) assertTakesOver(t *testing.T, waiter *holdfast.Pending) {
 	t.Helper()
 	locktest.Closed(t, "the next grant", waiter.Done())
 	lease, err := waiter.Lease()
@@ -73,7 +79,6 @@ func (w *wire) assertNext(t *testing.T, waiter *holdfast.Pending) {
 	w.assertHeldBy(t, lease)
 	assert.NoError(t, lease.Release(t.Context()))
 	assert.NotContains(t, w.Fields(t), lease.ID())
-	locktest.Await(t, "the lock to be free", func() bool { return !w.Exists(t) })
 }
 
 // assertNoOrphan asserts that the key is gone in time, and that until then only a call in flight prolongs it.

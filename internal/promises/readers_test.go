@@ -2,6 +2,8 @@ package promises_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -65,8 +67,10 @@ func acquireHealed(t *testing.T, lock *holdfast.Lock) (lease *holdfast.Lease) {
 	t.Helper()
 	locktest.Await(t, "a lock over a healed link", func() (acquired bool) {
 		var err error
-		if lease, err = lock.Acquire(t.Context()); err != nil {
-			t.Log(err)
+		if lease, err = lock.Acquire(t.Context()); err != nil && !errors.Is(err, holdfast.ErrNotAcquired) {
+			var unanswered net.Error
+			require.ErrorAs(t, err, &unanswered)
+			require.True(t, unanswered.Timeout(), err)
 		}
 		return err == nil
 	})
