@@ -14,7 +14,7 @@ type aclJSON struct {
 	Rules []string `json:"rules"`
 }
 
-// aclFlags are those of acl.
+// aclFlags are the values of acl's flags.
 type aclFlags struct {
 	only                                              []holdfast.Kind
 	prefix, user                                      string
@@ -101,7 +101,7 @@ func (o *aclFlags) rules() []string {
 
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
-	prefix, wrapped string // the part before *, in the patterns for keys that begin with a name, and for keys that have a name as their hash tag
+	prefix, wrapped string // the beginning of all names, escaped for patterns; the same, as it follows in keys that have a name as their hash tag
 	rules           []string
 }
 

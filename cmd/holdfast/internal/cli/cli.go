@@ -24,7 +24,7 @@ import (
 // Exit codes of holdfast itself. If a command runs under a lock, holdfast normally ends with the exit code of that command.
 const (
 	exitOK          = 0
-	exitNo          = 1  // check has findings; free found nothing to free
+	exitNo          = 1  // check has findings; free has freed nothing; the output could not be written
 	exitUsage       = 64 // EX_USAGE
 	exitRedis       = 69 // EX_UNAVAILABLE
 	exitSystem      = 71 // EX_OSERR
@@ -40,7 +40,7 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	redisURL       string
-	unnamed        bool // redisVariable is not set
+	unnamed        bool // redisVariable is empty or not set
 	json           bool
 	quiet          bool
 }

@@ -19,7 +19,7 @@ import (
 const (
 	defaultLease = 30 * time.Second
 	defaultGrace = 5 * time.Second
-	endWait      = 2 * time.Second // longest wait for the release of a lock after the command has ended
+	endWait      = 2 * time.Second // longest wait for each step at the end: the release of a lock, the close of the runtime or of the page
 )
 
 // execFlags are the values of exec's flags.

@@ -65,7 +65,7 @@ func keysOf(from io.Reader) <-chan key {
 	return keys
 }
 
-// within returns the next chunk, or "" if none arrives in time.
+// within returns the next chunk, or "" if none arrives in time or the input has ended.
 func within(chunks <-chan string, wait time.Duration) string {
 	select {
 	case more := <-chunks:

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/text"
 )
 
-// leadFlags are those of lead.
+// leadFlags are the values of lead's flags.
 type leadFlags struct {
 	lease, grace time.Duration
 	value        string

@@ -69,12 +69,13 @@ func (a *app) show(ctx context.Context, client redis.UniversalClient, name strin
 // renewal is what watchRenewal has seen of a lock's time to live.
 type renewal struct {
 	renewed bool
-	after   time.Duration
-	before  time.Duration // the TTL before and after it was renewed
-	since   time.Duration
+	after   time.Duration // how long the lock was watched
+	before  time.Duration // the TTL before it was renewed
+	since   time.Duration // the TTL after it was renewed
 }
 
-// watchRenewal looks at a lock until a holder's time to live rises, which only a renewal can cause. It gives up when watch has passed.
+// watchRenewal looks at a lock until a holder's time to live rises: the holder has renewed the lease, or acquired the lock again with the same
+// ID. It gives up when watch has passed or the lock is free.
 func watchRenewal(
 	ctx context.Context, client redis.UniversalClient, e inspect.Entry, watch time.Duration,
 ) (last inspect.Entry, seen *renewal, err error) {
@@ -200,7 +201,8 @@ func (r *renewal) String() string {
 // longWatch is long enough to see a renewal of a lease of 30 s.
 const longWatch = 12 * time.Second
 
-// notRenewed returns the text for a lock without a renewal. If it was watched only for a short time, the text says that this proves nothing.
+// notRenewed returns the text for a lock without a renewal. If it was watched for less than longWatch, the text says how often leases are
+// renewed.
 func notRenewed(watched time.Duration) string {
 	text := "not within " + watched.Round(100*time.Millisecond).String()
 	if watched < longWatch {

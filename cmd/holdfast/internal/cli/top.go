@@ -101,7 +101,7 @@ func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, na
 	return l
 }
 
-// pause returns the time between a look and the next one. A failed look was no burden for Redis, so it is not followed by a longer pause.
+// pause returns the time between a look and the next one. A failed look is not followed by a longer pause.
 func (o topOptions) pause(l look) time.Duration {
 	if l.err != nil {
 		return o.every
@@ -114,7 +114,7 @@ type topJSONLine struct {
 	Locks []lockJSON `json:"locks"`
 }
 
-// topJSON writes one line of JSON for each look, until ctx ends.
+// topJSON writes one line of JSON for each look that succeeds, until ctx ends or a line cannot be written.
 func (a *app) topJSON(ctx context.Context, client redis.UniversalClient, o topOptions) int {
 	for {
 		l := o.lookAt(ctx, client, "")

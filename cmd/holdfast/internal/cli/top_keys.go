@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// press takes a key in.
+// press handles a key, and returns what it asks for.
 func (v *topView) press(k key) topAction {
 	v.note = ""
 	switch {

@@ -104,7 +104,7 @@ func freeByForce(ctx context.Context, client redis.UniversalClient, name string)
 	return "freed " + text.Show(name)
 }
 
-// connectedTo returns the address of a client's server.
+// connectedTo returns the address of a client's server. For a client of Sentinels, that is a word of go-redis.
 func connectedTo(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:

@@ -149,7 +149,7 @@ func fold(list string, columns int) []string {
 	return lines
 }
 
-// state returns the line that reports the last event, or asks the user something.
+// state returns the line above the foot: a question, the filter, an error, or a note.
 func (v *topView) state(columns int, p painter) string {
 	switch {
 	case v.asking:

@@ -92,8 +92,8 @@ func (v *topView) see(l look) {
 	}
 }
 
-// renewedBetween reports whether a holder's time to live fell by less than the time between two looks, which only a renewal can cause. It
-// ignores small differences, because a look itself takes a moment.
+// renewedBetween reports whether a holder's time to live fell by less than the time between two looks: the holder has renewed the lease, or
+// acquired the lock again with the same ID. It ignores small differences, because a look itself takes a moment.
 func renewedBetween(before, now inspect.Entry, passed time.Duration) bool {
 	const moment = 250 * time.Millisecond
 	ttls := map[string]time.Duration{}

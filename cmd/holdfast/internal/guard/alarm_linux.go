@@ -7,7 +7,7 @@ import (
 )
 
 // alarm wakes the guardian at a deadline. If the deadline passes while the machine is suspended, it wakes the guardian as soon as the machine
-// resumes. Other timers do not count the time of a suspension.
+// resumes. The timeout of poll would not count the time of a suspension.
 type alarm struct{ timer int }
 
 func newAlarm() alarm {
@@ -18,7 +18,7 @@ func newAlarm() alarm {
 	return alarm{timer}
 }
 
-// wait returns at the deadline, or earlier if there is something to read.
+// wait returns at the deadline, or earlier if there is something to read. Without a timer, it returns after lookEvery at the latest.
 func (a alarm) wait(from int, deadline time.Duration) {
 	timeout := lookAgain(deadline)
 	if a.timer >= 0 {

@@ -21,7 +21,8 @@ func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
 
-// find returns the processes of this session, and of the command's own session, for which wanted returns true.
+// find returns the processes of this session, and of the command's own session, for which wanted returns true. It leaves out this process and
+// the guardian.
 func (r Run) find(wanted func(pid, group int) bool) (pids []int) {
 	self := os.Getpid()
 	session, err := unix.Getsid(0)

@@ -3,7 +3,8 @@
 // Package kin finds the processes of a command that have left its process group, as timeout(1) and the jobs of shells do.
 //
 // Each run of a command marks its processes with an environment variable, which their children inherit. Parent process IDs would not be
-// enough, because an orphan gets a new parent. Processes with their own session are daemons, and are ignored.
+// enough, because an orphan gets a new parent. Processes in other sessions are daemons, and are ignored, unless the command itself leads the
+// session.
 package kin
 
 import (

@@ -37,8 +37,7 @@ func Ends(s os.Signal) bool {
 	return false
 }
 
-// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays. The others are those that keys send, and a terminal sends
-// these only to the group.
+// pass passes a signal on to the group. Only SIGTERM and SIGHUP also reach strays. A terminal, too, sends SIGINT and SIGQUIT only to the group.
 func (r *run) pass(s syscall.Signal) {
 	r.signal(s)
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
@@ -65,8 +64,8 @@ func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	}
 }
 
-// pause stops the process group of this process, as a shell expects when the command has stopped. While it is stopped, it does not renew the
-// lease: if it does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
+// pause stops the process group of this process, as a shell expects when the command has stopped. While this process is stopped, it does not
+// renew the lease: if it does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
 func (r *run) pause() {
 	r.tty.take()
 	suspend()

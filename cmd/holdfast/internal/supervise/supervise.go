@@ -49,7 +49,7 @@ type Result struct {
 	Received syscall.Signal // the last signal passed on that asks a process to end; 0: none
 }
 
-// Run starts the command in its own process group, and returns when no process of the group is left.
+// Run starts the command in its own process group, and returns when no process of the run is left, or killWait after SIGKILL.
 //
 // When the lease is lost, or will end within Grace, Run sends SIGTERM to the group. SIGKILL follows after Grace, and in any case before the
 // local deadline of the lease, so that the command is dead before others can acquire the lock. If this process is stopped or killed, a
@@ -103,8 +103,8 @@ type run struct {
 	ended    bool // the command has ended, although processes of its group may be left
 	guarded  bool // the guardian has not ended
 	result   Result
-	deadline time.Duration // the command must be dead before this time
-	told     time.Duration // the deadline as last sent to the guardian
+	deadline time.Duration // when the command gets SIGKILL at the latest: margin before the local deadline of the lease
+	told     time.Duration // the deadline when it was last sent to the guardian, which gets half a margin more
 	termAt   time.Duration // when processes that the command has left behind get SIGTERM; 0: not yet known
 	killAt   time.Duration // when the group gets SIGKILL; 0: no SIGTERM was sent
 	killed   time.Duration // when SIGKILL was first sent; 0: not yet
