@@ -22,7 +22,7 @@ import (
 // made legal by holdfast.EscapeName. Processes that share inner must use the same prefix.
 //
 // The storage is a certmagic.TryLocker and a certmagic.LockLeaseRenewer too. A watchdog renews the locks, so RenewLockLease renews nothing: it
-// returns the lease's error if the lock was lost, and certmagic then gives up its attempt before another process makes the same one.
+// returns the lease's error if the lock was lost, and certmagic then begins no further attempt.
 func Wrap(inner certmagic.Storage, rt *holdfast.Runtime, prefix string) certmagic.Storage {
 	return &storage{Storage: inner, rt: rt, prefix: prefix, leases: map[string][]*holdfast.Lease{}}
 }
@@ -55,7 +55,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// TryLock acquires the lock if it is free, and reports whether it did. It returns an error only if that is not known.
+// TryLock acquires the lock if it is free, and reports whether it did. It returns an error only if something else than a holder prevented it.
 func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.lock(name).TryAcquire(ctx)
 	var busy *holdfast.BusyError
@@ -82,7 +82,8 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	return err
 }
 
-// RenewLockLease returns nil while the lock is held, and otherwise why it is not. It ignores the duration, because the watchdog renews the lock.
+// RenewLockLease returns nil while the lock is held. If a lease was lost and is not unlocked yet, it returns why. It ignores the duration, because
+// the watchdog renews the lock.
 func (s *storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

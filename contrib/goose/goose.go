@@ -27,8 +27,7 @@ func NewLocker(rt *holdfast.Runtime, name string) lock.Locker {
 	return &locker{lock: rt.Lock(name), name: name}
 }
 
-// NewSessionLocker makes a locker for goose.WithSessionLocker, which calls it for each connection. It uses the same lock as NewLocker, and does
-// nothing with the connection.
+// NewSessionLocker makes a locker for goose.WithSessionLocker. It uses the same lock as NewLocker, and does nothing with the connection.
 func NewSessionLocker(rt *holdfast.Runtime, name string) lock.SessionLocker {
 	return sessionLocker{&locker{lock: rt.Lock(name), name: name}}
 }

@@ -50,7 +50,7 @@ func clusterClient(
 	return client
 }
 
-// NewRuntime returns a runtime that logs nothing. It is closed when the test ends, which must succeed in time.
+// NewRuntime returns a runtime, which logs nothing unless the options have a Logger. It is closed when the test ends: see CloseAtEnd.
 func NewRuntime(t *testing.T, client redis.UniversalClient, options holdfast.Options) *holdfast.Runtime {
 	t.Helper()
 	if options.Logger == nil {

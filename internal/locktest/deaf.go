@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// DialDeaf dials a connection that confirms subscriptions and loses every message.
+// DialDeaf dials a connection that confirms subscriptions and loses every plain message.
 func DialDeaf(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, addr)

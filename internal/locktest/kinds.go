@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redissonpeer"
 )
 
-// Kind is one kind of lock with one holder at a time. Every promise is tested for all of them.
+// Kind is one kind of lock with one holder at a time. Promises about such locks are tested for all kinds.
 type Kind struct {
 	Name string
 	Lock func(rt *holdfast.Runtime, name string) *holdfast.Lock
@@ -25,7 +25,7 @@ type Kind struct {
 	Mode string
 }
 
-// TakesTurns reports whether processes take turns, which they do when releases notify them.
+// TakesTurns reports whether processes take turns, which they do if releases notify them and Redis keeps no queue.
 func (k Kind) TakesTurns() bool { return !k.Queued && !k.Deaf }
 
 // Kinds lists the kinds with one holder. A new kind needs one row here.

@@ -16,7 +16,7 @@ type Stalls struct {
 
 	mu    sync.Mutex
 	worst time.Duration
-	last  time.Time // when it last ran and reached its servers
+	last  time.Time // when the last round of pings ended
 }
 
 const stallsEvery = 5 * time.Millisecond

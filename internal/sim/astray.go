@@ -14,8 +14,8 @@ type astray struct {
 	newest time.Time     // when the last astray message was sent
 }
 
-// next returns the delay of the current message; 0 means that it does not go astray. Two messages that are sent at the same instant
-// get the same delay, because their order is not known.
+// next returns the largest delay of the current message; 0 means that it does not go astray. A message that is sent at the same instant as an
+// astray one goes astray, too, because their order is not known.
 func (a *astray) next(now time.Time) time.Duration {
 	if now.Equal(a.newest) {
 		return a.late

@@ -8,6 +8,7 @@
 //	process_clock.go        gives every timer its own delay
 //	astray.go               some messages arrive after their sender has given up on them
 //	oracle.go               knows who holds what, and reports what must never happen
+//	ledger.go               compares Trace, Stats and Held with each other and with what users got
 //	listener.go             a subscriber to releases that never acquires
 //	shutdown.go             a process may end by Shutdown
 //	waits.go, trouble.go    who waits, what may delay it, and grants that nobody wants
@@ -24,7 +25,7 @@
 //	A3  no two valid leases conflict; no renewed lease is lost without a cause        oracle.holder, looks, tally.go
 //	A4  the server knows every valid lease; an ended lease stays ended                oracle.looks
 //	A5  no unwanted grant is left, during the run or after it                         oracle.orphans, world.remnants, tally, end
-//	A6  nobody keeps waiting for a free lock                                          oracle.served, world.takeOnce
+//	A6  nobody keeps waiting for a free lock                                          oracle.served, demanded, world.takeOnce, sweep
 //	A8  a fair lock is granted in the order of its queue; turns keep their bounds     world.inOrder, oracle.inTurn
 //	A9  a runtime that shuts down grants no new lease, and ends none early            shutdown.go
 //	A10 nobody acquires a lock before the at-least of its last holder is over         oracle.leasts

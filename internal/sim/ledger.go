@@ -17,7 +17,7 @@ type ledger struct {
 	mu       sync.Mutex
 	begun    int
 	outcomes int
-	granted  map[string]int // the number of leases by id that have not ended; holders of one turn share an id
+	granted  map[string]int // by id: the number of leases that have not ended; holders of one turn share an id
 	total    int            // leases
 	permits  int
 	refused  int

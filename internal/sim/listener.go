@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// listening says which client subscribes to releases without ever acquiring, like a monitor. A release counts such a subscriber among
-// the waiters.
+// listening says how a client that never acquires, like a monitor, subscribes to releases. A release counts such a subscriber among the
+// waiters.
 type listening string
 
 const (

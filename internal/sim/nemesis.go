@@ -202,7 +202,7 @@ func (w *world) nemesis(r *rand.Rand, done <-chan struct{}) {
 	}
 }
 
-// heal ends every fault that can be ended.
+// heal ends errors of the server, refused connections, delays, and losses of messages. Other faults, such as pauses, end by themselves.
 func (w *world) heal() {
 	w.refuse("", 0)
 	for _, p := range w.processes {

@@ -223,7 +223,7 @@ func (o *oracle) granted(h *hold) {
 	}
 }
 
-// holder checks a new holder of a place against the others (A1, A3, A8).
+// holder checks a new holder of a place (A1 to A4, A8 to A10).
 func (o *oracle) holder(h *hold) {
 	valid := 0
 	o.holds[h.place] = slices.DeleteFunc(o.holds[h.place], func(x *hold) bool { return x.ended || x.p.isDead() })
@@ -308,7 +308,7 @@ func (o *oracle) token(h *hold) {
 		switch {
 		case t.token == token:
 			o.violation("A1: %s has token %d of %s, as somebody else had", h.who, token, h.place.name)
-		case t.token > token && t.at.Before(h.called) && !o.excused(h): // tokens that are reserved by a process which has not noticed a loss
+		case t.token > token && t.at.Before(h.called) && !o.excused(h): // before it notices a loss, a process may hand out tokens that it has reserved
 			o.violation("A1: %s has token %d of %s, but %d was given out before it asked", h.who, token, h.place.name, t.token)
 		}
 	}

@@ -102,7 +102,7 @@ func (p *process) freshen(ctx context.Context) {
 	}
 }
 
-// end closes everything of the process, which cannot be used afterwards.
+// end closes the runtime and the client of the process, which cannot be used afterwards.
 func (p *process) end(ctx context.Context) error {
 	p.cancel()
 	p.world.pause(time.Millisecond)

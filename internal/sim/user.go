@@ -302,7 +302,7 @@ func (u *user) useSemaphore(p *place) {
 	u.told("give", p, err)
 }
 
-// useLatch counts down once, and afterwards waits for the others.
+// useLatch counts a latch down, at most once for each user and latch, or waits for it.
 func (u *user) useLatch(p *place) {
 	l := u.p.rt.CountDownLatch(p.name)
 	if !u.counted[p] && u.r.IntN(2) == 0 {

@@ -78,7 +78,7 @@ const (
 // reply passes the server's reply to the client, or loses it and the connection with it.
 func (w *wire) reply(b []byte) {
 	switch {
-	case w.in.ended() || w.isDeaf(): // a broken connection loses no reply
+	case w.in.ended() || w.isDeaf(): // this reply is lost anyway, and does not count for swallows
 	case w.isFor("evalsha") && w.p.swallows():
 		w.p.loses()
 		w.cut()

@@ -402,8 +402,8 @@ func (w *world) close(p *process) {
 }
 
 // remnants looks for grants of closed processes that the server still has, or has again: a call that is executed too late would leave
-// one. Two cases are excused: a server clock that was set back, by which a late call is in time, and grants that the server refused to
-// release, which stay for their lease.
+// one. Two cases are excused: a server clock that was stepped, since a step back lets a late call be in time; and grants that the server
+// refused to release, which stay for their lease.
 func (w *world) remnants() {
 	w.mu.Lock()
 	excused := w.stepped || time.Since(w.refused) <= 2*w.plan.lease // the longest lease that users ask for
