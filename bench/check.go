@@ -17,8 +17,8 @@ import (
 // tries is the number of runs in which a ratio must be worse before the check fails.
 const tries = 3
 
-// compare measures the guarded workloads and fails if a ratio is worse than the recorded one in every run. Each further run measures only
-// the workloads with a worse ratio.
+// compare measures the guarded workloads, and fails if a ratio is worse than the recorded one, as report.Worse says, in every run. Each further
+// run measures only the workloads with a worse ratio.
 func (f *flags) compare() error {
 	recorded, err := report.Read(f.against)
 	switch {

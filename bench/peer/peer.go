@@ -1,5 +1,5 @@
-// Package peer has the contenders, one file for each, in the best honest settings that their documentation recommends. table.go lists
-// them. Those in Go implement Client or Batches.
+// Package peer has the contenders, in the best honest settings that their documentation recommends. table.go lists them. Those in Go
+// implement Client or Batches.
 package peer
 
 import (

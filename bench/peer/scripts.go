@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The floors send Holdfast's own two scripts without Holdfast. What remains is the cost of the client library and the server.
+// The floors bare-evalsha, bare-batches and raw send Holdfast's own two scripts without Holdfast. What remains is the cost of the client and the
+// server.
 
 var site = scripts.Site{Publish: "PUBLISH"}
 

@@ -1,6 +1,7 @@
 package peer
 
-// All lists the contenders in the order in which they are measured and shown. Holdfast is first: the ratios are relative to it.
+// All lists the contenders in the order in which they are checked and listed. Workload.Peers has the order within a workload. Holdfast is first in
+// both: the ratios are relative to it.
 var All = []*Peer{
 	holdfastPeer,
 	redislockPeer,

@@ -63,7 +63,7 @@ func Columns(w *Workload) []Figure {
 
 // The units.
 
-// Count formats a whole number, its digits in groups of three.
+// Count formats a number, its digits in groups of three. Only a fraction below 10 keeps decimals: two.
 func Count(v float64) string {
 	if math.Abs(v) < 10 && v != math.Trunc(v) {
 		return fmt.Sprintf("%.2f", v)
@@ -78,7 +78,7 @@ func Count(v float64) string {
 	return text
 }
 
-// Ratio formats a number with three digits.
+// Ratio formats a number with three digits, below 0.1 with two, from 100 on as Count does.
 func Ratio(v float64) string {
 	switch {
 	case v == 0:
@@ -110,7 +110,7 @@ func Micros(v float64) string { return Duration(time.Duration(v * 1e3)) }
 // Millis formats a duration given in milliseconds.
 func Millis(v float64) string { return Duration(time.Duration(v * 1e6)) }
 
-// Duration formats a duration with three digits.
+// Duration formats a duration with a unit, as Ratio does.
 func Duration(d time.Duration) string {
 	switch {
 	case d >= time.Second:

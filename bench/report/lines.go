@@ -27,7 +27,7 @@ type line struct {
 
 // axis maps values to shares of its length, and is labelled at its ticks.
 type axis struct {
-	from, to float64 // as place
+	from, to float64 // places, as in a tickMark
 	ticks    []tickMark
 	title    string
 }

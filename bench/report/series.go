@@ -23,7 +23,7 @@ var seriesTitles = map[string]string{
 	"held":              "Held leases",
 }
 
-// allSeries returns the curves of the primary figure and of what a lock costs.
+// allSeries returns the charts of the figures that seriesFigures chooses for each series.
 func (p *page) allSeries() (all []series) {
 	var names []string
 	members := map[string][]*Workload{}

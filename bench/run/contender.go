@@ -72,7 +72,7 @@ func (c *contender) openAll(w workload.Workload) error {
 	return nil
 }
 
-// close ends the processes, removes the keys that are left in Redis, and returns their number.
+// close ends the processes, except a shared one, removes the keys that are left in Redis, and returns the number of these keys.
 func (c *contender) close() (left int) {
 	for _, p := range c.processes {
 		_ = p.send(load.Order{Do: load.Close})

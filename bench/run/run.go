@@ -243,7 +243,7 @@ func (r *Run) once(p *peer.Peer, w workload.Workload, c *contender, o *report.Ou
 	return rep, err == nil
 }
 
-// ready returns a contender that is open and warm, or nil if it does not take part.
+// ready returns a contender that is open and warm, or nil if it does not take part or cannot be opened.
 func (r *Run) ready(p *peer.Peer, w workload.Workload, o *report.Outcome) *contender {
 	if o.Refused != "" || o.Failed != "" {
 		return nil

@@ -31,7 +31,7 @@ type Demand struct {
 	Grants    int // number of grants after which the world ends
 }
 
-// zipfS is the exponent of Zipf's law: of 10 000 names, one is chosen every tenth time.
+// zipfS is the exponent of Zipf's law: of 10 000 names, the first is chosen about every seventh time.
 const zipfS = 1.1
 
 // section is how long a lock is held.
