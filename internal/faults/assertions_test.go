@@ -19,7 +19,7 @@ type serverTrouble struct {
 
 	clocked bool          // the server's clock can be set
 	ahead   time.Duration // by how much the server's clock is ahead from the start
-	forgets bool          // the server may forget grants: for a third of a lease (A4), two callers may see themselves as holders (A3)
+	forgets bool          // the server may forget grants and queues: A2, A3 and A8 may fail, and A4 for a third of a lease
 	reckons bool          // tokens may be repeated (A1, A2)
 }
 

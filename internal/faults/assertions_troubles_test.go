@@ -114,7 +114,7 @@ func crashAndRestart(ctx context.Context, w *world) {
 	again(ctx, worldLease, func() { w.crash(func() { <-time.After(rand.N(worldLease / 3)) }) })
 }
 
-// crash kills the server, calls pause, and restarts the server. While the server is down, no holder can learn of a loss.
+// crash kills the server, calls pause, and restarts the server. While the server is down, no renewal can find a loss.
 func (w *world) crash(pause func()) {
 	began := time.Now()
 	w.server.Kill()

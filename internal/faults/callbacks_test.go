@@ -138,7 +138,7 @@ func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 		events.Record(e)
 	}})
 	makeEvents(rt, p, 500)
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // goes through the same front actor
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 	require.NoError(t, rt.Close(t.Context()))
 	assert.Len(t, locktest.Recorded[holdfast.RequestDropped](&events), 500)
 }

@@ -135,7 +135,7 @@ func clientTable(t *testing.T) (lines []string) {
 	return lines
 }
 
-// onServer makes a client of the server that requires a password, with options that a test changes.
+// onServer makes a client of the single server, for its user with a password, with options that a test changes.
 func onServer(change func(o *redis.Options)) makeClient {
 	return func(t *testing.T, s *clientServers) redis.UniversalClient {
 		options := s.single.Options()

@@ -125,7 +125,7 @@ type counter struct {
 	counted
 }
 
-// count makes the given number of increments. An error of Do about the release does not matter: the increment was made under a valid lease.
+// count makes the given number of increments. An increment counts even if Do returns an error about the release: it was made under a valid lease.
 func (c *counter) count(ctx context.Context, times int) {
 	for times > 0 && ctx.Err() == nil {
 		start, waited := time.Now(), time.Duration(0)

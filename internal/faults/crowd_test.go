@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// inChild runs until the parent closes the standard input.
+// inChild runs from the parent's first line on standard input until its second, or until the end of the input.
 func inChild(run func(ctx context.Context, order crowdOrder) ([][]time.Duration, error)) {
 	var order crowdOrder
 	err := json.Unmarshal([]byte(os.Getenv(crowdVar)), &order)

@@ -72,7 +72,7 @@ func showPermitComesBack(t *testing.T, s *holdfast.PermitSemaphore, client redis
 }
 
 // TestFault_LatchOverAFailover kills the master of a latch while a caller waits for the latch. Earlier count-downs are kept, and the last
-// count-down, made while there is no master, opens the latch.
+// count-down, made as soon as there is a new master, opens the latch.
 func TestFault_LatchOverAFailover(t *testing.T) {
 	t.Parallel()
 	for name, start := range fleets {

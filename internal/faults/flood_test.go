@@ -35,7 +35,7 @@ type floodOrder struct {
 }
 
 // TestFault_FloodOfMessages publishes a million messages to a process with many waiters: first while the process runs, then while it is stopped, so
-// that the server closes its connection. Its heap does not grow, and no waiter misses the releases in the flood.
+// that the server closes its connection. The heap of the process stays below floodHeap, and no waiter misses the releases in the flood.
 func TestFault_FloodOfMessages(t *testing.T) {
 	messages := locktest.Scaled(1_000_000, 20_000)
 	for _, kind := range locktest.Kinds {

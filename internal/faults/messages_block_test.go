@@ -18,7 +18,7 @@ import (
 // blocker blocks its senders until release is called. It stands for all the ways in which an actor can block its senders.
 type blocker struct {
 	open    chan struct{}
-	inside  chan struct{} // one per message that has blocked, up to a few
+	inside  chan struct{} // one per message that has blocked, up to a hundred
 	release func()
 }
 

@@ -38,7 +38,7 @@ const (
 //   - In any 100 ms there are no more than two calls for a waiter. In the first second there are no more than nine: three attempts, and
 //     releases of acquires that were in flight when the link broke, until these can no longer be executed. A spin lock's waiter asks
 //     as often as its longest back-off allows, which is from 64 to 128 ms.
-//   - Twenty connections a second are tried while Redis is away, and ten are opened when it is back.
+//   - At most forty connections a second are tried while Redis is away, and ten in all are opened when it is back.
 func TestFault_OutageEndsWithoutAStorm(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {

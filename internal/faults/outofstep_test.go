@@ -79,7 +79,7 @@ type room struct {
 	crowds atomic.Int32
 }
 
-// visit holds the lock once. The lease is longer than the test takes, so it cannot be lost.
+// visit holds the lock once. The lease is much longer than a visit, so it is not lost.
 func (r *room) visit(t *testing.T, rt *holdfast.Runtime) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), locktest.Patience)
 	defer cancel()

@@ -87,8 +87,8 @@ func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 	})
 }
 
-// eachKind runs the test show for every kind of lock: with the first kind for the whole of d, with the others for a sixth of it. With the race
-// detector it tests only the first, for a twelfth of d.
+// eachKind runs the test show for every kind of lock: with the first kind for the whole of d, with the others for a sixth of it. With -short or the
+// race detector it tests only the first, for a twelfth of d.
 func eachKind(t *testing.T, d time.Duration, show func(t *testing.T, kind locktest.Kind, d time.Duration)) {
 	for i, kind := range locktest.Kinds[:locktest.Scaled(len(locktest.Kinds), 1)] {
 		t.Run(kind.Name, func(t *testing.T) {

@@ -105,7 +105,7 @@ func (u *user) permit(t *testing.T, name, missing string) {
 }
 
 // everyRightIsMissed asserts that a check of the kind finds nothing with the documented rights, and that without any one of them it finds just that
-// one. With the race detector it tests only some of the rights.
+// one. With -short or the race detector it tests only some of the rights.
 func (u *user) everyRightIsMissed(t *testing.T, complete *holdfast.Runtime, kinds []holdfast.Kind) {
 	for _, kind := range kinds {
 		require.NoError(t, complete.CheckFor(t.Context(), kind), "%s", kind)

@@ -130,7 +130,7 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	assert.NoError(t, rt.Close(t.Context()), "a later call waits for the end")
 }
 
-// showCloseOfNoServer closes, with a context that never ends, while Redis is paused for longer than any lease.
+// showCloseOfNoServer closes, with a context that never ends, while Redis is paused and stays so.
 func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	const lease = 3 * time.Second
 	rt, err := holdfast.New(p.Client(t), holdfast.Options{Lease: lease, PubSub: p.PubSub, Logger: locktest.Quiet()})

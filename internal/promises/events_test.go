@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// logged keeps what a logger is told.
+// logged keeps what a logger writes.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder

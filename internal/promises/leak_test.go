@@ -308,7 +308,7 @@ func loseExtend(t *testing.T, l *lossy) {
 	l.assertHeld(t, lease)
 }
 
-// loseForceRelease loses the reply to a forced release. It is not repeated, since a repeat could hit the next holder.
+// loseForceRelease loses the reply to a forced release. The runtime does not repeat the call, since a repeat could hit the next holder.
 func loseForceRelease(t *testing.T, l *lossy) {
 	lease := locktest.Acquire(t, l.other)
 	l.loseNext()

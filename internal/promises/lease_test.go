@@ -44,7 +44,7 @@ type severed struct {
 	place *locktest.Place
 	proxy *faultproxy.Proxy
 	lease *holdfast.Lease
-	after time.Duration // the link fails this long after one lease from the start of the test
+	after time.Duration // the link fails when a lease and this time have passed since the start of the test
 	how   func(on bool)
 	down  bool
 	gone  bool // the key was seen to be gone
@@ -90,9 +90,9 @@ func newSevered(t *testing.T, p *locktest.Place, lease time.Duration, number int
 		Lease: lease, Logger: locktest.Quiet(), System: locktest.SystemWith(t, &actors.Seams{Clock: clock}),
 	})
 	t.Cleanup(s.proxy.Heal)
-	s.how = s.proxy.Blackhole // renewals do not arrive
+	s.how = s.proxy.Blackhole // renewals do not arrive at the server
 	if number%4 == 1 {
-		s.how = s.proxy.SwallowReplies // renewals do not arrive at the server
+		s.how = s.proxy.SwallowReplies // renewals arrive, but their replies do not
 	}
 	if number%4 == 3 {
 		s.lease = locktest.Acquire(t, s.place.Lock(rt), holdfast.WithLease(2*lease))
