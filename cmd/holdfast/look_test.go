@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// hostile contains names and owners that others may have written.
+// hostile contains names that others may have written.
 var hostile = []string{
 	"\x1b]0;title\x07\x1b[31mred", "two\nlines\tand\ttabs", "\u202eright-to-left", "\u05d0\u05d1\u05d2", "\xff\xfe invalid", "\u009bC1",
 	"<b>&amp;</b>", `"quoted"`, "\u0301combining", strings.Repeat("x", 512), " spaces ", "\u2028line", "\U000e0041tag",

@@ -32,7 +32,7 @@ type place struct {
 	prefix   string // prefix of the locks' names
 }
 
-// use runs every command that needs a server.
+// use runs every command that needs a server, except top.
 func (p place) use() {
 	t, name := p.t, p.prefix+"orders"
 	file, command := script(t, forever)
@@ -68,7 +68,7 @@ func (p place) succeeds(url string, args ...string) string {
 	return out
 }
 
-// page looks at a lock in a browser.
+// page fetches the pages that show a lock, as a browser does.
 func (p place) page(url, name string) {
 	t := p.t
 	server, address := servePage(t, url)

@@ -43,8 +43,8 @@ func TestMutants_Scripts(t *testing.T) {
 
 // Every broken runtime is noticed. The mutants change the runtime's source, so the test builds a copy.
 //
-// A short run first tries the world in which the table in SAFETY.md says that the mutant was noticed, and the others only if that fails:
-// worlds are the same in every run, but a change of the runtime changes them. make mutants searches anew.
+// Without -sim.mutants, the test first tries the world in which the table in SAFETY.md says that the mutant was noticed, and the others only if
+// that fails: worlds are the same in every run, but a change of the runtime changes them. make mutants searches anew.
 func TestMutants_Runtime(t *testing.T) {
 	if *broken {
 		for _, f := range lookFor(t, sim.RuntimeMutants) {
@@ -130,7 +130,7 @@ func report(t *testing.T, part string, all []found) {
 	}
 }
 
-// Without a mutant, nothing is noticed in the worlds of the mutants that need a fault.
+// Without a mutant, nothing is noticed in the worlds of the mutants.
 func TestMutants_Sound(t *testing.T) {
 	skipRaced(t)
 	seen := map[string]bool{}
