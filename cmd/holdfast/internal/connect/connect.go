@@ -42,6 +42,7 @@ type target struct {
 	first url.URL // the URL with only the first host, and the parameters that go-redis reads
 	hosts []string
 	own   map[string]string // the parameters in ours
+	doubt bool              // what follows the host may be the rest of a password
 }
 
 // ours are the parameters that go-redis does not know.
@@ -99,7 +100,10 @@ func newTarget(text string, hosts []string) (*target, error) {
 		}
 		return nil, err
 	}
-	t := &target{first: *u, hosts: hosts, own: map[string]string{}}
+	if u.Fragment != "" {
+		return nil, errors.New("a # in a password is written as %23")
+	}
+	t := &target{first: *u, hosts: hosts, own: map[string]string{}, doubt: strings.Contains(u.Path+u.RawQuery, "@")}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, errors.New("its parameters cannot be read")
@@ -116,6 +120,9 @@ func newTarget(text string, hosts []string) (*target, error) {
 
 func (t *target) client() (redis.UniversalClient, error) {
 	o, err := redis.ParseURL(t.first.String())
+	if err != nil && t.doubt { // the error quotes what is wrong: in redis://:/secret=@host, that is the password
+		return nil, errors.New("a parameter or the number of the database is wrong, or a password has characters that must be written as %XX")
+	}
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err

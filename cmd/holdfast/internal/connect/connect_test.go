@@ -41,7 +41,8 @@ func TestOpen_SaysWhatIsWrongWithoutPasswords(t *testing.T) {
 		"", "host:6379", "http://secret@host", "redis://u:secret%zz@host", "redis://u:secret@host:port", "redis://u:sec/secret@host",
 		"redis://u:secret@host/x", "redis://u:secret@host?nonsense=1", "redis://u:secret@a,,b", "redis://u:secret@a,b/3",
 		"redis://u:secret@a?cluster=maybe", "redis://u:secret@a?ca=/x", "rediss://u:secret@a?ca=/no/such/file", "rediss://u:secret@a?cert=x",
-		"redis://u:secret\x7f@host", "unix://",
+		"redis://u:secret\x7f@host", "unix://", "redis://:/secret=@host", "redis://u:9/secret=@host:1", "redis://u:9?secret=x@host",
+		"redis://u:9?db=secret@host", "redis://u:9#secret@host", "redis://:#secret@host",
 	} {
 		_, err := Open(url)
 		if assert.Error(t, err, url) {
