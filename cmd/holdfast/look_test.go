@@ -217,6 +217,20 @@ func TestLead_RunsAgainInEachTerm(t *testing.T) {
 	assert.Equal(t, 5, code, errs)
 }
 
+// As with exec, the exit code is 76 if the command has succeeded, but another process could lead before it ended.
+func TestLead_LostBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name := server.Client(t), redistest.Name(t)
+	file, command := script(t, `while ! test -e "$0.go"; do sleep 0.01; done`)
+	leader := holdfast(t, server.URL(), append([]string{"lead", "--once", name, "--"}, command...)...)
+	pidIn(t, file)
+	require.NoError(t, client.Del(t.Context(), name).Err())
+	require.NoError(t, os.WriteFile(file+".go", nil, 0o600))
+	assert.Equal(t, 76, leader.code())
+	assert.Contains(t, leader.err.String(), "lost before the command ended")
+}
+
 func TestPage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -182,9 +182,16 @@ func (a *app) exec(o execFlags, in input) int {
 	}
 	result, err := h.under(a, lease, signals)
 	lost := release(lease)
-	switch {
-	case err != nil:
+	if err != nil {
 		return a.notRun(err)
+	}
+	return a.code(result, lost)
+}
+
+// code returns the exit code for a command that has ended. The argument lost is the error of the release, which may be the first to notice that
+// the lock was lost.
+func (a *app) code(result supervise.Result, lost error) int {
+	switch {
 	case result.Stopped:
 		return exitLost
 	case errors.Is(lost, holdfast.ErrLeaseLost):

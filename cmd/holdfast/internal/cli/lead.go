@@ -30,6 +30,7 @@ When COMMAND ends with exit code 0, the leadership is given up, others lead firs
 
 COMMAND finds in its environment HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
 		exits: `  that of COMMAND, or 128 + the signal that ended it
+  76   the leadership was lost, and no other term was to follow (--once, a signal, COMMAND failed)
   69   the server is not fit, or the keys hold something else; neither an outage nor missing rights end lead
   64   the command line is wrong
   126  COMMAND cannot be run
@@ -128,12 +129,12 @@ func (a *app) serve(o leadFlags, h *holding, t term, e *holdfast.Election, signa
 	case err != nil:
 		return a.notRun(err), false
 	case result.Received != 0:
-		return result.Code, false
+		return a.code(result, release(t.lease)), false
 	case result.Stopped || errors.Is(t.lease.Err(), holdfast.ErrLeaseLost):
 		a.say("no longer leading %s", text.Show(h.name))
 		return 0, true
 	case result.Code != 0 || o.once:
-		return result.Code, false
+		return a.code(result, release(t.lease)), false
 	}
 	e.Resign()
 	return 0, true
