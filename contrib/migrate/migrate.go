@@ -33,6 +33,8 @@ const defaultWait = 10 * time.Second
 // A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion before a
 // migration, and Run, then return the lease's error (holdfast.ErrLeaseLost or ErrClosed).
 //
+// Close also releases a lock that could not be unlocked, for example because the connection of the database was broken.
+//
 // The Open method of the driver opens a driver of d's kind, without the lock in Redis.
 func Wrap(d database.Driver, rt *holdfast.Runtime, name string, wait time.Duration) database.Driver {
 	if wait == 0 {
@@ -85,6 +87,19 @@ func (d *driver) Unlock() error {
 	lease := d.lease
 	d.lease = nil
 	return lease.Release(context.Background())
+}
+
+// Close closes the driver. It also releases the lock in Redis if Unlock has failed, or was not called: the watchdog would renew it for as long as
+// the process lives.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.Driver.Close()
+	if d.lease != nil {
+		err = errors.Join(err, d.lease.Release(context.Background()))
+		d.lease = nil
+	}
+	return err
 }
 
 // Run applies a migration, unless the lock was lost.

@@ -118,3 +118,24 @@ func TestWrap_NothingBeginsWithoutTheLock(t *testing.T) {
 	assert.NoError(t, d.SetVersion(1, false))
 	assert.ErrorIs(t, d.Unlock(), holdfast.ErrLeaseLost)
 }
+
+// broken is a driver whose connection breaks, so that Unlock fails until Close.
+type broken struct{ database.Driver }
+
+func (broken) Unlock() error { return errors.New("the connection is broken") }
+
+// golang-migrate closes a driver that it could not unlock. The next attempt of the same process gets the lock.
+func TestWrap_CloseReleases(t *testing.T) {
+	t.Parallel()
+	redis := holdfasttest.New(t)
+	rt, file := redis.Runtime(), filepath.Join(t.TempDir(), "db")
+	inner, err := open(file)
+	require.NoError(t, err)
+	d := holdmigrate.Wrap(broken{inner}, rt, "orders/migrations", time.Second)
+	require.NoError(t, d.Lock())
+	require.Error(t, d.Unlock())
+	require.NoError(t, d.Close())
+	again := wrapped(t, rt, file, time.Second)
+	require.NoError(t, again.Lock())
+	require.NoError(t, again.Unlock())
+}
