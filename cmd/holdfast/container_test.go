@@ -148,3 +148,36 @@ func term(t *testing.T, i *invocation, _ string) {
 	t.Helper()
 	require.NoError(t, i.cmd.Process.Signal(syscall.SIGTERM))
 }
+
+// The guardian spares a process that has got the process ID of the command after the command had ended.
+func TestContainer_ProcessIDIsReused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, name, folder := server.Client(t), redistest.Name(t), t.TempDir()
+	// A process that the command leaves behind keeps the guardian busy.
+	file, command := script(t, `(trap '' TERM; exec sleep 1000) & exit 3`)
+	i := container(t, server.URL(), append([]string{"exec", name, "--lease", "12s", "--grace", "6s", "--"}, command...)...)
+	pid := strconv.Itoa(pidIn(t, file)) // as the container numbers it
+	enter(t, i, "sh", "-c", `while kill -0 "$0" 2>/dev/null; do sleep 0.01; done
+		for _ in 1 2 3 4 5 6 7 8 9; do
+			echo "$(($0 - 1))" >/proc/sys/kernel/ns_last_pid || exit 0
+			sleep 1000 <&- >&- 2>&- &
+			if test "$!" = "$0"; then : >"$1/reused"; exit; fi
+		done`, pid, folder)
+	if !exists(filepath.Join(folder, "reused")) {
+		t.Skip("this system does not let the test choose a process ID")
+	}
+	stranger := 0
+	for _, child := range i.children(t) {
+		status, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/status")
+		if strings.Contains(string(status), "\t"+pid+"\n") {
+			stranger = child
+		}
+	}
+	require.True(t, running(t, stranger))
+	require.NoError(t, i.cmd.Process.Signal(syscall.SIGSTOP))
+	locktest.Await(t, "the lease to end", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
+	assert.True(t, running(t, stranger))
+	require.NoError(t, i.cmd.Process.Signal(syscall.SIGCONT))
+	assert.Equal(t, 76, i.code(), "%s", i.err.String())
+}

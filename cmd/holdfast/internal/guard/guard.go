@@ -109,7 +109,8 @@ func (g *Guard) Deadline(at time.Duration) bool { return g.send(orderDeadline, i
 // Command tells the guardian the process ID of the command, which may leave the group.
 func (g *Guard) Command(pid int) { g.send(orderCommand, int64(pid)) }
 
-// StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended.
+// StepAside makes the guardian leave the group, which it still guards. The group is then gone as soon as its other processes have ended. It must
+// be called once the command has ended: from then on the guardian spares the command's process ID, which may belong to another process.
 func (g *Guard) StepAside() { g.send(orderAside, int64(syscall.Getpgrp())) }
 
 // End kills the guardian and all processes that are left in the group. The caller must reap the process PID.

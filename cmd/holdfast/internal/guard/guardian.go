@@ -38,6 +38,7 @@ func Main() {
 type guardian struct {
 	run      kin.Run
 	deadline time.Duration
+	reaped   bool // the command has ended, and its process ID may be reused
 	aside    bool // it has left the group
 	orphan   bool // its parent has ended
 	unread   []byte
@@ -81,7 +82,8 @@ func (g *guardian) do(what byte, value int64) {
 		g.deadline = time.Duration(value)
 	case orderCommand:
 		g.run.Command = int(value)
-	case orderAside:
+	case orderAside: // the parent sends it after it has reaped the command
+		g.reaped = true
 		g.leave(int(value))
 	}
 }
@@ -97,7 +99,7 @@ func (g *guardian) kill() {
 	if g.aside {
 		_ = syscall.Kill(-g.run.Group, syscall.SIGKILL)
 	}
-	if g.run.Command != 0 && !g.orphan { // without its parent, the command may have been reaped and its ID reused
+	if g.run.Command != 0 && !g.reaped && !g.orphan { // without its parent, the command may have been reaped and its ID reused
 		_ = syscall.Kill(g.run.Command, syscall.SIGKILL)
 	}
 	for range killRounds {
