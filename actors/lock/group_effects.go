@@ -374,7 +374,7 @@ func (h *Group) unlisten(s *State, channel string) {
 
 // hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. A failed call alone does not refuse the
 // queued requests, because they do not depend on that call: they are refused when Redis has been silent for policy.Patience while they waited. Only a
-// try at the head of the queue, which waits for a lingering grant to end, is refused after the first failed call.
+// try at the head of the queue, which waits for members to end (vacates), is refused after the first failed call.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}

@@ -64,8 +64,8 @@ func (h *Group) objection(r *wait.Request) error {
 	return nil
 }
 
-// open reports whether r, a try, would become part of a member at once, because a try may not wait for a place in one. A try that shares the lock
-// may join holders; a try that wants the lock alone may not.
+// open reports whether r, a try, would become part of a member at once, or as soon as the members that keep it out have ended. A try may not wait for
+// other requests. A try that shares the lock may join holders; a try that wants the lock alone may not.
 func (h *Group) open(now time.Duration, r *wait.Request) bool {
 	if h.queue.Len > 0 {
 		return false
@@ -77,7 +77,19 @@ func (h *Group) open(now time.Duration, r *wait.Request) bool {
 		}
 	}
 	_, ok := h.find(now, r)
-	return ok || h.lingering() != nil // the grant that lingers ends at once
+	return ok || h.vacates(r)
+}
+
+// vacates reports whether the members that keep r out end soon, and no caller has anything to do with them: a grant that lingers, or a call in flight
+// whose caller has given up. To the user, they do not hold the lock, so a try may wait for their end.
+func (h *Group) vacates(r *wait.Request) bool {
+	for s := h.first; s != nil; s = s.next {
+		beside := s.address.Kind.Grants != scripts.GrantPerLock && r.Address.Kind.Grants != scripts.GrantPerLock
+		if !beside && len(s.holds)+s.queue.Len+len(s.releasers) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // admitWaiters admits waiters until the next one has to wait.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -37,6 +38,30 @@ func TestFault_ManyTriesAtOnce(t *testing.T) {
 			return lock.TryAcquire(t.Context(), holdfast.WithLease(time.Minute))
 		}))
 	})
+}
+
+// An acquire that its caller has given up may still be in flight. A try for the other half of a read/write lock waits until it is undone, and then
+// asks Redis: nobody has the lock, and nobody waits for it.
+func TestFault_TryAfterAnAbandonedAcquire(t *testing.T) {
+	t.Parallel()
+	for name, halves := range map[string]func(l *holdfast.RWLock) (first, second *holdfast.Lock){
+		"a reader after a writer": func(l *holdfast.RWLock) (first, second *holdfast.Lock) { return l.Write(), l.Read() },
+		"a writer after a reader": func(l *holdfast.RWLock) (first, second *holdfast.Lock) { return l.Read(), l.Write() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := locktest.Somewhere(t)
+			rt, proxy := p.Proxied(t, holdfast.Options{})
+			first, second := halves(rt.RWLock(p.Name))
+			locktest.Release(t, locktest.Acquire(t, first)) // connects
+			proxy.Delay(faultproxy.ToClient, 200*time.Millisecond)
+			_, err := first.Acquire(t.Context(), holdfast.WithWait(20*time.Millisecond))
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			lease, err := second.TryAcquire(t.Context())
+			require.NoError(t, err)
+			locktest.Release(t, lease)
+		})
+	}
 }
 
 // tryAtOnce calls try in 64 goroutines at once, and returns how many of them succeeded.
