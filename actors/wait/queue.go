@@ -93,7 +93,7 @@ func (q *Queue) SlowAt(limit time.Duration) time.Duration {
 	if limit == 0 || q.fresh == nil {
 		return clock.Never
 	}
-	return q.fresh.Came + limit
+	return q.fresh.Came + min(limit, clock.Never-q.fresh.Came) // a limit of centuries means never
 }
 
 // Ahead returns the number of requests that are in the queue before r.

@@ -2,12 +2,15 @@ package wait
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
@@ -51,4 +54,19 @@ func TestQueue_KeepsTheOrderOfThoseWhoStay(t *testing.T) {
 		require.Equal(t, len(want), total, "seed %d", seed)
 		require.True(t, maps.Equal(owners, q.Owners), "seed %d: %v, not %v", seed, q.Owners, owners)
 	}
+}
+
+// A request is reported once, when it has waited for the limit. The largest limit is never over.
+func TestQueue_ReportsSlowRequests(t *testing.T) {
+	t.Parallel()
+	r := &Request{Came: time.Second}
+	var q Queue
+	q.Push(r)
+	for _, limit := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 0} {
+		require.Equal(t, clock.Never, q.SlowAt(limit))
+		require.Nil(t, q.NextSlow(time.Hour, limit))
+	}
+	require.Nil(t, q.NextSlow(2*time.Second-1, time.Second))
+	require.Equal(t, r, q.NextSlow(2*time.Second, time.Second))
+	require.Nil(t, q.NextSlow(time.Hour, time.Second))
 }
