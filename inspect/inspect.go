@@ -18,10 +18,10 @@ type Entry struct {
 	Name    string
 	Key     string        // the key of Redis
 	Mode    string        // of a held lock: "exclusive", "read" or "write"; otherwise ""
-	Holders []Holder      // at most about 10 000; sorted by ID
-	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most about 10 000
+	Holders []Holder      // at most 10 000; sorted by ID
+	Queue   []string      // owner fields of a fair lock's waiters, the next one first; at most 10 000
 	TTL     time.Duration // time until Redis frees the lock, unless it is renewed; negative: never
-	// Waiting is the number of waiters that Redis knows of: for a fair lock the length of its queue, for others the number of
+	// Waiting is the number of waiters that Redis knows of: for a fair lock the length of Queue, for others the number of
 	// processes that listen for a release. A process keeps listening for a moment after it has stopped waiting. Waiters of spin locks
 	// do not listen.
 	Waiting   int

@@ -16,7 +16,7 @@ import (
 
 const (
 	page      = 256    // elements that one command reads
-	maxListed = 10_000 // holders and waiters of one name; whole pages are read, so there may be some more
+	maxListed = 10_000 // holders of one name, and waiters in its queue
 	maxLeases = 16     // leases that are read for one reader, who has one for each hold
 )
 
@@ -251,6 +251,7 @@ func (o *object) decodeHolders(fields []string) bool {
 		o.Holders = append(o.Holders, Holder{ID: field, Holds: holds})
 	}
 	slices.SortFunc(o.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
+	o.Holders = o.Holders[:min(len(o.Holders), maxListed)]
 	if o.Mode == "" {
 		o.Mode = "exclusive"
 		return len(o.Holders) == 1 && writers == 0
@@ -268,6 +269,7 @@ func (l *looker) decodeQueue(ctx context.Context, o *object) error {
 		}
 		owners = append(owners, more...)
 	}
+	owners = owners[:min(len(owners), maxListed)]
 	for _, owner := range owners {
 		if _, writer, ok := scripts.IsOwner(owner); ok && !writer {
 			o.Queue = append(o.Queue, owner)
@@ -289,6 +291,7 @@ func (l *looker) decodeNumber(ctx context.Context, o *object, now time.Duration)
 		}
 		members = append(members, more...)
 	}
+	members = members[:min(len(members), maxListed)]
 	o.Key, o.Kind, o.Available, o.Count = o.Name, protocol.KindSemaphore, int(number), int(number)
 	if len(members) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,33 @@ func TestLook_ManyReaders(t *testing.T) {
 		assert.Equal(t, h.ID == locktest.Stranger(700), h.TTL > 0)
 	}
 	assert.True(t, free(t, p.Redis, p.Name))
+}
+
+func TestLook_ListsAtMostTenThousand(t *testing.T) {
+	t.Parallel()
+	p := locktest.Somewhere(t)
+	const most = 10_000
+	fields, permits, queue := []any{"mode", "read"}, []redis.Z(nil), []any(nil)
+	for i := range most + 1000 {
+		fields = append(fields, locktest.Stranger(i), 1)
+		permits = append(permits, redis.Z{Member: fmt.Sprintf("%016x", i), Score: 922337203685477})
+		queue = append(queue, locktest.Stranger(i))
+	}
+	require.NoError(t, p.Redis.HSet(t.Context(), p.Name, fields...).Err())
+	holders := len(look(t, p.Redis, p.Name).Holders)
+	assert.LessOrEqual(t, holders, most)
+	assert.GreaterOrEqual(t, holders, most*9/10, "HSCAN may return fields twice")
+
+	fair := p.Another(t).Name
+	require.NoError(t, p.Redis.RPush(t.Context(), "redisson_lock_queue:{"+fair+"}", queue...).Err())
+	waiters := len(look(t, p.Redis, fair).Queue)
+	assert.Equal(t, most, waiters)
+
+	semaphore := p.Another(t).Name
+	require.NoError(t, p.Redis.Set(t.Context(), semaphore, 1, 0).Err())
+	require.NoError(t, p.Redis.ZAdd(t.Context(), "{"+semaphore+"}:timeout", permits...).Err())
+	acquired := len(look(t, p.Redis, semaphore).Holders)
+	assert.Equal(t, most, acquired)
 }
 
 func TestLook_PermitSemaphore(t *testing.T) {
