@@ -28,15 +28,19 @@ func (p *page) free(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, http.StatusBadRequest, "The form cannot be read.")
 		return
 	}
+	seen := r.PostForm["holder"]
+	if r.Method == http.MethodPost && len(seen) == 0 {
+		p.fail(w, http.StatusBadRequest, "The form does not name the holders. Open the page of the lock, and free it from there.")
+		return
+	}
 	name := r.Form.Get("name") // from the posted form, or else from the URL's query
 	entry, err := p.source.look(r.Context(), p.client, name)
 	if err != nil {
 		p.refuse(w, err)
 		return
 	}
-	seen := r.PostForm["holder"]
-	if r.Method != http.MethodPost || len(seen) > 0 && !sameHolders(seen, entry) {
-		p.confirm(w, entry, len(seen) > 0)
+	if r.Method != http.MethodPost || !sameHolders(seen, entry) {
+		p.confirm(w, entry, r.Method == http.MethodPost)
 		return
 	}
 	freed, err := p.source.free(r.Context(), p.client, name)

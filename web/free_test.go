@@ -44,7 +44,7 @@ func TestFree_OnlyFromItsOwnPage(t *testing.T) {
 		{"same-origin", true}, {"http://example.com", true}, {"", true}, // without a browser
 	} {
 		require.NoError(t, client.HSet(t.Context(), "orders", owner, 1).Err())
-		w := post(h, "http://example.com/locks/free", c.site, url.Values{"name": {"orders"}})
+		w := post(h, "http://example.com/locks/free", c.site, url.Values{"name": {"orders"}, "holder": {owner}})
 		entry, err := inspect.Look(t.Context(), client, "orders")
 		require.NoError(t, err)
 		assert.Equal(t, c.freed, len(entry.Holders) == 0, c.site)
@@ -62,7 +62,23 @@ func TestFree_IsOffByDefault(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	require.NoError(t, client.HSet(t.Context(), "orders", owner, 1).Err())
 	h := Handler(client, Options{})
-	assert.Equal(t, http.StatusForbidden, post(h, "/free", "same-origin", url.Values{"name": {"orders"}}).Code)
+	assert.Equal(t, http.StatusForbidden, post(h, "/free", "same-origin", url.Values{"name": {"orders"}, "holder": {owner}}).Code)
+	entry, err := inspect.Look(t.Context(), client, "orders")
+	require.NoError(t, err)
+	assert.Len(t, entry.Holders, 1)
+}
+
+// A confirmation names the holders that the viewer was shown.
+func TestFree_NotWithoutTheHolders(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	require.NoError(t, client.HSet(t.Context(), "orders", owner, 1).Err())
+	h := Handler(client, Options{AllowFree: true})
+	for _, address := range []string{"/free?name=orders", "/free?name=orders&holder=" + url.QueryEscape(owner)} {
+		w := post(h, address, "same-origin", nil)
+		assert.Equal(t, http.StatusBadRequest, w.Code, address)
+		assert.Contains(t, w.Body.String(), "does not name the holders", address)
+	}
 	entry, err := inspect.Look(t.Context(), client, "orders")
 	require.NoError(t, err)
 	assert.Len(t, entry.Holders, 1)

@@ -161,7 +161,7 @@ func TestPage_RedisIsAway(t *testing.T) {
 	page := get(p, "/")
 	assert.Equal(t, http.StatusServiceUnavailable, page.Code)
 	assert.Contains(t, page.Body.String(), "&lt;b&gt;no route")
-	assert.Equal(t, http.StatusBadGateway, post(p, "/free?name=x", "same-origin", nil).Code)
+	assert.Equal(t, http.StatusBadGateway, post(p, "/free?name=x", "same-origin", url.Values{"holder": {owner}}).Code)
 }
 
 // A name that cannot be looked at is an error only for its viewers.
@@ -175,7 +175,7 @@ func TestPage_BadNames(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, get(h, path).Code, path)
 	}
 	assert.Contains(t, get(h, "/lock?name=list").Body.String(), "the key holds a list")
-	assert.Equal(t, http.StatusBadRequest, post(h, "/free?name=list", "same-origin", nil).Code)
+	assert.Equal(t, http.StatusBadRequest, post(h, "/free?name=list", "same-origin", url.Values{"holder": {owner}}).Code)
 	list := get(h, "/").Body.String()
 	assert.Contains(t, list, "lock?name=orders")
 	assert.NotContains(t, list, "cannot be read")
@@ -218,7 +218,7 @@ func TestPage_Cluster(t *testing.T) {
 	require.NoError(t, client.HSet(t.Context(), name, owner, 1).Err())
 	h := Handler(client, Options{AllowFree: true, Pattern: name})
 	assert.Contains(t, get(h, "/").Body.String(), url.QueryEscape(name))
-	assert.Equal(t, http.StatusSeeOther, post(h, "/free", "same-origin", url.Values{"name": {name}}).Code)
+	assert.Equal(t, http.StatusSeeOther, post(h, "/free", "same-origin", url.Values{"name": {name}, "holder": {owner}}).Code)
 	entry, err := inspect.Look(t.Context(), client, name)
 	require.NoError(t, err)
 	assert.Empty(t, entry.Holders)
