@@ -101,9 +101,10 @@ func (o topOptions) lookAt(ctx context.Context, client redis.UniversalClient, na
 	return l
 }
 
-// pause returns the time between a look and the next one. A failed look is not followed by a longer pause.
+// pause returns the time between a look and the next one. A look that failed before its time was over is not followed by a longer pause, because
+// Redis is probably away.
 func (o topOptions) pause(l look) time.Duration {
-	if l.err != nil {
+	if l.err != nil && l.took < topWait {
 		return o.every
 	}
 	return max(o.every-l.took, topRest*l.took)

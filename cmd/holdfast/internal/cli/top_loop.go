@@ -104,10 +104,13 @@ func freeByForce(ctx context.Context, client redis.UniversalClient, name string)
 	return "freed " + text.Show(name)
 }
 
-// connectedTo returns the address of a client's server. For a client of Sentinels, that is a word of go-redis.
+// connectedTo says which server a client uses. A client of Sentinels does not know the master's address, and has a word of go-redis instead.
 func connectedTo(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
+		if c.Options().Addr == "FailoverClient" {
+			return "the Sentinels' master"
+		}
 		return c.Options().Addr
 	case *redis.ClusterClient:
 		return fmt.Sprintf("cluster at %s", c.Options().Addrs[0])
