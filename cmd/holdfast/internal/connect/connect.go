@@ -139,8 +139,20 @@ func (t *target) client() (redis.UniversalClient, error) {
 			return nil, errors.New("cluster must be true or false")
 		}
 	}
+	master, sentinels := t.own["master"]
+	for _, name := range []string{"sentinel_user", "sentinel_password"} {
+		if t.own[name] != "" && !sentinels {
+			return nil, fmt.Errorf("%s needs master", name)
+		}
+	}
 	switch {
-	case t.own["master"] != "":
+	case sentinels && master == "":
+		return nil, errors.New("master is empty")
+	case sentinels && o.Network == "unix":
+		return nil, errors.New("master needs Sentinels, which cannot be reached by a socket")
+	case sentinels && t.own["cluster"] != "" && cluster:
+		return nil, errors.New("master and cluster exclude each other")
+	case sentinels:
 		return redis.NewFailoverClient(t.failover(o)), nil
 	case cluster && o.Network == "unix":
 		return nil, errors.New("a cluster cannot be reached by a socket")
@@ -167,8 +179,12 @@ func (t *target) addrs(port string) (addrs []string) {
 func (t *target) cluster(o *redis.Options) *redis.ClusterOptions {
 	return &redis.ClusterOptions{
 		Addrs: t.addrs("6379"), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
-		ClientName: o.ClientName, MaxRetries: o.MaxRetries, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
-		WriteTimeout: o.WriteTimeout, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns,
+		ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, MaxConcurrentDials: o.MaxConcurrentDials,
+		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
+		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
+		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, ConnMaxLifetimeJitter: o.ConnMaxLifetimeJitter,
+		PipelinePoolSize: o.PipelinePoolSize, PipelineReadBufferSize: o.PipelineReadBufferSize, PipelineWriteBufferSize: o.PipelineWriteBufferSize,
 		MaintNotificationsConfig: o.MaintNotificationsConfig,
 	}
 }
@@ -178,8 +194,12 @@ func (t *target) failover(o *redis.Options) *redis.FailoverOptions {
 		MasterName: t.own["master"], SentinelAddrs: t.addrs("26379"),
 		SentinelUsername: t.own["sentinel_user"], SentinelPassword: t.own["sentinel_password"],
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
-		ClientName: o.ClientName, MaxRetries: o.MaxRetries, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
-		WriteTimeout: o.WriteTimeout, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns,
+		ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, MaxConcurrentDials: o.MaxConcurrentDials,
+		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
+		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
+		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, ConnMaxLifetimeJitter: o.ConnMaxLifetimeJitter,
+		PipelinePoolSize: o.PipelinePoolSize, PipelineReadBufferSize: o.PipelineReadBufferSize, PipelineWriteBufferSize: o.PipelineWriteBufferSize,
 	}
 }
 

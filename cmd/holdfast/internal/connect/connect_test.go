@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,66 @@ func TestOpen_Forms(t *testing.T) {
 			assert.Subset(t, []string{"a:1", "b:6379", "b:2", "a:6379", "[::1]:7000", "[::2]:6379"}, client.Options().Addrs, url)
 		}
 		assert.NoError(t, client.Close())
+	}
+}
+
+// Every parameter that a single server's client honours is also honoured by the clients of clusters and Sentinels.
+func TestOpen_ParametersOfGoRedis(t *testing.T) {
+	t.Parallel()
+	const parameters = "protocol=2&client_name=me&max_retries=7&min_retry_backoff=11ms&max_retry_backoff=70ms&dial_timeout=3s&read_timeout=4s" +
+		"&write_timeout=6s&pool_fifo=true&pool_size=17&pool_timeout=8s&min_idle_conns=2&max_idle_conns=9&max_active_conns=23" +
+		"&max_concurrent_dials=3&pipeline_pool_size=4&pipeline_read_buffer_size=70000&pipeline_write_buffer_size=80000" +
+		"&conn_max_idle_time=40m&conn_max_lifetime=50m&conn_max_lifetime_jitter=5m&skip_verify=true"
+	fields := []string{
+		"Protocol", "ClientName", "MaxRetries", "MinRetryBackoff", "MaxRetryBackoff", "DialTimeout", "ReadTimeout",
+		"WriteTimeout", "PoolFIFO", "PoolSize", "PoolTimeout", "MinIdleConns", "MaxIdleConns", "MaxActiveConns",
+		"MaxConcurrentDials", "PipelinePoolSize", "PipelineReadBufferSize", "PipelineWriteBufferSize",
+		"ConnMaxIdleTime", "ConnMaxLifetime", "ConnMaxLifetimeJitter",
+	}
+	want, err := redis.ParseURL("rediss://host?" + parameters)
+	require.NoError(t, err)
+	for _, url := range []string{"rediss://host?", "rediss://a,b?", "rediss://a?cluster=true&", "rediss://a,b?master=m&"} {
+		client, err := Open(url + parameters)
+		require.NoError(t, err, url)
+		var options any
+		switch client := client.(type) {
+		case *redis.Client:
+			options = *client.Options()
+			assert.True(t, client.Options().TLSConfig.InsecureSkipVerify, url)
+		case *redis.ClusterClient:
+			options = *client.Options()
+			assert.True(t, client.Options().TLSConfig.InsecureSkipVerify, url)
+		}
+		for _, field := range fields {
+			expected := reflect.ValueOf(*want).FieldByName(field)
+			require.False(t, expected.IsZero(), field)
+			assert.Equal(t, expected.Interface(), reflect.ValueOf(options).FieldByName(field).Interface(), url+" "+field)
+		}
+		assert.NoError(t, client.Close())
+	}
+}
+
+// A parameter that a client cannot honour is refused, not ignored.
+func TestOpen_ParametersThatDoNotApply(t *testing.T) {
+	t.Parallel()
+	for url, parameter := range map[string]string{
+		"redis://a?sentinel_user=x":               "sentinel_user",
+		"redis://a,b?sentinel_password=secret":    "sentinel_password",
+		"redis://a,b?master=":                     "master",
+		"redis://a,b?master=m&cluster=true":       "cluster",
+		"redis://a,b/1":                           "database",
+		"unix:///run/redis.sock?master=m":         "master",
+		"unix:///run/redis.sock?cluster=true":     "cluster",
+		"rediss://a,b?pool_sise=3":                "pool_sise",
+		"redis://a,b?master=m&skip_verify=true":   "skip_verify",
+		"redis://a,b?server_name=x":               "server_name",
+		"redis://a,b?master=m&read_timeout=never": "read_timeout",
+	} {
+		_, err := Open(url)
+		if assert.Error(t, err, url) {
+			assert.ErrorContains(t, err, parameter, url)
+			assert.NotContains(t, err.Error(), "secret", url)
+		}
 	}
 }
 
