@@ -47,6 +47,9 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 		return repetition{}, err
 	}
 	r, err := c.pairFigures(samples, after.since(before, own))
+	if err != nil {
+		return repetition{}, err
+	}
 	if c.w.Naming == workload.Fresh && len(samples) == 1 {
 		all := float64(max(samples[0].All, 1))
 		r.figures["names"] = all
@@ -55,7 +58,7 @@ func (c *contender) measurePairs(window time.Duration) (repetition, error) {
 			r.figures["keys_left"] = float64(c.run.redis.client.DBSize(context.Background()).Val())
 		}
 	}
-	return r, err
+	return r, nil
 }
 
 // setKnown sets a figure to amount/by, unless the amount is negative, which means unknown. The growth of a heap is negative if more was

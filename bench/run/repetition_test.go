@@ -1,13 +1,38 @@
 package run
 
 import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/bench/load"
+	"github.com/holdfast-go/holdfast/bench/peer"
 	"github.com/holdfast-go/holdfast/bench/report"
+	"github.com/holdfast-go/holdfast/bench/workload"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// A process may report a sample that cannot be read.
+func TestMeasurePairs_ReturnsTheErrorOfASample(t *testing.T) {
+	redis, err := startRedis(redistest.Start(t).Options().Addr)
+	require.NoError(t, err)
+	defer redis.end()
+	reports := make(chan load.Report, 1)
+	reports <- load.Report{Event: load.Done, Sample: &load.Sample{Waits: "no histogram"}}
+	c := &contender{
+		run: &Run{redis: redis}, peer: peer.ByName("sync.Mutex"), w: workload.Workload{Shape: workload.Pairs, Naming: workload.Fresh},
+		processes: []*process{{
+			command: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}, orders: json.NewEncoder(io.Discard), reports: reports,
+		}},
+	}
+	_, err = c.measurePairs(0)
+	assert.ErrorContains(t, err, "histogram")
+}
 
 func TestSecondFigures_AreOfAllProcessesTogether(t *testing.T) {
 	f := report.Figures{}
