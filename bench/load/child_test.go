@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/json"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,6 +61,26 @@ func TestChild_CountsThePairsOfAllGoroutines(t *testing.T) {
 	if s.Pairs == 0 || s.Pairs != total || s.All < s.Pairs || h.TotalCount() != s.All || s.Overlaps != 0 || s.Stuck != 0 || s.Errors != 0 {
 		t.Errorf("%d pairs, %d of the workers, %d with late ones, %d waits, overlaps %d, stuck %d, errors %d",
 			s.Pairs, total, s.All, h.TotalCount(), s.Overlaps, s.Stuck, s.Errors)
+	}
+}
+
+type writer func()
+
+func (w writer) Write(b []byte) (int, error) { w(); return len(b), nil }
+
+// While the last workers end, nothing repeats.
+func TestWatch_AbandonsOnceWhenTheHarnessIsGone(t *testing.T) {
+	orders, ended, abandoned := make(chan Order), make(chan struct{}), 0
+	close(orders)
+	end := sync.OnceFunc(func() { close(ended) })
+	c := &child{orders: orders, out: json.NewEncoder(writer(func() { // a report of the progress
+		if abandoned > 0 {
+			end()
+		}
+	}))}
+	(&stretch{child: c}).watch(time.Hour, ended, func() {}, func() { abandoned++ })
+	if abandoned != 1 {
+		t.Errorf("abandoned %d times", abandoned)
 	}
 }
 

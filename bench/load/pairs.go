@@ -96,7 +96,7 @@ func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, aband
 	defer tick.Stop()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	begun, before := time.Now(), int64(0)
+	begun, before, orders := time.Now(), int64(0), s.child.orders
 	for running := true; ; {
 		select {
 		case <-over.C:
@@ -116,7 +116,10 @@ func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, aband
 			return
 		case <-tick.C:
 			s.child.report(Report{Event: Progress, Pairs: s.all.Load(), Waiting: int(s.waiting.Load())})
-		case o, open := <-s.child.orders:
+		case o, open := <-orders:
+			if !open {
+				orders = nil // a closed channel is always ready
+			}
 			if !open || o.Do == Abandon {
 				abandon()
 			}
