@@ -97,7 +97,7 @@ func table() (all []Workload) {
 	add(Workload{
 		Name: "zipf", Title: "10 000 names, some hot", Shape: Pairs, Naming: Zipf, Names: 10_000, Processes: 2, Goroutines: 64, Peers: wanted,
 		Poll:  10 * time.Millisecond,
-		About: "128 goroutines of two processes take one of 10 000 locks, by Zipf's law with s = 1.1: every tenth wants the same one.",
+		About: "128 goroutines of two processes take one of 10 000 locks, by Zipf's law with s = 1.1: about every seventh wants the same one.",
 	})
 	add(Workload{
 		Name: "read-mostly", Title: "Readers and few writers", Shape: Pairs, Naming: Hot, Reads: 0.95, Goroutines: 64, Peers: readWriters,
