@@ -128,17 +128,25 @@ func TestFault_CloseWithinOnEvent(t *testing.T) {
 	assert.False(t, p.Exists(t))
 }
 
-// Close returns only after a slow OnEvent has received all events.
+// Close returns only after a slow OnEvent has received all events. OnEvent receives none of them before Close has begun.
 func TestFault_CloseWaitsForSlowCallbacks(t *testing.T) {
 	t.Parallel()
-	p := locktest.PlaceOf(t, "lock")
+	p, closing := locktest.PlaceOf(t, "lock"), make(chan struct{})
 	var events locktest.Recorder
 	rt := p.Runtime(t, holdfast.Options{OnEvent: func(e holdfast.Event) {
+		<-closing
 		<-time.After(time.Millisecond)
 		events.Record(e)
 	}})
+	lease := locktest.Acquire(t, p.Lock(rt))
+	go func() {
+		<-lease.Done() // Close ends it
+		close(closing)
+	}()
 	makeEvents(rt, p, 500)
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
+	a := locktest.NewActor(t, rt, p.Lock(rt))
+	a.Ask(&protocol.Acquire{ID: 1, Kind: protocol.KindLock, Lock: p.Name, Try: true})
+	locktest.Answer[*protocol.Refused](t, a) // the actor of PID has read all messages before this one
 	require.NoError(t, rt.Close(t.Context()))
 	assert.Len(t, locktest.Recorded[holdfast.RequestDropped](&events), 500)
 }
