@@ -87,27 +87,6 @@ func (s *Spans) Clear() {
 	s.all = nil
 }
 
-// Most returns how many leases at most were valid at once.
-func (s *Spans) Most() (most int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	type change struct {
-		at time.Time
-		by int
-	}
-	changes := make([]change, 0, 2*len(s.all))
-	for _, one := range s.all {
-		changes = append(changes, change{one.from, 1}, change{one.to, -1})
-	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), a.by-b.by) })
-	valid := 0
-	for _, c := range changes {
-		valid += c.by
-		most = max(most, valid)
-	}
-	return most
-}
-
 // Overlaps describes the leases that were valid while an earlier one was still valid.
 func (s *Spans) Overlaps() (overlaps []string) {
 	s.mu.Lock()

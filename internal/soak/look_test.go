@@ -153,7 +153,7 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 // shorter than the silence that makes a master count as dead, so grants that the new master does not know have ended before it grants. Only a
 // failover that the test did not make, because the machine is busy, may happen while the old master still grants.
 func (g *thing) check(surprises int) (wrong []string, excused int) {
-	meets, most := g.spans.Meets(&g.readers), g.spans.Most()
+	meets, most := g.spans.Meets(&g.readers), g.spans.AtOnce()
 	wrong = append(meets, g.tokens.disorder()...)
 	if most > g.limit {
 		wrong = append(wrong, fmt.Sprintf("%s: %d were valid at once", g.name, most))
