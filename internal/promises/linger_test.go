@@ -162,6 +162,24 @@ func TestLinger_OtherKindsHaveItAtOnce(t *testing.T) {
 	})
 }
 
+// A lingering lock refuses one try of another kind of lock with the same key, even in the same process.
+func TestLinger_OtherKindsAreRefusedOnce(t *testing.T) {
+	lingering(t, func(t *testing.T, _ *holdfasttest.Server, kind locktest.Kind, one, _ *holdfast.Runtime) {
+		for _, wants := range locktest.Kinds {
+			if wants.Mode != kind.Mode || wants.Name == kind.Name {
+				continue
+			}
+			use(t, kind.Lock(one, wants.Name))
+			_, err := wants.Lock(one, wants.Name).TryAcquire(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired, wants.Name)
+			synctest.Wait() // the lock is given up
+			lease, err := wants.Lock(one, wants.Name).TryAcquire(t.Context())
+			require.NoError(t, err, wants.Name)
+			require.NoError(t, lease.Release(t.Context()))
+		}
+	})
+}
+
 // Readers get a lingering write lock at once, in the same process even by a try.
 func TestLinger_ReadersHaveItAtOnce(t *testing.T) {
 	t.Parallel()
