@@ -165,7 +165,8 @@ func (s *State) onAcquireDone(now time.Duration, m *callDone) {
 }
 
 // onUnacked undoes a grant that too few replicas have acknowledged: after a failover, another process could get the lock while the grant is still
-// held here. All local waiters are refused, because their grants would not be acknowledged either.
+// held here. All waiters of this contender are refused, because its next grant would not be acknowledged either. The other members of a Group
+// learn that from their own attempts: each waiter of a fair lock is a member.
 func (s *State) onUnacked(now time.Duration, m *callDone) {
 	s.pending.duplicateUntil = max(s.pending.duplicateUntil, now)
 	s.abandonPending(now)
