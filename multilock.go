@@ -283,10 +283,15 @@ func (p *plan) pause(ctx context.Context, jitter jitter, round int) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return ctx.Err() == nil && (p.end.IsZero() || time.Now().Before(p.end))
+		return !p.over(ctx)
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// over reports whether the caller's time is up.
+func (p *plan) over(ctx context.Context) bool {
+	return ctx.Err() != nil || !p.end.IsZero() && !time.Now().Before(p.end)
 }
 
 // left returns the remainder of WithWait, at least 1 ns; 0 without WithWait.

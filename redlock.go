@@ -45,19 +45,26 @@ func validity(lease, elapsed time.Duration) time.Duration {
 	return lease - elapsed - (lease/100 + 2*time.Millisecond)
 }
 
-// takeMajority makes rounds until one succeeds, none can succeed any more, or the caller's time is up. A try makes one round.
+// takeMajority makes rounds until one succeeds, none can succeed any more, or the caller's time is up. A try makes one round. If the caller's time
+// ends during a round, that round may have learned nothing, so the error is that of the round before.
 func (m *MultiLock) takeMajority(ctx context.Context, p *plan) ([]*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, err)
+	}
+	var before error
 	for round := 0; ; round++ {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("holdfast: acquire %s: %w: %w", lease.Quoted(m.name), ErrNotAcquired, err)
-		}
 		leases, err := m.tryAll(ctx, p)
-		if err == nil {
+		switch {
+		case err == nil:
 			return p.keep(ctx, m, leases)
-		}
-		if p.try || !errors.Is(err, ErrNotAcquired) || !p.pause(ctx, m.jitter, round) {
+		case p.try || !errors.Is(err, ErrNotAcquired):
+			return nil, withEnd(ctx, err)
+		case before != nil && p.over(ctx):
+			return nil, withEnd(ctx, before)
+		case !p.pause(ctx, m.jitter, round):
 			return nil, withEnd(ctx, err)
 		}
+		before = err
 	}
 }
 

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,6 +148,39 @@ func TestRedLock_WaitsForAMajority(t *testing.T) {
 		locktest.Release(t, elsewhere[0])
 		s.awaitHeld(t, 0)
 	})
+}
+
+// An acquire whose context ends at the beginning of a round still names a holder that the round before has met.
+func TestRedLock_TellsWhatEarlierRoundsLearned(t *testing.T) {
+	t.Parallel()
+	p := locktest.PlaceOf(t, "lock")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var tries atomic.Int32
+	var refused atomic.Bool
+	rt := p.Runtime(t, holdfast.Options{Trace: &holdfast.Trace{Acquiring: func(context.Context, holdfast.Acquiring) func(holdfast.Acquired) {
+		if tries.Add(1)%3 == 1 && refused.Load() { // the first try of a round
+			cancel()
+		}
+		return func(a holdfast.Acquired) {
+			if _, busy := errors.AsType[*holdfast.BusyError](a.Err); busy {
+				refused.Store(true)
+			}
+		}
+	}}})
+	other := p.Runtime(t, holdfast.Options{})
+	var locks []*holdfast.Lock
+	for range 3 {
+		one := p.Another(t)
+		locktest.Acquire(t, one.Lock(other))
+		locks = append(locks, one.Lock(rt))
+	}
+	_, err := holdfast.Red(locks...).Acquire(ctx)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, err, context.Canceled)
+	var busy *holdfast.BusyError
+	require.ErrorAs(t, err, &busy)
+	assert.Contains(t, err.Error(), other.ID())
 }
 
 func TestRedLock_OneHolderAtATime(t *testing.T) {
