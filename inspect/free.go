@@ -15,8 +15,8 @@ import (
 // freeWithin is how old a call of Free may be when Redis executes it. A later call could hit the next holder.
 const freeWithin = 2 * time.Second
 
-// Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back all acquired permits. It returns false if
-// nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then. A holder whose lease is not renewed
+// Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back the acquired permits, at most 10 000 in one call. It
+// returns false if nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then. A holder whose lease is not renewed
 // (holdfast.WithLease) may not notice the loss until the lease ends.
 //
 // Semaphores and latches have no holders: for them the error matches holdfast.ErrInvalid. If the key holds something other than a
