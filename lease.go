@@ -20,7 +20,7 @@ type Lease struct {
 	engine *actors.Engine
 	name   string
 	hold   *lease.Hold
-	group  *group // of a multi lock, which has no engine and no hold
+	group  *group // set for the lease of a multi lock, instead of engine and hold
 
 	guard atomic.Pointer[actors.Guard] // notices when the user drops the lease; nil: not needed, or already released
 }

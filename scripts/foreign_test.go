@@ -169,8 +169,8 @@ func TestForeign_QueueOfAHeldLock(t *testing.T) {
 	})
 }
 
-// A foreign value replaces the number of a semaphore's permits while a permit is held. A release does not change that value, and the permit
-// stays held.
+// A foreign value replaces the number of a semaphore's permits while a permit is held. Releases and acquires are refused: the value does
+// not change, and the permit stays held.
 func TestForeign_NumberOfPermitsThatIsNone(t *testing.T) {
 	on(t, func(b bed) {
 		for _, text := range []string{"text", "1.5", "007", "12345678901234567"} {

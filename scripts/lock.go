@@ -122,7 +122,7 @@ func Nobody(grant string) string {
 	return runtime + ":-" + number
 }
 
-// idlers returns the argument idlers of a pass.
+// idlers returns the value of the script's argument of that name, for a pass; -1: the turn continues.
 func (t *Terms) idlers() int {
 	if !t.TurnEnds {
 		return -1

@@ -78,7 +78,7 @@ func BenchmarkAddCancelParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkMove moves one of n armed timers, at random.
+// BenchmarkMove moves n armed timers one by one, in mixed order.
 func BenchmarkMove(b *testing.B) {
 	for _, n := range []int{1_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("armed=%d", n), func(b *testing.B) {

@@ -328,8 +328,8 @@ func (h *Group) Idle() bool {
 	return h.members == 0 && h.queue.Len == 0 && len(h.again) == 0 && h.desk.Idle()
 }
 
-// setAlarm sets the timer to the earliest instant at which a member has something to do, or to an earlier one. It does not put the timer
-// off when a member no longer needs it: an alarm that is too early costs one empty step.
+// setAlarm sets the timer to the earliest instant at which there is something to do. It does not move the timer to a later instant,
+// because an alarm that is too early costs only one empty step. If the group is idle, it stops the timer.
 func (h *Group) setAlarm() {
 	if h.alarmAt < h.told || h.Idle() && h.told != clock.Never {
 		if h.Idle() {

@@ -14,12 +14,13 @@ import (
 
 // TestStep_NobodyWaitsForAFreeLock lets users come and go in the model for ten seconds. Their sections last a moment or more than a second,
 // and some users try instead of waiting. In half of the worlds the connections for messages break again and again; in the others every
-// message arrives. No user waits for a free lock for longer than processes stay out to let each other go first.
+// message arrives. While a lock is free, no user waits for it for longer than freeMax.
 func TestStep_NobodyWaitsForAFreeLock(t *testing.T) {
 	playSeeds(t, func(seed uint64) *world { return newVisits(seed).world })
 }
 
-// freeMax is the longest time for which a lock may be free while a user waits: the longest pause after a turn, and a gap on top.
+// freeMax is the longest time for which a lock may be free while a user waits: the longest pause in which processes let each other go
+// first, and a gap on top.
 const freeMax = 160 * time.Millisecond
 
 // visitEvery is the interval between the bursts of a world whose users come together.

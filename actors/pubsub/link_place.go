@@ -40,7 +40,7 @@ func (l *link) stay() {
 			every = placeEvery
 		default:
 			every = min(2*every, placeEveryMax)
-			_ = pubsub.Close() // the next connection takes the route of the commands
+			_ = pubsub.Close() // the link then connects again, by the route of the commands
 		}
 	}
 }

@@ -93,7 +93,7 @@ type peak struct {
 // peakFor is the largest difference between the clocks of a master and of its replicas that still keeps the order of tokens.
 const peakFor = time.Minute
 
-// Time converts an instant by the clock that is ahead: the present master's, or an earlier one's.
+// Time converts an instant to the server's time, by the clock that is ahead: the present master's, or a previous master's.
 func (p *Peaks) Time(part uint16, present *Clock, instant time.Duration) time.Duration {
 	offset := present.Time(0)
 	p.mu.Lock()

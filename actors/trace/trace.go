@@ -114,6 +114,6 @@ type Stats struct {
 	Renewals      uint64 // successful renewals of leases
 	RenewFailures uint64 // failed renewals of leases; they are repeated
 	Exchanges     uint64 // pipelines of scripts, except those that follow a redirection within a cluster
-	Scripts       uint64 // in these
+	Scripts       uint64 // scripts in these pipelines
 	Reconnects    uint64 // times that lost or refused subscriptions were restored
 }

@@ -32,7 +32,7 @@ type Order struct {
 	Window   int64              `json:"window"` // length of a Run's window, in ns
 }
 
-// What a Report tells.
+// The events of a Report.
 const (
 	Opened   = "opened"
 	Progress = "progress" // a few times a second during a run

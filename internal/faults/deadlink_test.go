@@ -144,7 +144,7 @@ func newDyingClient(t *testing.T, p *locktest.Place, name string) (*redis.Client
 	return locktest.ClientWith(t, options), d
 }
 
-// die kills the connections through the proxy, and any made through it later.
+// die silences the connections through the proxy, and any made through it later.
 func (d *dying) die() { d.proxy.Blackhole(true) }
 
 // heal lets new connections live.

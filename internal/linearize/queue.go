@@ -102,9 +102,9 @@ func changes(before, after []string) (left, came []string) {
 	return append(left, before[from:]...), after[kept:]
 }
 
-// lostPlaces returns the grants that may have lost their place unseen. They may have been thrown out of the queue between two looks, because
-// their runtime had given no sign of life for a lease, and perhaps be back before the next look. Or they got the lock, and it was released by
-// force, or a short lease ended, before their waiters learned of it.
+// lostPlaces returns the grants that may have lost their place unseen. Such a grant may have been removed from the queue between two looks,
+// because its runtime had given no sign of life for a lease, and may be back before the next look. Or it got the lock and lost it, by a
+// forced release or at the end of a short lease, before its waiter learned of it.
 func (f *facts) lostPlaces(name string) map[string]bool {
 	lost := map[string]bool{}
 	var before Look
@@ -130,8 +130,8 @@ func (f *facts) lostPlaces(name string) map[string]bool {
 	return lost
 }
 
-// grantedTwice reports whether a grant was seen to get the lock and to lose it, before the attempt was sent that gave its holder a
-// lease. In that case the first grant reached nobody.
+// grantedTwice reports whether op's grant was seen to hold the lock, and later not to hold it, before op's successful attempt was sent.
+// In that case nobody received the reply to an earlier attempt.
 func (f *facts) grantedTwice(op *Op) bool {
 	held := false
 	since := sort.Search(len(f.h.Looks), func(i int) bool { return f.h.Looks[i].Return >= op.Call })

@@ -124,7 +124,7 @@ func (o *oracle) excused(h *hold) bool {
 		if h.fixed {
 			return !f.end.Before(h.first)
 		}
-		bound := lease // the grant may be older than the lease
+		bound := lease // in trouble, renewals may fail until the lease ends
 		if o.w.untroubled(h.p, f.begin.Add(-lease/3)) {
 			bound = o.w.toldWithin()
 		}

@@ -26,7 +26,7 @@ type place struct {
 	valid    map[*process]time.Time // when a process was last seen to hold it
 	register int64                  // the largest token that the resource has seen
 	taken    int                    // permits of a semaphore that users know they have
-	vague    int                    // permits or counts: the number of which the outcome is unknown
+	vague    int                    // permits or count-downs whose outcome is unknown
 	counted  int                    // count-downs that were started
 }
 

@@ -363,8 +363,8 @@ func (w *world) stays(key string) bool {
 	})
 }
 
-// toldWithin returns how long a holder takes to learn that the server has lost its grant. It learns from its next renewal, which is
-// repeated if it is late by the server's clock.
+// toldWithin returns how long a holder takes to learn that the server has lost its grant. The next renewal finds out; if the server
+// refuses that renewal as late, it is repeated.
 func (w *world) toldWithin() time.Duration {
 	return w.plan.lease/3 + w.plan.lease/20 + 25*time.Millisecond
 }

@@ -32,7 +32,7 @@ type topView struct {
 
 	open    bool // the page of the selected lock is shown
 	one     inspect.Entry
-	oneAt   time.Time // when the field one was read
+	oneAt   time.Time // when the entry in one was read
 	since   time.Time // when the page was opened
 	renewed time.Time // when a renewal was last seen
 }
