@@ -114,8 +114,8 @@ func (r *race) run(t *testing.T) {
 	r.free.all = append(r.free.all, w.gone.all...)
 }
 
-// assertFree asserts that a lock is soon free after its acquire was given up, even if the acquire is still in flight: Redis answers the runtime's
-// calls in order.
+// assertFree asserts that a lock is soon free after its acquire was given up. The acquire may still be in flight, so an Inspect is sent
+// first: Redis answers the runtime's calls in order.
 func (w *wire) assertFree(t *testing.T) {
 	start := time.Now()
 	_, err := w.lock().Inspect(t.Context())

@@ -44,7 +44,7 @@ type (
 		Median time.Duration // wait
 		P99    time.Duration
 		Worst  time.Duration
-		Each   []int // of the goroutines
+		Each   []int // Served, for each goroutine
 	}
 )
 
@@ -169,7 +169,7 @@ func spin(ctx context.Context, order crowdOrder) (waits [][]time.Duration, err e
 	return waits, err
 }
 
-// visits calls its function repeatedly, with a pause, and returns the times from one success to the next.
+// visits calls once repeatedly, with pauses, and returns the times from one success to the next.
 func visits(ctx context.Context, pause time.Duration, once func() (bool, error)) (waits []time.Duration, err error) {
 	for start := time.Now(); ; stayFor(pause) {
 		got, err := once()
@@ -183,7 +183,7 @@ func visits(ctx context.Context, pause time.Duration, once func() (bool, error))
 	}
 }
 
-// withPeer calls its function with a lock of another implementation, which listens to no messages.
+// withPeer calls do with a lock of another implementation. Its TryLock listens to no messages.
 func withPeer(order crowdOrder, do func(lock *redissonpeer.RLock) error) error {
 	client := redis.NewClient(&redis.Options{Addr: order.Addr})
 	defer func() { _ = client.Close() }()

@@ -119,7 +119,7 @@ func lateAcquires(t *testing.T, l *lateness) {
 	l.wait(t)
 	for i, w := range l.locks {
 		w.assertTakesOver(t, l.waiters[i])
-		w.assertNoOrphan(t, l.orphan) // a copy of the acquire may come only now
+		w.assertNoOrphan(t, l.orphan) // again, because a copy of the acquire may have arrived meanwhile
 	}
 }
 

@@ -21,8 +21,8 @@ const sickLease = 3 * time.Second
 
 // Bounds on how long a call takes while the server is sick, on a machine that is busy with other things.
 const (
-	sickWait      = 8 * time.Second  // two or three
-	sickCheckWait = 16 * time.Second // ten
+	sickWait      = 8 * time.Second  // two or three seconds are usual
+	sickCheckWait = 16 * time.Second // for Check; ten seconds are usual
 )
 
 // A server fails to serve, in various ways. Each call ends in time with an error that names the lock and the reason. Nothing is held then, and when

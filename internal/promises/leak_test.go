@@ -274,7 +274,7 @@ func loseRelease(t *testing.T, l *lossy) {
 }
 
 func losePass(t *testing.T, l *lossy) {
-	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has a single token
+	locktest.Release(t, locktest.Acquire(t, l.lock)) // the first grant of a fenced lock has one token, so it would not be passed on
 	first := locktest.Acquire(t, l.lock)
 	pending := l.lock.AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))
 	locktest.Await(t, "the waiter", func() bool {
