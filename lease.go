@@ -82,8 +82,8 @@ func (l *Lease) Done() <-chan struct{} { return l.ending().Done() }
 func (l *Lease) Err() error { return l.ending().Err() }
 
 // Valid reports whether the lease is still valid, by the clock. It is false from the local deadline on, even if no loss has been
-// noticed yet. On Linux the clock includes the time for which the machine was suspended; Done is then closed within a second of its
-// resumption.
+// noticed yet. On Linux the clock includes the time for which the machine was suspended; if the lease has ended meanwhile, Done is
+// closed within a second of the resumption.
 func (l *Lease) Valid() bool {
 	if l.group != nil {
 		return l.group.valid()

@@ -251,8 +251,8 @@ const (
 	stop        // stop the actor: nobody can reach it any more
 )
 
-// handled notes that the actor has handled a message, and whether its machine is idle now. done says that the machine wants the actor to stop:
-// the runtime is ending, or the machine was asked to end, and it has nothing left to do.
+// handled notes that the actor has handled a message, and whether its machine is idle now. done says that the machine wants the actor to stop.
+// It does so when it has nothing left to do and either the runtime is ending or the machine was asked to end.
 func (m *member) handled(counted, idle, done bool) next {
 	s := m.shard
 	s.mu.Lock()

@@ -2,7 +2,8 @@
 //
 // The machine of a lock makes a Grant for each acquisition in Redis, and ends it. The watchdog moves its deadline with every renewal. Each local
 // holder has a Hold on the grant; several holds may share a grant, one after the other or together. The handles in the root package read holds, and
-// end them by Claim. The machine ends a lost hold by Lose, and the hold of an actor that releases it or has terminated by Claim.
+// end them by Claim. The machine ends a lost hold by Lose. If the holder is an actor, the machine ends its hold by Claim when the actor releases
+// it or has terminated.
 //
 //	address.go  the address of a lock
 //	grant.go    an acquisition in Redis and its deadline

@@ -172,7 +172,7 @@ func (s *State) onClose(now time.Duration, to wait.Stage) {
 	if to >= wait.Closing && s.phase == held {
 		s.endHolds(protocol.ErrClosed, "")
 	}
-	if to >= wait.Closing { // nothing waits for the end of an at-least any more
+	if to >= wait.Closing { // drop the releases that wait for the end of an at-least
 		s.orphans = slices.DeleteFunc(s.orphans, func(g orphan) bool { return g.nobody })
 	}
 	if s.inflight == nil {

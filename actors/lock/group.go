@@ -225,7 +225,7 @@ func (h *Group) onChannelMessage(now time.Duration, m wait.ChannelMessage) {
 		h.spare.freed(now, now, m.Releases)
 	case h.address.Kind.Queued:
 		h.tell(now, l, m)
-	case h.holding > 0: // a release of this process may be in flight while other members contend
+	case h.holding > 0: // this may be the message of this process's own release, so it is not counted as another process's turn
 		h.turns.Overheard(m.Releases)
 		h.tell(now, l, woken{now})
 	default:

@@ -20,7 +20,7 @@ import (
 // Errors adds to go-redis's errors what the reader of an error needs to know: which Redis, and what to check. errors.Is and errors.As still
 // find the original error. No text contains a password of the client.
 type Errors struct {
-	Name    string // "Redis at host:port"
+	Name    string // "Redis at host:port", "Redis" or "the cluster"
 	cluster bool   // redirections are normal
 	secrets secrets
 	last    atomic.Pointer[error] // the error of the latest batch; nil: it has reached Redis

@@ -217,7 +217,7 @@ func (r *run) serveAll(t *testing.T, rts []*holdfast.Runtime) {
 	}
 }
 
-// leavesNothing waits until no key is left.
+// leavesNothing waits until no key is left. It does not check permits, whose keys the user has set.
 func (r *run) leavesNothing(t *testing.T, client *redis.Client) {
 	if r.kind.Permits > 0 {
 		return // the permits are the user's

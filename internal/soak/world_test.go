@@ -94,7 +94,7 @@ func newWorld(t *testing.T, on stage, look redis.UniversalClient) *world {
 	return w
 }
 
-// start gives a process a new runtime. Once that is closed, nothing refers to it any more.
+// start gives a process a new runtime and drops the closed one, so that the garbage collector can free it.
 func (w *world) start(p *process) {
 	p.client = w.stage.client(p.links, w.password.provide)
 	rt, err := holdfast.New(p.client, holdfast.Options{
