@@ -40,8 +40,8 @@ func TestInterop_ReleaseWakesTheOtherSide(t *testing.T) {
 	})
 }
 
-// Redisson gets a lock that lingers within Options.Linger, although our side takes it again and again. A waiter that misses its slot waits
-// for another Options.Linger. On a busy machine that may happen, but not usually, so the test looks at the median.
+// While a lock lingers, Redisson gets it within Options.Linger, although our side takes it again and again. A waiter that misses its slot
+// waits for another Options.Linger. On a busy machine that may happen, but not usually, so the test looks at the median.
 func TestInterop_LingerEndsForTheOtherSide(t *testing.T) {
 	const linger = 300 * time.Millisecond
 	everywhere(t, func(k kind) bool { return k.theirs == "lock" || k.theirs == "fenced" || k.theirs == "write" }, func(t *testing.T, m *meeting) {

@@ -1,7 +1,7 @@
 -- read_renew: restart the leases of many readers, each only if its grant still holds. It never creates anything. The TTL of a lock
 -- is that of its longest reader: it is raised, and lowered only when a lease gets shorter.
 --
--- KEYS[n] lock      hash    {name}, with mode, and after each
+-- KEYS[n] lock      hash    {name}, with mode; each is followed by its timeout
 -- KEYS[n] timeout   string  {name}:grant:rwlock_timeout:1
 -- ARGV[1] lease     ms
 -- ARGV[2] not_after server time in ms, after which nothing is renewed

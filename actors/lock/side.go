@@ -46,7 +46,7 @@ func (s *State) onSideDone(now time.Duration, m *callDone) {
 	r := m.call.request
 	_, late := scripts.LateBy(m.err)
 	switch {
-	case late && !m.call.again && now < m.call.Deadline: // not executed, and the reply has corrected the estimate of the server's clock
+	case late && !m.call.again && now < m.call.Deadline: // not executed: call once more, now that the server's clock is known better
 		again := &lockCall{do: m.call.do, address: m.call.address, request: r, again: true}
 		again.Timing = m.call.Timing
 		s.sideCall(again)

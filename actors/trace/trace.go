@@ -66,7 +66,7 @@ type Released struct {
 	Err      error         // what Release returns
 }
 
-// Lost is the end of a lease without its holder.
+// Lost is the end of a lease that its holder did not release.
 type Lost struct {
 	Kind     protocol.Kind
 	Name, ID string

@@ -94,11 +94,11 @@ type (
 // exactly one renewal interval, so that grants of one slot stay together.
 const slotsPerLease = 66
 
-// coarsest limits the leases whose renewals are due in wheel: shorter ones than Options.Lease/coarsest are in fine. At the limit, renewals
-// come up to a fifth of their interval early.
+// coarsest decides which wheel a lease is in: the field wheel, or the field fine if the lease is shorter than Options.Lease/coarsest. At the
+// limit, renewals come up to a fifth of their interval early.
 const coarsest = 4
 
-// nudgeEvery is the longest time awake until a holder learns of a loss that happened while the machine was suspended, if the grant is in wheel.
+// nudgeEvery bounds the time after a suspension of the machine until the holder of a grant in wheel learns that it was lost meanwhile.
 const nudgeEvery = time.Second
 
 // New makes the watchdog, which has to be stopped.

@@ -284,7 +284,7 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 }
 
 // Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows it. Nothing is lost. Do not call it
-// again within two node timeouts: masters do not vote again so soon, and the server blocks until it gives up.
+// again within two node timeouts: masters do not vote again so soon, and the old master blocks its clients until the failover times out.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()
 	ctx := context.Background()

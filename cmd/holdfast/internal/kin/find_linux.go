@@ -16,7 +16,7 @@ func (r Run) Strays(inner bool) []int {
 	return r.find(func(pid, group int) bool { return group != r.Group && r.owns(pid, inner) })
 }
 
-// All returns the live processes of the run, inside and outside its group, except for this process.
+// All returns the live processes of the run, inside and outside its group, except for this process and the guardian.
 func (r Run) All() []int {
 	return r.find(func(pid, group int) bool { return group == r.Group && live(pid) || r.owns(pid, true) })
 }
