@@ -91,7 +91,7 @@ func checkPermits(s *Site, raw string, newID func() string) []Call {
 		{PermitsAll, CountTerms{}}, {PermitsRelease([]string{second}), CountTerms{}},
 		{PermitsSet, CountTerms{Numbers: []int64{3}}}, {PermitsDeleteAll, CountTerms{}},
 	})
-	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // expired, so the next call returns it
+	calls := append(before, acquirePermit(s, raw, terms(expired, -permitGrace)), // already expired, so the next call frees it
 		acquirePermit(s, raw, terms(first, checkLease)), acquirePermit(s, raw, terms(second, checkLease)),
 		acquirePermit(s, raw, terms(third, checkLease)), // none is free
 		passPermit(s, raw, Terms{From: second, Grant: third, Lease: checkLease}), passPermit(s, raw, Terms{From: third, Grant: second, Lease: checkLease}),

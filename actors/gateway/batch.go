@@ -200,7 +200,7 @@ func invalidateReplies(cause error, parcels []parcel) {
 	var refusal redis.Error
 	refused := errors.As(cause, &refusal)
 	if refused {
-		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // the refusal of the mark is not that of the calls
+		cause = fmt.Errorf("%w: %v", errOutOfStep, cause) //nolint:errorlint // the calls were not refused as the mark was
 	}
 	for _, p := range parcels {
 		err := p.Err()

@@ -98,7 +98,7 @@ func (w *world) subscribers() (n int) {
 	return n
 }
 
-// demand sends the process of a grant the message that another process wants the lock, if that process is part of the model.
+// demand sends the holder of a grant the message that another process wants the lock. A holder outside the model gets no message.
 func (w *world) demand(holder string, freed bool) {
 	if strings.HasPrefix(holder, "peer") || strings.Contains(holder, ":-") {
 		return

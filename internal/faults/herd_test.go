@@ -76,7 +76,7 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
 			t.Parallel()
 			letIn(t, func(t *testing.T, p *locktest.Place) {
-				if p.Kind.Mode == "write" { // in TestPromise_TurnsAreBounded such a waiter asks again when it has missed a message, and is served
+				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded covers it: there the waiter asks again when it has missed a message
 					t.Skip("its messages are for all, and miss a thread of Redisson's that has tried and does not wait yet")
 				}
 				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})

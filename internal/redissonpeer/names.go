@@ -29,7 +29,7 @@ func PermitsKey(name string) string { return suffixed(name, "timeout") }
 // SemaphoreChannel is the channel on which free permits of the semaphore are published.
 func SemaphoreChannel(name string) string { return prefixed("redisson_sc", name) }
 
-// LatchChannel is the channel on which it is published that the count of the latch is zero. The name is always in braces.
+// LatchChannel is the channel for the message that the count of the latch is zero. The name is always in braces.
 func LatchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
 
 // prefixed derives a name that is in the same cluster slot as name. A name that contains a brace is assumed to have its

@@ -58,7 +58,7 @@ func newProcess(w *world, name string, number uint64) (*process, error) {
 		Addr:                     "127.0.0.1:6379", // never resolved: the dialer ignores it
 		Dialer:                   func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
 		DialerRetries:            1,  // go-redis pauses between dials with a mutex locked, which stops the bubble's time
-		MaxRetries:               -1, // likewise between handshakes; go-redis never repeats the runtime's own commands
+		MaxRetries:               -1, // go-redis pauses in the same way between handshakes; it never repeats the runtime's own commands
 		PoolSize:                 20,
 		DisableIdentity:          true,
 		ConnMaxIdleTime:          -1, // go-redis measures idle time with a clock outside the bubble
