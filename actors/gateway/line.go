@@ -14,8 +14,8 @@ type line struct {
 }
 
 const (
-	sweepCost  = 3 * time.Microsecond // for each waiting call: together, the shortest time between two sweeps
-	sweepLeast = time.Second          // the longest time between two sweeps, if sweepCost does not make it longer; a sweep drops withdrawn calls
+	sweepCost  = 3 * time.Microsecond // the shortest time between two sweeps is this, times the number of waiting calls
+	sweepLeast = time.Second          // the longest time between two sweeps, unless the shortest is longer; a sweep drops withdrawn calls
 )
 
 func (l *line) len() int { return len(l.first.waiting) + len(l.rest.waiting) }

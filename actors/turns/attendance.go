@@ -12,7 +12,7 @@ import (
 // process that wants the lock has one turn; the other subscribers count as absent. Turns are sometimes counted wrongly, because a process is slow
 // or has two turns. So the estimate is the number of subscribers that were absent in nearly all of the newest turns.
 type attendance struct {
-	notified int  // subscribers that this process's newest release notified, without itself
+	notified int  // subscribers that this process's newest release notified, not counting this process
 	came     int  // known turns of other processes since this process's newest release
 	taken    bool // another process has the lock
 	waited   bool // since this process's newest release, a local waiter has waited while other processes had their turns

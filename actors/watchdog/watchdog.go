@@ -326,7 +326,7 @@ func (w *Watchdog) onRenewed(m *rpc.Result) {
 	w.Recorder.Renewed(trace.Renewed{Leases: len(r.timers), Gone: len(gone), Margin: r.bound - now, Took: now - r.asked})
 	deadline := lease.Deadline(m.Sent, min(r.lease, r.usual))
 	kept := r.timers[:0]
-	var short []*timerwheel.Timer[*lease.Grant] // grants that must be kept for longer than this renewal set: their at-least has grown meanwhile
+	var short []*timerwheel.Timer[*lease.Grant] // grants that need more time than this renewal gave them: their at-least has grown meanwhile
 	for _, t := range r.timers {
 		switch {
 		case t == nil || t.Value.Until() == 0:

@@ -110,7 +110,7 @@ func Micros(v float64) string { return Duration(time.Duration(v * 1e3)) }
 // Millis formats a duration given in milliseconds.
 func Millis(v float64) string { return Duration(time.Duration(v * 1e6)) }
 
-// Duration formats a duration with a unit, as Ratio does.
+// Duration formats a duration with a unit. Ratio formats the number.
 func Duration(d time.Duration) string {
 	switch {
 	case d >= time.Second:
