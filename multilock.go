@@ -251,9 +251,9 @@ func startingWith(first, n int) []int {
 
 const (
 	patienceMin = 200 * time.Millisecond // longest wait for a later member in the first round
-	patienceMax = 2 * time.Second        // and in any
+	patienceMax = 2 * time.Second        // longest such wait in any round
 	pauseMin    = time.Millisecond       // longest pause after the first round
-	pauseMax    = 100 * time.Millisecond // and after any
+	pauseMax    = 100 * time.Millisecond // longest pause after any round
 )
 
 // jitter returns a random duration below its argument.

@@ -112,7 +112,8 @@ func passLock(s *Site, raw string, t Terms) Call {
 	return c
 }
 
-// keep returns the argument keep of a release. The argument is rounded up, because the lock must not become free too early.
+// keep returns the value of the script's argument of that name, for a release. It is rounded up, so that the lock does not become free
+// too early.
 func (t *Terms) keep() int64 { return (max(t.Keep, 0) + time.Millisecond - 1).Milliseconds() }
 
 // Nobody returns the owner field of a lock that stays taken after its grant was released. No grant has this field, because the numbers of

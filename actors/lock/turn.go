@@ -60,9 +60,8 @@ func (s *State) turnOver(now time.Duration) bool {
 	return !lingers && (s.turn.served >= s.policy.HandoffMax || now-s.turn.start >= s.policy.HandoffFor/s.turnsIn())
 }
 
-// turnsIn is the divisor of Policy.HandoffFor: a turn of this kind lasts that part of a usual turn. If each holder has a grant of its own, nobody
-// leaves gaps for Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes of this
-// library.
+// turnsIn returns the number by which Policy.HandoffFor is divided for this kind. If each holder has a grant of its own, nobody leaves gaps for
+// Redisson's clients, which take no turns. With turns a third as long, these clients get about as much as the processes of this library.
 func (s *State) turnsIn() time.Duration {
 	if s.address.Kind.Grants == scripts.GrantPerHolder {
 		return 3

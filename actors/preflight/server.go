@@ -112,8 +112,8 @@ func (c *check) server(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// sharesNames is the number of names that a check tries on a node of a cluster. If there are two masters, the probability that one has all of the
-// names is 2^-64.
+// sharesNames is the number of names that a check tries on a node of a cluster. If there are two masters, the probability that this node
+// has all of the names is 2^-64.
 const sharesNames = 64
 
 // shares reports whether other masters decide about some of the names.

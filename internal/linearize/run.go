@@ -28,9 +28,9 @@ const (
 // Plan configures a run.
 type Plan struct {
 	Kind     Kind
-	Lease    time.Duration // of the watchdog: a run draws between this and twice as much
+	Lease    time.Duration // of the watchdog: a run draws a lease between this and twice as much
 	Duration time.Duration
-	Least    int     // operations that a run needs, a tenth of them grants; it continues until then, for locktest.Patience longer at most
+	Least    int     // operations that a run needs, a tenth of them grants; to get them it lasts longer, by locktest.Patience at most
 	Mutant   *Mutant // nil: the scripts as they are
 	Restart  bool    // the server is killed now and then; it keeps what it has
 	Seed     uint64

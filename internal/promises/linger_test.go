@@ -34,7 +34,7 @@ func lingering(t *testing.T, test func(t *testing.T, server *holdfasttest.Server
 			synctest.Test(t, func(t *testing.T) {
 				server := holdfasttest.New(t)
 				other := server.Runtime()
-				use(t, kind.Lock(other, "orders")) // the first grant of a fenced lock has a single token
+				use(t, kind.Lock(other, "orders")) // the first grant of a fenced lock has one token, so it would not linger
 				<-time.After(time.Second)          // later grants have a token for each microsecond that has passed
 				one := server.Runtime(holdfast.Options{Lease: lingerLease, Linger: lingerFor, OnEvent: func(e holdfast.Event) { t.Errorf("%v", e) }})
 				synctest.Wait() // until the demand channel is subscribed to
@@ -131,7 +131,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		}
 		stalls := locktest.WatchStalls(t, p)
 		one, other := p.Runtime(t, holdfast.Options{Lease: lingerLease, Linger: lingerFor}), p.Runtime(t, holdfast.Options{})
-		use(t, p.Lock(other)) // the first grant of a fenced lock has a single token
+		use(t, p.Lock(other)) // the first grant of a fenced lock has one token, so it would not linger
 		use(t, p.Lock(one))
 		assert.Equal(t, 1, one.Stats().Lingering)
 		began := time.Now()

@@ -100,7 +100,7 @@ func showOrder(t *testing.T, p *locktest.Place) {
 func showTurnLength(t *testing.T, p *locktest.Place) {
 	const most = 5
 	rt := p.Runtime(t, holdfast.Options{Handoff: holdfast.Handoff{Max: most, For: 10 * time.Second}})
-	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // the first grant of a fenced lock has a single token
+	locktest.Release(t, locktest.Acquire(t, p.Lock(rt))) // the first grant of a fenced lock has one token, for one holder
 	first := locktest.Acquire(t, p.Lock(rt))
 	waiting := make([]*holdfast.Pending, 40)
 	for i := range waiting {
