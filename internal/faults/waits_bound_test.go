@@ -62,8 +62,8 @@ func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 	}
 }
 
-// A lock is granted while a cancel is in flight to the actor, because the goroutine that cancels is suspended. Either the caller gets the lease, or
-// the lease is released.
+// The goroutine that cancels is suspended before its cancel reaches the actor, and meanwhile the lock is granted. Either the caller gets the lease,
+// or the lease is released.
 func TestFault_GrantedWhileTheCancelIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, lock *holdfast.Lock) (cancel func(), outcome func() (*holdfast.Lease, error)){

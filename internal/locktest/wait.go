@@ -75,7 +75,7 @@ func Open(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// Stays fails the test if so returns false at any look within d.
+// Stays fails the test if the condition so is false at any look within d.
 func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
 	t.Helper()
 	looks := time.NewTicker(5 * time.Millisecond)
