@@ -3,8 +3,8 @@
 // Package guard runs the guardian: a second process that kills a process group when a lease is about to end, even if the process that
 // renews the lease has been stopped or killed.
 //
-// The guardian is a second process of this program. It leads the process group that it guards, so the group's ID cannot be reused. Once the
-// guardian has killed the group, no process can join it, so a command that would start too late does not start.
+// The guardian runs this program. It leads the process group that it guards, so the group's ID cannot be reused. Once the guardian has
+// killed the group, no process can join it, so a command that would start too late does not start.
 package guard
 
 import (
