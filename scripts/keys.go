@@ -64,8 +64,8 @@ func ReadDemand(message string) (grant, key string, freed bool) {
 	return grant, key, freed
 }
 
-// LatchChannel is the channel on which it is published that a latch is at zero. Here Redisson puts braces around the name even if the name
-// already has braces.
+// LatchChannel is the channel for the message that a latch is at zero. Here Redisson puts braces around the name even if the name already
+// has braces.
 func LatchChannel(raw string) string { return "redisson_countdownlatch__channel__{" + raw + "}" }
 
 // The keys below are of Holdfast only, and each has a TTL.

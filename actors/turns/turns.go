@@ -269,7 +269,7 @@ func (g *gaps) released(p *Policy, now, sent time.Duration, waited, listened boo
 		return false
 	}
 	often := g.open >= (now-g.since)/8          // the lock was free often enough for clients that poll
-	return g.begin(now) && (!often || listened) // subscribers try right after a release, so they need a gap even if the lock was often free
+	return g.begin(now) && (!often || listened) // a subscriber tries right after a release, and only a gap lets it win
 }
 
 // due reports whether a process without competitors should make a gap.
