@@ -60,8 +60,8 @@ func otherCPU(server int) time.Duration {
 	return others(programs, os.Getpid(), server) + stolen()
 }
 
-// others returns the CPU time of all programs, except threads of the kernel, the programs with the IDs in but, and their descendants. The time
-// of a program that has ended counts for its parent.
+// others returns the CPU time of all programs, except threads of the kernel, the programs with the process IDs that follow, and their
+// descendants. The time of a program that has ended counts for its parent.
 func others(programs map[int]program, but ...int) (cpu time.Duration) {
 	ours := map[int]bool{}
 	for _, pid := range but {

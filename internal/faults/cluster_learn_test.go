@@ -27,7 +27,7 @@ func TestFault_StartWhileAMasterIsDown(t *testing.T) {
 		within time.Duration
 	}{
 		"killed":  {(*redistest.Server).Kill, time.Second},
-		"stopped": {(*redistest.Server).Pause, 2 * time.Second}, // the client's timeouts are 5 s
+		"stopped": {(*redistest.Server).Pause, 2 * time.Second}, // although the client's timeouts are 5 s
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,8 +12,8 @@
 -- ARGV[5] place       try (do not queue) | new | kept (it should be in the queue)
 -- ARGV[6] wait        ms for which a place in the queue is kept, Redisson's fairLockWaitTimeout
 -- ARGV[7] runtime     UUID of this runtime
--- ARGV[8] stay        ms for which this runtime is known to live from now on; only a grant that joins the queue writes it while
---                     31/32 of it are left
+-- ARGV[8] stay        ms for which this runtime is known to live from now on; noted when a grant joins the queue, and when less
+--                     than 31/32 of the noted time are left
 --
 -- Returns grant (granted) | {ttl, holder or '', state, next} (busy): state 0 not queued, 1 queued, 2 queued again; next is the first in
 -- the queue if it is this grant, or another one of this runtime that may take the free lock, else '' | error LATE ms
