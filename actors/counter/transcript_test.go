@@ -148,8 +148,8 @@ func (p *countPlayer) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// answer is the result of the call in flight; if there are several, the line names its request or operation. done takes the number of permits
-// that are left, and for an acquire which waiters were served and whether it reserved.
+// answer is the result of the call in flight; if there are several, the line names its request or operation. "done" is followed by the number of
+// permits that are left. For an acquire it also says which waiters were served, and whether the call reserved.
 func (p *countPlayer) answer(verb string, a machinetest.Arguments) any {
 	call := p.flying(a)
 	done := &countDone{call: call, class: scripts.Done, sent: p.sent[call]}

@@ -39,7 +39,7 @@ func (s *Sender) run(b *batch) {
 		s.exchange(b, open)
 		var away []int
 		if !b.node.Alone {
-			open, away = b.split(open) // answered before following redirections, so that the answered calls do not wait for another master
+			open, away = b.split(open) // open is posted before away is followed, so that answered calls do not wait for another master
 		}
 		open = s.postExcept(b, open)
 		if len(away) > 0 {

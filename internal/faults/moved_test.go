@@ -51,7 +51,7 @@ func TestFault_MasterBehindAName(t *testing.T) {
 	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
 	name.Store(next.Addr())
 
-	require.Eventually(t, func() bool { // at least two checks of 5 s each
+	require.Eventually(t, func() bool { // this takes at least two checks, one every 5 s
 		return look.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]] == 2
 	}, time.Minute, 20*time.Millisecond, "the subscriptions at the new master")
 	locktest.Release(t, lease)

@@ -30,7 +30,7 @@ func (*loneTB) Cleanup(func()) {}
 func (*loneTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 func TestStart_ServerDiesWithAKilledTestProcess(t *testing.T) {
-	h := childproc.Run(t, "serve", "TMPDIR="+t.TempDir()) // a killed process leaves its files behind
+	h := childproc.Run(t, "serve", "TMPDIR="+t.TempDir()) // because a killed process leaves its files behind
 	addr := h.Line()
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	require.NoError(t, err)
