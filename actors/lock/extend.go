@@ -25,7 +25,7 @@ type extension struct {
 
 // extending returns the extension, which is made at the first use because most grants need none.
 func (s *State) extending() *extension {
-	if s.extension == nil { // a delayed duplicate of the acquire would set the acquire's lease
+	if s.extension == nil { // the first call waits until no delayed duplicate of the acquire can arrive and set the acquire's lease again
 		s.extension = &extension{retryAt: s.grant.duplicateUntil, duplicateUntil: s.grant.duplicateUntil}
 	}
 	return s.extension

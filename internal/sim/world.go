@@ -126,7 +126,7 @@ func (w *world) run() {
 
 // begin starts the processes one by one, each at an instant at which nothing else happens.
 func (w *world) begin(ctx context.Context) bool {
-	if pipe, err := w.server.Dial(); err == nil { // the pipe has a server from now on
+	if pipe, err := w.server.Dial(); err == nil { // from now on w.server.Server() exists
 		_ = pipe.Close()
 	}
 	w.server.Server().SetPreHook(w.hook)
