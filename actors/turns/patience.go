@@ -5,10 +5,10 @@ import "time"
 // patience makes slots as long as the turns of other processes. A process that has others ahead of it asks when their slots are over, in case
 // they have stopped waiting. If slots are shorter than turns, all processes ask in each turn, and all but the first ask in vain.
 //
-// So slots double with each attempt in vain, once there have been more of them than each of the other processes may have caused. Slots become short
-// again with an attempt that finds the lock free: then a process ahead has stopped waiting, and the lock was free for its slot. If mere listeners are
-// ahead, each process finds the lock free before that, so slots stay short. Long slots would leave the lock free for long, and turns out of order
-// would spoil the estimate of attendance.
+// So each attempt in vain doubles the slots, except the first few: one for each other process, which may have caused it. Slots become short again
+// with an attempt that finds the lock free: then a process ahead has stopped waiting, and the lock was free for its slot. If mere listeners are
+// ahead, each process finds the lock free before its slots double, so they stay short. Long slots would leave the lock free for long, and turns
+// out of order would spoil the estimate of attendance.
 type patience struct {
 	turn     time.Duration // an estimate of the usual time between two releases, which may be too short
 	released time.Duration // instant of the newest release; 0: none is known

@@ -194,7 +194,7 @@ func (c *contender) passed(holder, waiter int) (released, acquired int64, err er
 		two, err := other.answer(load.At, hardWait)
 		return one.At, two.At, err
 	}
-	for range 2 { // one process reports both, in either order
+	for range 2 { // the only process reports both instants, in either order
 		r, err := p.answer(load.At, hardWait)
 		if err != nil {
 			return 0, 0, err

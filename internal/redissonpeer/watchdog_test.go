@@ -68,5 +68,5 @@ func TestWatchdog_ForceUnlockForgetsAllHolds(t *testing.T) {
 func TestWatchdog_AcquireAfterCloseStartsNothing(t *testing.T) {
 	a, _, _, name := setup(t)
 	a.Close()
-	mustLock(t, a.RLock(name, 1), 0) // goleak would report a loop
+	mustLock(t, a.RLock(name, 1), 0) // starts no renewal loop: goleak would report it
 }
