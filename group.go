@@ -119,7 +119,7 @@ func (g *group) extend(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("holdfast: extend %s: %w", lease.Quoted(g.name), err)
 	}
 	err = g.each(ctx, func(member *Lease) func(ctx context.Context) error { return member.startExtend(d) })
-	if lost := g.Reason(); err != nil && lost != nil { // when the lease ended, the remaining members were released
+	if lost := g.Reason(); err != nil && lost != nil { // the loss released the remaining members, so their errors do not say why
 		return fmt.Errorf("holdfast: extend %s: %w", lease.Quoted(g.name), lost)
 	}
 	return err

@@ -79,7 +79,7 @@ func (p *countPlayer) countPolicy() {
 	}
 }
 
-// SetPolicy takes the options that transcripts of locks have, and latch.
+// SetPolicy takes the options of transcripts of locks, and an option of its own: latch.
 func (p *countPlayer) SetPolicy(options []string) {
 	latch := slices.Index(options, "latch")
 	if latch >= 0 {

@@ -62,7 +62,7 @@ func (h *Group) findOwn(r *wait.Request) (found *member, ok bool) {
 			if found == nil {
 				found = s
 			}
-		case s.queue.Len == 0 || s.queue.Front().Try: // holders; and tries, which do not stay
+		case s.queue.Len == 0 || s.queue.Front().Try: // not counted: holders, and tries, which do not stay
 		case !s.contends():
 			found = nil // a member after found waits: for a pass, or for the end of its release
 		case s.failures.Count > 0:

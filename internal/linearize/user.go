@@ -150,7 +150,7 @@ func (u *user) use(ctx context.Context, h *held) {
 	u.look(h)
 	dice := u.dice.IntN(100)
 	if h.op.Name == u.forced && dice%2 == 0 {
-		dice = 93 // kept long enough for a forced release to hit it
+		dice = 93 // keeps the lease long enough for a forced release to hit it
 	}
 	switch {
 	case dice < 60:

@@ -21,14 +21,14 @@ type Stalls struct {
 
 const stallsEvery = 5 * time.Millisecond
 
-// WatchStalls measures until the test ends.
+// WatchStalls measures the stalls of this process and the place's servers until the test ends.
 func WatchStalls(t *testing.T, p *Place) *Stalls {
 	s := NewStalls(p.everyClient(t)...)
 	t.Cleanup(s.End)
 	return s
 }
 
-// NewStalls measures until End.
+// NewStalls measures the stalls of this process and these servers until End.
 func NewStalls(servers ...*redis.Client) *Stalls {
 	s := &Stalls{stop: make(chan struct{}), ended: make(chan struct{}), last: time.Now()}
 	go s.watch(servers)

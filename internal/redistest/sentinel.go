@@ -20,8 +20,8 @@ type Guarded struct {
 	tb        testing.TB
 }
 
-// StartGuarded starts a master, its replica and sentinels, and returns when the sentinels know all of these. They count a master as dead that does
-// not answer for downAfter.
+// StartGuarded starts a master, its replica and sentinels, and returns when the sentinels know all of these. The sentinels count the master as dead
+// when it has not answered for downAfter.
 func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 	tb.Helper()
 	const sentinels, quorum = 3, "2"
