@@ -145,7 +145,7 @@ func (l *Lease) Members() []*Lease {
 // Name returns the lock's name. For a multi lock it is the members' names, each once, separated by commas.
 func (l *Lease) Name() string { return l.name }
 
-// during calls fn with inner's values and a context that ends with the lease, and releases the lease when fn has returned.
+// during calls fn with a context that has inner's values and ends with the lease, and releases the lease when fn has returned.
 func (l *Lease) during(ctx, inner context.Context, fn func(ctx context.Context) error) (err error) {
 	inner, cancel := l.ending().Bound(context.WithValue(inner, leaseKey{}, l))
 	defer func() {

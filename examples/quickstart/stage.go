@@ -149,7 +149,7 @@ func (s *stage) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkClean uses A's client, which outlives A's runtime.
+// checkClean checks that no key of this run is left. It uses A's client, which outlives A's runtime.
 func (s *stage) checkClean(ctx context.Context) error {
 	if len(s.used) == 0 {
 		return nil

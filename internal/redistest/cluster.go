@@ -201,9 +201,9 @@ func (c *Cluster) Owner(key string) *Server {
 	return nil
 }
 
-// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. When keys are on both sides, it calls the
-// function while, unless that is nil. It returns when the source knows of the target's claim to the slot. If the slot were moved back before, the
-// late claim would win, and keys in its way would be deleted.
+// Move moves a slot with all its keys from one master to another, as redis-cli --cluster reshard does. If while is not nil, Move calls it when
+// keys are on both sides. Move returns when the source knows of the target's claim to the slot. If the slot were moved back before, the late
+// claim would win, and keys in its way would be deleted.
 func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 	c.tb.Helper()
 	ctx := context.Background()
