@@ -51,7 +51,7 @@ type countPlayer struct {
 	requests map[string]*wait.Request
 	names    map[*wait.Request]string
 	calls    []*countCall // on their way
-	breakAt  int          // how many ids from now one makes the step panic; 0: none does
+	breakAt  int          // number of ids until the one that makes the step panic; 0: none does
 	sent     map[*countCall]time.Duration
 }
 

@@ -167,7 +167,7 @@ func (w *Watchdog) Drop(g *lease.Grant) {
 // slotOf returns the beginning of the slot in which the renewal of a lease of this length is due. What is due in one slot is renewed together.
 func slotOf(at, length time.Duration) time.Duration { return at.Truncate(length / slotsPerLease) }
 
-// nudgeLater sets the nudger, unless it is set.
+// nudgeLater sets the nudger, unless it is already set.
 func (w *Watchdog) nudgeLater() {
 	if !w.nudging.Load() && w.nudging.CompareAndSwap(false, true) {
 		w.nudger.Reset(nudgeEvery)
