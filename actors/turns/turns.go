@@ -14,8 +14,8 @@ import (
 // process that has waited longest tries first after a release, and every other process waits one slot for each process ahead of it.
 // A wrong count changes the order and nothing else: if a process ahead has stopped waiting, its slot passes unused.
 //
-// While all the others come for the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first one
-// still has the lock.
+// While all the other processes want the lock, slots become as long as turns (patience). With shorter slots, all of them would ask while the first
+// one still has the lock.
 //
 // Some subscribers never try; attendance finds out how many. They keep their places in the count, because other processes may not know
 // yet. As soon as only such subscribers are ahead, the process does not wait.

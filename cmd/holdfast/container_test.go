@@ -154,7 +154,7 @@ func TestContainer_ProcessIDIsReused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client, name, folder := server.Client(t), redistest.Name(t), t.TempDir()
-	// A process that the command leaves behind keeps the guardian busy.
+	// The guardian does not end while a process that the command has left behind is alive.
 	file, command := script(t, `(trap '' TERM; exec sleep 1000) & exit 3`)
 	i := container(t, server.URL(), append([]string{"exec", name, "--lease", "12s", "--grace", "6s", "--"}, command...)...)
 	pid := strconv.Itoa(pidIn(t, file)) // as the container numbers it
