@@ -148,7 +148,7 @@ func (p *Proxy) Heal() {
 	p.Blackhole(false)
 }
 
-// Forget cancels the orders to drop, break, skip or repeat replies that no request has used up yet.
+// Forget cancels the orders that no request has used up yet: to drop, break, skip or repeat replies.
 func (p *Proxy) Forget() {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()
