@@ -173,7 +173,7 @@ type together struct {
 	hopeless int // once this many have failed, the rest are cancelled; 0: no such limit
 }
 
-// leeway is added to the time that the remaining calls get once enough have succeeded, so it is the least that they get.
+// leeway is added to the time that the remaining calls get once enough have succeeded, so they get at least this.
 const leeway = 2 * time.Millisecond
 
 // run makes all calls and returns their errors once all have returned. When a limit of t is reached, it cancels the context of the calls. It calls

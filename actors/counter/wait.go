@@ -158,7 +158,7 @@ func (s *State) onTaken(now time.Duration, m *countDone) {
 		}
 	}
 	if taken || a.duplicateUntil <= m.sent {
-		s.attempt = attempt{} // if a duplicate may still run, the same request is repeated, because the duplicate would acquire permits
+		s.attempt = attempt{} // otherwise the same request is repeated: a copy of it may still run and acquire permits
 	}
 	if taken {
 		s.forgetResult(a.op, &a.copies, m.sent)

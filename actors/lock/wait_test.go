@@ -32,7 +32,7 @@ type visits struct {
 	key   *plainKey
 	since time.Duration // since when the key has been free; clock.Never: it is taken
 
-	together bool // users come in bursts, every visitEvery; after a burst nobody comes and wakes a waiter whose wake-up was lost
+	together bool // users come in bursts, every visitEvery; between bursts no newcomer wakes a waiter whose wake-up was lost
 }
 
 func newVisits(seed uint64) *visits {

@@ -45,8 +45,8 @@ func (l *link) stay() {
 	}
 }
 
-// listening returns the present connection if it is subscribed to the link's own channel. Otherwise it returns nil. It then also subscribes to the
-// channel, if the link has other channels.
+// listening returns the present connection if it is subscribed to the link's own channel. Otherwise it returns nil, and asks for that
+// subscription if the link has other channels.
 func (l *link) listening(own string) (pubsub *redis.PubSub) {
 	_ = l.change(func() error {
 		wanted := len(l.subs.wanted)

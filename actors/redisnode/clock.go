@@ -13,7 +13,7 @@ import (
 type Clock struct {
 	mu       sync.Mutex
 	sampled  bool
-	offset   time.Duration // the server's time since its epoch, minus this process's instant
+	offset   time.Duration // the server's Unix time, minus this process's instant
 	received time.Duration
 }
 
@@ -35,10 +35,10 @@ func (s *Clock) Stale(now time.Duration) bool {
 	return s.sampled && now-s.received > sampleFor
 }
 
-// At converts an instant of this process to the server's time, in ms since its epoch.
+// At converts an instant of this process to the server's Unix time, in ms.
 func (s *Clock) At(instant time.Duration) int64 { return s.Time(instant).Milliseconds() }
 
-// Time converts an instant of this process to the server's time since its epoch.
+// Time converts an instant of this process to the server's Unix time.
 func (s *Clock) Time(instant time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ type Nodes interface {
 	Discover(ctx context.Context) error
 	// Suspect discovers the nodes again in the background, because a slot may have moved.
 	Suspect()
-	// Time converts an instant of this process to the time of the servers, since their epoch, by the clock of any node.
+	// Time converts an instant of this process to Unix time, as the clock of one of the nodes shows it.
 	Time(instant time.Duration) time.Duration
 	// Part returns the part of the cluster in which all keys of a name are. One script reaches the keys of one part only.
 	Part(raw string) uint16

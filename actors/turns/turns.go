@@ -49,7 +49,7 @@ type Turns struct {
 
 const (
 	slotMax = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
-	farMax  = 900 * time.Millisecond // upper limit of what a process far behind adds, because all processes ahead may have stopped waiting at once
+	farMax  = 900 * time.Millisecond // most that a process far behind waits besides YieldMax: all processes ahead may have stopped waiting at once
 	winsMax = 10
 	goodMax = 8 // after this many turns in which every process used its slot, slots become shorter again
 )

@@ -137,7 +137,7 @@ func kindsOf(row string) []holdfast.Kind {
 	return []holdfast.Kind{holdfast.Kind(row)}
 }
 
-// lives do, for each kind, everything that can be done with it.
+// lives has a function for each kind that does everything that can be done with it.
 var lives = map[string]func(t *testing.T, p *locktest.Place, one, other *holdfast.Runtime){
 	"lock":        ofLock((*holdfast.Runtime).Lock),
 	"spin lock":   ofLock((*holdfast.Runtime).SpinLock),

@@ -27,7 +27,7 @@ func (s *Spans) Hold(lease *holdfast.Lease, d time.Duration) {
 	defer looks.Stop()
 	var seen span
 	for start := time.Now(); ; <-looks.C {
-		now := time.Now() // before the look: a lease that is valid now was valid then, too
+		now := time.Now() // before the look: a lease that it finds valid is valid now, too
 		if !lease.Valid() {
 			break
 		}
