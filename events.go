@@ -38,8 +38,8 @@ type (
 	// Unconfirmed reports that the runtime gave up on a release, a count-down or the undoing of an acquire: permits or a count-down may be
 	// missing. Fields: Name, Do (what was given up) and Err. See [protocol.Unconfirmed].
 	Unconfirmed = protocol.Unconfirmed
-	// Reconnected reports that the connection for wake-ups has been made again. All waiters retry. Field: the number of Channels. See
-	// [protocol.Reconnected].
+	// Reconnected reports that the connection for wake-ups was made again, or that a refused subscription has succeeded. Its waiters retry.
+	// Field: the number of Channels. See [protocol.Reconnected].
 	Reconnected = protocol.Reconnected
 	// SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Its waiters retry once a second. Fields: Name, Channel and
 	// Err. See [protocol.SubscribeRefused].

@@ -37,7 +37,7 @@ const zipfS = 1.1
 // section is how long a lock is held.
 const section = time.Millisecond
 
-// pace is the shortest possible time from one grant to the next: the section, and a round trip.
+// pace is the shortest average time from one grant to the next: the section, and a round trip.
 const pace = section + 2*(wayMin+waySpan/2)
 
 // Curve is what one demand costs.

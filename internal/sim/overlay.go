@@ -49,7 +49,7 @@ func Overlay(module, scratch string) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// findFunctions finds the functions of the packages that may have mutants: the paths by function name, with its package and type.
+// findFunctions finds the functions that may have mutants. It returns their files, by name with the package and the type.
 func findFunctions(module string) (map[string][]string, error) {
 	functions := map[string][]string{}
 	look := func(path string) error {

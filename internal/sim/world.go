@@ -438,7 +438,7 @@ func (w *world) serverNow() time.Time {
 func (w *world) setServerClock() {
 	w.mu.Lock()
 	offset, stepped := w.offset, w.stepped
-	w.mu.Unlock() // before SetTime takes the server's mutex: a script's hook takes w.mu while it holds that
+	w.mu.Unlock() // before SetTime takes the server's mutex: a script's hook takes w.mu under that mutex
 	if stepped {
 		w.server.SetTime(time.Now().Add(offset).UTC())
 	}
