@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. The acquires follow each other within the
-// 10 ms that a block spans. So a block that began before the present would repeat tokens of the block before the loss.
+// Even if the counter is lost between two acquires, earlier tokens are smaller than later ones. A block spans 10 ms, and the acquires follow
+// each other faster than that. So a block that began before the present would repeat tokens from before the loss.
 func TestFencedAcquire_NoTokenComesBackAtOnce(t *testing.T) {
 	on(t, func(b bed) {
 		many := *site

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What all tests of this test binary share besides a server. Main closes it.
+// All tests of this test binary share these, besides a server. Main closes them.
 var (
 	sharedCluster    sharedBy[Cluster]
 	sharedReplicated sharedBy[Cluster]
