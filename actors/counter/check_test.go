@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/actors/clock"
 	"github.com/holdfast-go/holdfast/actors/wait"
 	"github.com/holdfast-go/holdfast/internal/machinetest"
+	"github.com/holdfast-go/holdfast/protocol"
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
@@ -29,6 +30,7 @@ func newCountChecker(s *State) *countChecker {
 
 // step takes one step and checks it. If the step panics, the request being handled counts as answered.
 func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effect, panicked any, err error) {
+	returns := c.returns()
 	switch m := message.(type) {
 	case *wait.Request:
 		c.open[m] = true
@@ -41,7 +43,43 @@ func (c *countChecker) step(now time.Duration, message any) (effects []wait.Effe
 	if r, ok := message.(*wait.Request); ok && panicked != nil {
 		delete(c.open, r)
 	}
-	return effects, panicked, c.after(now, effects, panicked != nil)
+	err = c.after(now, effects, panicked != nil)
+	if message == (wait.Close{Stage: wait.Aborting}) {
+		err = errors.Join(err, checkReported(effects, returns))
+	}
+	return effects, panicked, err
+}
+
+// returns counts, by the word of the operation, the returns of permits that Redis has not confirmed, the one that waits to be sent included.
+func (c *countChecker) returns() map[string]int {
+	n := map[string]int{}
+	for _, e := range c.state.tasks {
+		if e.op.Way == scripts.Give {
+			n[e.op.Word]++
+		}
+	}
+	switch s := c.state; {
+	case s.owed > 0:
+		n[s.address.Kind.Counting.Give.Word]++
+	case s.pending.number > 0:
+		n[s.pending.op.Word]++
+	}
+	return n
+}
+
+// checkReported checks that an abort has reported each return that it has given up.
+func checkReported(effects []wait.Effect, returns map[string]int) error {
+	for i := range effects {
+		if event, ok := effects[i].Event.(protocol.Unconfirmed); ok {
+			returns[event.Do]--
+		}
+	}
+	for word, n := range returns {
+		if n > 0 {
+			return fmt.Errorf("%s was given up %d times without an event", word, n)
+		}
+	}
+	return nil
 }
 
 func (c *countChecker) after(now time.Duration, effects []wait.Effect, panicked bool) error {

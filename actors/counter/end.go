@@ -79,10 +79,13 @@ func (s *State) onClose(to wait.Stage) {
 			s.emit(s.unconfirmed(a.op))
 		}
 	}
+	if s.returnOwed(); s.pending.number > 0 { // some of the permits may have no caller any more, to whom an error would say that they are missing
+		s.emit(s.unconfirmed(s.pending.op))
+	}
 	for _, r := range s.pending.requests {
 		s.fail(r, protocol.ErrClosed)
 	}
-	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want, s.owed = attempt{}, nil, nil, pending{}, nil, want{}, 0
+	s.attempt, s.tasks, s.giving, s.pending, s.answered, s.want = attempt{}, nil, nil, pending{}, nil, want{}
 }
 
 // unconfirmed reports an operation whose outcome is unknown, and which nobody repeats or undoes any more.

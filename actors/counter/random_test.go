@@ -94,7 +94,7 @@ func (w *countWorld) run() error {
 }
 
 func (w *countWorld) checkEnd() {
-	if left := w.total - w.lost - w.permits - w.held; left != 0 && !w.Excused && (left < 0 || w.unconfirmed == 0) {
+	if left := w.total - w.lost - w.permits - w.held; left < 0 && !w.Excused || left > 0 && w.unconfirmed == 0 {
 		w.Failf("%d permits of %d, %d held, %d lost, after %d events", w.permits, w.total, w.held, w.lost, w.unconfirmed)
 	}
 	for _, p := range w.countProcs {

@@ -47,12 +47,17 @@ func (s *State) run(e *task, terms scripts.CountTerms) {
 	s.tasks = append(s.tasks, e)
 }
 
-// advanceGiving returns all pending permits in one call.
-func (s *State) advanceGiving() {
+// returnOwed makes the owed permits pending.
+func (s *State) returnOwed() {
 	if s.owed > 0 {
 		s.pending.add(s.address.Kind.Counting.Give, s.owed, nil)
 		s.owed = 0
 	}
+}
+
+// advanceGiving returns all pending permits in one call.
+func (s *State) advanceGiving() {
+	s.returnOwed()
 	if p := s.pending; s.giving == nil && p.number > 0 {
 		e := &task{op: p.op, requests: p.requests, patience: s.policy.GiveFor}
 		s.run(e, scripts.CountTerms{Numbers: []int64{p.number}})
