@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -131,6 +132,29 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	assert.True(t, after.Valid())
 	assert.InDelta(t, time.Minute.Seconds(), time.Until(after.ExpiresAt()).Seconds(), 20, "counted from after the sleep")
 	locktest.Release(t, after)
+}
+
+// A holder learns of the loss about a second after the resumption, however long its lease is, and without a waiter that makes its actor look
+// at the clock.
+func TestSuspended_DoneFollowsWithinASecond(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []time.Duration{time.Second, 14 * time.Second, time.Minute} { // the first two are short beside Options.Lease
+		t.Run(lease.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				clock := sleepyClock{clock.NewSystem(), new(atomic.Int64)}
+				options := holdfast.Options{Lease: time.Minute, System: locktest.SystemWith(t, &actors.Seams{Clock: clock})}
+				held, err := locktest.NewBubble(t).Runtime(t, &locktest.Pipes{}, options).Lock("orders").Acquire(t.Context(), holdfast.WithRenewedLease(lease))
+				require.NoError(t, err)
+				synctest.Wait()
+				woke := time.Now()
+				clock.slept.Add(int64(2 * time.Hour))
+				<-held.Done()
+				assert.LessOrEqual(t, time.Since(woke), 1024*time.Millisecond, "a turn of the watchdog's wheel for short leases")
+				assert.ErrorIs(t, held.Err(), holdfast.ErrLeaseLost)
+			})
+		})
+	}
 }
 
 // A short sleep shortens the lease by its length and no more: the lease is renewed as before.
