@@ -103,9 +103,9 @@ func (s *Sender) exchange(b *batch, open []int) {
 	}
 }
 
-// locks returns the number of names that the open calls are about.
-func (b *batch) locks(open []int) (n int) {
-	for _, i := range open {
+// locks returns the number of names that some of the calls are about.
+func (b *batch) locks(calls []int) (n int) {
+	for _, i := range calls {
 		n += max(b.calls[i].Locks, 1)
 	}
 	return n

@@ -125,3 +125,39 @@ func TestRun_AnswersDoNotWaitForAnotherMaster(t *testing.T) {
 	assert.Less(t, here.Clock.At(now), int64(1_700_001_000_000))
 	assert.Greater(t, there.Clock.At(now), int64(1_799_000_000_000))
 }
+
+// A pipeline that follows a redirection counts like any other.
+func TestRun_CountsWhatFollowsARedirection(t *testing.T) {
+	t.Parallel()
+	node := func(reply any, refused error) *redisnode.Node {
+		return answers(func(args []any) (any, error) {
+			switch args[0] {
+			case "ping":
+				return args[1], nil
+			case "time":
+				return []any{"1700000000", "0"}, nil
+			case "script":
+				return "OK", nil
+			}
+			return reply, refused
+		}).node(t)
+	}
+	here, there := node(nil, refusal("MOVED 0 127.0.0.1:1")), node(int64(1), nil)
+	var seen []trace.Exchanged
+	system := clock.NewSystem()
+	recorder := trace.New(system, &trace.Trace{Exchanged: func(x trace.Exchanged) { seen = append(seen, x) }}, nil)
+	s := NewSender(Config{Ctx: t.Context(), Clock: system, Nodes: elsewhere{node: there}, Recorder: recorder})
+	answered := make(asker, 1)
+	s.run(&batch{
+		node: here, leash: leash{ctx: t.Context()}, claims: make([]claim, 1), scratch: &scratch{},
+		calls: []*rpc.Call{{Call: scripts.Lock.Look("orders", "g1"), From: answered, Locks: 3}},
+	})
+	assert.NoError(t, (<-answered).Err)
+	stats := recorder.Stats()
+	assert.Equal(t, uint64(2), stats.Exchanges)
+	assert.Equal(t, uint64(2), stats.Scripts)
+	for i := range seen {
+		seen[i].Took = 0
+	}
+	assert.Equal(t, []trace.Exchanged{{Scripts: 1, Locks: 3}, {Scripts: 1, Locks: 3}}, seen)
+}

@@ -114,7 +114,9 @@ func (s *Sender) exchangeAt(b *batch, n *redisnode.Node, ask bool, calls []int) 
 		parcels[k] = parcel{redisnode.NewCommand(call.Sent()...), call.Script, calls[k : k+1]}
 		commands = append(commands, parcels[k].Command)
 	}
+	began := s.Clock.Now()
 	unacked, err := s.finish(b, n.Client.Pipeline(), commands, parcels)
+	s.Recorder.Exchanged(len(calls), began, err, func() int { return b.locks(calls) })
 	switch {
 	case s.dropClosed(n, err):
 		return

@@ -34,7 +34,7 @@ type Trace struct {
 	// Renewed is called after each script that renews leases, even if the script failed. It is not called for a script that has to be split
 	// because a cluster is moving its keys.
 	Renewed func(r Renewed)
-	// Exchanged is called after each pipeline of scripts, except those that follow a redirection within a cluster.
+	// Exchanged is called after each pipeline of scripts.
 	Exchanged func(x Exchanged)
 	// Leader is called when this process begins to lead an election, and when it no longer leads, on the election's goroutines.
 	Leader func(c LeaderChange)
@@ -113,7 +113,7 @@ type Stats struct {
 	Lost          uint64 // leases that ended without their holder's release
 	Renewals      uint64 // successful renewals of leases
 	RenewFailures uint64 // failed renewals of leases; they are repeated
-	Exchanges     uint64 // pipelines of scripts, except those that follow a redirection within a cluster
+	Exchanges     uint64 // pipelines of scripts
 	Scripts       uint64 // scripts in these pipelines
 	Reconnects    uint64 // times that lost or refused subscriptions were restored
 }
