@@ -374,14 +374,16 @@ func (h *Group) unlisten(s *State, channel string) {
 
 // hear tracks whether Redis answers. A result, or a permanent rejection, resets the record of failures. A failed call alone does not refuse the
 // queued requests, because they do not depend on that call: they are refused when Redis has been silent for policy.Patience while they waited. Only a
-// try at the head of the queue, which waits for members to end (vacates), is refused after the first failed call.
+// try at the head of the queue, which waits for members to end (vacates), is refused after the first failed call. A call that Redis has refused
+// because it came too late does not refuse the try either: Redis answers, and the next call can succeed.
 func (h *Group) hear(now time.Duration, done *callDone) {
 	if done.class == scripts.Done || done.class == scripts.Rejected {
 		h.failures = wait.Failures{}
 		return
 	}
 	h.failures.Add(now, &done.call.Call, done.err)
-	for r := h.queue.Front(); r != nil && (r.Try || h.failures.Outlast(now, r, h.policy.Patience)); r = h.queue.Front() {
+	_, late := scripts.LateBy(done.err)
+	for r := h.queue.Front(); r != nil && (r.Try && !late || h.failures.Outlast(now, r, h.policy.Patience)); r = h.queue.Front() {
 		h.leave(r)
 		h.answer(r, r.Because(h.failures.Last))
 	}
