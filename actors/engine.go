@@ -416,7 +416,8 @@ var errMapperExited = fmt.Errorf("%w name: the name mapper ended its goroutine",
 
 // replyWait is the time limit for reading from, and writing to, a connection in one pipeline. A call is given up after its window, but its worker
 // hangs until the connection is given up. replyWait is therefore StuckMax windows, so that there is a worker for the next attempt, but at least
-// gateway.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more than redisnode.ReplyWait.
+// gateway.Silence, because a server that pauses briefly must not cost all its connections. So if the lease is shorter than 375 ms, all workers may
+// hang for up to gateway.Silence. If replicas must acknowledge, AckTimeout is added. The limit is never more than redisnode.ReplyWait.
 func replyWait(p *wait.Policy) time.Duration {
 	wait := max(gateway.StuckMax*rpc.Window(p.Lease), gateway.Silence)
 	if p.AckReplicas > 0 {

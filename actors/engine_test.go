@@ -31,20 +31,22 @@ func TestGrant_IDsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// However short the lease, a silent connection is given up before hanging attempts occupy all the workers that may hang.
+// A silent connection is given up before hanging attempts occupy all the workers that may hang, unless the lease is so short that this would be
+// sooner than gateway.Silence.
 func TestEngine_ReplyWait(t *testing.T) {
 	t.Parallel()
 	for lease, want := range map[time.Duration]time.Duration{
-		50 * time.Millisecond: gateway.Silence,
-		time.Second:           4 * time.Second / 3,
-		3 * time.Second:       4 * time.Second,
-		4 * time.Second:       redisnode.ReplyWait,
-		time.Minute:           redisnode.ReplyWait,
+		50 * time.Millisecond:  gateway.Silence,
+		375 * time.Millisecond: gateway.Silence,
+		time.Second:            4 * time.Second / 3,
+		3 * time.Second:        4 * time.Second,
+		4 * time.Second:        redisnode.ReplyWait,
+		time.Minute:            redisnode.ReplyWait,
 	} {
 		p := wait.Policy{Lease: lease, AckTimeout: time.Second}
 		got := replyWait(&p)
 		assert.InDelta(t, want, got, 10, lease)
-		if got > gateway.Silence {
+		if lease >= 375*time.Millisecond {
 			assert.LessOrEqual(t, got, gateway.StuckMax*rpc.Window(lease), lease)
 		}
 		p.AckReplicas = 1
