@@ -13,8 +13,9 @@ import (
 // reservation: while the reservation lasts, the acquire scripts of other runtimes take no permits. Redisson does not know reservations.
 //
 // Liveness does not depend on reservations. A reservation is a key that expires within wantStep unless it is renewed. If it did not help, because
-// too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. After a reservation
-// has ended, nobody may make another one until the same time has passed again, so half of the time is left to other waiters.
+// too few permits were returned in that time or exist at all, it ends after its length, and the next one is twice as long. When a runtime has
+// ended its reservation, nobody may make another one until the same time has passed again, so half of the time is left to other waiters. If a
+// reservation expires instead, because its runtime crashed or could not reach Redis, another one may follow at once.
 type want struct {
 	head   *wait.Request    // the oldest waiter
 	since  time.Duration    // when it became the oldest waiter
