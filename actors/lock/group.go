@@ -93,8 +93,8 @@ func (h *Group) init(policy *wait.Policy, address *lease.Address) {
 
 // Step handles one message and returns the effects, which then belong to the caller.
 //
-// After the message, it does what is due in a fixed order. Waiters are admitted before promote chooses the first contender, because that may
-// be one of them.
+// After the message, it does what is due in a fixed order. A grant that lingers is ended before waiters are admitted, because that ends the member
+// at once if the grant has expired. Waiters are admitted before promote chooses the first contender, because that may be one of them.
 func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	h.follow(now) // the steps that a panic has left
 	h.receive(now, message)
@@ -103,8 +103,8 @@ func (h *Group) Step(now time.Duration, message any) []wait.Effect {
 	if h.address.Kind.Grants == scripts.GrantPerHolder {
 		h.advanceSpare(now)
 	}
-	h.admitWaiters(now)
 	h.endLinger(now)
+	h.admitWaiters(now)
 	h.promote(now)
 	h.reportSlow(now)
 	h.advanceEnd()
