@@ -39,7 +39,7 @@
 //
 //	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis has not answered for a third of
 //	                Options.Lease (between 1 s and 10 s); with Try after one attempt
-//	to a Release    when Redis has confirmed it, or when the lease would have expired
+//	to a Release    when Redis has confirmed it, when the lease would have expired, or when Redis has not answered for the same time
 //	to a Renew      when Redis has confirmed it, when the lease is lost, or when Redis has not answered for the same time
 //	to an Inspect   within about 2 s
 //
