@@ -15,7 +15,7 @@ type serverTrouble struct {
 	name string
 	args []string // of the server
 	make func(ctx context.Context, w *world)
-	heal func(w *world) // undoes what make leaves behind; nil: nothing to undo
+	heal func(w *world) // undoes what the trouble leaves behind; nil: nothing to undo
 
 	clocked bool          // the server's clock can be set
 	ahead   time.Duration // by how much the server's clock is ahead from the start
