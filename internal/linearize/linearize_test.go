@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { locktest.Main(m) }
 // patience limits how long porcupine may think about one name.
 const patience = 10 * time.Second
 
-// plan returns the plan of a run for a kind. Without -linearize.rate the run continues until enough operations are done, however long that
-// takes.
+// plan returns the plan of a run for a kind. Without -linearize.rate the run continues until enough operations are done, for up to
+// locktest.Patience.
 func plan(kind linearize.Kind) linearize.Plan {
 	p := linearize.Plan{Kind: kind, Lease: leaseAtLeast(), Duration: *duration, Seed: *seed}
 	if p.Duration == 0 {
