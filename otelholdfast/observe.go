@@ -39,7 +39,7 @@ func Observe(rt *holdfast.Runtime, options ...Option) (metric.Registration, erro
 	counter("holdfast.renewals", "{lease}", "Leases that were renewed.", func(s holdfast.Stats) uint64 { return s.Renewals })
 	counter("holdfast.renew.failures", "{lease}", "Renewals that got no answer, and are repeated.", func(s holdfast.Stats) uint64 { return s.RenewFailures })
 	counter("holdfast.scripts", "{script}", "Scripts sent to Redis.", func(s holdfast.Stats) uint64 { return s.Scripts })
-	counter("holdfast.reconnects", "{connection}", "Connections for wake-ups that were made again.", func(s holdfast.Stats) uint64 { return s.Reconnects })
+	counter("holdfast.reconnects", "{connection}", "Lost or refused subscriptions that were restored.", func(s holdfast.Stats) uint64 { return s.Reconnects })
 	if err != nil {
 		return nil, err
 	}

@@ -167,7 +167,7 @@ func talking() []clientRow {
 			onCluster(func(o *redis.ClusterOptions) { o.RouteByLatency, o.RouteByLatencyTolerance = true, time.Millisecond }),
 			onCluster(func(o *redis.ClusterOptions) { o.RouteRandomly = true }),
 		}},
-		{"`ReadTimeout` and `WriteTimeout`: any; -1 and -2, and more than 5 s, count as 5 s; more than 4/3 of a lease that is shorter than 3.75 s, as that, or as 0.5 s", works, append(append(
+		{"any `ReadTimeout` and `WriteTimeout`; one that is longer than 5 s, -1 or -2 counts as 5 s. For a lease shorter than 3.75 s, the limit is 4/3 of the lease instead, but at least 0.5 s", works, append(append(
 			timedOut(-1), timedOut(-2)...), timedOut(time.Minute)...,
 		)},
 		{"`ContextTimeoutEnabled`", works, both(

@@ -16,7 +16,7 @@ import (
 
 var (
 	duration = flag.Duration("linearize.duration", 0, "how long each kind is worked on; 0: as long as fits the kind of run")
-	rate     = flag.Float64("linearize.rate", 0, "operations in a second that make a run worth anything; 0: a few hundred in all")
+	rate     = flag.Float64("linearize.rate", 0, "the least operations per second that a run must reach; 0: a fixed number in all")
 	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; none: one that it makes and keeps itself")
 	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "of what users and nemesis do")
 )

@@ -40,7 +40,7 @@ func median[V cmp.Ordered](looks []look, of func(look) V) V {
 func report(written string, looks []look) string {
 	var b strings.Builder
 	var sum look
-	fmt.Fprintf(&b, "# A soak\n\nWritten by `%s`. Each line is what happened since the one before, then what there was at rest. The first line is a quiet round, without faults. Disturbed are the connections of the clients that a fault disturbed, of which each may be opened three times. The longest stall is that of the machine after the last fault; repeated are the calls that failed because of it. The goroutines are those besides the two that forward each connection.\n\n"+
+	fmt.Fprintf(&b, "# A soak\n\nWritten by `%s`. Each line shows first what happened since the line before, and then what was left at rest. The first line is a round without faults. *Disturbed* counts the connections of all clients that a fault disturbed; each of these connections may be opened three times. *Longest stall* is the longest pause of the machine after the last fault, and *repeated* counts the calls that failed because of it. *Goroutines* leaves out the two that forward each connection.\n\n"+
 		"| granted | failed | lost | faults | forgetful failovers | surprises | wrong | excused | connections/s | disturbed/s | scripts/s | served after | longest stall | repeated | at rest after | heap | goroutines | Redis |\n"+
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", written)
 	for _, l := range looks {
@@ -54,7 +54,7 @@ func report(written string, looks []look) string {
 	fmt.Fprintf(&b, "\nIn all %d grants, %d calls that failed, %d leases lost and told, %d faults, %d things wrong.\n",
 		sum.granted, sum.failed, sum.lost, sum.faults, len(sum.wrong))
 	if sum.forgetful > 0 {
-		fmt.Fprintf(&b, "\n%d failovers may have forgotten what was written last. Nobody had planned %d of them; they excuse %d things more.\n",
+		fmt.Fprintf(&b, "\n%d failovers may have lost the newest writes. %d of them happened unplanned, and excuse %d more things.\n",
 			sum.forgetful, sum.surprises, sum.excused)
 	}
 	return b.String()
