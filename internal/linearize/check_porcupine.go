@@ -137,6 +137,9 @@ func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 			}
 		case doRelease:
 			delete(out, op.Lease)
+			if !k.Unforced {
+				busyUntil = max(busyUntil, int64(op.Return+op.Length/4)) // the grant may linger for as long as Options.Linger can be, and be released by force
+			}
 		}
 	}
 	begin(first, len(ops), start)

@@ -18,6 +18,7 @@ const (
 // facts. A state is never changed, only replaced.
 type state struct {
 	holds   []holding // sorted
+	left    holding   // the newest one whose user has released it: its runtime may let the grant linger, and hand it on later
 	deposed []deposed
 	token   int64 // the largest so far
 	queue   []string
@@ -53,7 +54,7 @@ func model(k Kind) porcupine.Model {
 }
 
 func (s *state) equal(o *state) bool {
-	return s.token == o.token && slices.Equal(s.holds, o.holds) && slices.Equal(s.deposed, o.deposed) && slices.Equal(s.queue, o.queue)
+	return s.token == o.token && s.left == o.left && slices.Equal(s.holds, o.holds) && slices.Equal(s.deposed, o.deposed) && slices.Equal(s.queue, o.queue)
 }
 
 // step reports whether an operation's result is possible in the state, and applies it.
@@ -67,9 +68,9 @@ func (s *state) step(k Kind, op *Op) bool {
 	case doValid:
 		return s.isValid(op)
 	case doExtend:
-		return s.extends(op)
+		return s.extends(k, op)
 	case doRelease, doLost:
-		return s.ends(op)
+		return s.ends(k, op)
 	case doForce:
 		return s.isForced(op)
 	case doEnter:
@@ -111,7 +112,7 @@ func (s *state) grants(k Kind, op *Op) bool {
 	if k.Permits > 0 && valid >= k.Permits || k.Fenced && op.Token <= s.token || k.Queued && !op.anyPlace && !s.isNext(op.Grant) {
 		return false
 	}
-	s.token = op.Token
+	s.token, s.left = op.Token, holding{}
 	left = append(left, holding{
 		owner: op.Owner, grant: op.Grant, mode: op.Mode, count: 1, token: op.Token, until: op.Until, length: op.Length,
 	})
@@ -168,7 +169,7 @@ func (s *state) isValid(op *Op) bool {
 }
 
 // extends applies an extension. If it is confirmed, its owner must hold the lock. If not, the earlier deadline counts.
-func (s *state) extends(op *Op) bool {
+func (s *state) extends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if op.Result == isOK && i < 0 {
 		return false
@@ -180,14 +181,14 @@ func (s *state) extends(op *Op) bool {
 			h.until, h.length = op.Until, op.Length
 		}
 	}
-	return op.Result != isLost || s.ends(op)
+	return op.Result != isLost || s.ends(k, op)
 }
 
 // margin is the time from the end of a lease by its holder's clock to its end on the server.
 func margin(length time.Duration) time.Duration { return length/100 + 2*time.Millisecond }
 
 // ends applies a release, which only a holder can do, or a loss, which must not come before the deadline.
-func (s *state) ends(op *Op) bool {
+func (s *state) ends(k Kind, op *Op) bool {
 	i := s.find(op)
 	if i < 0 {
 		return op.Result != isOK || s.wasDeposed(op.Grant) != nil
@@ -197,6 +198,9 @@ func (s *state) ends(op *Op) bool {
 		return true
 	} else if op.Result == isLost && !h.over(op.Return) {
 		return false
+	}
+	if op.Result == isOK && !k.Unforced { // only a forced release asks for it
+		s.left = s.holds[i]
 	}
 	s.holds = slices.Delete(slices.Clone(s.holds), i, i+1)
 	return true
@@ -212,6 +216,9 @@ func (s *state) isForced(op *Op) bool {
 	}
 	for _, h := range s.holds {
 		s.depose(op, h)
+	}
+	if s.left.grant != "" {
+		s.depose(op, s.left)
 	}
 	if op.Result == isOK {
 		s.holds = nil

@@ -68,6 +68,15 @@ func TestModel(t *testing.T) {
 			acquire 1 0-1 ok until=95; force 9 10-11 ok; acquire 2 12-13 ok until=105; valid 1 20-21 ok until=97; lost 1 30-30 lost`},
 		{"freed by force, and renewed for ever", "lock", false, `
 			acquire 1 0-1 ok until=95; force 9 10-11 ok; acquire 2 12-13 ok until=105; valid 1 40-41 ok until=135`},
+		{"freed by force while it lingered, and granted again before the message came", "fenced lock", true, `
+			acquire 1 0-1 ok until=95 token=7; release 1 2-3 ok token=7; force 9 10-11 ok; acquire 2 12-13 ok until=105 token=9
+			release 2 14-15 ok token=9; acquire 3 16-17 ok until=95 token=8 grant=g1; valid 3 20-21 ok until=95 grant=g1 token=8; lost 3 30-30 lost grant=g1`},
+		{"granted again without a force, although another has had it", "fenced lock", false, `
+			acquire 1 0-1 ok until=95 token=7; release 1 2-3 ok token=7; acquire 2 12-13 ok until=105 token=9
+			release 2 14-15 ok token=9; acquire 3 16-17 ok until=95 token=8 grant=g1`},
+		{"freed by force after another has had it, and granted again", "fenced lock", false, `
+			acquire 1 0-1 ok until=95 token=7; release 1 2-3 ok token=7; acquire 2 4-5 ok until=99 token=9; force 9 10-11 ok
+			acquire 3 16-17 ok until=95 token=8 grant=g1`},
 		{"force finds nothing where there is something", "lock", false, `
 			acquire 1 0-1 ok until=95; force 9 10-11 busy`},
 		{"tokens grow", "fenced lock", true, `
@@ -116,7 +125,7 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	text := ""
 	for i := range 9 {
-		at := 10 * i
+		at := 40 * i // longer than a grant may linger
 		text += fmt.Sprintf("acquire %d %d-%d ok until=%d token=%d; release %d %d-%d ok token=%d\n", i, at, at+1, at+90, 100-i, i, at+2, at+3, 100-i)
 	}
 	k := KindOf("fenced lock")
