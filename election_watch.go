@@ -15,7 +15,7 @@ import (
 )
 
 // Leader asks Redis who leads. The error matches ErrNoLeader if nobody does, or if the leader has not announced itself yet. It wraps
-// the cause when Redis does not answer for Options.Lease/3 (between 1 s and 10 s).
+// the cause when Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s).
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	ctx, cancel := e.untilClosed(ctx)
 	defer cancel()

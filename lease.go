@@ -34,7 +34,7 @@ func (l *Lease) unguard() {
 
 // Release releases the lock. It works even if ctx has ended: it then has 500 ms of its own.
 //
-// When Redis does not confirm for Options.Lease/3 (between 1 s and 10 s), the lease is over for the caller and the error wraps the
+// When Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s), the lease is over for the caller and the error wraps the
 // cause; the runtime retries until the deadline. A second Release returns ErrNotHeld, releasing a lost lease returns ErrLeaseLost,
 // and Release after Close returns nil.
 //
@@ -57,7 +57,7 @@ func (l *Lease) startExtend(d time.Duration) func(ctx context.Context) error {
 }
 
 // Extend makes a lease that was acquired WithLease end at now + d, even if that is sooner than before. d is 50 ms to 24 h. A lease
-// that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (between 1 s and 10 s),
+// that the watchdog renews cannot be extended: ErrInvalid. When Redis does not confirm for Options.Lease/3 (at least 1 s, at most 10 s),
 // the error wraps the cause, and the old or the new end counts, whichever is earlier. The lease of a multi lock extends all members, that of a red
 // lock a majority.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {

@@ -44,9 +44,9 @@ func (l *Lock) same(other *Lock) bool {
 	return l.rt == other.rt && l.address.Kind.Family == other.address.Kind.Family && l.address.Raw == other.address.Raw
 }
 
-// Acquire waits for the lock until ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and ctx's
-// error. When Redis does not answer for Options.Lease/3 (between 1 s and 10 s), the error wraps the cause. Waiters of one process
-// are served in order of arrival.
+// Acquire waits until it has the lock, or ctx ends. When ctx ends, nothing is held and the error matches both ErrNotAcquired and
+// ctx's error. If Redis does not answer for Options.Lease/3 (at least 1 s, at most 10 s), Acquire fails before ctx ends, and the
+// error wraps the cause. Waiters of one process are served in order of arrival.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Lease, error) {
 	return l.acquire(ctx, opts, false)
 }

@@ -208,9 +208,9 @@ func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
 
-// WithAtMost limits how long the lock is held to d, 50 ms to 24 h: the lease is renewed, but never past d from the acquire. Then the lease is
-// lost, with the reason "at most". It is for holders that may hang. Such an acquire always calls Redis. When an owner
-// re-enters, WithAtMost has no effect. With WithLease, and with kinds other than lock, fenced, fair and write lock, it is ErrInvalid.
+// WithAtMost limits the time for which the lock is held to d, from 50 ms to 24 h. The lease is renewed until d has passed since the acquire. Then it
+// is lost, with the reason "at most". Use WithAtMost for holders that may hang. Such an acquire always calls Redis. When an owner re-enters,
+// WithAtMost has no effect. It is ErrInvalid together with WithLease, and for kinds other than lock, fenced, fair and write lock.
 func WithAtMost(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtMost, o.atMost = d, true }
 }

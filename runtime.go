@@ -198,7 +198,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error { return rt.engine.Shutdo
 // TTL. Later calls wait for the same end.
 //
 // Even if ctx never ends, Close does not wait forever for a Redis that is unreachable. Once Redis has not answered for
-// Options.Lease/3 (between 1 s and 10 s, and at least half a second longer than one call may take), Close gives up the remaining
+// Options.Lease/3 (at least 1 s, at most 10 s, and at least half a second longer than one call may take), Close gives up the remaining
 // releases and returns an error that says so. It does so at most Options.Lease plus one second after the call, or after the time
 // above if that is longer. Permits of a Semaphore whose release was given up are reported by an Unconfirmed event. Calls of the client that
 // still hang end with its ReadTimeout.

@@ -19,7 +19,7 @@ import (
 //
 // Every operation counts exactly once, even if requests or replies are lost. The error matches ErrForeignKey when the key does not
 // hold a count, and ErrInvalid for a number out of range. It wraps the cause when Redis does not answer for Options.Lease/3
-// (between 1 s and 10 s).
+// (at least 1 s, at most 10 s).
 //
 // A failover of Redis may lose the last operations, because replication is asynchronous. There are then too few or too many permits
 // until somebody corrects their number with AddPermits: see "After a failover" in doc/operations.md.

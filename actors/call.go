@@ -61,7 +61,7 @@ func (e *Engine) endAfter(d time.Duration, r *wait.Request) clock.Timer {
 	return e.clock.AfterFunc(d, func() { e.Cancel(r, protocol.ErrNotAcquired) })
 }
 
-// await waits for the answer to a sent request. If ctx ends, the actor of the lock decides about the outcome, because it may have granted the
+// await waits for the answer to a sent request. If ctx ends, the actor of the lock decides the outcome, because it may have granted the
 // request already.
 //
 // recycle says that nothing but ctx can cancel the request. If the answer comes before ctx ends, nothing refers to the request any more, so it is

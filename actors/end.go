@@ -197,7 +197,7 @@ func (e *Engine) awaitReleases() (silent error) {
 	return e.why("")
 }
 
-// await waits until one of the two channels is closed. It reports whether that was the channel done.
+// await waits until done or late is closed. It returns true if done was closed, and false if late was.
 func await(done <-chan struct{}, late chan struct{}) bool {
 	select {
 	case <-done:

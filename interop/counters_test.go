@@ -73,7 +73,7 @@ func TestInterop_LatchCountedDownFromBoth(t *testing.T) {
 				took = append(took, at(t, released).Sub(began))
 			}
 			assert.Less(t, slices.Max(took), time.Second+stalls.Slack())
-			m.report(t, fmt.Sprintf("set by %s, 10 counted down by turns, the last by %s", sides[0], sides[1]),
+			m.report(t, fmt.Sprintf("set by %s, counted down 10 times, by Go and Java alternately, the last time by %s", sides[0], sides[1]),
 				fmt.Sprintf("6 waiters of both sides released in %s ms", tenths(slices.Max(took))))
 		}
 	})

@@ -46,7 +46,7 @@ func TestInterop_FairOrderOfBothSides(t *testing.T) {
 			took := time.Since(began)
 			require.Len(t, served, waiters)
 			assert.IsIncreasing(t, served)
-			m.report(t, fmt.Sprintf("%d waiters of both sides by turns, behind %s", waiters, holder), fmt.Sprintf("in order, %s ms each", tenths(took/time.Duration(waiters))))
+			m.report(t, fmt.Sprintf("%d waiters, Go and Java alternately, while %s holds the lock", waiters, holder), fmt.Sprintf("served in order, %s ms each", tenths(took/time.Duration(waiters))))
 		}
 	})
 }

@@ -38,7 +38,7 @@
 // actors. Requesters need no timeouts of their own. The answer arrives
 //
 //	to an Acquire   when the lock is granted, when its Wait elapses, after a Cancel, or when Redis has not answered for a third of
-//	                Options.Lease (between 1 s and 10 s); with Try after one attempt
+//	                Options.Lease (at least 1 s, at most 10 s); with Try after one attempt
 //	to a Release    when Redis has confirmed it, when the lease would have expired, or when Redis has not answered for the same time
 //	to a Renew      when Redis has confirmed it, when the lease is lost, or when Redis has not answered for the same time
 //	to an Inspect   within about 2 s

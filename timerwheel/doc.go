@@ -34,7 +34,7 @@
 //
 // # Cost
 //
-// A timer takes up its Value, 16 bytes, and 8 to 10 bytes for its place in a slot. In the
+// Besides its Value, a timer takes up 16 bytes, and 8 to 10 bytes for its place in a slot. In the
 // steady state, arming and cancelling allocate nothing. The driver allocates a few small
 // objects for each slot that it wakes up for, not for each timer. A wheel runs two goroutines,
 // which [Wheel.Stop] ends. Share a wheel instead of making many.

@@ -321,7 +321,7 @@ func TestWheel_TakesReadingsOfTheClockInAnyOrder(t *testing.T) {
 	w.Add(&ts[0], 90*ms)
 	now = 100 * ms
 	w.Add(&ts[1], time.Hour) // reads the clock; the timer is put in the slot of 130 ms
-	driver.Wake(90 * ms)     // the driver had read the clock before that
+	driver.Wake(90 * ms)     // a stale reading: the driver read the clock before this Add did
 	require.Equal(t, []*timer{&ts[0]}, got)
 	w.Add(&ts[2], 90*ms) // its slot is over; this timer must not wait in the slot of 130 ms, 4 slots later
 	require.Equal(t, []int64{13, 10}, driver.Awaited)

@@ -153,7 +153,8 @@ func (a API) resolve(q Asked) error {
 	return nil
 }
 
-// isLocal reports whether a PID belongs to this actor system. The messages of protocol do not travel to other systems.
+// isLocal reports whether a PID belongs to this actor system. Requests from other systems are refused, because the messages of package protocol
+// cannot be sent over a network.
 func (a API) isLocal(pid *actor.PID) bool {
 	return pid.Address == a.System.Address() || pid.Address == "nonhost" // what protoactor calls a system without a remote
 }

@@ -37,9 +37,8 @@ type Gateway interface {
 // Redis does not serve, calls stay in line and only a probe is sent now and then, so the cost of an outage does not depend on how many
 // calls wait (outage.go).
 //
-// go-redis's AutoPipeline was measured beside its pipelines (bench/inner/gateway_test.go) and is as fast. But goroutines must wait for the
-// results of its calls, it has no deadlines of its own, and it does not reveal the instant just before a call is sent, from which a lease
-// counts.
+// The gateway uses go-redis's plain pipelines, not its AutoPipeline. AutoPipeline is as fast (bench/inner/gateway_test.go), but a goroutine must
+// wait for each result, it has no deadlines of its own, and it does not reveal the instant just before a call is sent, from which a lease counts.
 type gateway struct {
 	// fixed at construction
 	sender  *Sender

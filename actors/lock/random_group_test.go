@@ -118,7 +118,7 @@ func (k *readWriteKey) extend(w *world, c *lockCall, until time.Duration, reads 
 	}
 }
 
-// longest returns when the last timeout key of a reader expires.
+// longest returns the instant at which the last timeout key of all readers expires; 0: there is none.
 func (k *readWriteKey) longest(w *world) (until time.Duration) {
 	for id, end := range k.holds {
 		if !writes(id) && end > w.Now {

@@ -66,7 +66,7 @@ type finding struct {
 	at    []string // on a cluster: the masters at which it was found
 }
 
-// rank is the importance of a finding. The lowest is the most important one, because it explains those that follow.
+// rank is the importance of a finding. Findings with a lower rank are reported first, because they may explain the others.
 type rank int
 
 const (

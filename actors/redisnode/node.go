@@ -38,7 +38,7 @@ type Nodes interface {
 	Forget(n *Node)
 	// Drop forgets a node whose client is closed, so that AtAddr returns another node for the same server.
 	Drop(n *Node)
-	// Discover asks the servers which nodes there are, until ctx ends.
+	// Discover finds out from the servers which nodes there are. It gives up when ctx ends.
 	Discover(ctx context.Context) error
 	// Suspect discovers the nodes again in the background, because a slot may have moved.
 	Suspect()

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// The contenders of each kind of workload. A contender that lacks the kind of lock does not take part. Floors are not made for waiting,
-// so they take part only where no lock is wanted twice, except for bare-publish.
+// The contenders of each kind of workload. A contender takes part if it has the kind of lock that the workload needs. Floors (contenders
+// without a lock library) cannot wait for a lock. So all of them but bare-publish take part only where no two goroutines want the same lock.
 var (
 	libraries   = []string{"holdfast", "redislock", "redislock-auto", "redsync", "rueidislock", "rueidislock-default", "redisson", "etcd"}
 	wanted      = with(libraries, "redislock-mutex")

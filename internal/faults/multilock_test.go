@@ -147,7 +147,8 @@ func total(wins []atomic.Int64) (sum int64) {
 	return sum
 }
 
-// disturb breaks links for d, about two thirds of the time, and leaves them working.
+// disturb breaks one random link after another until d has passed. A link is broken for about two thirds of that time. When disturb returns, all
+// links work.
 func (c *crossing) disturb(t *testing.T, d, lease time.Duration) {
 	seed := rand.Uint64()
 	t.Logf("seed of the faults: %d", seed)

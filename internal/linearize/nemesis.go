@@ -29,7 +29,7 @@ const (
 	longer   = 80 * time.Millisecond  // between two faults, on average
 )
 
-// rage inflicts faults until ctx ends, and then heals them.
+// rage inflicts one fault after another until ctx ends. Each fault ends before the next one begins.
 func (n *nemesis) rage(ctx context.Context) {
 	faults := n.faults()
 	for chaos.Pause(ctx, calm+time.Duration(n.dice.Int64N(int64(2*(longer-calm))))) {
