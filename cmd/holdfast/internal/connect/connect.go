@@ -153,13 +153,13 @@ func (t *target) client() (redis.UniversalClient, error) {
 	case sentinels && t.own["cluster"] != "" && cluster:
 		return nil, errors.New("master and cluster exclude each other")
 	case sentinels:
-		return redis.NewFailoverClient(t.failover(o)), nil
+		return redis.NewFailoverClient(t.universal(o, "26379").Failover()), nil
 	case cluster && o.Network == "unix":
 		return nil, errors.New("a cluster cannot be reached by a socket")
 	case cluster && o.DB != 0:
 		return nil, errors.New("a cluster has only database 0")
 	case cluster:
-		return redis.NewClusterClient(t.cluster(o)), nil
+		return redis.NewClusterClient(t.universal(o, "6379").Cluster()), nil
 	case len(t.hosts) > 1:
 		return nil, errors.New("several hosts are a cluster, or with ?master=NAME Sentinels")
 	}
@@ -176,22 +176,10 @@ func (t *target) addrs(port string) (addrs []string) {
 	return addrs
 }
 
-func (t *target) cluster(o *redis.Options) *redis.ClusterOptions {
-	return &redis.ClusterOptions{
-		Addrs: t.addrs("6379"), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
-		ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, MaxConcurrentDials: o.MaxConcurrentDials,
-		PoolFIFO: o.PoolFIFO, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
-		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
-		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, ConnMaxLifetimeJitter: o.ConnMaxLifetimeJitter,
-		PipelinePoolSize: o.PipelinePoolSize, PipelineReadBufferSize: o.PipelineReadBufferSize, PipelineWriteBufferSize: o.PipelineWriteBufferSize,
-		MaintNotificationsConfig: o.MaintNotificationsConfig,
-	}
-}
-
-func (t *target) failover(o *redis.Options) *redis.FailoverOptions {
-	return &redis.FailoverOptions{
-		MasterName: t.own["master"], SentinelAddrs: t.addrs("26379"),
+// universal returns the options of a client of several servers; one with Sentinels has a master name. go-redis has no such conversion.
+func (t *target) universal(o *redis.Options, port string) *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		Addrs: t.addrs(port), MasterName: t.own["master"],
 		SentinelUsername: t.own["sentinel_user"], SentinelPassword: t.own["sentinel_password"],
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig, Protocol: o.Protocol,
 		ClientName: o.ClientName, MaxRetries: o.MaxRetries, MinRetryBackoff: o.MinRetryBackoff, MaxRetryBackoff: o.MaxRetryBackoff,
@@ -200,6 +188,7 @@ func (t *target) failover(o *redis.Options) *redis.FailoverOptions {
 		MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns, MaxActiveConns: o.MaxActiveConns,
 		ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime, ConnMaxLifetimeJitter: o.ConnMaxLifetimeJitter,
 		PipelinePoolSize: o.PipelinePoolSize, PipelineReadBufferSize: o.PipelineReadBufferSize, PipelineWriteBufferSize: o.PipelineWriteBufferSize,
+		MaintNotificationsConfig: o.MaintNotificationsConfig,
 	}
 }
 
