@@ -173,6 +173,7 @@ type Acquired struct {
 	TTL         time.Duration // of the lock; negative: the key has none
 	Holder      string        // one of the holders, if the call asked for one
 	Subscribers int           // number of subscribers of the lock's channel, if the call asked for it; 0: unknown
+	Place       int           // the place that the script gives to the caller among many subscribers, from 1; 0: none
 	NotSet      bool          // nothing is available because nothing was set: see Kind.NotSet
 	Strange     bool          // the key holds a string, the lock of another library
 
@@ -243,9 +244,9 @@ func readLeft(list []any, grant string) (left int64, ok bool) {
 	return left, ok
 }
 
-// readBusy reads {ttl, holder}, {ttl, holder, subscribers} and {ttl, holder, state in the queue, next in the queue}.
+// readBusy reads {ttl, holder}, {ttl, holder, subscribers, place} and {ttl, holder, state in the queue, next in the queue}.
 func readBusy(list []any) (a Acquired, ok bool) {
-	if len(list) < 2 || len(list) > 4 {
+	if len(list) != 2 && len(list) != 4 {
 		return a, false
 	}
 	ttl, ok := list[0].(int64)
@@ -254,17 +255,19 @@ func readBusy(list []any) (a Acquired, ok bool) {
 	if holder == ofString {
 		a.Holder, a.Strange = "", true
 	}
-	switch len(list) {
-	case 3:
-		subscribers, ok3 := list[2].(int64)
-		a.Subscribers, ok2 = int(subscribers), ok2 && ok3
-	case 4:
-		state, ok3 := list[2].(int64)
-		next, ok4 := list[3].(string)
-		a.Queued, a.Requeued, a.Next = state > 0, state > 1, next
-		ok2 = ok2 && ok3 && ok4
+	if len(list) == 2 {
+		return a, ok && ok2
 	}
-	return a, ok && ok2
+	number, ok3 := list[2].(int64)
+	switch last := list[3].(type) {
+	case int64:
+		a.Subscribers, a.Place = int(number), int(last)
+	case string:
+		a.Queued, a.Requeued, a.Next = number > 0, number > 1, last
+	default:
+		return a, false
+	}
+	return a, ok && ok2 && ok3
 }
 
 // Released is the reply of a release.

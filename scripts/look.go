@@ -77,7 +77,7 @@ func ReadPermit(member string, score float64, now time.Duration) (p HeldPermit, 
 
 // sidePrefixes are the prefixes of keys other than a lock's own key: further keys of locks, and the keys of elections and processes.
 var sidePrefixes = []string{
-	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:",
+	"redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "redisson_unlock_latch:", "redisson_lock__channel:",
 	"holdfast_attempt:", "holdfast_want:", "holdfast_waiting:", "holdfast_process:", "holdfast_leader:",
 }
 

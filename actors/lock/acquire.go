@@ -225,7 +225,7 @@ func (s *State) onBusy(now time.Duration, m *callDone) {
 	s.failures = wait.Failures{}
 	holder, _, _ := strings.Cut(m.acquired.Holder, ":")
 	s.turns.Refused(&s.policy.Policy, now, turns.Refusal{
-		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers, Holder: holder,
+		Sent: m.sent, Longest: s.policy.HandoffFor, Subscribers: m.acquired.Subscribers, Place: m.acquired.Place, Holder: holder,
 	})
 	ttl := m.acquired.TTL
 	s.busy = busy{known: true, unset: m.acquired.NotSet, holder: m.acquired.Holder, until: now + max(ttl, 0)}

@@ -151,3 +151,26 @@ func TestYield_NewcomersTakePlaces(t *testing.T) {
 	refused(&y, 1)
 	assert.Equal(t, now, y.Hear(&p, now, 1), "it is alone")
 }
+
+// Among many, Redis gives the places. However many are ahead, those who are nearly first have slots of a useful length.
+func TestYield_ManyNewcomers(t *testing.T) {
+	p := Policy{
+		ServerTime: func(now time.Duration) time.Duration { return now }, Jitter: func(time.Duration) time.Duration { return 0 },
+	}.WithTimes()
+	now := time.Minute + 500*time.Millisecond // far from a gap
+	for _, c := range []struct {
+		place int
+		tries time.Duration // after the first release of another process
+	}{
+		{1, 0},
+		{2, 0},
+		{3, slotMin},
+		{12, 10 * slotMin},
+		{1000, p.YieldMax},
+	} {
+		var y Turns
+		y.Refused(&p, now, Refusal{Sent: now - time.Millisecond, Longest: 10 * time.Millisecond, Subscribers: 1000, Place: c.place})
+		y.attendance.notified = 1000
+		assert.Equal(t, now+c.tries, y.Hear(&p, now, 1), "place %d", c.place)
+	}
+}

@@ -48,6 +48,7 @@ type Turns struct {
 }
 
 const (
+	slotMin = 500 * time.Microsecond // slots that are longer do not become shorter than this, however many processes are ahead
 	slotMax = 5 * time.Millisecond   // longest slot after another process's release, unless patience makes it longer; it is wasted on a mere listener
 	farMax  = 900 * time.Millisecond // most that a process far behind waits besides YieldMax: all processes ahead may have stopped waiting at once
 	winsMax = 10
@@ -99,13 +100,17 @@ type Refusal struct {
 	Sent        time.Duration
 	Longest     time.Duration // the longest that a turn usually lasts
 	Subscribers int           // subscribers of the channel, this process included; 0: unknown
+	Place       int           // this process's place among them, from 1; 0: it takes a random one
 	Holder      string        // the process that has the lock; "": unknown
 }
 
 // Refused notes a refusal, which gives a newcomer its place among the subscribers.
 func (y *Turns) Refused(p *Policy, now time.Duration, r Refusal) {
 	if r.Subscribers > 0 && !y.placed {
-		y.placed, y.ahead = true, r.Subscribers-1-int(p.Jitter(time.Duration(r.Subscribers)))
+		y.placed, y.ahead = true, r.Place-1
+		if r.Place == 0 {
+			y.ahead = r.Subscribers - 1 - int(p.Jitter(time.Duration(r.Subscribers)))
+		}
 		y.slot = min(now-r.Sent, p.YieldMax)
 		y.fresh = now + 2*time.Duration(y.ahead)*r.Longest
 	}
@@ -147,7 +152,8 @@ func (y *Turns) wait(p *Policy, slot time.Duration) time.Duration {
 	if !y.patience.early {
 		return 0
 	}
-	slot = y.patience.slot(min(slot, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead))), y.attendance.notified)
+	short := max(slotMin, p.YieldMax/time.Duration(max(y.attendance.notified, y.ahead)))
+	slot = y.patience.slot(min(slot, short), y.attendance.notified)
 	if stay := time.Duration(y.ahead) * slot; stay <= p.YieldMax {
 		return stay + p.Jitter(slot)
 	}

@@ -6,10 +6,10 @@ if strange then return {redis.call('pttl', KEYS[1]), 'string'} end
 -- ARGV[1] grant       owner field, runtimeUUID:number
 -- ARGV[2] lease       ms
 -- ARGV[3] not_after   server time in ms, after which the attempt is refused
--- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its number of subscribers
+-- ARGV[4] report      what a busy reply contains: 0: the ttl; 1: also a holder; a channel: also its subscribers and a place
 --
 -- Returns grant (granted) | ttl in ms, -1 without one (busy) | {ttl, holder} (busy)
---   | {ttl, holder, subscribers} (busy) | error LATE ms | error FOREIGN text
+--   | {ttl, holder, subscribers, place among them; 0: any} (busy) | error LATE ms | error FOREIGN text
 local lock = KEYS[1]
 local grant, lease, not_after, report = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- in_time: nil while the server time has not passed not_after (ms), else the error reply LATE with the server time in ms. A delayed
@@ -56,9 +56,17 @@ local function demand(lock, holder, freed)
   if runtime then redis.pcall('publish', 'holdfast_demand:' .. runtime, (freed or '') .. holder .. ' ' .. lock) end
 end
 -- subscribers: the number of subscribers of a channel; 0 if the user lacks the right to ask. An error is not needed: the number only
--- decides who goes first.
+-- decides who goes first. Among many subscribers a newcomer also gets a place, from 1 to their number; 0: it may choose its place. The hash
+-- CHANNEL:places has the place that was given last, so processes that begin to wait at the same time get different ones.
 local function subscribers(channel)
-  return redis.pcall('pubsub', 'numsub', channel)[2] or 0
+  local n = redis.pcall('pubsub', 'numsub', channel)[2] or 0
+  if n < 64 then return n, 0 end
+  local places = channel .. ':places'
+  local last = string.match(redis.pcall('hgetall', places)[2] or '', '^%d+$')
+  local place = (tonumber(last) or 0) % n + 1
+  if type(redis.pcall('hset', places, 'last', place)) == 'table' then return n, 0 end
+  redis.pcall('pexpire', places, 10000)
+  return n, place
 end
 
 local late = in_time(not_after)
@@ -71,7 +79,7 @@ if ttl ~= -2 then
     demand(lock, holder)
     if report == '0' then return ttl end
     if report == '1' then return {ttl, holder} end
-    return {ttl, holder, subscribers(report)}
+    return {ttl, holder, subscribers(report)} -- two results
   end
 end
 if ttl < tonumber(lease) then -- a delayed duplicate must not shorten a lease that was prolonged since
