@@ -22,7 +22,8 @@ import (
 //
 // A process that has had no turn yet learns with a refusal how many subscribers there are, and takes a random place among them. Otherwise all
 // newcomers would try after every release. The last place would be fair, but many processes may begin to wait at the same time: all of them
-// would count the same number, let each other go first, and leave the lock free meanwhile.
+// would count the same number, let each other go first, and leave the lock free meanwhile. If there are many subscribers, Redis gives the places,
+// because random ones would collide too often.
 //
 // Spinning, polling and reconnecting clients receive no message, so they cannot be counted. The lock is left free for them in gaps.
 type Turns struct {

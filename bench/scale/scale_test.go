@@ -56,6 +56,14 @@ func TestRun_WaitersAreToldOfReleases(t *testing.T) {
 	assert.Less(t, c.Pace, 1.0)
 }
 
+// From 64 waiting processes on, Redis gives the places (scripts/lib/subscribers.lua).
+func TestRun_ManyProcessesTakeTurns(t *testing.T) {
+	c := measure(t, Demand{Processes: 80, Names: 1, Grants: 240})
+	assert.Positive(t, c.Share, "each process had a turn")
+	assert.Less(t, c.Longest, 10.0)
+	assert.Less(t, c.Scripts, 10.0)
+}
+
 func TestRun_ManyNamesAreSeldomContended(t *testing.T) {
 	c := measure(t, Demand{Processes: 5, Names: 1000, Grants: 100})
 	assert.Less(t, c.Messages, 4.0)
