@@ -204,6 +204,9 @@ func TestErrTooManyWaiters_AtOnce(t *testing.T) {
 		assert.ErrorIs(t, err, holdfast.ErrTooManyWaiters)
 		assert.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 		assert.ErrorContains(t, err, p.Name)
+		_, err = p.Lock(rt).TryAcquire(t.Context()) // a try does not wait
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		assert.NotErrorIs(t, err, holdfast.ErrTooManyWaiters)
 		locktest.Release(t, locktest.Acquire(t, p.Another(t).Lock(rt))) // other names have room
 		waiting[0].Cancel()
 		<-waiting[0].Done()

@@ -41,11 +41,11 @@ func (h *Group) admit(now time.Duration, r *wait.Request, before bool) {
 		return
 	}
 	switch waiting := h.crowd; {
-	case waiting >= h.policy.MaxWaiters && !before:
-		h.answer(r, r.Because(wait.TooMany(waiting)))
-	case r.Try && !h.open(now, r):
+	case r.Try && !h.open(now, r): // before the limit: a try does not wait
 		h.wanted = h.fixed > 0
 		h.answer(r, h.busyError(now, r))
+	case waiting >= h.policy.MaxWaiters && !before:
+		h.answer(r, r.Because(wait.TooMany(waiting)))
 	case h.queue.Len > 0 || !h.place(now, r):
 		h.wait(r)
 	}
