@@ -21,7 +21,8 @@ type confirmation struct {
 	Changed bool // the lock has other holders than the viewer was shown
 }
 
-// free asks for a confirmation, and frees the lock once the viewer has confirmed.
+// free asks for a confirmation, and frees the lock once the viewer has confirmed. The form of the confirmation names the holders that the viewer was
+// shown. A program posts only the name as a field of the form, and frees the lock of whoever holds it.
 func (p *page) free(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
@@ -29,7 +30,7 @@ func (p *page) free(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seen := r.PostForm["holder"]
-	if r.Method == http.MethodPost && len(seen) == 0 {
+	if r.Method == http.MethodPost && len(seen) == 0 && !r.PostForm.Has("name") {
 		p.fail(w, http.StatusBadRequest, "The form does not name the holders. Open the page of the lock, and free it from there.")
 		return
 	}
@@ -39,7 +40,7 @@ func (p *page) free(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, err)
 		return
 	}
-	if r.Method != http.MethodPost || !sameHolders(seen, entry) {
+	if r.Method != http.MethodPost || len(seen) > 0 && !sameHolders(seen, entry) {
 		p.confirm(w, entry, r.Method == http.MethodPost)
 		return
 	}

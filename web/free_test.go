@@ -68,7 +68,23 @@ func TestFree_IsOffByDefault(t *testing.T) {
 	assert.Len(t, entry.Holders, 1)
 }
 
-// A confirmation names the holders that the viewer was shown.
+// A program frees a lock with the form field name, whoever holds the lock.
+func TestFree_ByAProgram(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	require.NoError(t, client.HSet(t.Context(), "orders", owner, 1).Err())
+	h := Handler(client, Options{AllowFree: true})
+	for _, done := range []string{"freed", "nothing"} {
+		w := post(h, "/locks/free", "", url.Values{"name": {"orders"}})
+		assert.Equal(t, http.StatusSeeOther, w.Code)
+		assert.Equal(t, "lock?name=orders&done="+done, w.Header().Get("Location"))
+		entry, err := inspect.Look(t.Context(), client, "orders")
+		require.NoError(t, err)
+		assert.Empty(t, entry.Holders)
+	}
+}
+
+// The confirmation of a viewer names the holders that the viewer was shown. The name in an address alone frees nothing.
 func TestFree_NotWithoutTheHolders(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
