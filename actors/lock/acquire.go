@@ -286,8 +286,8 @@ const strangeMin, strangeMax = 50 * time.Millisecond, 250 * time.Millisecond
 const expiryJitter = 20 * time.Millisecond
 
 // excuses reports whether a refused try is repeated because the lock's holder is an orphan of this process. To the user, that lock is free. The
-// orphan is being released, and the attempt may have overtaken its release. Once the try has waited for as long as one call may take, it is refused
-// all the same.
+// orphan is being released or has been released, and the attempt may have overtaken its release. Once the try has waited for as long as one call may
+// take, it is refused all the same.
 func (s *State) excuses(now time.Duration, r *wait.Request) bool {
 	ours := s.frees(now, s.busy.holder)
 	if s.member != nil {

@@ -38,9 +38,10 @@ func (s *State) orphanFrom(from time.Duration, id string, duplicateUntil, length
 	return &s.orphans[len(s.orphans)-1]
 }
 
-// frees reports whether a grant is being released in the background and its at-least is over, so that the lock is about to be free.
+// frees reports whether a grant is being released in the background and its at-least is over, so that the lock is about to be free. It is also true
+// of the last grant that was released in this way: whoever names it as the holder has not seen its release.
 func (s *State) frees(now time.Duration, id string) bool {
-	return slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
+	return id != "" && id == s.freed || slices.ContainsFunc(s.orphans, func(g orphan) bool { return g.id == id && g.least <= now })
 }
 
 // hasOrphan reports whether a grant is being released in the background.
@@ -86,6 +87,9 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 		lasting := g.lasting
 		s.orphans = slices.Delete(s.orphans, i, i+1)
 		s.freeLater(now, m, lasting)
+		if m.class == scripts.Done && m.call.keep == 0 {
+			s.remembers().freed = m.call.grant
+		}
 	case m.class == scripts.Done:
 		g.next = min(g.duplicateUntil, now+s.policy.OrphanPause(g.releases))
 		g.releases++
@@ -93,6 +97,14 @@ func (s *State) onOrphanDone(now time.Duration, m *callDone) {
 		g.failures++
 		g.next = now + s.policy.Backoff(g.failures)
 	}
+}
+
+// remembers returns the state that remembers an orphan that has ended: of a group it is the desk, because the member may end with the orphan.
+func (s *State) remembers() *State {
+	if s.member != nil {
+		return &s.member.group.desk
+	}
+	return s
 }
 
 // freeLater schedules another release if a release has kept the lock taken until the end of its at-least. That is needed only if other

@@ -62,6 +62,7 @@ type State struct {
 	extension *extension // calls that extend the grant's fixed lease or at-least; nil: none were needed
 	looking   *looking   // calls that ask whether Redis still has the grant; nil: none were planned
 	orphans   []orphan   // grants that may exist in Redis but should not
+	freed     string     // the last orphan that was released; "": there was none
 	claimed   int32      // number of holds that were lost while the request to release them was on its way
 	spins     uint32     // how often the pause has grown, if the lock spins
 	sides     []*lockCall

@@ -56,6 +56,8 @@ func TestAckReplicas_GrantsAreAcknowledgedOrUndone(t *testing.T) {
 				_, err := lock.Acquire(t.Context())
 				assert.ErrorIs(t, err, holdfast.ErrNotReplicated, kind.Name)
 				assert.ErrorContains(t, err, lock.Name())
+				_, err = lock.TryAcquire(t.Context())
+				assert.ErrorIs(t, err, holdfast.ErrNotReplicated, "%s: a try does not find the grant that is being undone", kind.Name)
 				locktest.Await(t, "the grant to be undone", func() bool {
 					return r.master.Client(t).Exists(t.Context(), lock.Name()).Val() == 0
 				})
