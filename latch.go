@@ -8,6 +8,9 @@ import (
 
 // CountDownLatch is a handle to the latch with one name: waiters wait until its count has reached zero. The count is that of
 // Redisson's RCountDownLatch. Errors are those of Semaphore. Safe for concurrent use.
+//
+// On a cluster the name must not have a {tag}: Redisson's channel for such a latch is in another hash slot, so Redis refuses to set, count down or
+// delete it (CROSSSLOT).
 type CountDownLatch struct{ counter }
 
 // CountDownLatch returns the latch with this name, Redisson's getCountDownLatch. Making a handle is cheap and does no I/O. A bad

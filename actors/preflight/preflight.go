@@ -288,6 +288,8 @@ func remedyFor(err error) string {
 		return "connect to the master; with Sentinel use redis.NewFailoverClient"
 	case "MOVED", "ASK", "CLUSTERDOWN":
 		return "use redis.NewClusterClient, and see that the cluster is whole (CLUSTER INFO)"
+	case "CROSSSLOT":
+		return "on a cluster no latch works whose name, after Options.NameMapper, has a {tag}: leave it out, or check the other kinds only"
 	case "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN":
 		return "wait until the server has finished, and check again"
 	case "MISCONF", "NOREPLICAS":

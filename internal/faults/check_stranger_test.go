@@ -88,6 +88,18 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 		few := locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: "app", Password: "right"})
 		assert.Contains(t, checked(t, few, holdfast.Options{}).Findings[0].What, "is a replica", "also when INFO is denied")
 	})
+	t.Run("a tag in every name of a cluster", func(t *testing.T) {
+		t.Parallel()
+		client := locktest.ClusterClient(t, redistest.SharedCluster(t))
+		tagged := holdfast.Options{NameMapper: func(name string) string { return "{app}:" + name }}
+		found := checked(t, client, tagged)
+		require.Len(t, found.Findings, 1)
+		assert.Contains(t, found.Findings[0].What, "script latch_count_down")
+		assert.Contains(t, found.Findings[0].Remedy, "no latch works whose name, after Options.NameMapper, has a {tag}")
+		assert.NoError(t, locktest.NewRuntime(t, client, tagged).CheckFor(t.Context(),
+			holdfast.KindLock, holdfast.KindFair, holdfast.KindFenced, holdfast.KindSpin, holdfast.KindRead, holdfast.KindWrite,
+			holdfast.KindPermitSemaphore, holdfast.KindSemaphore))
+	})
 	t.Run("nothing allowed", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
