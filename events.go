@@ -24,7 +24,7 @@ const (
 // The types of events. Each is a struct.
 type (
 	// LeaseLost reports that a lease ended without a release. The lease itself reported it to its holder first. Fields: Kind, Name, ID (the
-	// owner field in Redis) and Reason. See [protocol.LeaseLost].
+	// owner field in Redis), Reason and Held (the time). See [protocol.LeaseLost].
 	LeaseLost = protocol.LeaseLost
 	// Waiting reports that an acquire has waited longer than Options.SlowWait. Fields: Kind, Name, Waited, the Holder's owner field, Local (this
 	// runtime holds the lock) and Ahead (acquires of this runtime that are served first). See [protocol.Waiting].

@@ -17,6 +17,7 @@ type LeaseLost struct {
 	Name   string
 	ID     string // owner field in Redis
 	Reason LossReason
+	Held   time.Duration // time from the acquire to the loss, or to the release that found the lease lost; of several holders, the longest
 }
 
 // LossReason says why a lease ended without a release. A switch over it needs a default: values may be added.
@@ -218,9 +219,10 @@ func (e EventsDropped) String() string {
 	return fmt.Sprintf("Options.OnEvent is too slow: %d events dropped", e.Count)
 }
 
-// LogValue returns kind, name, id and reason.
+// LogValue returns kind, name, id, reason and held.
 func (e LeaseLost) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID), slog.String("reason", string(e.Reason)))
+	return slog.GroupValue(slog.String("kind", string(e.Kind)), slog.String("name", e.Name), slog.String("id", e.ID),
+		slog.String("reason", string(e.Reason)), slog.Duration("held", e.Held))
 }
 
 // LogValue returns kind, name, waited, holder, local and ahead.

@@ -144,8 +144,9 @@ func (s *State) onCancel(now time.Duration, m wait.CancelRequest) {
 func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned bool) {
 	s.emit(wait.Effect{Do: wait.DoDrop, Grant: &s.grant.Grant})
 	if len(s.holds) > 0 { // a grant that lingered has no holds, and nobody has lost it
+		lost := s.lostLease(now, reason)
 		s.endHolds(protocol.ErrLeaseLost, reason)
-		s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason}})
+		s.emit(lost)
 	}
 	if orphaned {
 		s.orphanGrant(now)
@@ -153,6 +154,20 @@ func (s *State) lose(now time.Duration, reason protocol.LossReason, orphaned boo
 	s.endGrant(now, 0)
 	s.phase, s.demanded = free, false
 	s.retryAt = now
+}
+
+// lostLease reports the loss of the grant by those who hold it or are releasing it.
+func (s *State) lostLease(now time.Duration, reason protocol.LossReason) wait.Effect {
+	since := now
+	for _, h := range s.holds {
+		since = min(since, h.Since)
+	}
+	for _, r := range s.releasers {
+		since = min(since, r.Hold.Since)
+	}
+	return wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{
+		Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: reason, Held: now - since,
+	}}
 }
 
 // endHolds ends all local leases on the grant. A goroutine that has claimed its lease to release it has won against the loss; its request is on its

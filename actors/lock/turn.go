@@ -275,7 +275,7 @@ func (s *State) onPassDone(now time.Duration, m *callDone) {
 		s.endPass(now, m.sent, nil)
 		s.retryAt = s.startAt()
 	case m.class == scripts.Done:
-		s.goneFromRedis()
+		s.goneFromRedis(now)
 		s.endPass(now, m.sent, lostBy(protocol.LossDeleted))
 		s.retryAt = now
 	case m.class == scripts.Rejected && s.grant.Left(now) <= 0:
@@ -362,7 +362,7 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 		s.freeLater(now, m, s.grant.lasting)
 		s.released(now, m.sent, nil)
 	case m.class == scripts.Done:
-		s.goneFromRedis()
+		s.goneFromRedis(now)
 		s.released(now, m.sent, lostBy(protocol.LossDeleted))
 	case m.class == scripts.Rejected:
 		s.onReleaseRejected(now, m)
@@ -377,7 +377,7 @@ func (s *State) onReleaseDone(now time.Duration, m *callDone) {
 func (s *State) onReleaseRejected(now time.Duration, m *callDone) {
 	err := scripts.Explain(m.err)
 	if errors.Is(err, protocol.ErrForeignKey) {
-		s.goneFromRedis()
+		s.goneFromRedis(now)
 		err = fmt.Errorf("%w: %w", protocol.ErrLeaseLost, err)
 	} else {
 		err = unconfirmed(err)
@@ -392,13 +392,11 @@ func lostBy(reason protocol.LossReason) error {
 
 // goneFromRedis reports the loss of a grant that Redis no longer has although it has not ended here. If the grant lingered, nobody has lost
 // it.
-func (s *State) goneFromRedis() {
+func (s *State) goneFromRedis(now time.Duration) {
 	if s.grant.vacant {
 		return
 	}
-	s.emit(wait.Effect{Do: wait.DoEmit, Event: protocol.LeaseLost{
-		Kind: s.address.Kind.Name, Name: s.address.Name, ID: s.grant.ID, Reason: protocol.LossDeleted,
-	}})
+	s.emit(s.lostLease(now, protocol.LossDeleted))
 }
 
 // tellReleasers answers the requests that wait for the release. It reuses their slice, because each turn ends with a release.

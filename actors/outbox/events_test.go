@@ -17,7 +17,9 @@ func TestEvents_LogRecords(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the cause")
 	for text, event := range map[string]protocol.Event{
-		`WARN msg="lease lost" kind=lock name=a id=u:1 reason=expired`: protocol.LeaseLost{Kind: "lock", Name: "a", ID: "u:1", Reason: "expired"},
+		`WARN msg="lease lost" kind=lock name=a id=u:1 reason=expired held=2s`: protocol.LeaseLost{
+			Kind: "lock", Name: "a", ID: "u:1", Reason: "expired", Held: 2 * time.Second,
+		},
 		`ERROR msg="lease leaked" kind=lock name=a id=u:1 since=2026-01-02T00:00:00.000Z`: protocol.LeaseLeaked{
 			Kind: "lock", Name: "a", ID: "u:1", Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
 		},

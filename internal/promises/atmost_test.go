@@ -61,7 +61,9 @@ func TestAtMost_LeaseIsLostThen(t *testing.T) {
 					}
 					assert.InDelta(t, most, time.Since(began), float64(most/100+3*time.Millisecond))
 					assert.LessOrEqual(t, time.Since(began), most)
-					assert.Equal(t, holdfast.LeaseLost{Kind: holdfast.Kind(kind.Name), Name: "orders", ID: held.ID(), Reason: "at most"}, <-events)
+					event := <-events
+					assert.Equal(t, holdfast.LeaseLost{Kind: holdfast.Kind(kind.Name), Name: "orders", ID: held.ID(), Reason: "at most", Held: event.Held}, event)
+					assert.InDelta(t, most, event.Held, float64(most/100+3*time.Millisecond))
 					err = held.Release(t.Context())
 					assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
 					assert.ErrorContains(t, err, "at most")

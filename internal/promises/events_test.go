@@ -44,10 +44,11 @@ func TestEvents_TellOfLostLeases(t *testing.T) {
 		locktest.Closed(t, "the end", lease.Done())
 		locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.LeaseLost](&events)) == 1 })
 		event := locktest.Recorded[holdfast.LeaseLost](&events)[0]
-		assert.Equal(t, holdfast.LeaseLost{Kind: event.Kind, Name: p.Name, ID: lease.ID(), Reason: "expired"}, event)
+		assert.Equal(t, holdfast.LeaseLost{Kind: event.Kind, Name: p.Name, ID: lease.ID(), Reason: "expired", Held: event.Held}, event)
+		assert.Greater(t, event.Held, 50*time.Millisecond)
 		assert.NotEmpty(t, event.Kind)
 		assert.Equal(t, p.Name, event.Lock())
-		assert.Regexp(t, `msg="lease lost" kind=.* name=.*`+regexp.QuoteMeta(p.Name)+`.* reason=expired`, log.String(), "events are logged, too")
+		assert.Regexp(t, `msg="lease lost" kind=.* name=.*`+regexp.QuoteMeta(p.Name)+`.* reason=expired held=`, log.String(), "events are logged, too")
 	})
 }
 
