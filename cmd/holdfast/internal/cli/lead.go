@@ -31,7 +31,7 @@ When COMMAND ends with exit code 0, the leadership is given up, others lead firs
 COMMAND finds in its environment HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
 		exits: `  that of COMMAND, or 128 + the signal that ended it
   76   the leadership was lost, and no other term was to follow (--once, a signal, COMMAND failed)
-  69   the server is not fit, or the keys hold something else; neither an outage nor missing rights end lead
+  69   the keys hold something else; no other failure of Redis ends lead, which says so once and keeps trying
   64   the command line is wrong
   126  COMMAND cannot be run
   127  COMMAND was not found`,
