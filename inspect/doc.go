@@ -1,5 +1,6 @@
 // Package inspect shows what Redis knows about locks: who holds them, for how much longer, and who waits. It works with any client of
-// go-redis for a server, a Sentinel or a cluster, needs no Runtime, and reads without changing anything. Only Free writes.
+// go-redis for a server, a Sentinel or a cluster, needs no Runtime, and reads without changing anything. Only Free writes. A Ring and nil lead to
+// ErrInvalid.
 //
 // Names are keys of Redis, as Options.NameMapper returns them. What comes from Redis is data that anybody may have written: a program that prints it
 // should quote it. Values that Holdfast and Redisson never write are left out, or lead to ErrForeignKey.

@@ -65,6 +65,9 @@ func Look(ctx context.Context, client redis.UniversalClient, name string) (Entry
 }
 
 func (l *looker) lookAt(ctx context.Context, name string) (*object, error) {
+	if err := check(l.client); err != nil {
+		return nil, err
+	}
 	if name == "" || len(name) > protocol.MaxName {
 		return nil, fmt.Errorf("%w name: it has %d bytes, must have 1 to %d", protocol.ErrInvalid, len(name), protocol.MaxName)
 	}
@@ -96,6 +99,10 @@ func (l *looker) describeString(ctx context.Context, name string) error {
 // An error ends the list; the Entry that comes with it is empty.
 func List(ctx context.Context, client redis.UniversalClient, o ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		if err := check(client); err != nil {
+			yield(Entry{}, fmt.Errorf("holdfast: list: %w", err))
+			return
+		}
 		if o.Batch < 0 || o.Batch > maxBatch {
 			yield(Entry{}, fmt.Errorf("holdfast: list: %w Batch: it is %d, must be between 1 and %d", protocol.ErrInvalid, o.Batch, maxBatch))
 			return

@@ -457,3 +457,25 @@ func TestLook_WhileAnotherMasterIsDown(t *testing.T) {
 	assert.Equal(t, holdfast.KindLock, look(t, client, name).Kind)
 	assert.True(t, free(t, client, name))
 }
+
+// A client that cannot be used is refused. A Ring would show the keys of a few servers as if they were all.
+func TestLook_ClientsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1", "other": "127.0.0.1:2"}})
+	t.Cleanup(func() { _ = ring.Close() })
+	for _, client := range []redis.UniversalClient{nil, ring} {
+		_, err := inspect.Look(t.Context(), client, "orders")
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		_, err = inspect.Free(t.Context(), client, "orders")
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		_, err = inspect.Processes(t.Context(), client)
+		assert.ErrorIs(t, err, holdfast.ErrInvalid)
+		var listed []error
+		for _, err := range inspect.List(t.Context(), client, inspect.ListOptions{}) {
+			listed = append(listed, err)
+		}
+		if assert.Len(t, listed, 1) {
+			assert.ErrorIs(t, listed[0], holdfast.ErrInvalid)
+		}
+	}
+}

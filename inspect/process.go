@@ -33,6 +33,9 @@ func Processes(ctx context.Context, client redis.UniversalClient) ([]Process, er
 }
 
 func (l *looker) allProcesses(ctx context.Context) error {
+	if err := check(l.client); err != nil {
+		return err
+	}
 	all, err := l.client.ZRange(ctx, scripts.ProcessesKey, 0, -1).Result()
 	if err = tolerable(err); err != nil {
 		return err

@@ -16,6 +16,17 @@ func foreign(what string) error {
 	return fmt.Errorf("%w: the key holds %s", protocol.ErrForeignKey, what)
 }
 
+// check returns an error for a client that cannot be used. A Ring would show the keys of a few servers as if they were all.
+func check(client redis.UniversalClient) error {
+	switch client.(type) {
+	case nil:
+		return fmt.Errorf("%w client: it is nil", protocol.ErrInvalid)
+	case *redis.Ring:
+		return fmt.Errorf("%w client: %T is not supported, look at each of its servers", protocol.ErrInvalid, client)
+	}
+	return nil
+}
+
 // send sends a pipeline. It returns the first error that is not tolerable and that none of the functions tolerated accepts.
 func (l *looker) send(ctx context.Context, fill func(p redis.Pipeliner), tolerated ...func(error) bool) error {
 	cmds, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
