@@ -2,15 +2,16 @@ package gateway
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/actors/redisnode"
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
 // waitForReplicas returns the WAIT that follows the scripts of a batch if replicas must acknowledge its grants. The WAIT has to use the same
-// connection, because WAIT covers the writes of its own connection.
+// connection, because WAIT covers the writes of its own connection. The time is rounded up, because WAIT waits for ever if it is 0.
 func (s *Sender) waitForReplicas() redisnode.Command {
-	return redisnode.NewCommand("wait", s.AckReplicas, s.AckTimeout.Milliseconds())
+	return redisnode.NewCommand("wait", s.AckReplicas, (s.AckTimeout + time.Millisecond - 1).Milliseconds())
 }
 
 // unacked returns an error unless the WAIT shows that enough replicas have what was written.

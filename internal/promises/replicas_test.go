@@ -76,3 +76,12 @@ func TestAckReplicas_CheckMissesReplicas(t *testing.T) {
 	rt := locktest.NewRuntime(t, locktest.NewClient(t, redistest.Start(t).Addr()), holdfast.Options{AckReplicas: 2})
 	assert.ErrorContains(t, rt.Check(t.Context()), "AckReplicas is 2, the server has 0 replicas")
 }
+
+// WAIT takes whole milliseconds, and 0 would be no limit at all. So a limit below a millisecond must not become 0.
+func TestAckReplicas_ShortestTimeout(t *testing.T) {
+	t.Parallel()
+	client := locktest.NewClient(t, redistest.Start(t).Addr())
+	rt := locktest.NewRuntime(t, client, holdfast.Options{AckReplicas: 1, AckTimeout: time.Nanosecond})
+	_, err := rt.Lock(redistest.Name(t)).Acquire(t.Context())
+	assert.ErrorIs(t, err, holdfast.ErrNotReplicated)
+}
