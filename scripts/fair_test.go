@@ -102,6 +102,47 @@ func TestFairAcquire_DropsTheDead(t *testing.T) {
 	})
 }
 
+// The list and the scores have the same members. If one of the two keys is deleted or evicted, the other one means nothing: nobody may wait behind
+// a place that will never be used, or without a place. The waiters queue again.
+func TestFairAcquire_HalfOfTheQueueIsLost(t *testing.T) {
+	on(t, func(b bed) {
+		list := "redisson_lock_queue:{" + b.name + "}"
+		asks := func(grant string) scripts.Acquired {
+			return b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute, Standing: true})
+		}
+		for _, lost := range []string{b.scores(), list} {
+			for _, grant := range []string{us + ":1", us + ":2", them + ":1", us + ":3"} {
+				b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+			}
+			require.NoError(b, b.Del(b.Context(), lost).Err())
+			for _, grant := range []string{us + ":3", them + ":1"} {
+				assert.True(b, asks(grant).Requeued, "without %s", lost)
+			}
+			assert.Equal(b, []string{us + ":3", them + ":1"}, b.queue(), "each is there once")
+			assert.Equal(b, us+":3", b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1", Heir: us + ":3", HeirLease: time.Minute}).Heir)
+			b.give(scripts.FairLock, scripts.Terms{Grant: us + ":2"}) // has given up before it has asked again
+			b.give(scripts.FairLock, scripts.Terms{Grant: us + ":3"})
+			assert.True(b, asks(them+":1").Granted)
+			b.give(scripts.FairLock, scripts.Terms{Grant: them + ":1"})
+			assert.Zero(b, b.Exists(b.Context(), b.name, list, b.scores(), b.waiting()).Val(), "nothing is left")
+		}
+	})
+}
+
+// A place without a score belongs to nobody: its waiter has left, or queues again. It keeps nobody waiting, although its runtime lives.
+func TestFairRelease_DropsAPlaceWithoutAScore(t *testing.T) {
+	on(t, func(b bed) {
+		for _, grant := range []string{us + ":1", them + ":1", them + ":2"} {
+			b.take(scripts.FairLock, scripts.Terms{Grant: grant, Lease: time.Minute})
+		}
+		require.NoError(b, b.ZRem(b.Context(), b.scores(), them+":1").Err())
+		published := b.listening(scripts.WaiterChannel(b.name, them+":2"))
+		assert.True(b, b.give(scripts.FairLock, scripts.Terms{Grant: us + ":1"}).Held)
+		assert.Equal(b, []string{"0"}, published())
+		assert.Equal(b, []string{them + ":2"}, b.queue())
+	})
+}
+
 func TestFairRelease(t *testing.T) {
 	on(t, func(b bed) {
 		published := b.listening(scripts.WaiterChannel(b.name, us+":3"))

@@ -111,3 +111,51 @@ func evictEverything(t *testing.T, all []held) {
 	})
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 }
+
+// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. Its waiters queue again, and nobody waits behind the places that
+// are left of the other key.
+func TestFault_HalfOfAQueueIsLost(t *testing.T) {
+	t.Parallel()
+	for _, half := range []string{"redisson_lock_timeout", "redisson_lock_queue"} {
+		t.Run(half, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Shared(t)
+			name, client, options := redistest.Name(t), server.Client(t), holdfast.Options{Lease: evictedLease()}
+			runtimes := []*holdfast.Runtime{
+				locktest.NewRuntime(t, server.Client(t), options), locktest.NewRuntime(t, server.Client(t), options),
+			}
+			holder := locktest.Acquire(t, runtimes[0].FairLock(name))
+			var waiters []*holdfast.Pending
+			comes := func() {
+				for _, rt := range runtimes {
+					waiters = append(waiters, rt.FairLock(name).AcquireAsync(t.Context()))
+				}
+			}
+			queued := func() bool {
+				places := client.LRange(t.Context(), "redisson_lock_queue:{"+name+"}", 0, -1).Val()
+				slices.Sort(places)
+				scored := client.ZCard(t.Context(), "redisson_lock_timeout:{"+name+"}").Val()
+				return len(slices.Compact(places)) == len(waiters) && int(scored) == len(waiters)
+			}
+			comes()
+			comes()
+			locktest.Await(t, "the waiters to queue", queued)
+			require.NoError(t, client.Del(t.Context(), half+":{"+name+"}").Err())
+			locktest.Await(t, "the waiters to queue again", queued)
+			comes()
+			locktest.Await(t, "others to queue behind them", queued)
+			locktest.Release(t, holder)
+			var serving sync.WaitGroup
+			for _, w := range waiters { // they are served in any order
+				serving.Go(func() {
+					if lease, err := w.Lease(); assert.NoError(t, err) {
+						assert.NoError(t, lease.Release(t.Context()))
+					}
+				})
+			}
+			served := make(chan struct{})
+			go func() { serving.Wait(); close(served) }()
+			locktest.Closed(t, "the waiters to be served", served)
+		})
+	}
+}

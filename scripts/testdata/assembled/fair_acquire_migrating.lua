@@ -95,11 +95,16 @@ end
 
 -- drop_stale removes up to 1000 dead waiters from the head, and returns the new head. A waiter is dead if its runtime does not live,
 -- or if its score is 10 s old. Younger scores do not count, because they may come from a clock that is off by some seconds.
+--
+-- List and scores have the same members, unless one of the keys was deleted or evicted. A head without a score would keep everybody
+-- waiting, although its waiter may have left, so it is dropped as well. Scores without a list are deleted. Waiters that have lost their
+-- places in this way queue again when they next ask.
 local function drop_stale(q, now)
+  if q.latest > 0 and not q.head then redis.call('del', q.timeouts) end
   for _ = 1, 1000 do
     if not q.head then return nil end
     local score = redis.call('zscore', q.timeouts, q.head)
-    if lives(q, q.head, now) and not (score and tonumber(score) + 10000 <= now) then break end
+    if score and lives(q, q.head, now) and tonumber(score) + 10000 > now then break end
     redis.call('lpop', q.list)
     redis.call('zrem', q.timeouts, q.head)
     tidy(q)
