@@ -95,11 +95,18 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether a permit may be taken that nobody holds. Redis takes it back ten seconds after its lease.
+// anyDoubt reports whether a permit may be taken that nobody holds. Redis takes it back ten seconds after its lease. It may also be taken for an
+// acquire in flight, by an earlier attempt whose reply was lost: the lease counts from the last attempt only.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
-		wrong := other.Result == isCancelled || other.Result == isUnknown || other.Result == isLost || other.Do == doLost
-		return wrong && other.Call <= op.Return && op.Call <= other.Return+f.haunting()+10*time.Second
+		until := time.Duration(-1)
+		switch {
+		case other.Result == isCancelled, other.Result == isUnknown, other.Result == isLost, other.Do == doLost:
+			until = other.Return + f.haunting() + 10*time.Second
+		case other.isGrant():
+			until = sentFor(other)
+		}
+		return other.Call <= op.Return && op.Call <= until
 	})
 }
 

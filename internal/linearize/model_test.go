@@ -99,6 +99,10 @@ func TestModel(t *testing.T) {
 			acquire 1 0-1 ok until=95; acquire 2 0-1 ok until=95; acquire 4 2-3 ok until=97`},
 		{"refused although permits are free", "permit semaphore", false, `
 			acquire 1 0-1 ok until=95; try 4 2-3 busy`},
+		{"refused because of an acquire whose first reply was lost", "permit semaphore", true, `
+			acquire 1 0-1 ok until=95; acquire 2 10-60 ok until=147; try 4 20-21 busy`},
+		{"refused before an acquire was sent", "permit semaphore", false, `
+			acquire 1 0-1 ok until=95; acquire 2 30-60 ok until=147; try 4 20-21 busy`},
 		{"in the order of the queue", "fair lock", true, `
 			acquire 1 0-1 ok until=95; look 5 2,3; release 1 6-7 ok; look 8 3
 			acquire 2 2-9 ok until=105; release 2 10-11 ok; look 12; acquire 3 3-14 ok until=109`},
