@@ -21,6 +21,8 @@ type fake struct {
 	silent  bool          // it answers no ping
 	looks   int           // lists of contended locks: one in each round
 	sweeps  int
+
+	unlisted string // name that no list contains
 }
 
 func (f *fake) set(entries ...inspect.Entry) {
@@ -30,6 +32,12 @@ func (f *fake) set(entries ...inspect.Entry) {
 	for _, e := range entries {
 		f.entries[e.Name] = e
 	}
+}
+
+func (f *fake) hide(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unlisted = name
 }
 
 func (f *fake) fail(err error) {
@@ -62,7 +70,7 @@ func (f *fake) list(_ context.Context, _ redis.UniversalClient, o inspect.ListOp
 			return
 		}
 		for _, e := range f.entries {
-			if (!o.Contended || e.Waiting > 0) && !yield(e, nil) {
+			if (!o.Contended || e.Waiting > 0) && e.Name != f.unlisted && !yield(e, nil) {
 				return
 			}
 		}
@@ -72,8 +80,8 @@ func (f *fake) list(_ context.Context, _ redis.UniversalClient, o inspect.ListOp
 func (f *fake) look(_ context.Context, _ redis.UniversalClient, name string) (inspect.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if e, ok := f.entries[name]; ok {
-		return e, f.err
+	if e, ok := f.entries[name]; ok && f.err == nil {
+		return e, nil
 	}
 	return inspect.Entry{Name: name}, f.err
 }

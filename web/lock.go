@@ -28,7 +28,8 @@ type lock struct {
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
 	text        string // the text, in lower case, in which a search looks for its words
-	err         string // why the lock cannot be looked at; "": it can
+	listed      bool   // a list has shown it, and so tells whether it is in use; others are only looked at by name
+	err         string // why the last look at the lock failed; "": it did not
 }
 
 // holding is one holder, followed from look to look.
@@ -63,7 +64,9 @@ func follow(before *lock, e inspect.Entry, now time.Time, fresh bool) *lock {
 	} else {
 		fresh = true
 	}
-	l := &lock{Entry: e, at: now, waiting: before.waiting, contendedAt: before.contendedAt, past: before.past, samples: before.samples}
+	l := &lock{
+		Entry: e, at: now, waiting: before.waiting, contendedAt: before.contendedAt, past: before.past, samples: before.samples, listed: before.listed,
+	}
 	l.followHolders(before, fresh)
 	l.followWaiting(fresh)
 	if len(l.past) > maxPast {
@@ -118,6 +121,13 @@ func (h *holding) renew(now time.Time, again bool) {
 	h.full = max(h.full, usual(h.TTL))
 }
 
+// failed returns the lock after a look at it that has failed. The rest stays as it was.
+func (l *lock) failed(now time.Time, err error) *lock {
+	next := *l
+	next.at, next.err = now, err.Error()
+	return &next
+}
+
 // calmed returns the lock after its last waiter has gone. The rest stays as it was, because the look did not read it.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l
@@ -157,6 +167,9 @@ func (l *lock) sampled() *lock {
 	}
 	return &next
 }
+
+// toList reports whether the list contains the lock.
+func (l *lock) toList() bool { return l.listed && l.Kind != "" }
 
 // contended reports whether the lock is listed as contended.
 func (l *lock) contended(now time.Time) bool { return now.Sub(l.contendedAt) < calmAfter }

@@ -267,16 +267,21 @@ func (r *round) list(ctx context.Context, contended bool) error {
 			cut = true
 			break
 		}
-		r.note(entry)
+		r.note(entry, !r.swept.IsZero())
+		r.locks[entry.Name].listed = true
 	}
 	for name, lock := range r.locks {
 		switch {
-		case !lock.at.Before(began):
-		case contended && lock.Waiting > 0: // it was contended
+		case !lock.at.Before(began) || !lock.listed:
+		case contended && lock.Waiting > 0 && !cut: // it was contended
 			r.locks[name] = lock.calmed(time.Now())
 		case contended || lock.Kind == "":
+		case cut: // it may be in the part that was not read
+			next := *lock
+			next.listed = false
+			r.locks[name] = &next
 		case len(lock.Holders) > 0 || lock.Waiting == 0: // a free fair lock has a queue, but no key
-			r.note(inspect.Entry{Name: name})
+			r.note(inspect.Entry{Name: name}, true)
 		}
 	}
 	if !contended {
@@ -296,9 +301,11 @@ func (r *round) look(ctx context.Context, views []view) {
 			break
 		}
 		entry, err := r.source.look(ctx, r.client, v.Name)
-		r.note(entry)
-		if err != nil { // it concerns only the viewers of this name
-			r.locks[v.Name].err = err.Error()
+		if err == nil || isForeign(err) || r.locks[v.Name] == nil {
+			r.note(entry, false)
+		}
+		if err != nil { // it concerns only the viewers of this name, who still see what was read last
+			r.locks[v.Name] = r.locks[v.Name].failed(time.Now(), err)
 		}
 	}
 	for _, v := range views {
@@ -321,10 +328,9 @@ func (r *round) readProcesses(ctx context.Context) (err error) {
 	return err
 }
 
-// note notes what is known of a lock now.
-func (r *round) note(e inspect.Entry) {
-	now := time.Now()
-	r.locks[e.Name] = follow(r.locks[e.Name], e, now, !r.swept.IsZero())
+// note notes what is known of a lock now. If fresh is true, a lock that was not known before has just been taken.
+func (r *round) note(e inspect.Entry, fresh bool) {
+	r.locks[e.Name] = follow(r.locks[e.Name], e, time.Now(), fresh)
 }
 
 // end completes the snapshot.
@@ -340,10 +346,10 @@ func (r *round) end() *snapshot {
 		s.at, s.failed = now, time.Time{}
 	}
 	for name, lock := range s.locks {
-		if lock.Kind == "" && now.Sub(lock.at) > remembered {
+		if !lock.toList() && now.Sub(lock.at) > remembered {
 			delete(s.locks, name)
 		}
-		if lock.Kind != "" {
+		if lock.toList() {
 			s.sorted = append(s.sorted, lock)
 		}
 	}
@@ -352,13 +358,13 @@ func (r *round) end() *snapshot {
 	return s
 }
 
-// forget bounds the memory for locks that do not exist any more.
+// forget bounds the memory for locks that are not listed.
 func (s *snapshot) forget() {
 	for name, lock := range s.locks {
 		if len(s.locks) <= 2*maxLocks {
 			return
 		}
-		if lock.Kind == "" {
+		if !lock.toList() {
 			delete(s.locks, name)
 		}
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,82 @@ func TestLooker_History(t *testing.T) {
 		done()
 		pass(time.Minute)
 		assert.Empty(t, l.fresh(t.Context(), v).locks["orders"].past, "nobody has watched")
+		pass(time.Minute)
+	})
+}
+
+// A lock that the list does not contain, because of Options.Pattern or its limit, is not taken for a free one.
+func TestLooker_LockThatIsNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{unlisted: "orders"}
+		f.set(held("orders", 0), held("other", 0))
+		f.slow(10*time.Millisecond, false)
+		l := newLooker(f.source(), "other")
+		v := view{Page: "lock", Name: "orders"}
+		done := l.watch(v)
+		for range 5 {
+			pass(time.Second + 50*time.Millisecond)
+			seen := l.latest().locks["orders"]
+			require.Len(t, seen.holders, 1)
+			assert.False(t, seen.holders[0].begun, "nobody has seen it taken")
+			assert.Empty(t, seen.past)
+			assert.Len(t, l.latest().sorted, 1, "it does not get into the list")
+		}
+		f.set(held("other", 0))
+		pass(2 * time.Second)
+		assert.Empty(t, l.latest().locks["orders"].holders)
+		done()
+		pass(time.Minute)
+	})
+}
+
+// A lock that was in the list, and is behind its end now, is not taken for a free one.
+func TestLooker_ListIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		f.set(held("orders", 0))
+		f.slow(10*time.Millisecond, false)
+		l := newLooker(f.source(), "")
+		done := l.watch(view{Page: "lock", Name: "orders"})
+		pass(3 * time.Second)
+		require.Len(t, l.latest().sorted, 1)
+		entries := []inspect.Entry{held("orders", 0)}
+		for i := range maxLocks + 1 {
+			entries = append(entries, held(strconv.Itoa(i), 0))
+		}
+		f.set(entries...)
+		f.hide("orders")
+		pass(3 * time.Second)
+		assert.True(t, l.latest().cut)
+		seen := l.latest().locks["orders"]
+		assert.Len(t, seen.holders, 1)
+		assert.Empty(t, seen.past)
+		done()
+		pass(time.Minute)
+	})
+}
+
+// While a lock cannot be looked at, its page shows what was read last, and its history does not say that the holder has left.
+func TestLooker_LookFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		f.set(held("orders", 0))
+		f.slow(2*time.Second, false) // so lists are rare, and most looks are for the lock only
+		l := newLooker(f.source(), "")
+		done := l.watch(view{Page: "lock", Name: "orders"})
+		pass(6 * time.Second)
+		f.fail(errors.New("no route"))
+		pass(4 * time.Second)
+		seen := l.latest().locks["orders"]
+		assert.Len(t, seen.holders, 1)
+		assert.Equal(t, "no route", seen.err)
+		f.fail(nil)
+		pass(20 * time.Second)
+		seen = l.latest().locks["orders"]
+		assert.Len(t, seen.holders, 1)
+		assert.Empty(t, seen.past)
+		assert.Empty(t, seen.err)
+		done()
 		pass(time.Minute)
 	})
 }
