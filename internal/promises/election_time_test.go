@@ -155,6 +155,29 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 	})
 }
 
+// A failover may lose the last term, and its token is then used once more. Watch sees the leader of the second term, too.
+func TestElection_WatchSeesALeaderWithTheTokenOfTheLast(t *testing.T) {
+	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
+		watching, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		write := func(runtime string) {
+			client := h.server.Client()
+			require.NoError(t, client.HSet(t.Context(), "chair", runtime+":1", "1").Err())
+			require.NoError(t, client.HSet(t.Context(), "holdfast_leader:{chair}",
+				"grant", runtime+":1", "token", "5", "runtime", runtime, "value", runtime, "since", "1000").Err())
+		}
+		write("a")
+		var seen []string
+		for l := range h.candidates[0].Watch(watching) {
+			if seen = append(seen, l.Value); len(seen) == 2 {
+				break
+			}
+			write("b")
+		}
+		assert.Equal(t, []string{"a", "b"}, seen)
+	})
+}
+
 // While Redis is unreachable, Leader returns an error within a third of the lease.
 func TestElection_LeaderWithoutRedis(t *testing.T) {
 	inHall(t, holdfast.ElectionOptions{}, func(t *testing.T, h *hall) {
