@@ -205,6 +205,24 @@ func TestTop_Suspends(t *testing.T) {
 	assert.Equal(t, 0, x.code())
 }
 
+// If no shell could continue top, as after "ssh -t host holdfast top", Ctrl-Z does not stop it.
+func TestTop_IsNotSuspendedWithoutAShell(t *testing.T) {
+	t.Parallel()
+	server, x := contended(t), open(t, 100, 20)
+	before := x.settings()
+	x.run(server.URL(), binary, "top")
+	x.shows("> orders")
+	for range 3 {
+		x.types(ctrlZ + "?")
+		x.shows("any key: back")
+		x.types(" ")
+		x.shows("> orders")
+	}
+	x.types("q")
+	assert.Equal(t, 0, x.code())
+	x.isAsBefore(before)
+}
+
 func TestTop_RedisGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	server, x := contended(t), open(t, 100, 20)

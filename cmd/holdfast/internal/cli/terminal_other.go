@@ -14,4 +14,4 @@ func readKeys(*os.File) (restore func(), err error) { return nil, errors.ErrUnsu
 
 func terminalSignals() (resized, suspended chan os.Signal) { return nil, nil }
 
-func suspend() {}
+func suspend(chan<- os.Signal) {}

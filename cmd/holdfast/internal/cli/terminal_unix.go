@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/supervise"
 )
 
 // sizeOf returns the size of a terminal; ok is false if f is not a terminal.
@@ -46,5 +48,9 @@ func terminalSignals() (resized, suspended chan os.Signal) {
 	return resized, suspended
 }
 
-// suspend stops this process, and returns when the process continues.
-func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+// suspend stops the process group of this process, unless no shell could continue it, and returns when it continues. suspended is the channel of
+// terminalSignals.
+func suspend(suspended chan<- os.Signal) {
+	supervise.Suspend()
+	signal.Notify(suspended, syscall.SIGTSTP)
+}

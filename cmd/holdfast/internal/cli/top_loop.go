@@ -69,7 +69,7 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 		case <-resized:
 		case <-suspended:
 			leave()
-			suspend()
+			suspend(suspended)
 			if restore, err = readKeys(a.stdin); err != nil {
 				restore = func() {}
 				return exitSystem

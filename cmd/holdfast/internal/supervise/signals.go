@@ -68,7 +68,7 @@ func (r *run) signalStrays(s syscall.Signal, inner bool) {
 // renew the lease: if it does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
 func (r *run) pause() {
 	r.tty.take()
-	suspend()
+	Suspend()
 	signal.Notify(r.jobs, syscall.SIGTSTP)
 	r.resume()
 }
