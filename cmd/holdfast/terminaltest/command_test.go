@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -28,6 +29,25 @@ func TestFree_AsksOnATerminal(t *testing.T) {
 		x.shows(answer.says)
 		assert.Equal(t, answer.code, x.code())
 	}
+}
+
+// If the holder changes while the user is asked, the answer is about the one that was shown.
+func TestFree_AsksAgainAboutAnotherHolder(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Start(t), open(t, 80, 24)
+	client := server.Client(t)
+	a, b := service(t, client, "a@1"), service(t, client, "b@2")
+	lease := hold(t, a.Lock("stock"))
+	x.run(server.URL(), binary, "free", "stock")
+	x.shows("a@1", "Free stock by force? [y/N]")
+	require.NoError(t, lease.Release(t.Context()))
+	lease = hold(t, b.Lock("stock"))
+	x.types("y\r")
+	x.shows("stock has another holder by now; nothing was freed", "b@2")
+	assert.Equal(t, []string{lease.ID()}, holdersOf(t, client, "stock"))
+	x.types("y\r")
+	x.shows("freed stock")
+	assert.Equal(t, 0, x.code())
 }
 
 func TestLs_FitsTheTerminal(t *testing.T) {

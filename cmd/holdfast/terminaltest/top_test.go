@@ -161,6 +161,46 @@ func TestTop_FreesAfterAsking(t *testing.T) {
 	})
 }
 
+// The answer is about the lock, and the holder, that the user was asked about, although the list has gone on meanwhile.
+func TestTop_FreesOnlyWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	server, x := redistest.Start(t), open(t, 100, 20)
+	client := server.Client(t)
+	a, b := service(t, client, "a"), service(t, client, "b")
+	first := hold(t, a.Lock("first"))
+	hold(t, b.Lock("second"))
+	x.run(server.URL(), binary, "top")
+	x.shows("> first", "  second")
+	x.types("f")
+	x.shows("Free first by force?")
+	require.NoError(t, first.Release(t.Context()))
+	x.shows("1 locks")
+	assert.Contains(t, x.String(), "Free first by force?")
+	x.types("y")
+	x.shows("first was not held")
+
+	first = hold(t, a.Lock("first"))
+	x.shows("2 locks")
+	x.types(up + up + "f")
+	x.shows("Free first by force?")
+	require.NoError(t, first.Release(t.Context()))
+	later := hold(t, b.Lock("first"))
+	x.types("y")
+	x.shows("first has another holder by now")
+	assert.Equal(t, []string{later.ID()}, holdersOf(t, client, "first"))
+	assert.Len(t, holdersOf(t, client, "second"), 1)
+}
+
+func holdersOf(t *testing.T, client redis.UniversalClient, name string) (ids []string) {
+	t.Helper()
+	e, err := inspect.Look(t.Context(), client, name)
+	require.NoError(t, err)
+	for _, h := range e.Holders {
+		ids = append(ids, h.ID)
+	}
+	return ids
+}
+
 func TestTop_EndsBySignal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -20,7 +21,7 @@ func freeCommand() *command {
 		does: "free a lock by force",
 		about: `Frees the lock NAME whoever holds it, and wakes its waiters. Of a permit semaphore all permits that are held come back. The holder learns of it when it next renews its lease, and works on until then, together with the next holder: free a lock only if you know that its holder is gone.
 
-On a terminal holdfast shows the lock and asks first. Elsewhere --yes is needed.`,
+On a terminal holdfast shows the lock and asks first, and asks again if its holders have changed meanwhile. Elsewhere --yes is needed.`,
 		exits:    "  0   freed\n  1   it was not held, or you said no\n  64  no terminal to ask on, and no --yes; or nothing can be held of such a kind\n  69  Redis cannot be reached, or refuses",
 		examples: "  holdfast free orders\n  holdfast free --yes orders",
 		flags:    func(f *flags) { f.flag(&yes, "y yes", "do not ask") },
@@ -40,18 +41,24 @@ On a terminal holdfast shows the lock and asks first. Elsewhere --yes is needed.
 }
 
 func (a *app) free(ctx context.Context, client redis.UniversalClient, name string, yes bool) int {
-	if !yes {
+	var shown inspect.Entry
+	for !yes {
 		e, err := inspect.Look(ctx, client, name)
 		if err != nil {
 			return a.failed(err)
 		}
-		if len(e.Holders) > 0 {
-			describe(a.stderr, newPainter(a.stderr), e, "")
-			if !a.agreed(ctx, "Free "+text.Show(name)+" by force? [y/N] ") {
-				a.say("left as it is")
-				return exitNo
-			}
+		if len(e.Holders) == 0 || sameHolders(shown, e) {
+			break
 		}
+		if len(shown.Holders) > 0 {
+			a.say("%s has another holder by now; nothing was freed", text.Show(name))
+		}
+		describe(a.stderr, newPainter(a.stderr), e, "")
+		if !a.agreed(ctx, "Free "+text.Show(name)+" by force? [y/N] ") {
+			a.say("left as it is")
+			return exitNo
+		}
+		shown = e
 	}
 	freed, err := inspect.Free(ctx, client, name)
 	if err != nil {
@@ -71,6 +78,11 @@ func (a *app) free(ctx context.Context, client redis.UniversalClient, name strin
 		return exitNo
 	}
 	return exitOK
+}
+
+// sameHolders reports whether a lock has the same holders at two looks. If not, what the user has agreed to is about others.
+func sameHolders(before, now inspect.Entry) bool {
+	return slices.EqualFunc(before.Holders, now.Holders, func(a, b inspect.Holder) bool { return a.ID == b.ID })
 }
 
 // agreed asks on the terminal.

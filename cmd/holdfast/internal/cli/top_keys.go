@@ -35,7 +35,7 @@ func (v *topView) press(k key) topAction {
 			return topLook
 		}
 	case "f":
-		v.asking = v.selected != ""
+		v.ask()
 	default:
 		if v.open {
 			return v.pressInLock(k)

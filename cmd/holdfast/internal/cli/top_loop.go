@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,7 +51,7 @@ func (a *app) top(ctx context.Context, client redis.UniversalClient, o topOption
 			case topLook:
 				due = time.After(0)
 			case topFree:
-				go func(name string) { freed <- freeByForce(ctx, client, name) }(view.selected)
+				go func(asked inspect.Entry) { freed <- freeByForce(ctx, client, asked) }(view.asked)
 			}
 		case view.note = <-freed:
 			due = time.After(0)
@@ -94,14 +95,23 @@ func (a *app) draw(view *topView) {
 	fmt.Fprint(out, "\x1b[J")
 }
 
-func freeByForce(ctx context.Context, client redis.UniversalClient, name string) string {
-	switch freed, err := inspect.Free(ctx, client, name); {
-	case err != nil:
-		return text.Message(err.Error())
-	case !freed:
-		return text.Show(name) + " was not held"
+// freeByForce frees a lock if it still has the holders that the user has seen, and returns a text that says what has happened.
+func freeByForce(ctx context.Context, client redis.UniversalClient, asked inspect.Entry) string {
+	freed := false
+	now, err := inspect.Look(ctx, client, asked.Name)
+	if err == nil && len(now.Holders) > 0 {
+		if !sameHolders(asked, now) {
+			return text.Show(asked.Name) + " has another holder by now; nothing was freed"
+		}
+		freed, err = inspect.Free(ctx, client, asked.Name)
 	}
-	return "freed " + text.Show(name)
+	switch {
+	case err != nil:
+		return strings.ReplaceAll(text.Message(err.Error()), "\n", " ")
+	case !freed:
+		return text.Show(asked.Name) + " was not held"
+	}
+	return "freed " + text.Show(asked.Name)
 }
 
 // connectedTo says which server a client uses. A client of Sentinels does not know the master's address, and has a word of go-redis instead.

@@ -23,12 +23,13 @@ type topView struct {
 	order    int // index into topOrders
 	filter   string
 	typing   bool // the user is typing the filter
-	asking   bool // the user is asked whether to free the selected lock
+	asking   bool // the user is asked whether to free a lock
 	note     string
-	selected string // name of the selected lock
-	row      int    // row in which the selected lock was last
-	first    int    // row at the top of the list
-	page     int    // rows of the list
+	asked    inspect.Entry // the lock to be freed, as the user has seen it
+	selected string        // name of the selected lock
+	row      int           // row in which the selected lock was last
+	first    int           // row at the top of the list
+	page     int           // rows of the list
 
 	open    bool // the page of the selected lock is shown
 	one     inspect.Entry
@@ -48,7 +49,7 @@ const (
 	topNothing topAction = iota
 	topQuit
 	topLook // now
-	topFree // the selected lock
+	topFree // the lock that the user was asked about
 )
 
 // topOrders are the orders of the list.
@@ -126,6 +127,20 @@ func (v *topView) searched(e inspect.Entry) []string {
 		texts = append(texts, h.ID, h.Process.Name)
 	}
 	return texts
+}
+
+// ask asks the user whether to free the selected lock. The answer is about this lock and its present holders, even if both are gone by then.
+func (v *topView) ask() {
+	v.asked = v.one
+	if !v.open {
+		rows := v.rows()
+		i := v.at(rows)
+		if i < 0 {
+			return
+		}
+		v.asked = rows[i]
+	}
+	v.asking = true
 }
 
 // at returns the row of the selected lock, or -1 if it is not in the list.
