@@ -43,6 +43,7 @@ func TestExec_ExitCodes(t *testing.T) {
 		{[]string{"exec", name, "true"}, 64},
 		{[]string{"exec", "--", "true"}, 64},
 		{[]string{"exec", name, "--try", "--wait", "1s", "--", "true"}, 64},
+		{[]string{"exec", name, "--wait", "0", "--", "true"}, 64},
 		{[]string{"exec", name, "--kind", "latch", "--", "true"}, 64},
 		{[]string{"exec", name, "--grace", "16s", "--", "true"}, 64},
 		{[]string{"exec", name, "--at-most", "2s", "--grace", "2s", "--", "true"}, 64},
@@ -66,6 +67,17 @@ func TestExec_ExitCodes(t *testing.T) {
 			assert.NotEmpty(t, err, "%q", c.args)
 		}
 	}
+}
+
+// With no time between the signals, a command that leaves no process behind is not said to.
+func TestExec_NoGrace(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	locktest.Await(t, "a run whose guardian leaves the group in time", func() bool {
+		_, err, code := ends(t, server.URL(), "exec", redistest.Name(t), "--grace", "0s", "--", "true")
+		assert.Equal(t, 0, code)
+		return err == ""
+	})
 }
 
 func TestExec_EveryKind(t *testing.T) {

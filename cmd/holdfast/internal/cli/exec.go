@@ -32,7 +32,7 @@ type execFlags struct {
 }
 
 func execCommand() *command {
-	o := execFlags{grace: -1, conflict: exitNotAcquired}
+	o := execFlags{wait: -1, grace: -1, conflict: exitNotAcquired}
 	return &command{
 		name: "exec", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
 		does: "run a command while holding a lock",
@@ -215,8 +215,10 @@ func (a *app) notRun(err error) int {
 // read checks the flags of exec.
 func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
 	switch {
-	case o.try && o.wait != 0:
+	case o.try && o.wait >= 0:
 		return nil, nil, errors.New("--try does not wait: leave out --wait")
+	case o.wait == 0:
+		return nil, nil, errors.New("--wait must be longer than 0s: to make one attempt, write --try")
 	case o.permits != 0 && o.kind == "":
 		o.kind = holdfast.KindPermitSemaphore
 	case o.permits != 0 && o.kind != holdfast.KindPermitSemaphore:
@@ -229,7 +231,7 @@ func (o *execFlags) read(in input) (*holding, []holdfast.AcquireOption, error) {
 		return nil, nil, err
 	}
 	var options []holdfast.AcquireOption
-	if o.wait != 0 {
+	if o.wait > 0 {
 		options = append(options, holdfast.WithWait(o.wait))
 	}
 	if o.atMost != 0 {

@@ -258,7 +258,7 @@ func (r *run) leftBehind(now time.Duration) {
 	case r.termAt == 0:
 		r.guard.StepAside()
 		r.tty.take()
-		r.termAt = now + r.Grace
+		r.termAt = now + max(r.Grace, lookMost) // the guardian, too, takes a moment to leave the group
 	case now >= r.termAt:
 		r.ask("it has ended, but processes of its group have not")
 	}
