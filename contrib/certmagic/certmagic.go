@@ -41,6 +41,15 @@ var (
 	_ certmagic.LockLeaseRenewer = (*storage)(nil)
 )
 
+// String describes the inner storage. certmagic writes its storage into its log; without this method, that would be every exported field of the inner
+// one, which may be a password.
+func (s *storage) String() string {
+	if inner, ok := s.Storage.(fmt.Stringer); ok {
+		return inner.String()
+	}
+	return fmt.Sprintf("%T", s.Storage)
+}
+
 func (s *storage) lock(name string) *holdfast.Lock {
 	return s.rt.Lock(holdfast.EscapeName(s.prefix + name))
 }

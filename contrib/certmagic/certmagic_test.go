@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/holdfast-go/holdfast"
 	holdmagic "github.com/holdfast-go/holdfast/contrib/certmagic"
@@ -137,4 +138,29 @@ func TestWrap_LosersUnlockEndsNobodysLock(t *testing.T) {
 	assert.False(t, free)
 	assert.NoError(t, renewer.RenewLockLease(ctx, "a", time.Hour))
 	assert.NoError(t, one.Unlock(ctx, "a"))
+}
+
+// secretive is a storage with a password, which it leaves out of its description.
+type secretive struct {
+	certmagic.Storage
+	Password string
+}
+
+func (*secretive) String() string { return "a secretive storage" }
+
+// certmagic logs its storage. The wrapper describes it as the inner storage does, and never shows its fields.
+func TestWrap_LogsAsTheInnerStorage(t *testing.T) {
+	t.Parallel()
+	rt := holdfasttest.New(t).Runtime()
+	for _, c := range []struct {
+		inner certmagic.Storage
+		want  string
+	}{
+		{&secretive{Password: "hunter2"}, "a secretive storage"},
+		{struct{ certmagic.Storage }{}, "struct { certmagic.Storage }"},
+	} {
+		fields := zapcore.NewMapObjectEncoder()
+		zap.Any("storage", holdmagic.Wrap(c.inner, rt, "x:")).AddTo(fields)
+		assert.Equal(t, map[string]any{"storage": c.want}, fields.Fields)
+	}
 }
