@@ -200,6 +200,7 @@ func TestCollapseIDs(t *testing.T) {
 		"4711":                  "*",
 		"{tenant-12}:order/7:x": "{tenant-*}:order/*:x",
 		"job 3f2504e0-4f89-11d3-9a0c-0305e82c3301 done": "job * done",
+		"job:35042500-4f89-11d3-9a0c-0305e82c3301":      "job:*",
 		"blob:deadbeef01":         "blob:*",
 		"v2:facade":               "v2:facade",
 		"1:2:3":                   "*:*:*",
