@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
@@ -154,6 +155,28 @@ func TestPage_ForeignSite(t *testing.T) {
 	entry, err := inspect.Look(t.Context(), w.client, "orders")
 	require.NoError(t, err)
 	assert.Len(t, entry.Holders, 1)
+}
+
+// inBackground makes each page believe that it is in a background tab until seen is true. It counts the streams that the page opens.
+func inBackground(ctx context.Context, target *chromedp.Target) error {
+	_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		let seen = false, streams = 0;
+		Object.defineProperty(Document.prototype, 'hidden', { get: () => !seen });
+		EventSource = class extends EventSource { constructor(address) { super(address); streams++; } };`})
+	return err
+}
+
+// A tab that is opened in the background has no stream until somebody looks at it. Browsers open at most six connections to a server, and a tab that
+// gets none loads for ever.
+func TestPage_TabInTheBackground(t *testing.T) {
+	b, w := open(t), newWorld(t, web.Options{})
+	b.do(chromedp.Func(inBackground), chromedp.Navigate(w.address))
+	b.sees("document.readyState === 'complete' && !document.querySelector('.keys').hidden") // the script has run
+	assert.Equal(t, "0", b.text("streams"))
+	b.sees("(seen = true) && document.dispatchEvent(new Event('visibilitychange'))")
+	b.sees(live)
+	assert.Equal(t, "1", b.text("streams"))
+	assert.Empty(t, b.complaints())
 }
 
 func TestPage_WithoutJavaScript(t *testing.T) {

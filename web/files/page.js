@@ -74,7 +74,7 @@
   const close = () => { if (stream) stream.close(); stream = null; clearTimeout(again); };
   const open = () => {
     close();
-    if (!address) return;
+    if (!address || document.hidden) return;
     stream = new EventSource(address);
     stream.onmessage = ({ data }) => {
       const event = JSON.parse(data);
