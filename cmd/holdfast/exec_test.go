@@ -221,6 +221,14 @@ func TestExec_AtMost(t *testing.T) {
 	assertGone(t, group)
 }
 
+// Once a command has ended in its grace, the run is over, and the lock is free: holdfast does not wait for the rest of the minute.
+func TestExec_StoppedCommandEndsInItsGrace(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	_, errs, code := ends(t, server.URL(), "exec", redistest.Name(t), "--lease", "2m", "--at-most", "1m", "--grace", "59s", "--", "sleep", "1000")
+	assert.Equal(t, 76, code, errs)
+}
+
 func TestExec_AtLeast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -213,7 +213,7 @@ func (r *run) decide() time.Duration {
 	if now >= r.deadline-r.Grace {
 		r.stop("the lease is about to end")
 	}
-	if r.ended && r.killAt == 0 {
+	if r.ended {
 		r.leftBehind(now)
 	}
 	if r.killAt != 0 && now >= min(r.killAt, r.deadline) {
@@ -252,14 +252,14 @@ func (r *run) ask(reason string) {
 	r.signalStrays(syscall.SIGCONT, false)
 }
 
-// leftBehind handles processes that the command has left in its group. It waits for Grace, and then asks them to end.
+// leftBehind handles processes that the command has left in its group. It waits for Grace, and then asks them to end, unless they were asked before.
 func (r *run) leftBehind(now time.Duration) {
 	switch {
 	case r.termAt == 0:
 		r.guard.StepAside()
 		r.tty.take()
 		r.termAt = now + max(r.Grace, lookMost) // the guardian, too, takes a moment to leave the group
-	case now >= r.termAt:
+	case r.killAt == 0 && now >= r.termAt:
 		r.ask("it has ended, but processes of its group have not")
 	}
 }
