@@ -19,7 +19,10 @@ func TestOutput_DiskIsFull(t *testing.T) {
 	t.Parallel()
 	server, name := redistest.Shared(t), redistest.Name(t)
 	require.NoError(t, server.Client(t).HSet(t.Context(), name, locktest.Stranger(1), 1).Err())
-	for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"show", name}, {"show", "--json", name}, {"acl"}} {
+	for _, args := range [][]string{
+		{"ls"}, {"ls", "--json"}, {"show", name}, {"show", "--json", name}, {"acl"}, {"check"}, {"completion", "bash"}, {"help"}, {"help", "ls"},
+		{"free", "--yes", name},
+	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
 		i := holdfastWith(t, server.URL(), func(c *exec.Cmd) { c.Stdout = full }, args...)

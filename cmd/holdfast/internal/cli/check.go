@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -65,20 +64,19 @@ func (a *app) check(ctx context.Context, client redis.UniversalClient, prefix st
 			report.Findings = append(report.Findings, findingJSON(f))
 		}
 	}
+	code := exitOK
 	switch {
 	case err != nil && !found:
 		return a.failed(err)
 	case a.json:
-		if code := printJSON(a.stdout, a, report); code != exitOK {
-			return code
-		}
+		code = printJSON(a.stdout, a, report)
 	case err == nil:
-		fmt.Fprintln(a.stdout, "everything is well")
+		code = a.write("everything is well\n")
 	default:
-		fmt.Fprintln(a.stdout, text.Message(err.Error()))
+		code = a.write(text.Message(err.Error()) + "\n")
 	}
 	if err != nil {
 		return exitNo
 	}
-	return exitOK
+	return code
 }

@@ -20,8 +20,9 @@ func completionCommand() *command {
 			if len(in.args) != 1 || shells[in.args[0]] == nil {
 				return a.usage("completion", errors.New("write bash, zsh or fish"))
 			}
-			shells[in.args[0]](a.stdout)
-			return exitOK
+			var script strings.Builder
+			shells[in.args[0]](&script)
+			return a.write(script.String())
 		},
 	}
 }

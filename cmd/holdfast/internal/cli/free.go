@@ -70,7 +70,7 @@ func (a *app) free(ctx context.Context, client redis.UniversalClient, name strin
 			return code
 		}
 	case freed:
-		fmt.Fprintf(a.stdout, "freed %s\n", text.Show(name))
+		return a.write("freed " + text.Show(name) + "\n")
 	default:
 		a.say("%s was not held", text.Show(name))
 	}

@@ -34,7 +34,9 @@ func (a *app) overview(to io.Writer, code int) int {
 		fmt.Fprintf(&b, "  %-11s %s\n", c.name, c.does)
 	}
 	b.WriteString("\n\"holdfast help COMMAND\" describes a command, with examples.\n\n" + urls + "\n")
-	_, _ = io.WriteString(to, b.String())
+	if _, err := io.WriteString(to, b.String()); err != nil && code == exitOK {
+		return a.unwritten(err)
+	}
 	return code
 }
 
@@ -80,8 +82,7 @@ func (a *app) help(c *command) int {
 	if c.examples != "" {
 		b.WriteString("\nExamples:\n" + c.examples + "\n")
 	}
-	_, _ = io.WriteString(a.stdout, b.String())
-	return exitOK
+	return a.write(b.String())
 }
 
 // form is a flag as it is written.

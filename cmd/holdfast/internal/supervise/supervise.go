@@ -76,6 +76,7 @@ func (c *Command) Run(lease Lease) (Result, error) {
 	defer r.end()
 	r.look()
 	if lease.Err() != nil || r.deadline <= guard.Now() {
+		c.Tell("the command was not started: the lease has ended, or is about to end")
 		return Result{Code: 128 + int(syscall.SIGTERM), Stopped: true}, nil
 	}
 	if err := r.start(); err != nil {
