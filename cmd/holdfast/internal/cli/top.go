@@ -19,8 +19,8 @@ func topCommand() *command {
 
 All keys are scanned at each look. The pause after a look is at least four times as long as the look, so that Redis is busy with it for a fifth of the time at most. --contended asks only for the locks that somebody listens for, which is quick however many keys there are.
 
-When Redis does not answer, the last look stays on the screen and top tries again. With --json it needs no terminal, and writes one line for each look.`,
-		exits: "  0   you quit\n  64  there is no terminal, and no --json\n  69  Redis refuses to begin with\n  128+n  signal n",
+When Redis does not answer, or refuses, the last look stays on the screen with the reason, and top tries again. It never ends by itself. With --json it needs no terminal, and writes one line for each look.`,
+		exits: "  0   you quit\n  64  there is no terminal, and no --json\n  128+n  signal n",
 		examples: `  holdfast top
   holdfast top --contended 'orders:*'
   holdfast top --json --interval 10s >>locks.jsonl`,
