@@ -33,6 +33,9 @@ func (s *State) onWait(now time.Duration, r *wait.Request) {
 	case r.Try && s.blocked:
 		s.answer(r, s.refusal(r))
 		return
+	case r.Try && s.queue.Len >= s.policy.MaxWaiters: // before the limit: a try does not wait
+		s.answer(r, othersWait(r))
+		return
 	case s.queue.Len >= s.policy.MaxWaiters:
 		s.fail(r, wait.TooMany(s.queue.Len))
 		return
@@ -283,10 +286,14 @@ func (s *State) refusal(r *wait.Request) error {
 	case s.notSet:
 		return r.Because(wait.NotSet(r))
 	case s.left >= r.Number:
-		return r.Because(fmt.Errorf("%w: others wait for permits", protocol.ErrNotAcquired))
+		return othersWait(r)
 	default:
 		return r.Because(fmt.Errorf("%w: available %d, wanted %d", protocol.ErrNotAcquired, s.left, r.Number))
 	}
+}
+
+func othersWait(r *wait.Request) error {
+	return r.Because(fmt.Errorf("%w: others wait for permits", protocol.ErrNotAcquired))
 }
 
 // waitError is the answer to a waiter whose wait was cancelled.
