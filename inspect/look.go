@@ -205,7 +205,7 @@ func (l *looker) decodeFields(ctx context.Context, o *object) error {
 	if len(fields) == 0 || o.ttl.Val() == -2 {
 		return nil // it has just disappeared
 	}
-	if !o.decodeHolders(fields) {
+	if !o.decodeHolders(fields, cursor != 0) {
 		o.Holders, o.Mode, o.foreign = nil, "", foreign("a hash that is no lock")
 		return nil
 	}
@@ -225,8 +225,8 @@ func (l *looker) decodeFields(ctx context.Context, o *object) error {
 	return nil
 }
 
-// decodeHolders decodes the fields of a hash. It returns false if the hash is not a lock.
-func (o *object) decodeHolders(fields []string) bool {
+// decodeHolders decodes the fields of a hash, all of them or, if cut is true, the first ones. It returns false if the hash is not a lock.
+func (o *object) decodeHolders(fields []string, cut bool) bool {
 	writers, seen := 0, map[string]bool{}
 	for i := 0; i+1 < len(fields); i += 2 {
 		field, value := fields[i], fields[i+1]
@@ -252,6 +252,9 @@ func (o *object) decodeHolders(fields []string) bool {
 	}
 	slices.SortFunc(o.Holders, func(a, b Holder) int { return cmp.Compare(a.ID, b.ID) })
 	o.Holders = o.Holders[:min(len(o.Holders), maxListed)]
+	if o.Mode == "" && cut {
+		o.Mode = "read" // only readers are that many, and the field "mode" is among those that were not read
+	}
 	if o.Mode == "" {
 		o.Mode = "exclusive"
 		return len(o.Holders) == 1 && writers == 0
