@@ -134,7 +134,7 @@ func (y *Turns) GapDue(p *Policy, now time.Duration) bool { return y.gaps.due(p,
 // SetOthersListen notes whether another contender of this process is subscribed.
 func (y *Turns) SetOthersListen(others bool) { y.others = others }
 
-// OthersListen reports what SetOthersListen noted last.
+// OthersListen reports whether another contender of this process is subscribed, as SetOthersListen noted it.
 func (y *Turns) OthersListen() bool { return y.others }
 
 // MereListeners returns the number of subscribers that are believed not to want the lock.

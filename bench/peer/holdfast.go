@@ -60,7 +60,7 @@ func (c *holdfastClient) Prepare(ctx context.Context, name string) error {
 	return err
 }
 
-// Start acquires a lock without a goroutine that waits for it.
+// Start requests a lock; no goroutine waits for it.
 func (c *holdfastClient) Start(ctx context.Context, name string) Waiting {
 	return holdfastWaiting{c.rt.Lock(name).AcquireAsync(ctx)}
 }

@@ -32,7 +32,7 @@ func (d dice) below(limit time.Duration) time.Duration {
 // stream returns a random source for one user that draws its values in sequence.
 func (d dice) stream() *rand.Rand { return rand.New(rand.NewPCG(uint64(d), mix(uint64(d)))) }
 
-// between returns a random duration in [least, most). Two draws are almost never equal.
+// between returns a random duration in [least, most), to the nanosecond, so two draws are almost never equal.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(max(most-least, 1))))
 }
