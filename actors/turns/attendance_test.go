@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn counts one turn. notified is the number of subscribers that were notified, and came the number of those that had a turn.
+// turn records one turn of this process: its release notified this number of subscribers, of which came had a turn of their own.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
 	a.waited = true

@@ -37,7 +37,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { // ctx may have ended, so this one is new
+	defer func() { // ctx may have ended, so the shutdown needs a new one
 		ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		err = errors.Join(err, rt.Shutdown(ending), client.Close())

@@ -12,7 +12,7 @@ import (
 const maxFrame = 64 << 20
 
 // readFrame reads one whole request or reply, of RESP2 or RESP3, including everything nested in it. A line
-// that begins with no known type is an inline request, and a frame by itself.
+// that begins with no known type is an inline request, which is a whole frame.
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	var frame []byte
 	for missing := 1; missing > 0; missing-- {

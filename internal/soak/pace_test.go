@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pace is how much load the processes put on the servers, per second.
+// pace is the load that the processes put on the servers, per second.
 type pace struct{ connections, scripts float64 }
 
 // meter counts connections and scripts.
