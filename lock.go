@@ -126,7 +126,7 @@ func applied(opts []AcquireOption) (o acquireOptions, err error) {
 }
 
 // Do acquires the lock, calls fn, and releases the lock. fn's context ends with the lease, and its cause is then the lease's Err.
-// LeaseFromContext returns the lease from it.
+// LeaseFromContext returns the lease from that context.
 //
 // The error is fn's, joined with that of the release: ErrLeaseLost if the lease was lost while fn ran, ErrClosed if Close ended it.
 // If fn panics, the lock is released and the panic propagates.

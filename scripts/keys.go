@@ -68,7 +68,7 @@ func ReadDemand(message string) (grant, key string, freed bool) {
 // has braces.
 func LatchChannel(raw string) string { return "redisson_countdownlatch__channel__{" + raw + "}" }
 
-// The keys below are of Holdfast only, and each has a TTL.
+// Only Holdfast uses the keys below. Each has a TTL.
 
 // AttemptKey is the key with the result of a request without an owner, for retries of that request.
 func AttemptKey(raw, request string) string {

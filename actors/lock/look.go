@@ -24,7 +24,7 @@ type looking struct {
 }
 
 // forgettable reports whether Redis may lose the held grant unnoticed while local requests wait for it. Permits are excluded: their waiters
-// wait for any permit.
+// wait for any permit, not for that of one grant.
 func (s *State) forgettable() bool {
 	return s.phase == held && !s.grant.Watched && s.address.Kind.Inspect != nil
 }

@@ -96,7 +96,7 @@ type turn struct {
 	start    time.Duration
 	served   int           // local holders so far
 	spent    bool          // no other local waiter may get the grant
-	lingerTo time.Duration // the instant up to which its grant may linger; 0: no grant of this turn has lingered yet
+	lingerTo time.Duration // the instant up to which the turn's grant may linger; 0: no grant of this turn has lingered yet
 	ending   bool          // Redis is being asked whether other processes wait; if none does, the next grant begins a new turn
 }
 

@@ -148,7 +148,7 @@ func (p *player) ask(verb string, a machinetest.Arguments) any {
 	return r
 }
 
-// cancel makes a cancel of "a" or "release a" with a cause. Without a cause, the time to wait is over.
+// cancel makes a cancel of "a" or "release a" with a cause. The default cause is that the time to wait is over.
 func (p *player) cancel(a machinetest.Arguments) any {
 	m := wait.CancelRequest{Request: p.request(a.Words...), Cause: protocol.ErrNotAcquired}
 	if cause := a.Values["cause"]; cause != "" {

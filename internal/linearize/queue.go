@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// sighting says when a queued grant got the lock, as far as the observer has seen. For a queue's order, the first attempt that was
-// executed counts.
+// sighting says when a queued grant got the lock, as far as the observer has seen. An acquire may be attempted several times; for the
+// queue's order the first attempt that was executed counts.
 type sighting struct {
 	after  time.Duration // the grant got the lock after this instant
 	before time.Duration // the grant got the lock before this instant; 0: that was not seen

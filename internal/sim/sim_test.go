@@ -66,7 +66,7 @@ func TestSim(t *testing.T) {
 		all.worlds, all.grants, all.overlaps, all.longest, all.instants, all.bad, all.counted, all.disturbed)
 }
 
-// named returns a mutant by its name; "" is none.
+// named returns the mutant with this name; for "" the one that breaks nothing.
 func named(name string) sim.Mutant {
 	all := slices.Concat([]sim.Mutant{{}}, sim.ScriptMutants, sim.RuntimeMutants)
 	m := all[max(slices.IndexFunc(all, func(m sim.Mutant) bool { return m.Name == name }), 0)]

@@ -17,7 +17,7 @@ import (
 type thing struct {
 	name  string
 	limit int
-	// outlasts is set if a lost permit stays taken: that of a PermitSemaphore for ten seconds after its lease, that of a Semaphore for ever
+	// outlasts is set if a lost permit stays taken: in a PermitSemaphore for ten seconds after its lease, in a Semaphore for ever
 	outlasts bool
 	// use acquires it, holds it for a while, and releases it.
 	use func(ctx context.Context, rt *holdfast.Runtime, d time.Duration, options ...holdfast.AcquireOption) error

@@ -64,7 +64,7 @@ func (a *app) check(ctx context.Context, client redis.UniversalClient, prefix st
 			report.Findings = append(report.Findings, findingJSON(f))
 		}
 	}
-	code := exitOK
+	var code int
 	switch {
 	case err != nil && !found:
 		return a.failed(err)

@@ -27,7 +27,7 @@ type topView struct {
 	note     string
 	asked    inspect.Entry // the lock to be freed, as the user has seen it
 	selected string        // name of the selected lock
-	row      int           // row in which the selected lock was last
+	row      int           // row in which the selected lock was last seen
 	first    int           // row at the top of the list
 	page     int           // rows of the list
 
