@@ -57,7 +57,7 @@ func (g *group) Home() *actors.Engine {
 	return nil
 }
 
-// Notice reports the leak and releases the members, unless their leases are fixed.
+// Notice reports that the lease was dropped without a release, and releases the members, unless their leases are fixed.
 func (g *group) Notice(e *actors.Engine) (done bool) {
 	awaited := g.Awaited()
 	for _, member := range g.members {

@@ -357,7 +357,7 @@ func (e *Engine) Lease() time.Duration { return e.policy.Lease }
 // Patience returns how long the engine waits for the result of a call to Redis.
 func (e *Engine) Patience() time.Duration { return e.policy.Patience }
 
-// NoAnswer returns the error for a call about a lock that was not answered in time, with the last cause that is known.
+// NoAnswer returns the error for a lock's call that was not answered in time, with the last cause that is known.
 func (e *Engine) NoAnswer(a *lease.Address) error { return e.why(a.Raw) }
 
 // Now returns the present instant of the engine's clock.

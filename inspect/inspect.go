@@ -34,7 +34,7 @@ type Entry struct {
 // Holder is one holder of a lock, or one acquired permit.
 type Holder struct {
 	ID      string        // owner field, or the ID of the permit: the same as Lease.ID
-	Holds   int           // how often it has acquired the lock
+	Holds   int           // number of times that it has acquired the lock and not yet released it
 	TTL     time.Duration // time until its lease expires; negative: never
 	Process Process       // zero if the process has not announced itself; always zero for permits, which do not name a process
 }

@@ -169,7 +169,7 @@ func (l *looker) times(ctx context.Context, objects []*object) (map[*object]time
 	return times, nil
 }
 
-// timeOf returns the time of a server, since 1970.
+// timeOf returns the time of a server, as the duration since 1970.
 func timeOf(ctx context.Context, server redis.UniversalClient) (time.Duration, error) {
 	now, err := server.Time(ctx).Result()
 	return now.Sub(epoch), err

@@ -27,8 +27,8 @@ func (o *object) channels() []string {
 	return []string{scripts.LockChannel(o.Name)}
 }
 
-// countWaiting counts the waiters: the subscribers, or for a fair lock its queue. A number is a latch's if only the channel of a latch has
-// subscribers.
+// countWaiting counts the waiters: the subscribers, or for a fair lock its queue. A key that may be a semaphore or a latch counts as a latch
+// if only the channel of a latch has subscribers.
 func (l *looker) countWaiting(ctx context.Context, objects []*object) error {
 	var channels []string
 	for _, o := range objects {

@@ -67,7 +67,7 @@ func (c *countChecker) returns() map[string]int {
 	return n
 }
 
-// checkReported checks that an abort has reported each return that it has given up.
+// checkReported checks that an abort has reported each return that it has given up; returns has the counts from before the abort.
 func checkReported(effects []wait.Effect, returns map[string]int) error {
 	for i := range effects {
 		if event, ok := effects[i].Event.(protocol.Unconfirmed); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// refusal is an error that the server has answered.
+// refusal is an error reply of the server.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// turn records one turn of this process: its release notified this number of subscribers, of which came had a turn of their own.
+// turn records one turn of this process. notified is the number of subscribers that its release notified, and came the number of those that
+// then had a turn.
 func (a *attendance) turn(notified, came int) {
 	a.released(notified)
 	a.waited = true

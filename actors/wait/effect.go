@@ -40,7 +40,7 @@ const (
 	DoWatch                      // subscribe to Channel
 	DoUnwatch                    // unsubscribe from Channel
 	DoLinger                     // a grant without holders is kept
-	DoUnlinger                   // the grant of DoLinger has ended, or has a holder
+	DoUnlinger                   // the grant that was kept without holders has ended, or has a holder again
 	DoAlarm                      // set the timer to At
 	DoGuard                      // watch Actor, to learn of its end
 	DoUnguard                    // stop watching Actor

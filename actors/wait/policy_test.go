@@ -24,8 +24,8 @@ func TestPolicy_BackoffGrowsAndHasFullJitter(t *testing.T) {
 	}
 }
 
-// Waiters that have reason to try again at the same instant spread over a time that grows with their number, up to half of the time after
-// which they would have tried anyway.
+// Waiters that have reason to try again at the same instant spread their attempts over a time that grows with the number of waiters, up to
+// half of PollCap.
 func TestPolicy_SpreadsThoseWhoTryAgain(t *testing.T) {
 	t.Parallel()
 	p := Policy{Lease: 30 * time.Second}.WithTimes()

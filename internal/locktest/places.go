@@ -30,7 +30,7 @@ var servers = []server{
 // Everywhere tests a promise for every kind of lock on every setup. With the race detector and in short runs it leaves some setups out.
 func Everywhere(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
-		if kind.Name != Kinds[0].Name && raceDetector { // the servers' differences show without the race detector
+		if kind.Name != Kinds[0].Name && raceDetector { // one server is enough: runs without the race detector show how servers differ
 			onServer(t, kind.Name+"/", kind, servers[0], show)
 			continue
 		}

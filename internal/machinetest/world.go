@@ -30,7 +30,7 @@ type World struct {
 	steps   int
 	Calm    bool // the users have left, and the network has no faults
 	Faults  int  // percent of calls that a fault hits
-	Panics  int  // percent of leases whose grant panics
+	Panics  int  // percent of new serials (locks) or ids (counters) that make the step panic
 	Excused bool // Redis rejected a release, or an actor gave up: keys may stay until they expire
 	Trace   func(string)
 	Err     error

@@ -130,7 +130,7 @@ func TestPromise_LossIsToldBeforeTheNextHolder(t *testing.T) {
 		for _, options := range [][]holdfast.AcquireOption{nil, {holdfast.WithLease(lossLease)}} {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for range 3 { // on a busy machine any loss may be reported late, but not all
+				for range 3 { // on a busy machine one loss may be reported late, but not three in a row
 					if showLossIsTold(t, p.Another(t), next, options) {
 						return
 					}

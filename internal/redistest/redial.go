@@ -9,8 +9,8 @@ import (
 // redialEnd bounds the wait for go-redis to stop redialing: it finishes a dial, and then checks once a second.
 const redialEnd = 10 * time.Second
 
-// awaitRedials returns when no client tries to reach a server that is gone. go-redis does so in a goroutine that checks once a second whether its
-// client has been closed. If a client was never closed, goleak reports that goroutine.
+// awaitRedials returns when no client tries to reach a server that is gone, or after redialEnd. go-redis redials in a goroutine that checks
+// once a second whether its client has been closed. If a client was never closed, goleak reports that goroutine.
 func awaitRedials() {
 	for end := time.Now().Add(redialEnd); redialing() && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)

@@ -149,7 +149,7 @@ func (o *oracle) compareHeld(p *process) {
 		held[holding{h.Name, h.ID}]++
 	}
 	if p.over() {
-		return // Close ends leases before it reports their ends, and nothing is held after it
+		return // Close ends leases before it reports their ends, and nothing is held after Close
 	}
 	for h, wanted := range o.holding(p) {
 		if held[h] < wanted {

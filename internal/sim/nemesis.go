@@ -89,7 +89,7 @@ var faults = []fault{
 	{"close", func(w *world, r *rand.Rand, p *process) {
 		if r.IntN(2) == 0 && w.spare() {
 			w.troubles(nil, time.Now().Add(soon))
-			own := p.dice.of('e').stream() // dice of its own, so that worlds without a shutdown stay as they are
+			own := p.dice.of('e').stream() // dice for shutdowns alone, so that worlds without a shutdown stay as they are
 			if within := between(own, 0, 4*w.plan.lease); p.draining().IsZero() && own.IntN(2) == 0 {
 				w.say("shut down %s within %v", p.name, within)
 				w.disturbed["shutdown"]++

@@ -39,7 +39,7 @@ type hold struct {
 	lease  lease
 	member int            // of a member's lease of a multi lock: the member's number, from 1; 0: not a member's lease
 	parts  []*hold        // the members' leases of a multi lock
-	owner  holdfast.Owner // the zero value means an owner of its own
+	owner  holdfast.Owner // zero: the lease has an owner of its own
 	reads  bool
 	fixed  bool
 	own    bool          // no other holder uses its grant

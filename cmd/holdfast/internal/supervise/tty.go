@@ -30,8 +30,8 @@ func (t *tty) ours() bool {
 	return t.given
 }
 
-// nameGroup makes this process leave a process group that has no ID in this container, because its leader is outside. The guardian could not
-// join such a group, and the group could not be put back into the foreground.
+// nameGroup moves this process into a group of its own if its group has no ID in this container, because the group's leader is outside. The
+// guardian could not join such a group, and the group could not be put back into the foreground.
 func (t *tty) nameGroup() {
 	if syscall.Getpgrp() != 0 {
 		return
