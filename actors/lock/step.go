@@ -287,9 +287,7 @@ func (s *State) advance(now time.Duration) {
 	if s.watch != wait.Unwatched {
 		s.advanceWatch(now)
 	}
-	if s.policy.Linger > 0 {
-		s.tellLinger()
-	}
+	s.tellLinger()
 	if s.retiring || s.stage >= wait.Closing {
 		s.advanceEnd()
 	}
