@@ -93,7 +93,11 @@ func enter(t *testing.T, in *invocation, command ...string) {
 	t.Helper()
 	needs(t, "nsenter")
 	args := append([]string{"--target", strconv.Itoa(in.cmd.Process.Pid), "--pid", "--mount", "--"}, command...)
-	output, err := exec.Command("nsenter", args...).CombinedOutput()
+	nsenter := exec.Command("nsenter", args...)
+	// A process that stays behind must not be in the group of the tests: at its death the kernel would send SIGHUP to the whole group if one of its
+	// processes is stopped just then.
+	nsenter.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	output, err := nsenter.CombinedOutput()
 	if err != nil && os.Getuid() != 0 {
 		t.Skipf("only root may enter the container: %s", output)
 	}
