@@ -9,12 +9,15 @@ package guard
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/kin"
 )
@@ -29,9 +32,6 @@ const (
 	orderAside    = 'a' // leave the group, and join the group with this ID
 	orderSize     = 9
 )
-
-// sendWait limits how long writing an order may take. The pipe is full only if the guardian has been stopped for a very long time.
-const sendWait = 5 * time.Millisecond
 
 // Guard is the parent's handle to its guardian. Its methods are not safe for concurrent use.
 type Guard struct {
@@ -123,10 +123,18 @@ func (g *Guard) End() {
 // Forget closes the pipe to a guardian that has ended.
 func (g *Guard) Forget() { _ = g.orders.Close() }
 
-// send writes an order to the guardian, either as a whole or not at all. It does not block for longer than sendWait, because the guardian
-// may have been killed or stopped.
-func (g *Guard) send(what byte, value int64) bool {
-	_ = g.orders.SetWriteDeadline(time.Now().Add(sendWait))
-	_, err := g.orders.Write(binary.NativeEndian.AppendUint64([]byte{what}, uint64(value)))
-	return err == nil
+// send writes an order to the guardian, either as a whole or not at all. It does not block: the pipe is full only if the guardian has been stopped
+// for a very long time. With a short write deadline instead, orders were lost on a busy machine, because the deadline had passed before the write.
+func (g *Guard) send(what byte, value int64) (sent bool) {
+	order := binary.NativeEndian.AppendUint64([]byte{what}, uint64(value))
+	pipe, err := g.orders.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = pipe.Write(func(fd uintptr) (done bool) { // the write end of os.Pipe does not block
+		n, err := unix.Write(int(fd), order)
+		sent = n == orderSize
+		return !errors.Is(err, unix.EINTR)
+	})
+	return sent
 }
