@@ -69,9 +69,6 @@ func (s *State) lingerAt() time.Duration {
 // tellLinger emits an effect when a grant begins to linger, and when it stops. It is called before an answer that goes with that, so that Stats is
 // up to date when the caller has the answer.
 func (s *State) tellLinger() {
-	if s.policy.Linger == 0 {
-		return
-	}
 	if lingering := s.phase == held && len(s.holds) == 0; lingering != s.lingering {
 		s.lingering = lingering
 		do := wait.DoUnlinger

@@ -287,7 +287,9 @@ func (s *State) advance(now time.Duration) {
 	if s.watch != wait.Unwatched {
 		s.advanceWatch(now)
 	}
-	s.tellLinger()
+	if s.policy.Linger > 0 {
+		s.tellLinger()
+	}
 	if s.retiring || s.stage >= wait.Closing {
 		s.advanceEnd()
 	}

@@ -122,7 +122,9 @@ func (s *State) hand(now time.Duration, r *wait.Request) {
 	h := r.Hold
 	h.Grant, h.Serial, h.Owner, h.Requester, h.Token, h.Since = &s.grant.Grant, s.policy.Serial(), r.Owner, r.Requester, s.grant.token, now
 	s.holds = append(s.holds, h)
-	s.tellLinger()
+	if s.lingering {
+		s.tellLinger()
+	}
 	s.keepFor(now, r)
 	if r.Requester != nil {
 		s.grant.Tended.Store(true)
@@ -182,7 +184,9 @@ func (s *State) onRelease(now time.Duration, r *wait.Request) {
 		if s.phase == releasing || s.phase == passing { // answered when Redis has confirmed the end
 			s.releasers = append(s.releasers, r)
 		} else {
-			s.tellLinger()
+			if len(s.holds) == 0 {
+				s.tellLinger()
+			}
 			s.answer(r, nil)
 		}
 	}
