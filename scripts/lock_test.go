@@ -99,68 +99,60 @@ func (b bed) nearTTL(want time.Duration) {
 }
 
 // counting asks for a lock, and for the number of subscribers of its channel.
-func (b bed) counting(kind *scripts.Kind, raw, grant string) scripts.Acquired {
+func (b bed) counting(kind *scripts.Kind, grant string) scripts.Acquired {
 	b.Helper()
-	reply, err := b.run(kind.Acquire(site, raw, scripts.Terms{Grant: grant, Lease: time.Minute, Channel: scripts.LockChannel(raw)}))
-	require.NoError(b, err)
-	acquired, err := scripts.ReadAcquired(reply, grant)
-	require.NoError(b, err)
-	return acquired
-}
-
-func (b bed) listen(channel string) {
-	b.Helper()
-	listener := b.Subscribe(b.Context(), channel)
-	b.Cleanup(func() { _ = listener.Close() })
-	_, err := listener.Receive(b.Context())
-	require.NoError(b, err)
+	return b.take(kind, scripts.Terms{Grant: grant, Lease: time.Minute, Channel: scripts.LockChannel(b.name)})
 }
 
 // If the caller names a channel, the reply to a refused acquire contains the number of its subscribers.
 func TestAcquire_CountsSubscribers(t *testing.T) {
-	on(t, func(b bed) {
-		for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
-			raw := b.name + ":" + string(kind.Name)
-			assert.True(b, b.counting(kind, raw, us+":1").Granted)
-			for n := range 3 {
-				busy := b.counting(kind, raw, us+":2")
-				assert.Equal(b, us+":1", busy.Holder)
-				assert.Equal(b, n, busy.Subscribers)
-				assert.Zero(b, busy.Place, "few choose their places themselves")
-				b.listen(scripts.LockChannel(raw))
-			}
-			assert.Zero(b, b.Exists(b.Context(), scripts.LockChannel(raw)+":places").Val())
-		}
-	})
+	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
+		t.Run(string(kind.Name), func(t *testing.T) {
+			on(t, func(b bed) {
+				channel := scripts.LockChannel(b.name)
+				assert.True(b, b.counting(kind, us+":1").Granted)
+				for n := range 3 {
+					busy := b.counting(kind, us+":2")
+					assert.Equal(b, us+":1", busy.Holder)
+					assert.Equal(b, n, busy.Subscribers)
+					assert.Zero(b, busy.Place, "few choose their places themselves")
+					b.listening(channel)
+				}
+				assert.Zero(b, b.Exists(b.Context(), channel+":places").Val())
+			})
+		})
+	}
 }
 
 // Many subscribers get one place after the other, and begin again at 1. The key is forgotten soon. If it holds something else, everybody chooses.
 func TestAcquire_GivesPlacesAmongMany(t *testing.T) {
 	const many = 64
-	on(t, func(b bed) {
-		for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
-			raw := b.name + ":" + string(kind.Name)
-			channel, places := scripts.LockChannel(raw), scripts.LockChannel(raw)+":places"
-			assert.True(b, b.counting(kind, raw, us+":1").Granted)
-			for range many {
-				b.listen(channel)
-			}
-			for n := range 2 * many {
-				busy := b.counting(kind, raw, us+":2")
-				assert.Equal(b, many, busy.Subscribers)
-				assert.Equal(b, n%many+1, busy.Place)
-			}
-			assert.InDelta(b, 10, b.PTTL(b.Context(), places).Val().Seconds(), 1.5)
-			assert.True(b, scripts.IsSideKey(places))
+	for _, kind := range []*scripts.Kind{scripts.Lock, scripts.FencedLock} {
+		t.Run(string(kind.Name), func(t *testing.T) {
+			on(t, func(b bed) {
+				channel := scripts.LockChannel(b.name)
+				places := channel + ":places"
+				assert.True(b, b.counting(kind, us+":1").Granted)
+				for range many {
+					b.listening(channel)
+				}
+				for n := range 2 * many {
+					busy := b.counting(kind, us+":2")
+					assert.Equal(b, many, busy.Subscribers)
+					assert.Equal(b, n%many+1, busy.Place)
+				}
+				assert.InDelta(b, 10, b.PTTL(b.Context(), places).Val().Seconds(), 1.5)
+				assert.True(b, scripts.IsSideKey(places))
 
-			require.NoError(b, b.HSet(b.Context(), places, "last", "x").Err())
-			assert.Equal(b, 1, b.counting(kind, raw, us+":2").Place)
-			require.NoError(b, b.Set(b.Context(), places, "text", 0).Err())
-			busy := b.counting(kind, raw, us+":2")
-			assert.Equal(b, many, busy.Subscribers)
-			assert.Zero(b, busy.Place)
-		}
-	})
+				require.NoError(b, b.HSet(b.Context(), places, "last", "x").Err())
+				assert.Equal(b, 1, b.counting(kind, us+":2").Place)
+				require.NoError(b, b.Set(b.Context(), places, "text", 0).Err())
+				busy := b.counting(kind, us+":2")
+				assert.Equal(b, many, busy.Subscribers)
+				assert.Zero(b, busy.Place)
+			})
+		})
+	}
 }
 
 func TestLockAcquire(t *testing.T) {
