@@ -50,7 +50,4 @@ func terminalSignals() (resized, suspended chan os.Signal) {
 
 // suspend stops the process group of this process, unless no shell could continue it, and returns when it continues. suspended is the channel of
 // terminalSignals.
-func suspend(suspended chan<- os.Signal) {
-	supervise.Suspend()
-	signal.Notify(suspended, syscall.SIGTSTP)
-}
+func suspend(suspended chan<- os.Signal) { supervise.Suspend(suspended) }

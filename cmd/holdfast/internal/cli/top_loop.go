@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -107,7 +106,7 @@ func freeByForce(ctx context.Context, client redis.UniversalClient, asked inspec
 	}
 	switch {
 	case err != nil:
-		return strings.ReplaceAll(text.Message(err.Error()), "\n", " ")
+		return text.Line(err.Error())
 	case !freed:
 		return text.Show(asked.Name) + " was not held"
 	}

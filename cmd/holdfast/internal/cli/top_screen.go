@@ -158,7 +158,7 @@ func (v *topView) state(columns int, p painter) string {
 		return text.Cut("/"+v.filter+"▏", columns)
 	case v.err != "":
 		since := time.Since(v.failing).Round(time.Second)
-		return p.paint(alarm, text.Cut(fmt.Sprintf("no answer for %s: %s", since, strings.ReplaceAll(v.err, "\n", " ")), columns))
+		return p.paint(alarm, text.Cut(fmt.Sprintf("no answer for %s: %s", since, v.err), columns))
 	case v.note != "":
 		return p.paint(bold, text.Cut(v.note, columns))
 	case v.filter != "" && !v.open:

@@ -75,7 +75,7 @@ func (v *topView) wants() string {
 // see updates the view with the result of a look.
 func (v *topView) see(l look) {
 	if l.err != nil {
-		v.err = text.Message(strings.TrimPrefix(l.err.Error(), "holdfast: "))
+		v.err = text.Line(strings.TrimPrefix(l.err.Error(), "holdfast: "))
 		if v.failing.IsZero() {
 			v.failing = time.Now()
 		}

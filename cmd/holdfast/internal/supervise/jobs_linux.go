@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Suspend stops the process group of this process as SIGTSTP does, and returns when the group continues. It must be called on the main thread. The
-// caller that has caught SIGTSTP must catch it again.
+// suspend stops the process group of this process as SIGTSTP does, and returns when the group continues. It must be called on the main thread.
 //
-// SIGTSTP no longer stops a process that has caught it, not even after signal.Reset: Go's handler stays and does nothing. So Suspend restores
+// SIGTSTP no longer stops a process that has caught it, not even after signal.Reset: Go's handler stays and does nothing. So suspend restores
 // the default action with a system call. Then it sends the signal to this thread, which stops before the call returns; a signal to the process
 // could arrive at another thread, and later. The kernel does not stop a group that nobody could continue.
-func Suspend() {
+func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	_ = syscall.Kill(0, syscall.SIGTSTP) // the others
 	var standard [16]uint64              // all zeros mean the default action in the kernel's struct sigaction, whatever its layout

@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Suspend stops the process group of this process, and returns when the group continues, or soon after. The caller that has caught SIGTSTP must
-// catch it again. Suspend stops the group only if the parent is a shell that can continue it. SIGTSTP would check that by itself, but does not stop
-// a process that has caught it before.
-func Suspend() {
+// suspend stops the process group of this process, and returns when the group continues, or soon after. It stops the group only if the
+// parent is a shell that can continue it. SIGTSTP would check that by itself, but does not stop a process that has caught it before.
+func suspend() {
 	signal.Ignore(syscall.SIGTSTP)
 	ours, err1 := unix.Getsid(0)
 	theirs, err2 := unix.Getsid(syscall.Getppid())

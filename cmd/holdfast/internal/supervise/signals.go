@@ -64,12 +64,18 @@ func (r *run) signalStrays(s syscall.Signal, inner bool) {
 	}
 }
 
+// Suspend stops the process group of this process, unless no shell could continue it, and returns when it continues. caught is the channel that gets
+// SIGTSTP. Suspend must be called on the main thread.
+func Suspend(caught chan<- os.Signal) {
+	suspend()
+	signal.Notify(caught, syscall.SIGTSTP)
+}
+
 // pause stops the process group of this process, as a shell expects when the command has stopped. While this process is stopped, it does not
 // renew the lease: if it does not continue in time, the guardian kills the command. The kernel does not stop a group that nobody could continue.
 func (r *run) pause() {
 	r.tty.take()
-	Suspend()
-	signal.Notify(r.jobs, syscall.SIGTSTP)
+	Suspend(r.jobs)
 	r.resume()
 }
 

@@ -39,6 +39,9 @@ func Message(s string) string {
 	return b.String()
 }
 
+// Line is Message on one line.
+func Line(s string) string { return strings.ReplaceAll(Message(s), "\n", " ") }
+
 func plain(s string) bool {
 	if s == "" || !utf8.ValidString(s) || s[0] == '"' || s[0] == ' ' || s[len(s)-1] == ' ' {
 		return false
