@@ -128,6 +128,13 @@ func (l *lock) failed(now time.Time, err error) *lock {
 	return &next
 }
 
+// unlisted returns the lock after a list that may have left it out. The rest stays as it was.
+func (l *lock) unlisted() *lock {
+	next := *l
+	next.listed = false
+	return &next
+}
+
 // calmed returns the lock after its last waiter has gone. The rest stays as it was, because the look did not read it.
 func (l *lock) calmed(now time.Time) *lock {
 	next := *l

@@ -277,9 +277,7 @@ func (r *round) list(ctx context.Context, contended bool) error {
 			r.locks[name] = lock.calmed(time.Now())
 		case contended || lock.Kind == "":
 		case cut: // it may be in the part that was not read
-			next := *lock
-			next.listed = false
-			r.locks[name] = &next
+			r.locks[name] = lock.unlisted()
 		case len(lock.Holders) > 0 || lock.Waiting == 0: // a free fair lock has a queue, but no key
 			r.note(inspect.Entry{Name: name}, true)
 		}
