@@ -56,7 +56,7 @@ func shipped(t *testing.T) map[string][]string {
 			packages[folder] = append(packages[folder], pkg)
 		}
 	}
-	require.Len(t, packages, len(mayImport), "each part says here what it may import")
+	require.Len(t, packages, len(mayImport), "mayImport has an entry for each part")
 	return packages
 }
 
@@ -64,7 +64,7 @@ func TestArchitecture_ImportsGoOneWay(t *testing.T) {
 	t.Parallel()
 	for folder, packages := range shipped(t) {
 		allowed, known := mayImport[folder]
-		require.True(t, known, "what may %s import?", folder)
+		require.True(t, known, "mayImport has no entry for %s", folder)
 		for _, pkg := range packages {
 			for _, dependency := range dependencies(t, pkg) {
 				if from, ours := part(dependency); ours && from != folder {
@@ -99,11 +99,11 @@ var mayUse = map[string][]string{
 func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {
 	t.Parallel()
 	packages := shipped(t)["actors"]
-	require.Len(t, packages, len(mayUse), "each package says here what it may import")
+	require.Len(t, packages, len(mayUse), "mayUse has an entry for each package")
 	for _, pkg := range packages {
 		own := strings.TrimPrefix(pkg, module+"/")
 		allowed, known := mayUse[own]
-		require.True(t, known, "what may %s import?", own)
+		require.True(t, known, "mayUse has no entry for %s", own)
 		for _, dependency := range dependencies(t, pkg) {
 			if path, ours := strings.CutPrefix(dependency, module+"/"); ours && path != own && strings.HasPrefix(path, "actors") {
 				assert.Contains(t, allowed, path, "%s must not import %s", own, path)
@@ -112,7 +112,7 @@ func TestArchitecture_EngineImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// Machines depend on their inputs only: they use no connection, no actor system, no clock and no goroutines.
+// The state machines of the engine depend only on their inputs: they use no connection, no actor system, no clock and no goroutines.
 func TestArchitecture_MachinesArePure(t *testing.T) {
 	t.Parallel()
 	impure := regexp.MustCompile(`protoactor|go-redis|time\.Now\(|\tgo (func|\w+\()|\tselect \{|"sync/|sync\.(Mutex|RWMutex|WaitGroup|Once|Cond|Map)`)

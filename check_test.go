@@ -24,9 +24,9 @@ func TestCheck_FindsNothingWrong(t *testing.T) {
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
 		rt := p.Runtime(t, holdfast.Options{})
 		assert.NoError(t, rt.Check(t.Context()))
-		assert.NoError(t, rt.Check(t.Context()), "again")
+		assert.NoError(t, rt.Check(t.Context()), "a second time")
 		for _, key := range p.KeysLike(t, "*") {
-			assert.NotContains(t, key, rt.ID(), "nothing of it stays")
+			assert.NotContains(t, key, rt.ID(), "Check leaves no key behind")
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestCheck_ServerOutOfReach(t *testing.T) {
 	rt := locktest.NewRuntime(t, locktest.ClientWith(t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), holdfast.Options{})
 	err := rt.Check(t.Context())
 	var network *net.OpError
-	assert.ErrorAs(t, err, &network, "the cause stays reachable")
+	assert.ErrorAs(t, err, &network, "the error wraps the cause")
 
 	server := redistest.Start(t)
 	rt = locktest.NewRuntime(t, server.Client(t), holdfast.Options{})
@@ -182,7 +182,7 @@ func TestCheck_UserOfACluster(t *testing.T) {
 		var found *holdfast.CheckError
 		err := as("less"+missing, less).Check(t.Context())
 		if assert.ErrorAs(t, err, &found, missing) && assert.Len(t, found.Findings, 1, "%v", err) {
-			assert.Equal(t, "ACL SETUSER less"+missing+" "+missing, found.Findings[0].Remedy, "once, although each master says it")
+			assert.Equal(t, "ACL SETUSER less"+missing+" "+missing, found.Findings[0].Remedy, "reported once, although every master reports it")
 			assert.Contains(t, found.Findings[0].Why, "(at Redis at 127.0.0.1:")
 		}
 	}

@@ -77,9 +77,11 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 // ErrResign, after a loss the lease's Err; LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
 // should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
 //
-// While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying; of several failures in a row the first is logged. A bad
-// name or option, and a second Run of an Election that is already running, are ErrInvalid. When the runtime is closed, Run returns ErrClosed after
-// lead has returned. When the keys hold something else, Run returns ErrForeignKey. Shutdown waits for a term in progress, so end ctx first.
+// While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.
+//
+// A bad name or option, and a second Run of an Election that is already running, are ErrInvalid. When the keys hold something else, Run returns
+// ErrForeignKey. When the runtime is closed, Run returns ErrClosed after lead has returned. Runtime.Shutdown waits for a term in progress, so end ctx
+// first.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Term) error) error {
 	if err := e.begin(lead == nil); err != nil {
 		return fmt.Errorf("holdfast: run for %s: %w", lease.Quoted(e.lock.Name()), err)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// term is one attempt of a process to lead.
+// term is one campaign of this process and, if it succeeds, the term that follows.
 type term struct {
 	election *Election
 
@@ -18,7 +18,7 @@ type term struct {
 	lease  *Lease
 	ctx    context.Context // lead's
 	cancel context.CancelCauseFunc
-	err    error // error that Run gets from lead, if it counts
+	err    error // error of lead, if Run must not ignore it
 }
 
 // acquire returns the options of the lock. Whatever owner is in Run's context, a campaign never re-enters.
@@ -75,8 +75,8 @@ func (t *term) resigned() bool {
 	return errors.Is(t.err, ErrResign) || t.began && errors.Is(context.Cause(t.ctx), ErrResign)
 }
 
-// announce writes to Redis who leads. It repeats this until the term ends, because Redis may lose it. It closes announced after
-// the first attempt.
+// announce writes to Redis who leads, and closes announced after the first attempt. It repeats the announcement until the term ends, because Redis
+// may lose it.
 func (t *term) announce(announced chan struct{}) {
 	e := t.election
 	call := scripts.AnnounceLeader(e.lock.address.Raw, scripts.Leader{

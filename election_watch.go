@@ -43,8 +43,8 @@ func (e *Election) look(ctx context.Context) (Leader, error) {
 }
 
 // Watch yields the present leader, if there is one, and then each new leader, until ctx ends or the runtime is closed. It yields
-// nothing when a leader leaves, only when the next one begins. It notices a change by a message, or if the message was lost,
-// within ElectionOptions.Lease (between 1 s and 30 s). Leaders that have been replaced by then are left out.
+// nothing when a leader leaves, only when the next one begins. It notices a change by a message. If the message was lost, it
+// notices the change within ElectionOptions.Lease (at least 1 s, at most 30 s). Leaders that have been replaced by then are left out.
 //
 // Watch uses a connection of its own for messages. While Redis is unreachable, it keeps trying. With a bad name or option it
 // yields nothing.

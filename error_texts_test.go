@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var rewriteTexts = flag.Bool("rewrite", false, "write testdata/errors.txt anew")
+var rewriteTexts = flag.Bool("rewrite", false, "rewrite testdata/errors.txt")
 
 // TestErrors_Texts shows every error as a user reads it, one for each situation, in testdata/errors.txt: the text alone must tell
 // the reader what to do. Addresses and ids are left out.
@@ -45,7 +45,7 @@ func TestErrors_Texts(t *testing.T) {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	assert.Equal(t, read(t, file), got, "go test . -run TestErrors_Texts -rewrite writes it anew")
+	assert.Equal(t, read(t, file), got, "go test . -run TestErrors_Texts -rewrite rewrites it")
 }
 
 type errorTexts struct {
@@ -91,14 +91,14 @@ func (e *errorTexts) waiting() {
 	pending := e.lock().AcquireAsync(ctx)
 	locktest.Await(e.t, "the waiter", func() bool { state, _ := e.lock().Inspect(ctx); return state.Waiting == 1 })
 	_, err = e.lock().Acquire(ctx)
-	e.add("acquire: too many wait", err)
+	e.add("acquire: too many waiters", err)
 	pending.Cancel()
 	<-pending.Done()
 	locktest.Release(e.t, lease)
 	owner := e.rt.NewOwner()
 	read := locktest.Acquire(e.t, e.rt.RWLock("book").Read(), holdfast.WithOwner(owner))
 	_, err = e.rt.RWLock("book").Write().Acquire(ctx, holdfast.WithOwner(owner))
-	e.add("write: its owner reads", err)
+	e.add("write: its owner holds the read lock", err)
 	locktest.Release(e.t, read)
 	elsewhere := locktest.NewRuntime(e.t, e.server.Client(e.t), holdfast.Options{})
 	lease = locktest.Acquire(e.t, elsewhere.Lock("orders"))
@@ -154,7 +154,7 @@ func (e *errorTexts) invalid() {
 	stranger := locktest.NewRuntime(e.t, e.server.Client(e.t), holdfast.Options{}).NewOwner()
 	for situation, option := range map[string]holdfast.AcquireOption{
 		"lease too short": holdfast.WithLease(time.Millisecond), "lease too long": holdfast.WithLease(25 * time.Hour), "no wait": holdfast.WithWait(0),
-		"owner of another runtime": holdfast.WithOwner(stranger), "back-off of no spin lock": holdfast.WithBackoff(holdfast.Backoff{Initial: time.Second}),
+		"owner of another runtime": holdfast.WithOwner(stranger), "back-off of another kind": holdfast.WithBackoff(holdfast.Backoff{Initial: time.Second}),
 	} {
 		_, err := e.lock().Acquire(ctx, option)
 		e.add("option: "+situation, err)
@@ -174,7 +174,7 @@ func (e *errorTexts) badOptions() {
 	e.add("new: no client", err)
 	ring := redis.NewRing(&redis.RingOptions{})
 	_, err = holdfast.New(ring, holdfast.Options{})
-	e.add("new: another client", err)
+	e.add("new: unsupported client", err)
 	require.NoError(e.t, ring.Close())
 	_, err = holdfast.New(client, holdfast.Options{PubSub: holdfast.PubSubSharded})
 	e.add("new: sharded messages without a cluster", err)
@@ -232,8 +232,8 @@ func (e *errorTexts) sick() {
 	require.NoError(e.t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
 	down := locktest.NewRuntime(e.t, locktest.ClientWith(e.t, &redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}), holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 	_, err = down.Lock("orders").TryAcquire(ctx)
-	e.add("acquire: nobody there", err)
-	e.add("check: nobody there", down.Check(ctx))
+	e.add("acquire: no server", err)
+	e.add("check: no server", down.Check(ctx))
 	_, err = e.lock().Inspect(ended)
 	e.add("inspect: context ended before", err)
 }

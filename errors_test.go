@@ -183,7 +183,7 @@ func TestErrNotHeld_OnASecondRelease(t *testing.T) {
 			assert.ErrorContains(t, err, p.Name)
 		}
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrNotHeld)
-		assert.True(t, next.Valid(), "nothing of the next holder was touched")
+		assert.True(t, next.Valid(), "the next lease is not affected")
 		assert.Equal(t, map[string]string{next.ID(): "1"}, p.Fields(t))
 		locktest.Release(t, next)
 	})
@@ -261,8 +261,8 @@ func TestErrForeignKey_ForWhatIsNoSuchLock(t *testing.T) {
 				if _, err = lock.Inspect(ctx); what != "lock of another kind" {
 					assert.ErrorIs(t, err, holdfast.ErrForeignKey)
 				}
-				assert.Equal(t, before, p.Redis.Dump(ctx, p.Name).Val(), "it is left alone")
-				assert.Negative(t, p.Redis.PTTL(ctx, p.Name).Val(), "and has no end")
+				assert.Equal(t, before, p.Redis.Dump(ctx, p.Name).Val(), "the key is unchanged")
+				assert.Negative(t, p.Redis.PTTL(ctx, p.Name).Val(), "the key has no TTL")
 			})
 		})
 	}

@@ -14,8 +14,8 @@ type LossReason = protocol.LossReason
 const (
 	LossExpired       = protocol.LossExpired       // not renewed before its local deadline, or the end of a fixed lease: "expired"
 	LossAtMost        = protocol.LossAtMost        // the end that WithAtMost set: "at most"
-	LossDeleted       = protocol.LossDeleted       // Redis no longer has it (deleted, evicted, flushed, a failover): "deleted"
-	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; others find it deleted: "force-released"
+	LossDeleted       = protocol.LossDeleted       // Redis no longer has the lock (deleted, evicted, flushed, a failover): "deleted"
+	LossForceReleased = protocol.LossForceReleased // by ForceRelease in this runtime; other runtimes report LossDeleted: "force-released"
 	LossReleasedByID  = protocol.LossReleasedByID  // a permit, by ReleaseID in this runtime: "released by its ID"
 	LossPanicked      = protocol.LossPanicked      // a bug in the runtime made the lock's state unreliable: "an actor panicked"
 	LossClosed        = protocol.LossClosed        // by Close, which no event reports, only Trace.Lost: "closed"
@@ -38,11 +38,11 @@ type (
 	// Unconfirmed reports that the runtime gave up on a release, a count-down or the undoing of an acquire: permits or a count-down may be
 	// missing. Fields: Name, Do (what was given up) and Err. See [protocol.Unconfirmed].
 	Unconfirmed = protocol.Unconfirmed
-	// Reconnected reports that the connection for wake-ups was made again, or that a refused subscription has succeeded. Its waiters retry.
-	// Field: the number of Channels. See [protocol.Reconnected].
+	// Reconnected reports that the runtime subscribed again after the connection for wake-ups broke, or after Redis had refused a subscription.
+	// The waiters concerned retry. Field: the number of Channels. See [protocol.Reconnected].
 	Reconnected = protocol.Reconnected
-	// SubscribeRefused reports that Redis refuses to subscribe to a lock's channel. Its waiters retry once a second. Fields: Name, Channel and
-	// Err. See [protocol.SubscribeRefused].
+	// SubscribeRefused reports that Redis refuses the subscription to a lock's channel. The lock's waiters retry once a second. Fields: Name,
+	// Channel and Err. See [protocol.SubscribeRefused].
 	SubscribeRefused = protocol.SubscribeRefused
 	// QueueLost reports that a waiter of a fair lock was removed from the queue in Redis, and is now at its end. Fields: Name and ID, the
 	// waiter's owner field. See [protocol.QueueLost].

@@ -40,10 +40,10 @@ func ExampleCountDownLatch() {
 	if err := parts.Wait(ctx); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("all parts are there")
+	fmt.Println("all parts are ready")
 
 	// Output:
-	// all parts are there
+	// all parts are ready
 }
 
 // All processes share three connections to a printer. Each takes what it needs and returns it.
@@ -64,7 +64,7 @@ func ExampleSemaphore() {
 	if _, err := printers.TrySetPermits(ctx, 3); err != nil { // the first process sets them
 		log.Fatal(err)
 	}
-	if err := printers.Acquire(ctx, 2); err != nil { // waits until two are free together
+	if err := printers.Acquire(ctx, 2); err != nil { // waits until two are free at the same time
 		log.Fatal(err)
 	}
 	if err := printers.TryAcquire(ctx, 2); errors.Is(err, holdfast.ErrNotAcquired) {
@@ -141,7 +141,7 @@ func ExampleRed() {
 		defer rt.Close(ctx)
 		locks = append(locks, rt.Lock("leader"))
 	}
-	elsewhere, err := locks[0].Acquire(ctx) // or its server is away
+	elsewhere, err := locks[0].Acquire(ctx) // or its server is down
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -152,12 +152,12 @@ func ExampleRed() {
 	fmt.Println("held:", lease.Valid())
 
 	_, err = holdfast.Red(locks...).TryAcquire(ctx)
-	fmt.Println("by one only:", errors.Is(err, holdfast.ErrNotAcquired))
+	fmt.Println("a second holder is refused:", errors.Is(err, holdfast.ErrNotAcquired))
 	if err := errors.Join(lease.Release(ctx), elsewhere.Release(ctx)); err != nil {
 		log.Fatal(err)
 	}
 
 	// Output:
 	// held: true
-	// by one only: true
+	// a second holder is refused: true
 }

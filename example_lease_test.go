@@ -126,7 +126,7 @@ func ExampleLeaseFromContext() {
 	// <nil>
 }
 
-// An owner may acquire its lock again; the lock is free after as many releases. Do passes its owner on in the context.
+// An owner may acquire its lock again; the lock is free after the same number of releases. Do passes its owner on in the context.
 func ExampleWithOwner() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -228,7 +228,7 @@ func ExampleLock_AcquireAsync() {
 		waiting = append(waiting, rt.Lock("orders").AcquireAsync(ctx))
 	}
 	for _, p := range waiting {
-		lease, err := p.Lease() // waits for it
+		lease, err := p.Lease() // waits until the lock is acquired
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -236,9 +236,9 @@ func ExampleLock_AcquireAsync() {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(len(waiting), "have had it")
+	fmt.Println(len(waiting), "acquires succeeded")
 	// Output:
-	// 100 have had it
+	// 100 acquires succeeded
 }
 
 // Cancel gives up a wait. If the lock is granted at the same moment, it is released again.
@@ -293,7 +293,7 @@ func ExampleMultiLock_Do() {
 	// <nil>
 }
 
-// A name may be any text of a user.
+// EscapeName makes a legal name from any text, such as user input.
 func ExampleEscapeName() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

@@ -97,7 +97,7 @@ func ExampleRuntime_Held() {
 	// <nil>
 }
 
-// Check reports at the start of a program whether the server is fit for locks, and whether the user has all rights that it needs.
+// CheckFor reports, when a program starts, whether the server is fit for locks and the Redis user has all rights that these kinds need.
 func ExampleRuntime_CheckFor() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -234,7 +234,7 @@ func ExampleRuntime_Stats() {
 	// acquired: 2 handed on: 1 held: 1
 }
 
-// Other processes should get these locks soon: this process passes a lock on at most twice before it asks Redis again.
+// Other processes should get these locks soon, so this process passes a lock on at most twice before it gives the lock back to Redis.
 func ExampleHandoff() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

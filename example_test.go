@@ -223,7 +223,7 @@ func ExampleWithAtLeast() {
 	// process 2 finds it done
 }
 
-// A job that hangs does not keep the lock for ever: its context ends, and others can have the lock.
+// A job that hangs does not keep the lock for ever: its context ends, and others can acquire the lock.
 func ExampleWithAtMost() {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {
@@ -297,7 +297,7 @@ func ExampleRuntime_PermitSemaphore() {
 	// free: 2
 }
 
-// A table remembers the largest token that has written each row, and the UPDATE refuses smaller ones. A holder may write as often
+// Each row of a table stores the largest token that has written it, and the UPDATE refuses smaller tokens. A holder may write as often
 // as it likes, until the next holder has written. A holder that was paused past its lease and writes late changes nothing.
 func ExampleRuntime_FencedLock() {
 	server, err := embedded.Start() // in production: a Redis server

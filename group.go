@@ -67,7 +67,7 @@ func (g *group) Notice(e *actors.Engine) (done bool) {
 		return false
 	}
 	fixed := g.members[0].hold.Fixed()
-	if g.Err() != nil || !fixed && !g.End(ErrNotHeld, "nobody had it any more") {
+	if g.Err() != nil || !fixed && !g.End(ErrNotHeld, "it was dropped without a release") {
 		return true
 	}
 	e.Leaked(g.name, g.kind(), g.id(), g.since())

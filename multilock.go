@@ -18,7 +18,7 @@ import (
 // which ends as a whole. Safe for concurrent use.
 type MultiLock struct {
 	members []*Lock // in order of acquisition
-	given   []*Lock // as they were given
+	given   []*Lock // in the order in which the caller gave them
 	name    string
 	quorum  int                                                  // number of members that make a lease
 	take    func(ctx context.Context, p *plan) ([]*Lease, error) // one Lease per member; nil: not acquired
@@ -159,7 +159,7 @@ func (m *MultiLock) plan(ctx context.Context, opts []AcquireOption, try bool) (*
 		if p.specs[i], err = member.spec(ctx, opts, try); err != nil {
 			return nil, err
 		}
-		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // keep begins it later: a member that is given back must not stay taken
+		p.atLeast, p.specs[i].AtLeast = p.specs[i].AtLeast, 0 // keep begins it later, because a member that is given back must not stay taken
 	}
 	p.fixed = p.specs[0].Lease
 	if wait := p.specs[0].Wait; wait > 0 {

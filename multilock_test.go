@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// The fixed lease of a member that was acquired early is extended to its full length if a later member took
-// long.
+// The fixed lease of a member that was acquired early is extended to its full length if a later member took long.
 func TestMultiLock_FixedLeaseIsWholeAfterWaiting(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {
@@ -25,7 +24,7 @@ func TestMultiLock_FixedLeaseIsWholeAfterWaiting(t *testing.T) {
 		holdfast.EvenOut(t.Context(), fixed, []*holdfast.Lease{first, second})
 		assert.Greater(t, p.Redis.PTTL(t.Context(), early.Name).Val(), fixed*9/10-locktest.Slack())
 		assert.Greater(t, time.Until(first.ExpiresAt()), fixed*85/100-locktest.Slack())
-		assert.WithinDuration(t, left, second.ExpiresAt(), 100*time.Millisecond, "it had waited for nothing")
+		assert.WithinDuration(t, left, second.ExpiresAt(), 100*time.Millisecond, "the lease of the last member is not extended")
 		locktest.Release(t, first)
 		holdfast.EvenOut(t.Context(), fixed, []*holdfast.Lease{first, second})
 		locktest.Release(t, second)
@@ -38,7 +37,7 @@ func TestRedLock_NeedsValidityTime(t *testing.T) {
 	assert.Equal(t, 10*time.Second-602*time.Millisecond, holdfast.Validity(10*time.Second, 500*time.Millisecond))
 	assert.Negative(t, holdfast.Validity(time.Second, 990*time.Millisecond))
 	for _, lease := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second, 30 * time.Second, 24 * time.Hour} {
-		assert.Positive(t, holdfast.Validity(lease, 2*holdfast.TryTime(lease)), "all tries leave validity")
+		assert.Positive(t, holdfast.Validity(lease, 2*holdfast.TryTime(lease)), "a lock acquired in twice the time for tries is still valid")
 		assert.LessOrEqual(t, holdfast.TryTime(lease), 500*time.Millisecond)
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 // Options configures a Runtime. The zero value works.
 type Options struct {
-	// Lease is the watchdog lease: how long Redis keeps a lock whose holder has crashed. It is renewed every Lease/3. 50 ms to 24
-	// h; default 30 s. A shorter lease frees the locks of crashed holders sooner, and is renewed more often.
+	// Lease is how long Redis keeps a lock whose holder has crashed. The runtime's watchdog renews the leases of held locks every Lease/3.
+	// 50 ms to 24 h; default 30 s. A shorter lease frees the locks of crashed holders sooner, and is renewed more often.
 	Lease time.Duration
 	// RenewBatch is the number of locks that one renewal script renews. Default 100, at most 10 000: a script blocks the server
 	// while it runs.
@@ -202,13 +202,13 @@ func WithRenewedLease(d time.Duration) AcquireOption {
 // between the clocks of their processes: each process finds the lock taken.
 //
 // Such an acquire always calls Redis. When an owner re-enters, the later of the two ends counts. For a multi lock, d begins for each member when all
-// are acquired. Extending a lease WithLease does not free the lock before d has passed. WithAtLeast is ErrInvalid with kinds other than lock, fenced,
+// are acquired. Lease.Extend never frees the lock before d has passed. WithAtLeast is ErrInvalid with kinds other than lock, fenced,
 // fair and write lock, and if d is longer than WithAtMost or WithLease allow.
 func WithAtLeast(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.AtLeast, o.atLeast = d, true }
 }
 
-// WithAtMost limits the time for which the lock is held to d, from 50 ms to 24 h. The lease is renewed until d has passed since the acquire. Then it
+// WithAtMost limits the time for which the lock is held to d, 50 ms to 24 h. The lease is renewed until d has passed since the acquire. Then it
 // is lost, with the reason "at most". Use WithAtMost for holders that may hang. Such an acquire always calls Redis. When an owner re-enters,
 // WithAtMost has no effect. It is ErrInvalid together with WithLease, and for kinds other than lock, fenced, fair and write lock.
 func WithAtMost(d time.Duration) AcquireOption {

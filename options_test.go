@@ -34,7 +34,7 @@ func TestNew_NamesEveryBadField(t *testing.T) {
 	} {
 		_, err := holdfast.New(client, bad)
 		assert.ErrorIs(t, err, holdfast.ErrInvalid)
-		assert.Equal(t, 1, strings.Count(err.Error(), " must "), "and no good one: %v", err)
+		assert.Equal(t, 1, strings.Count(err.Error(), " must "), "only the bad field is named: %v", err)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestOptions_SystemIsSharedAndNotStopped(t *testing.T) {
 
 		lease := locktest.Acquire(t, p.Lock(one))
 		_, err := p.Lock(two).TryAcquire(t.Context())
-		assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "they are two runtimes")
+		assert.ErrorIs(t, err, holdfast.ErrNotAcquired, "the runtimes exclude each other")
 		require.NoError(t, one.Close(t.Context()))
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
 		locktest.Release(t, locktest.Acquire(t, p.Lock(two)))

@@ -121,7 +121,7 @@ func (s *PermitSemaphore) ReleaseID(ctx context.Context, ids ...string) error {
 	}
 	n, err := s.count(ctx, op, 0, 0, false)
 	if err == nil && n == 0 {
-		return fmt.Errorf("holdfast: %s %s: %w: at least one of %d is not out", op.Word, lease.Quoted(s.Name()), ErrNotHeld, len(ids))
+		return fmt.Errorf("holdfast: %s %s: %w: at least one of %d permits is not held", op.Word, lease.Quoted(s.Name()), ErrNotHeld, len(ids))
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func TestReadme_CodeIsAnExample(t *testing.T) {
 func TestReadme_IsShort(t *testing.T) {
 	t.Parallel()
 	words := strings.Fields(regexp.MustCompile(`\||---`).ReplaceAllString(read(t, "README.md"), " ")) // of code and tables, too
-	assert.LessOrEqual(t, len(words), 900, "words")
+	assert.LessOrEqual(t, len(words), 900, "words of the README")
 }
 
 // Each badge of the README links to a file that confirms what the badge says.
@@ -111,7 +111,7 @@ func TestReadme_NamesTestsThatExist(t *testing.T) {
 		named := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w+`).FindAllString(read(t, document), -1)
 		require.NotEmpty(t, named, document)
 		for _, name := range named {
-			assert.True(t, strings.Contains(tests.String(), "\nfunc "+name+"("), "%s names %s, which is no test", document, name)
+			assert.True(t, strings.Contains(tests.String(), "\nfunc "+name+"("), "%s names %s, which is not a test", document, name)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestSafety_HasEveryHazard(t *testing.T) {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| H%d \| .*$`, n))
 		shown, excused := row.FindAllString(answers, -1), row.FindAllString(reasons, -1)
 		if assert.Len(t, append(shown, excused...), 1, "rows of H%d", n) && len(shown) == 1 {
-			assert.LessOrEqual(t, len(shown[0]), twoLines, "H%d: details stand below the table", n)
+			assert.LessOrEqual(t, len(shown[0]), twoLines, "H%d: write details below the table", n)
 			assert.Regexp(t, "`(Test|Fuzz)[A-Z]", row.FindString(tests), "tests of H%d", n)
 		}
 	}
@@ -380,7 +380,7 @@ func TestDoc_EachTypeHasAnExample(t *testing.T) {
 	for _, declared := range typesOf(t, ".") {
 		if name := declared.Name.Name; declared.Name.IsExported() && !declared.Assign.IsValid() {
 			if name == "Leader" {
-				name = "Election_Watch" // yields them
+				name = "Election_Watch" // yields Leaders
 			}
 			shown := regexp.MustCompile(`(?m)^(holdfast\.` + name + `|ExampleRuntime_` + name + `|Example` + name + `(_.*)?)$`)
 			assert.True(t, shown.MatchString(code.String()), name)

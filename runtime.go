@@ -92,9 +92,9 @@ type Runtime struct {
 
 // New starts a lock runtime on client, which the caller owns and closes after the runtime. New does no I/O; see Runtime.Check.
 //
-// The client is a *redis.Client (also one made by redis.NewFailoverClient) or a *redis.ClusterClient. Any other type, and options
-// out of range, match ErrInvalid. Add hooks before calling New. The runtime talks to the masters of a cluster directly: hooks that
-// must see its calls have to be added with ClusterClient.OnNewNode.
+// The client is a *redis.Client (also one made by redis.NewFailoverClient) or a *redis.ClusterClient. For any other type, and for
+// options out of range, the error matches ErrInvalid. Add hooks before calling New. The runtime talks to the masters of a cluster
+// directly, so add hooks that must see its calls with ClusterClient.OnNewNode.
 func New(client redis.UniversalClient, options Options) (*Runtime, error) {
 	return newRuntime(client, options, actors.SeamsOf(options.System))
 }

@@ -31,7 +31,7 @@ func TestPromise_OneHolderAtATime(t *testing.T) {
 
 		c.assertNeverTwoValid(t)
 		for _, prize := range c.prizes {
-			assert.Equal(t, prize.wins.Load(), prize.counter.Load(), "two holders counted at once")
+			assert.Equal(t, prize.wins.Load(), prize.counter.Load(), "two holders at the same time changed the counter")
 		}
 	})
 	t.Run("faults", func(t *testing.T) {
@@ -125,7 +125,7 @@ func (p *prize) tryToWin(t *testing.T, rt *holdfast.Runtime, fixed time.Duration
 	}
 	p.hold(lease, time.Duration(rand.IntN(3))*time.Millisecond)
 	if rand.IntN(4) == 0 {
-		go func() { _ = lease.Release(ctx) }() // a second release does no harm
+		go func() { _ = lease.Release(ctx) }() // a second Release has no effect
 	}
 	_ = lease.Release(ctx)
 }
@@ -185,7 +185,7 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 		assert.NoError(t, err)
 		assert.False(t, p.Exists(t), "the lock is free when Release returns")
 	})
-	t.Run("server away", func(t *testing.T) {
+	t.Run("server paused", func(t *testing.T) {
 		t.Parallel()
 		locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 			lease := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{Lease: time.Minute})))
@@ -197,10 +197,10 @@ func TestPromise_ReleaseWithEndedContext(t *testing.T) {
 			valid := lease.Valid()
 			p.Server.Resume()
 
-			assert.ErrorIs(t, err, context.Canceled, "it is told that Redis did not confirm, and why")
-			assert.Less(t, took, 3*time.Second, "it has a short time of its own")
+			assert.ErrorIs(t, err, context.Canceled, "the error says that Redis did not confirm, and why")
+			assert.Less(t, took, 3*time.Second, "Release waits for a short time even if ctx has ended")
 			assert.False(t, valid, "the lease is over for the caller")
-			locktest.Await(t, "the runtime to go on releasing", func() bool { return !p.Exists(t) })
+			locktest.Await(t, "the runtime to release the lock in the background", func() bool { return !p.Exists(t) })
 		})
 	})
 }

@@ -11,13 +11,13 @@ import (
 //
 //   - Acquiring func(context.Context, Acquiring) func(Acquired): an acquire begins; the function that it returns is called with the outcome
 //   - Waiting func(context.Context, Waiting): an acquire has waited longer than Options.SlowWait
-//   - Released func(Released), Lost func(Lost): a lease has ended; each ends in exactly one of these
+//   - Released func(Released), Lost func(Lost): a lease has ended; each lease is reported to exactly one of these two
 //   - Renewed func(Renewed): leases were renewed, or a renewal failed
 //   - Exchanged func(Exchanged): a pipeline was sent to Redis and answered, or failed
 //   - Leader func(LeaderChange): this process begins or ceases to lead an election
 //
-// The functions run on goroutines of the runtime, except Acquiring, which runs on the caller's. They must be fast, because the lock waits
-// meanwhile. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event.
+// The functions run on goroutines of the runtime, except Acquiring, which runs on the caller's. They must be fast, because they delay the
+// lock. They must not call the runtime, block, or end their goroutine. A panic is recovered and reported by a CallbackPanicked event.
 // Fields may be added. See [trace.Trace].
 type Trace = trace.Trace
 

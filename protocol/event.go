@@ -30,7 +30,7 @@ const (
 	LossDeleted       LossReason = "deleted"            // Redis no longer has the lease: deleted, evicted, flushed, or lost in a failover
 	LossForceReleased LossReason = "force-released"     // by ForceRelease in this runtime; other runtimes report LossDeleted
 	LossReleasedByID  LossReason = "released by its ID" // a permit was released by ReleaseID in this runtime
-	LossPanicked      LossReason = "an actor panicked"  // the lock's state was no longer to be trusted
+	LossPanicked      LossReason = "an actor panicked"  // a bug in the runtime made the lock's state unreliable
 	LossClosed        LossReason = "closed"             // Close has ended the lease; there is no LeaseLost event for that
 )
 
@@ -199,7 +199,7 @@ func (e RequestDropped) String() string {
 	return fmt.Sprintf("%srequest dropped: %s", about(e.Name), e.Reason)
 }
 
-// about is how a text about the lock with this name begins; "" is no lock.
+// about returns the beginning of a text about the lock with this name; "" if there is no name.
 func about(name string) string {
 	if name == "" {
 		return ""
@@ -260,7 +260,7 @@ func (e QueueLost) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.String("id", e.ID))
 }
 
-// LogValue returns name and value. The stack is left to Options.OnEvent: it is long.
+// LogValue returns name and value, without the stack, which is long. Options.OnEvent gets the stack.
 func (e ActorPanicked) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", e.Name), slog.Any("value", e.Value))
 }

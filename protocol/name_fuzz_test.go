@@ -41,15 +41,15 @@ func FuzzEscapeName(f *testing.F) {
 		require.LessOrEqual(t, len(name), protocol.MaxName)
 		require.Equal(t, s == other, name == protocol.EscapeName(other), "%q, %q", s, other)
 		if protocol.CheckName(s) == nil && !strings.ContainsAny(s, "%{}") {
-			require.Equal(t, s, name, "a legal name is itself")
+			require.Equal(t, s, name, "a legal name stays the same")
 		}
 		switch beginning, hash, shortened := strings.Cut(name, "%~"); {
 		case shortened:
 			require.Equal(t, fmt.Sprintf("%x", sha256.Sum256([]byte(s))), hash)
 			was, err := url.PathUnescape(beginning)
 			require.NoError(t, err)
-			require.True(t, strings.HasPrefix(s, was), "it begins as before")
-			require.Greater(t, len(name), protocol.MaxName-len("%F0%9F%98%80"), "and is no shorter than it has to be")
+			require.True(t, strings.HasPrefix(s, was), "the name begins like the string")
+			require.Greater(t, len(name), protocol.MaxName-len("%F0%9F%98%80"), "the name is as long as possible")
 		case name == "%":
 			require.Empty(t, s)
 		default:

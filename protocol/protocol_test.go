@@ -126,11 +126,11 @@ all missing rights at once: ACL SETUSER app +get +get`)
 		more := 0
 		_, _ = fmt.Sscanf(lines[len(lines)-2], "- and %d more", &more)
 		if more == 0 {
-			assert.Len(t, lines, n+2, "all are told")
+			assert.Len(t, lines, n+2, "all findings are listed")
 		} else {
 			assert.Len(t, lines, protocol.CheckLines)
-			assert.Equal(t, n, len(lines)-3+more, "or counted")
+			assert.Equal(t, n, len(lines)-3+more, "the other findings are counted")
 		}
-		assert.Equal(t, n, strings.Count(lines[len(lines)-1], "+get"), "the rule has all")
+		assert.Equal(t, n, strings.Count(lines[len(lines)-1], "+get"), "the rule grants all missing rights")
 	}
 }

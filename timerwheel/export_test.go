@@ -57,7 +57,7 @@ func (w *Wheel[T]) Check() error {
 		s := &w.slots[i]
 		armed += len(s.timers)
 		if len(s.timers) > 0 && !s.awaited {
-			return fmt.Errorf("slot %d: %d timers that nobody waits for", i, len(s.timers))
+			return fmt.Errorf("slot %d: %d timers, but no wake-up was requested", i, len(s.timers))
 		}
 		for j, t := range s.timers {
 			if int(t.slot) != i || int(t.place) != j+1 {
@@ -66,7 +66,7 @@ func (w *Wheel[T]) Check() error {
 		}
 		for j, t := range s.timers[len(s.timers):cap(s.timers)] {
 			if t != nil {
-				return fmt.Errorf("slot %d keeps a timer alive %d places behind its end", i, j)
+				return fmt.Errorf("slot %d keeps a timer alive %d places after its end", i, j)
 			}
 		}
 	}

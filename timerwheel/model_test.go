@@ -20,7 +20,7 @@ type model struct {
 	turn   time.Duration
 	timers []timer
 	armed  []armed // sorted by deadline
-	script []byte  // what is left of it
+	script []byte  // the rest of the script
 }
 
 type armed struct {
@@ -129,7 +129,7 @@ func (m *model) settle() {
 		a, was := m.forget(h.timer)
 		require.True(m.t, was, "handed over, but not armed")
 		if slot := max(a.at, a.since) / m.width; m.width%ms == 0 { // with other widths, the driver's rounding may wake for two slots at once
-			require.GreaterOrEqual(m.t, slot, last, "a later slot came before")
+			require.GreaterOrEqual(m.t, slot, last, "a later slot was delivered first")
 			last = slot
 		}
 		require.Less(m.t, a.at-h.when, m.width, "too early")

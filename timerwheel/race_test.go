@@ -114,7 +114,7 @@ func TestWheel_SharedTimersStayWhole(t *testing.T) {
 		seen[x] = true
 		ended.Add(1)
 	}
-	require.LessOrEqual(t, ended.Load(), added.Load()) // a move ends nothing
+	require.LessOrEqual(t, ended.Load(), added.Load()) // an Add that moves a timer does not end it
 }
 
 // TestStop_NeverHangsAnAdder starts and stops wheels while goroutines arm timers
@@ -151,6 +151,6 @@ func TestStop_NeverHangsAnAdder(t *testing.T) {
 	select {
 	case <-finished:
 	case <-time.After(time.Minute):
-		t.Fatal("somebody hangs")
+		t.Fatal("Add or Stop hangs")
 	}
 }

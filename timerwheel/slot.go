@@ -15,7 +15,7 @@ const (
 
 // slot holds the timers of one slot of the ring. A non-empty slot is always awaited. An empty slot
 // may also be awaited: a wake-up requested from the driver cannot be withdrawn, so a slot emptied
-// by Cancel is woken up for once, in vain.
+// by Cancel causes one useless wake-up.
 type slot[T any] struct {
 	timers  []*Timer[T]
 	awaited bool // a wake-up has been, or is being, requested from the driver
@@ -47,7 +47,7 @@ func (w *Wheel[T]) reach(tick int64) int64 {
 	return min(max(tick, w.tick), w.tick+w.mask)
 }
 
-// put stores t, whose deadline is in slot tick, in slot seat. The caller must also await seat.
+// put stores t, whose deadline is in slot tick, in slot seat. The caller must also call await for seat.
 func (w *Wheel[T]) put(t *Timer[T], tick, seat int64) {
 	t.tick = tick
 	index := int32(seat & w.mask)

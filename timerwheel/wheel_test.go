@@ -193,7 +193,7 @@ func TestAdd_AfterALongIdleTimeFindsItsSlot(t *testing.T) {
 			before := b.clockReads.Load()
 			b.Add(&x, at)
 			b.pass(400 * ms)
-			require.LessOrEqual(t, b.clockReads.Load()-before, int64(7), "wakes more than once")
+			require.LessOrEqual(t, b.clockReads.Load()-before, int64(7), "the wheel woke up more than once")
 			log := b.take()
 			require.Len(t, log, 1)
 			require.Less(t, at-log[0].when, 10*ms)
