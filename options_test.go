@@ -38,8 +38,8 @@ func TestNew_NamesEveryBadField(t *testing.T) {
 	}
 }
 
-// The server does not answer while it waits for replicas, for up to AckTimeout. So a client whose ReadTimeout is not longer than AckTimeout would give
-// up each acquire that has to wait.
+// The server does not answer while it waits for replicas, for up to AckTimeout. So a client whose ReadTimeout is not longer than AckTimeout would
+// give up each acquire that has to wait.
 func TestNew_AckTimeoutIsShorterThanReadTimeout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -134,8 +134,8 @@ func (s *Server) HeldElsewhere(name string) (free func()) {
 
 const elsewhereWait = 10 * time.Second
 
-// Lose deletes the key with this name, as an eviction or an operator would. The lock is then free in Redis at once, and its holder learns of the loss
-// at the next renewal, within a third of the lease; the holder of a fixed lease does not. With Options.NameMapper, name is the mapped name.
+// Lose deletes the key with this name, as an eviction or an operator would. The lock is then free in Redis at once. Its holder learns of the loss at
+// the next renewal, within a third of the lease; the holder of a fixed lease does not learn of it. With Options.NameMapper, name is the mapped name.
 func (s *Server) Lose(name string) {
 	s.t.Helper()
 	s.redis.Del(name)

@@ -46,7 +46,7 @@ func TestServer_HeldElsewhere(t *testing.T) {
 		free()
 		lease, err := waiting.Lease()
 		require.NoError(t, err)
-		free() // again does no harm
+		free() // a second call has no effect
 		require.NoError(t, lease.Release(t.Context()))
 
 		s.HeldElsewhere("orders") // until the end
@@ -65,7 +65,7 @@ func TestServer_Lose(t *testing.T) {
 			case <-ctx.Done():
 				return nil
 			case <-time.After(patience):
-				return fmt.Errorf("the loss is not told")
+				return fmt.Errorf("the loss was not reported")
 			}
 		})
 		assert.ErrorIs(t, err, holdfast.ErrLeaseLost)
@@ -81,7 +81,7 @@ func TestServer_CutAndHeal(t *testing.T) {
 		<-lease.Done()
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 		next, err := other.Lock("orders").Acquire(t.Context())
-		require.NoError(t, err, "nobody else is cut off")
+		require.NoError(t, err, "the other runtime is not cut off")
 		s.Heal(rt)
 		waiting := rt.Lock("orders").AcquireAsync(t.Context())
 		require.NoError(t, next.Release(t.Context()))
@@ -104,7 +104,7 @@ func TestServer_CutRefusesConnections(t *testing.T) {
 		assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 		var busy *holdfast.BusyError
-		assert.NotErrorAs(t, err, &busy, "nobody has it")
+		assert.NotErrorAs(t, err, &busy, "nobody holds the lock")
 	})
 }
 
@@ -177,7 +177,7 @@ func TestServer_LeaseThatIsLeftFailsTheTest(t *testing.T) {
 		time.AfterFunc(leftAfter/2, func() { _ = lease.Release(context.Background()) })
 		s.Cut(s.Runtime())
 		test.end()
-		assert.Empty(t, test.errors, "what is released soon after does not")
+		assert.Empty(t, test.errors, "a lease that is released soon after the end does not fail the test")
 	})
 }
 

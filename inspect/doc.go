@@ -1,9 +1,9 @@
-// Package inspect shows what Redis knows about locks: who holds them, for how much longer, and who waits. It works with any client of
-// go-redis for a server, a Sentinel or a cluster, needs no Runtime, and reads without changing anything. Only Free writes. A Ring and nil lead to
-// ErrInvalid.
+// Package inspect shows what Redis knows about locks: their holders, the rest of their leases, and their waiters. It works with any client of
+// go-redis for a server, a Sentinel or a cluster, needs no Runtime, and reads without changing anything. Only Free writes. With a Ring or nil as
+// the client, the error matches holdfast.ErrInvalid.
 //
-// Names are keys of Redis, as Options.NameMapper returns them. What comes from Redis is data that anybody may have written: a program that prints it
-// should quote it. Values that Holdfast and Redisson never write are left out, or lead to ErrForeignKey.
+// Names are keys of Redis, as Options.NameMapper returns them. Anybody may have written the data in Redis, so quote it before printing it. Values
+// that Holdfast and Redisson never write are left out, or the error matches holdfast.ErrForeignKey.
 //
 // Redis stores no kind, so an Entry has the kind that its keys show. A spin lock, and a fair lock for which nobody waits, look like a
 // lock; a permit semaphore without acquired permits, and a latch that nobody waits for, look like a semaphore. A string with a number

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// freeWithin is how old a call of Free may be when Redis executes it. A later call could hit the next holder.
+// freeWithin is the maximum age of a call of Free when Redis executes it. An older call could free the lock of the next holder.
 const freeWithin = 2 * time.Second
 
-// Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back the acquired permits, at most 10 000 in one call. It
-// returns false if nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then. A holder whose lease is not renewed
-// (holdfast.WithLease) may not notice the loss until the lease ends.
+// Free frees a lock, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back the acquired permits, at most 10 000 in one
+// call. It returns false if nobody held the lock. Holders learn of their loss at their next renewal, and continue to work until then. A holder whose
+// lease is not renewed (holdfast.WithLease) may not notice the loss until the lease ends.
 //
 // Semaphores and latches have no holders: for them the error matches holdfast.ErrInvalid. If the key holds something other than a
 // lock, it matches holdfast.ErrForeignKey. After any other error the lock may have been freed.
@@ -38,7 +38,7 @@ func free(ctx context.Context, client redis.UniversalClient, name string) (bool,
 	site := &scripts.Site{Publish: l.publish(o)}
 	switch o.Kind {
 	case protocol.KindSemaphore, protocol.KindLatch:
-		return false, fmt.Errorf("%w: nothing is held of a %s", protocol.ErrInvalid, o.Kind)
+		return false, fmt.Errorf("%w: a %s has no holders", protocol.ErrInvalid, o.Kind)
 	case protocol.KindPermitSemaphore:
 		return freePermits(ctx, client, site, o)
 	}
@@ -120,8 +120,8 @@ func process(ctx context.Context, client redis.UniversalClient, call scripts.Cal
 	return cmd.Result()
 }
 
-// once is a command that go-redis must not retry by itself: a retry could hit the next holder.
+// once is a command that go-redis must not retry by itself: a retry could free the lock of the next holder.
 type once struct{ *redis.Cmd }
 
-// NoRetry tells go-redis so.
+// NoRetry returns true, so that go-redis does not retry the command.
 func (once) NoRetry() bool { return true }

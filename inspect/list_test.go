@@ -39,7 +39,7 @@ func TestList_FindsEveryKind(t *testing.T) {
 		assert.Empty(t, list(t, p.Redis, o))
 		locktest.Acquire(t, p.Lock(rt))
 		held := list(t, p.Redis, o)
-		require.Len(t, held, 1, "the keys beside it are no locks")
+		require.Len(t, held, 1, "the other keys of the lock are not listed")
 		assert.Equal(t, seenAs(p.Kind.Name), held[0].Kind)
 		assert.Empty(t, list(t, p.Redis, contended))
 		if p.Kind.Deaf {
@@ -81,7 +81,7 @@ func TestList_CountsToo(t *testing.T) {
 			_, err := rt.PermitSemaphore(permits).Acquire(t.Context())
 			errs <- err
 		}()
-		locktest.Await(t, "all are waited for", func() bool {
+		locktest.Await(t, "a waiter for each name", func() bool {
 			return len(list(t, p.Redis, inspect.ListOptions{Pattern: p.Name + "-*", Contended: true})) == 3
 		})
 		for _, e := range list(t, p.Redis, inspect.ListOptions{Pattern: p.Name + "-*", Contended: true}) {

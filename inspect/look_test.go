@@ -23,7 +23,7 @@ func look(t *testing.T, client redis.UniversalClient, name string) inspect.Entry
 	return entry
 }
 
-// awaitWaiting waits until Redis knows of that many waiters.
+// awaitWaiting waits until Redis knows of n waiters.
 func awaitWaiting(t *testing.T, client redis.UniversalClient, name string, n int) inspect.Entry {
 	t.Helper()
 	var entry inspect.Entry
@@ -357,8 +357,7 @@ func TestLook_ForeignKeys(t *testing.T) {
 	assert.ElementsMatch(t, keys, left)
 }
 
-// The keys that belong to a lock, such as its queue, may hold anything, too. Look then shows the lock without
-// them.
+// The other keys of a lock, such as its queue, may hold anything, too. Look then shows the lock without them.
 func TestLook_ForeignSideKeys(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)
@@ -424,7 +423,7 @@ func TestLook_Replica(t *testing.T) {
 	p := locktest.OnServerOfItsOwn(t)
 	replica := redistest.Follow(t, p.Server).Client(t)
 	lease := locktest.Acquire(t, p.Runtime(t, holdfast.Options{}).Lock(p.Name))
-	locktest.Await(t, "the replica has it", func() bool {
+	locktest.Await(t, "the lock on the replica", func() bool {
 		entry := look(t, replica, p.Name)
 		return len(entry.Holders) == 1 && entry.Holders[0].ID == lease.ID()
 	})

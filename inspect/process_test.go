@@ -85,14 +85,14 @@ func TestProcesses_AreRenewed(t *testing.T) {
 		<-time.After(11 * time.Second)
 		again, err := server.Get(key)
 		require.NoError(t, err)
-		assert.Equal(t, announced, again, "since when it runs is not forgotten")
+		assert.Equal(t, announced, again, "the time of the start stays the same")
 
 		link.Cut()
 		<-time.After(31 * time.Second)
 		assert.False(t, server.Exists(key))
 		link.Heal()
 		<-time.After(8 * time.Second)
-		assert.True(t, server.Exists(key), "written again, sooner than it would be renewed")
+		assert.True(t, server.Exists(key), "the announcement is written again, sooner than it would be renewed")
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// documentedRights returns the rules that SECURITY.md recommends for a user who only looks.
+// documentedRights returns the rules that SECURITY.md recommends for a user who only looks at locks.
 func documentedRights(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../SECURITY.md")
@@ -80,6 +80,6 @@ func TestRights_AreThoseDocumented(t *testing.T) {
 		if !assert.Error(t, failed, "without %s", rule) {
 			continue
 		}
-		assert.Contains(t, strings.ToLower(failed.Error()), rule[1:], "it names what is missing")
+		assert.Contains(t, strings.ToLower(failed.Error()), rule[1:], "the error names the missing command")
 	}
 }

@@ -37,7 +37,7 @@ func Observe(rt *holdfast.Runtime, options ...Option) (metric.Registration, erro
 	gauge("holdfast.lingering", "{lock}", "Released locks that are kept for the next local acquire.", func(s holdfast.Stats) int { return s.Lingering })
 	gauge("holdfast.actors", "{actor}", "Names that have an actor now.", func(s holdfast.Stats) int { return s.Actors })
 	counter("holdfast.renewals", "{lease}", "Leases that were renewed.", func(s holdfast.Stats) uint64 { return s.Renewals })
-	counter("holdfast.renew.failures", "{lease}", "Renewals that got no answer, and are repeated.", func(s holdfast.Stats) uint64 { return s.RenewFailures })
+	counter("holdfast.renew.failures", "{lease}", "Renewals that failed, and are retried.", func(s holdfast.Stats) uint64 { return s.RenewFailures })
 	counter("holdfast.scripts", "{script}", "Scripts sent to Redis.", func(s holdfast.Stats) uint64 { return s.Scripts })
 	counter("holdfast.reconnects", "{connection}", "Lost or refused subscriptions that were restored.", func(s holdfast.Stats) uint64 { return s.Reconnects })
 	if err != nil {

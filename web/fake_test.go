@@ -18,7 +18,7 @@ type fake struct {
 	entries map[string]inspect.Entry
 	err     error
 	takes   time.Duration // how long each list takes
-	silent  bool          // it answers no ping
+	silent  bool          // pings get no answer in time
 	looks   int           // lists of contended locks: one in each round
 	sweeps  int
 

@@ -27,8 +27,8 @@ type lock struct {
 	contendedAt time.Time
 	past        []spell // spells that have ended, the newest last
 	samples     []sample
-	text        string // the text, in lower case, in which a search looks for its words
-	listed      bool   // a list has shown it, and so tells whether it is in use; others are only looked at by name
+	text        string // the text, in lower case, in which a search looks for words
+	listed      bool   // a list has contained the lock, so lists also show when it is no longer in use; other locks are only read by name
 	err         string // why the last look at the lock failed; "": it did not
 }
 

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	maxLocks   = 20_000           // most locks that are remembered
-	maxNames   = 50               // at most this many locks with an open page are looked at in each look, one by one
-	forgetting = 10 * time.Second // how long after the last look everything is forgotten
-	remembered = 10 * time.Minute
-	batch      = 500
-	rest       = 4 // the pause after a part of a look is at least this many times as long as the part
-	within     = 30 * time.Second
-	doubtAfter = 3 * time.Second // a look that takes longer than this raises a doubt
-	pingWithin = 2 * time.Second
+	maxLocks   = 20_000           // maximum number of locks in the list
+	maxNames   = 50               // maximum number of open pages of locks for which one look reads the lock by its name
+	forgetting = 10 * time.Second // everything is forgotten this long after the last look
+	remembered = 10 * time.Minute // a lock that is not in the list is forgotten this long after it was last read
+	batch      = 500              // keys per SCAN and per pipeline
+	rest       = 4                // the pause after a part of a look is at least this many times as long as the part
+	within     = 30 * time.Second // time limit of a look
+	doubtAfter = 3 * time.Second  // a look that takes longer than this raises a doubt
+	pingWithin = 2 * time.Second  // time limit of the ping that settles a doubt
 )
 
-var errSilent = errors.New("it does not answer")
+var errSilent = errors.New("Redis does not answer a ping")
 
 // source is where the page looks: package inspect, with a client.
 type source struct {
@@ -61,7 +61,7 @@ type snapshot struct {
 	swept     time.Time        // when all keys were read last
 	locks     map[string]*lock // by name
 	sorted    []*lock          // the locks to be listed
-	cut       bool             // there are more locks than are remembered
+	cut       bool             // there are more locks than the list may have
 	processes []inspect.Process
 	announced time.Time // when the processes were last read
 	err       string    // error of the last look; "": it succeeded
@@ -302,7 +302,7 @@ func (r *round) look(ctx context.Context, views []view) {
 		if err == nil || isForeign(err) || r.locks[v.Name] == nil {
 			r.note(entry, false)
 		}
-		if err != nil { // it concerns only the viewers of this name, who still see what was read last
+		if err != nil { // only the viewers of this name see the error, and still see what was read last
 			r.locks[v.Name] = r.locks[v.Name].failed(time.Now(), err)
 		}
 	}

@@ -39,7 +39,7 @@ func TestLooker_OneLookPerSecondHoweverManyWatch(t *testing.T) {
 		}
 		pass(time.Minute)
 		again, _ := f.counts()
-		assert.LessOrEqual(t, again, looks+1, "one was under way, or due")
+		assert.LessOrEqual(t, again, looks+1, "at most one look was under way, or due")
 		synctest.Wait()
 	})
 }
@@ -78,7 +78,7 @@ func TestLooker_History(t *testing.T) {
 		assert.True(t, seen.holders[0].begun)
 		renewals := seen.holders[0].renewals
 		seen = next(held("orders", 1))
-		assert.Greater(t, seen.holders[0].renewals, renewals, "its lease does not fall")
+		assert.Greater(t, seen.holders[0].renewals, renewals, "the rest of its lease does not get shorter")
 		assert.Equal(t, 3, seen.waiting.most)
 		seen = next()
 		assert.Empty(t, seen.holders)
@@ -88,12 +88,12 @@ func TestLooker_History(t *testing.T) {
 		assert.NotEmpty(t, seen.samples)
 		done()
 		pass(time.Minute)
-		assert.Empty(t, l.fresh(t.Context(), v).locks["orders"].past, "nobody has watched")
+		assert.Empty(t, l.fresh(t.Context(), v).locks["orders"].past, "the history is forgotten when nobody watches")
 		pass(time.Minute)
 	})
 }
 
-// A lock that the list does not contain, because of Options.Pattern or its limit, is not taken for a free one.
+// A lock that the list does not contain, because of Options.Pattern or the limit of the list, does not count as free.
 func TestLooker_LockThatIsNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{unlisted: "orders"}
@@ -106,9 +106,9 @@ func TestLooker_LockThatIsNotListed(t *testing.T) {
 			pass(time.Second + 50*time.Millisecond)
 			seen := l.latest().locks["orders"]
 			require.Len(t, seen.holders, 1)
-			assert.False(t, seen.holders[0].begun, "nobody has seen it taken")
+			assert.False(t, seen.holders[0].begun, "the acquire was not seen")
 			assert.Empty(t, seen.past)
-			assert.Len(t, l.latest().sorted, 1, "it does not get into the list")
+			assert.Len(t, l.latest().sorted, 1, "the list does not contain the lock")
 		}
 		f.set(held("other", 0))
 		pass(2 * time.Second)
@@ -118,7 +118,7 @@ func TestLooker_LockThatIsNotListed(t *testing.T) {
 	})
 }
 
-// A lock that was in the list, and is behind its end now, is not taken for a free one.
+// A lock that was in the list, and is now beyond the limit of the list, does not count as free.
 func TestLooker_ListIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -181,7 +181,7 @@ func TestLooker_RedisIsAway(t *testing.T) {
 		pass(time.Minute)
 		began := time.Now()
 		s := l.fresh(t.Context(), view{Page: "list"})
-		assert.Zero(t, time.Since(began), "nobody waits for what is known to be away")
+		assert.Zero(t, time.Since(began), "a known outage delays nobody")
 		assert.Equal(t, "no route", s.err)
 		assert.Len(t, s.sorted, 1)
 		assert.InDelta(t, 60, time.Since(s.failed).Seconds(), 2)

@@ -29,8 +29,8 @@ func (l narrow) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// Viewers who read nothing are cut off. Until then they delay nobody, and use bounded memory. The test
-// measures the memory, so it does not run in parallel.
+// Viewers who read nothing are cut off. Until then they delay nobody, and use bounded memory. The test measures the memory, so it does not run in
+// parallel.
 func TestStream_SlowViewers(t *testing.T) {
 	const slow, size = 50, 400
 	f := &fake{}
@@ -69,7 +69,7 @@ func TestStream_SlowViewers(t *testing.T) {
 	for range 5 {
 		began := time.Now()
 		see()
-		assert.Less(t, time.Since(began), 3*time.Second+locktest.Slack(), "others are held up")
+		assert.Less(t, time.Since(began), 3*time.Second+locktest.Slack(), "slow viewers delay the others")
 	}
 	assert.Less(t, heap(), before+8<<20)
 	assert.Len(t, p.streams, slow+1)

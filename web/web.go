@@ -97,7 +97,7 @@ func (p *page) route(w http.ResponseWriter, r *http.Request) {
 		handle, methods = p.stream, "GET"
 	case "free":
 		if !p.AllowFree {
-			http.Error(w, "This page frees no locks.", http.StatusForbidden)
+			http.Error(w, "Freeing locks is not enabled on this page.", http.StatusForbidden)
 			return
 		}
 		handle, methods = p.free, "GET, HEAD, POST"
@@ -161,7 +161,7 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Query().Get("done") {
 	case "freed":
-		d.Done = "The lock was freed, and its waiters were notified. The former holder learns of it from its next renewal."
+		d.Done = "The lock was freed, and its waiters were notified. The former holder learns of the loss at its next renewal, or at the end of a lease that is not renewed."
 	case "nothing":
 		d.Done = "Nobody held the lock any more. Nothing was changed."
 	}

@@ -41,8 +41,8 @@ var (
 	_ certmagic.LockLeaseRenewer = (*storage)(nil)
 )
 
-// String describes the inner storage. certmagic writes its storage into its log; without this method, that would be every exported field of the inner
-// one, which may be a password.
+// String describes the inner storage. certmagic logs its storage. Without this method the log would contain every exported field of the inner
+// storage, even a password.
 func (s *storage) String() string {
 	if inner, ok := s.Storage.(fmt.Stringer); ok {
 		return inner.String()
@@ -64,7 +64,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// TryLock acquires the lock if it is free, and reports whether it did. It returns an error only if something else than a holder prevented it.
+// TryLock acquires the lock if it is free, and reports whether it did. A lock that is held is not an error.
 func (s *storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.lock(name).TryAcquire(ctx)
 	var busy *holdfast.BusyError

@@ -3,8 +3,8 @@
 //
 //	provider, err := goose.NewProvider(dialect, db, migrations, goose.WithLocker(holdgoose.NewLocker(rt, "orders/migrations")))
 //
-// goose does not end a migration whose lock was lost: if Redis cannot be reached for longer than Options.Lease, another process may begin.
-// Unlock then returns an error that matches holdfast.ErrLeaseLost.
+// goose does not end a migration whose lock was lost. If Redis cannot be reached for longer than Options.Lease, another process may begin
+// its migrations. Unlock then returns an error that matches holdfast.ErrLeaseLost.
 //
 // [goose]: https://github.com/pressly/goose
 package goose

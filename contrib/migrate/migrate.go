@@ -33,7 +33,7 @@ const defaultWait = 10 * time.Second
 // A migration whose lock was lost is not stopped, because golang-migrate's Run has no context. But no further one begins: SetVersion before a
 // migration, and Run, then return the lease's error (holdfast.ErrLeaseLost or ErrClosed).
 //
-// Close also releases a lock that could not be unlocked, for example because the connection of the database was broken.
+// Close also releases a lock that could not be unlocked, for example because the connection to the database was broken.
 //
 // The Open method of the driver opens a driver of d's kind, without the lock in Redis.
 func Wrap(d database.Driver, rt *holdfast.Runtime, name string, wait time.Duration) database.Driver {

@@ -94,11 +94,11 @@ func (b *tab) sees(condition string) {
 	looks := time.NewTicker(20 * time.Millisecond)
 	defer looks.Stop()
 	for ; b.Err() == nil; <-looks.C {
-		if so, err := chromedp.Run(b, chromedp.Evaluate[bool]("Boolean("+condition+")")); err == nil && so { // an error: a page is just loading
+		if so, err := chromedp.Run(b, chromedp.Evaluate[bool]("Boolean("+condition+")")); err == nil && so { // an error means that a page is just loading
 			return
 		}
 	}
-	require.Fail(b.t, "is not so", "%s", condition)
+	require.Fail(b.t, "the condition does not become true", "%s", condition)
 }
 
 // text returns the value of a JavaScript expression, as text.

@@ -1,11 +1,11 @@
-// The page works without this script. With it, the page shows changes as the stream of events sends them, leases as they fall, and
-// keys move through the list.
+// The page works without this script. With the script, the page shows changes as they arrive in the stream of events, counts leases down, and can be
+// used with keys.
 'use strict';
 (() => {
-  // The server escapes all that comes from Redis. Browsers that know trusted types let only this policy make markup.
+  // The server escapes everything that comes from Redis. In browsers that know trusted types, only this policy may make markup.
   const asHTML = (html) => html;
   const policy = window.trustedTypes ? trustedTypes.createPolicy('holdfast', { createHTML: asHTML }) : { createHTML: asHTML };
-  let ahead = Number(document.body.dataset.now) - performance.now(); // of the server's clock over the browser's
+  let ahead = Number(document.body.dataset.now) - performance.now(); // what to add to the browser's clock to get the server's, in ms
 
   // span is the function of the same name in text.go.
   const span = (ms) => {
@@ -29,7 +29,7 @@
     for (const age of document.querySelectorAll('[data-since]')) write(age, span(now - age.dataset.since));
   };
 
-  // morph makes one element like another, and keeps what is the same of it, with the focus and the selection.
+  // morph changes an element in place so that it equals another one. Nodes that are the same stay, with the focus and the selection.
   const morph = (old, fresh) => {
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return void old.replaceWith(fresh);
     if (old.nodeType === Node.TEXT_NODE) {
