@@ -84,7 +84,7 @@ func TestContainer_CollectsOrphans(t *testing.T) {
 	assert.Equal(t, 4, runs.code(), "%s", runs.err.String())
 	assert.Equal(t, 0, waiter.code(), "%s", waiter.err.String())
 	for _, i := range []*invocation{runs, waiter} {
-		assert.NotContains(t, i.err.String(), "have not", "the guardian was taken for a process of the command")
+		assert.NotContains(t, i.err.String(), "have not", "the guardian counts as a process that the command has left behind")
 	}
 }
 

@@ -69,7 +69,7 @@ func TestExec_ExitCodes(t *testing.T) {
 	}
 }
 
-// With no time between the signals, a command that leaves no process behind is not said to.
+// With --grace 0s, holdfast does not report processes that were left behind if the command has left none.
 func TestExec_NoGrace(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)

@@ -75,7 +75,7 @@ func (s *stage) observe(d time.Duration) {
 		if s.gone() && !s.dead() {
 			start := time.Now()
 			locktest.Await(s.t, "the command to be dead", s.dead)
-			assert.Less(s.t, time.Since(start), s.stalls.Worst(), "the key is gone, the command is not")
+			assert.Less(s.t, time.Since(start), s.stalls.Worst(), "the key is gone, but the command still runs")
 		}
 		pause(time.Millisecond)
 	}

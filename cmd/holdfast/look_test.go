@@ -243,7 +243,7 @@ func TestPage(t *testing.T) {
 	url := regexp.MustCompile(`http://\S+`).FindString(line)
 	require.NotEmpty(t, url, line)
 	assert.Equal(t, http.StatusOK, statusOf(t, url, ""))
-	assert.Equal(t, http.StatusMisdirectedRequest, statusOf(t, url, "evil.example"), "a name that leads here")
+	assert.Equal(t, http.StatusMisdirectedRequest, statusOf(t, url, "evil.example"), "a foreign name that resolves to this machine")
 	require.NoError(t, page.cmd.Process.Signal(syscall.SIGINT))
 	assert.Equal(t, 0, page.code())
 }

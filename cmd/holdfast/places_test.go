@@ -129,7 +129,7 @@ func TestPlaces_TLS(t *testing.T) {
 	everywhere(t, url).use()
 	_, errs, code := ends(t, "rediss://"+server.Addr(), "exec", "x", "--", "true")
 	assert.Equal(t, 69, code)
-	assert.Contains(t, errs, "certificate", "an authority that nobody trusts")
+	assert.Contains(t, errs, "certificate", "the authority is not trusted")
 	_, _, code = ends(t, "redis://"+server.Addr(), "exec", "x", "--", "true")
 	assert.Equal(t, 69, code)
 }
@@ -207,7 +207,7 @@ func TestPlaces_ACL(t *testing.T) {
 	assert.Contains(t, errs, "NOPERM")
 	require.NoError(t, server.Client(t).HSet(t.Context(), p.prefix+"stays", locktest.Stranger(1), 1).Err())
 	_, errs, code = ends(t, p.viewer, "free", "--yes", p.prefix+"stays")
-	assert.Equal(t, 69, code, "who looks frees nothing")
+	assert.Equal(t, 69, code, "a user who may only look cannot free a lock")
 	assert.Contains(t, errs, "NOPERM")
 }
 

@@ -88,7 +88,7 @@ func TestExec_ProcessesThatLeaveTheGroup(t *testing.T) {
 				return client.Exists(t.Context(), name).Val() == 0 || !running(t, pid)
 			})
 			if what != "lock lost" {
-				assert.False(t, running(t, pid), "the lock is free, the process runs")
+				assert.False(t, running(t, pid), "the lock is free, but the process still runs")
 			}
 			assert.Equal(t, c.code, holder.code(), "%s", holder.err.String())
 			locktest.Await(t, "the process to be dead", func() bool { return !running(t, pid) })
@@ -119,10 +119,10 @@ func TestExec_CommandThatLeavesTheSession(t *testing.T) {
 	file, command := script(t, "trap '' TERM; sleep 1000 & wait")
 	holder := holdfast(t, server.URL(), append([]string{"exec", name, "--lease", "2s", "--grace", "300ms", "--", "setsid"}, command...)...)
 	pid := pidIn(t, file)
-	require.Equal(t, pid, groupOf(t, pid), "it leads a session")
+	require.Equal(t, pid, groupOf(t, pid), "the command leads a session")
 	require.NoError(t, holder.cmd.Process.Signal(syscall.SIGSTOP))
 	locktest.Await(t, "the lease to end", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
-	assert.Empty(t, alive(t, pid), "the lock is free")
+	assert.Empty(t, alive(t, pid), "the lock is free, but the command still runs")
 	require.NoError(t, holder.cmd.Process.Signal(syscall.SIGCONT))
 	assert.Equal(t, 76, holder.code())
 }
@@ -159,7 +159,7 @@ func TestExec_AllAreSuspended(t *testing.T) {
 	}
 	_, errs, code := ends(t, server.URL(), "exec", name, "--at-least", "1h", "--", "true")
 	require.Equal(t, 0, code, errs)
-	require.NotEmpty(t, alive(t, group), "nobody runs who could kill it")
+	require.NotEmpty(t, alive(t, group), "no process that could kill the command runs")
 	stalls := locktest.NewStalls()
 	defer stalls.End()
 	began := time.Now()
@@ -170,7 +170,7 @@ func TestExec_AllAreSuspended(t *testing.T) {
 	assert.Less(t, time.Since(began), 50*time.Millisecond+stalls.Slack())
 	assert.Equal(t, 76, holder.code())
 	assertGone(t, group)
-	assert.EqualValues(t, 1, client.Exists(t.Context(), name).Val(), "the other's lock is left alone")
+	assert.EqualValues(t, 1, client.Exists(t.Context(), name).Val(), "the lock of the other process stays")
 }
 
 // If only the guardian was stopped and the lease was renewed meanwhile, the guardian does not kill the command when it continues.

@@ -109,7 +109,7 @@ func TestExec_Suspends(t *testing.T) {
 	x.types(ctrlZ)
 	x.shows("Stopped", "ready>")
 	x.types("fg\r")
-	locktest.Await(t, "the shell to name the job that goes on", func() bool { return strings.Count(x.String(), "sh -c") == 3 })
+	locktest.Await(t, "the shell to name the job that continues", func() bool { return strings.Count(x.String(), "sh -c") == 3 })
 	x.types("on\r")
 	x.shows("got on")
 	x.types("exit\r")

@@ -121,7 +121,7 @@ func TestTop_Keys(t *testing.T) {
 	x.types(" ")
 	x.hides("select a lock")
 	x.types("p")
-	x.shows("paused", "p go on")
+	x.shows("paused", "p resume")
 	hold(t, service(t, server.Client(t), "late").Lock("late"))
 	x.types("p")
 	x.shows("late", "4 locks")
@@ -156,12 +156,12 @@ func TestTop_FreesAfterAsking(t *testing.T) {
 	x.shows("shop@web-1:4711")
 	x.types("fy")
 	x.shows("freed orders")
-	locktest.Await(t, "the waiter to have it", func() bool {
+	locktest.Await(t, "the waiter to hold the lock", func() bool {
 		return strings.Contains(x.row("orders  "), "jobs@worker-7:99") // the waiter
 	})
 }
 
-// The answer is about the lock, and the holder, that the user was asked about, although the list has gone on meanwhile.
+// The answer is about the lock, and the holder, that the user was asked about, although the list has changed meanwhile.
 func TestTop_FreesOnlyWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	server, x := redistest.Start(t), open(t, 100, 20)

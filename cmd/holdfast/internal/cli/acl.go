@@ -25,22 +25,22 @@ func aclCommand() *command {
 	o := aclFlags{user: "app"}
 	return &command{
 		name: "acl", args: "[flags]",
-		does:  "print the rights that a user of Redis needs",
-		about: `Prints the ACL rule for a user of Redis who locks names that begin with --prefix, with locks of --kinds. It does not connect to Redis. Replace PASSWORD. "holdfast check --prefix ... --kinds ..." checks the rights of a user who exists.`,
+		does:  "print the rights that a Redis user needs",
+		about: `Prints the ACL rule for a Redis user that acquires locks of --kinds whose names begin with --prefix. It does not connect to Redis. Replace PASSWORD in the rule. "holdfast check --prefix ... --kinds ..." checks the rights of an existing user.`,
 		examples: `  holdfast acl --kinds lock,fenced --prefix orders: --process   # for exec
   holdfast acl --election --prefix orders: --process            # for lead
   holdfast acl --look --user viewer                             # for ls, show, top and page
-  holdfast acl --free --user operator                           # for these and free`,
+  holdfast acl --free --user operator                           # for these commands and free`,
 		flags: func(f *flags) {
 			f.kindList(&o.only)
 			f.text(&o.prefix, "prefix", "TEXT", "the beginning of all names; default: any names")
 			f.text(&o.user, "user", "NAME", "the name of the user; default app")
-			f.flag(&o.process, "process", "also announce who a process is, as holdfast exec, holdfast lead and Options.Process do")
-			f.flag(&o.election, "election", "elections, as of holdfast lead; without --kinds no other locks")
-			f.flag(&o.linger, "linger", "locks may linger: Options.Linger")
+			f.flag(&o.process, "process", "also the rights to announce processes, as holdfast exec, holdfast lead and Options.Process do")
+			f.flag(&o.election, "election", "the rights for elections, as holdfast lead needs them; without --kinds, those for other locks are left out")
+			f.flag(&o.linger, "linger", "also the rights for Options.Linger")
 			f.flag(&o.cluster, "cluster", "for a cluster; run the command on every node")
-			f.flag(&o.look, "look", "the rights to look, for ls, show, top and page, instead of those to lock")
-			f.flag(&o.freeing, "free", "the rights to look, and to free locks of --kinds by force")
+			f.flag(&o.look, "look", "only the rights to look at locks, for ls, show, top and page")
+			f.flag(&o.freeing, "free", "the rights to look at locks, and to free locks of --kinds by force")
 		},
 		run: func(a *app, in input) int {
 			if err := o.check(in); err != nil {
@@ -62,9 +62,9 @@ func (o *aclFlags) check(in input) error {
 	case strings.ContainsAny(o.prefix+o.user, " \t\r\n\"'") || o.user == "":
 		return errors.New("ACL rules cannot contain spaces and quotes")
 	case o.look && (len(o.only) > 0 || o.process || o.election || o.linger):
-		return errors.New("--look is for all kinds, and changes nothing: leave out --kinds, --process, --election and --linger")
+		return errors.New("--look is for all kinds, and only for reading: leave out --kinds, --process, --election and --linger")
 	case o.look && o.freeing:
-		return errors.New("--free has the rights to look: leave out --look")
+		return errors.New("--free includes the rights of --look: leave out --look")
 	}
 	return nil
 }
@@ -101,8 +101,9 @@ func (o *aclFlags) rules() []string {
 
 // rights are the rules of an ACL, without duplicates.
 type rights struct {
-	prefix, wrapped string // the beginning of all names, escaped for patterns; the same, as it follows in keys that have a name as their hash tag
-	rules           []string
+	prefix  string // the beginning of all names, escaped for patterns
+	wrapped string // the same, as it is written in keys that have a name as their hash tag
+	rules   []string
 }
 
 func newRights(prefix string) *rights {

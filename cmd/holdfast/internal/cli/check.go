@@ -27,9 +27,9 @@ func checkCommand() *command {
 	return &command{
 		name: "check", args: "[flags]",
 		does:     "check whether the server is fit for locks",
-		about:    `Checks what locks need of the server and of the user's rights: that it can be reached, its version and role, each command, key and channel, and settings that endanger locks. It uses throw-away names, which are gone afterwards. What is missing is listed, the most important first, with a remedy.`,
-		exits:    "  0   everything is well\n  1   something is missing\n  64  the command line is wrong",
-		examples: "  holdfast check\n  holdfast check --kinds lock,fenced --prefix orders:   # for a user who has rights for no others",
+		about:    `Checks whether the server and the user's rights are enough for locks: whether the server can be reached, its version and role, the right to each command, key and channel, and settings that endanger locks. It uses throw-away names, which are gone afterwards. It lists the problems, the most important first, each with a remedy.`,
+		exits:    "  0   everything is well\n  1   there are problems\n  64  the command line is wrong",
+		examples: "  holdfast check\n  holdfast check --kinds lock,fenced --prefix orders:   # for a user without rights for other locks",
 		flags: func(f *flags) {
 			f.kindList(&only)
 			f.text(&prefix, "prefix", "TEXT", "the beginning of all names, as with acl; default: any names")

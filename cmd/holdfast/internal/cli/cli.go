@@ -97,7 +97,7 @@ type input struct {
 
 func (a *app) globals(f *flags) {
 	f.text(&a.redisURL, "r redis", "URL", "the server: see \"holdfast help\"; default $"+redisVariable+", else "+connect.Default)
-	f.flag(&a.json, "json", "print JSON, one object a line; doc/command.md describes it")
+	f.flag(&a.json, "json", "print JSON, one object per line; doc/command.md describes the fields")
 }
 
 // run reads the flags of a command and calls it. Flags may be anywhere before --.

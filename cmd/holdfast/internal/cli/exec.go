@@ -38,19 +38,22 @@ func execCommand() *command {
 		does: "run a command while holding a lock",
 		about: `Waits for the lock NAME, runs COMMAND while holding it, and releases it when COMMAND has ended.
 
-The lease of the lock is renewed all the time. If that fails, COMMAND is dead before anybody else can have the lock: its process group gets SIGTERM when the lease will end in --grace, and SIGKILL before the lease ends. After a loss that cannot be foreseen (the lock was freed by force, its key was deleted) SIGTERM follows within a third of the lease, and SIGKILL after --grace. A second process, the guardian, does the same if holdfast itself is stopped or killed.
+While COMMAND runs, holdfast renews the lease of the lock. If renewals fail, COMMAND is killed before anyone else can acquire the lock: its process group gets SIGTERM --grace before the lease ends, and SIGKILL before the lease ends. After a loss that cannot be predicted (the lock was freed by force, its key was deleted), COMMAND gets SIGTERM within a third of the lease, and SIGKILL after --grace. If holdfast itself is stopped or killed, a second process, the guardian, kills COMMAND in time.
 
-COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group; before the lock is held, they end the waiting. Ctrl-Z stops both; if they are not continued in time, COMMAND is killed. Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL; only then is the lock released. On Linux this is also true of processes that have left the group, but not the session (timeout, jobs of a shell). Daemons, which have a session of their own, are not reached. As process 1 of a container holdfast also collects orphans.
+COMMAND runs in a process group of its own, which is in the foreground of the terminal if holdfast was. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the group. Before the lock is held, the first four end the wait. Ctrl-Z stops holdfast and COMMAND; if they are not continued in time, COMMAND is killed.
 
-COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of --kind fenced, otherwise 0.`,
-		exits: `  that of COMMAND, or 128 + the signal that ended it
+Processes of the group that COMMAND leaves behind have --grace to end before they get SIGTERM, and as long again before SIGKILL. Only then is the lock released. On Linux this also applies to processes that have left the group but not the session (timeout, jobs of a shell). Daemons, which have a session of their own, are not reached. As process 1 of a container, holdfast also collects orphans.
+
+The environment of COMMAND has HOLDFAST_NAME, the name of the lock; HOLDFAST_ID, the owner field in Redis; and HOLDFAST_TOKEN, the fencing token of --kind fenced, otherwise 0.`,
+		exits: `  that of COMMAND, or 128 + the signal that ended it or the wait for the lock
   75   others have the lock (--try, --wait); -E chooses another code
   76   the lock was lost; COMMAND was stopped, or had ended without the lock
   69   Redis cannot be reached, or refuses
+  71   the guardian could not be started
   64   the command line is wrong
   126  COMMAND cannot be run
   127  COMMAND was not found`,
-		examples: `  # one backup at a time, on however many machines
+		examples: `  # one backup at a time, no matter how many machines run this
   holdfast exec backup -- pg_dump -f /backup/orders.sql orders
 
   # cron on every host: one runs the job, the others do nothing, even if their clocks differ by seconds
@@ -63,13 +66,13 @@ COMMAND finds in its environment HOLDFAST_NAME, the name of the lock; HOLDFAST_I
   holdfast exec --permits 3 encoder -- ffmpeg -i in.mkv out.mp4`,
 		flags: func(f *flags) {
 			f.flag(&o.try, "n try", "make one attempt instead of waiting")
-			f.duration(&o.wait, "w wait", "wait for the lock for at most D; default: as long as it takes")
+			f.duration(&o.wait, "w wait", "wait for the lock for at most D; default: no limit")
 			f.kind(&o.kind, "the kind of lock", kindWords()[:7]...)
-			f.number(&o.permits, 1, math.MaxInt32, "permits", "hold one of N permits of a permit-semaphore, which gets N permits unless it has some")
-			f.duration(&o.lease, "lease", "how long Redis keeps the lock after a crash, 50ms to 24h; default 30s; it is renewed every third of it")
-			f.duration(&o.atLeast, "at-least", "keep the lock until D after it was acquired, even if COMMAND ends before")
+			f.number(&o.permits, 1, math.MaxInt32, "permits", "hold one of N permits of a permit semaphore; N has no effect if the number of permits was set before")
+			f.duration(&o.lease, "lease", "how long Redis keeps the lock after a crash, 50ms to 24h; default 30s; the lease is renewed every third of this time")
+			f.duration(&o.atLeast, "at-least", "keep the lock until D after it was acquired, even if COMMAND ends sooner")
 			f.duration(&o.atMost, "at-most", "stop COMMAND when it has held the lock for D")
-			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease if that is less")
+			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease or of --at-most if that is less")
 			f.flag(&o.quiet, "q quiet", "print nothing about the lock")
 			f.number(&o.conflict, 0, 255, "E conflict-exit-code", "exit code if the lock was not acquired; default 75")
 		},
@@ -94,7 +97,7 @@ func newHolding(in input, lease, grace, longest time.Duration) (*holding, error)
 	case len(in.args) > 1 && in.program == nil:
 		return nil, errors.New("write -- before the command")
 	case len(in.args) > 1:
-		return nil, fmt.Errorf("only the name of the lock may be in front of --, not %s", text.Show(in.args[1]))
+		return nil, fmt.Errorf("only the name of the lock may stand before --, not %s", text.Show(in.args[1]))
 	case len(in.program) == 0:
 		return nil, errors.New("the command is missing: write it after --")
 	}
@@ -109,7 +112,7 @@ func newHolding(in input, lease, grace, longest time.Duration) (*holding, error)
 	case grace < 0:
 		h.grace = min(defaultGrace, h.lease/3, longest/3)
 	case grace > h.lease/2:
-		return nil, fmt.Errorf("--grace must be at most half of the lease, %v: a renewal that is only late would stop the command", h.lease/2)
+		return nil, fmt.Errorf("--grace must be at most half of the lease, %v: otherwise a renewal that is only late would stop the command", h.lease/2)
 	case grace >= longest:
 		return nil, errors.New("--grace must be less than --at-most")
 	}
@@ -195,7 +198,7 @@ func (a *app) code(result supervise.Result, lost error) int {
 	case result.Stopped:
 		return exitLost
 	case errors.Is(lost, holdfast.ErrLeaseLost):
-		a.say("the lock was lost before the command ended, with exit code %d: %s", result.Code, text.Message(lost.Error()))
+		a.say("the lock was lost before the command ended (exit code %d): %s", result.Code, text.Message(lost.Error()))
 		return exitLost
 	case lost != nil:
 		a.say("the lock may be kept until its lease ends: %s", text.Message(lost.Error()))

@@ -19,10 +19,10 @@ func freeCommand() *command {
 	return &command{
 		name: "free", args: "[flags] NAME",
 		does: "free a lock by force",
-		about: `Frees the lock NAME whoever holds it, and wakes its waiters. Of a permit semaphore all permits that are held come back. The holder learns of it when it next renews its lease, and works on until then, together with the next holder: free a lock only if you know that its holder is gone.
+		about: `Frees the lock NAME, no matter who holds it, and wakes its waiters. For a permit semaphore it takes back the acquired permits, at most 10000. The holder learns of the loss at its next renewal, or at the end of a lease that is not renewed. Until then it keeps working, at the same time as the next holder. So free a lock only if you know that its holder is gone.
 
-On a terminal holdfast shows the lock and asks first, and asks again if its holders have changed meanwhile. Elsewhere --yes is needed.`,
-		exits:    "  0   freed\n  1   it was not held, or you said no\n  64  no terminal to ask on, and no --yes; or nothing can be held of such a kind\n  69  Redis cannot be reached, or refuses",
+On a terminal, holdfast shows the lock and asks first; it asks again if the holders have changed meanwhile. Elsewhere --yes is needed.`,
+		exits:    "  0   freed\n  1   it was not held, or you said no\n  64  there is no terminal to ask on, and no --yes; or NAME is a semaphore or a latch, which has no holders\n  69  Redis cannot be reached, or refuses",
 		examples: "  holdfast free orders\n  holdfast free --yes orders",
 		flags:    func(f *flags) { f.flag(&yes, "y yes", "do not ask") },
 		run: func(a *app, in input) int {
@@ -80,7 +80,7 @@ func (a *app) free(ctx context.Context, client redis.UniversalClient, name strin
 	return exitOK
 }
 
-// sameHolders reports whether a lock has the same holders at two looks. If not, what the user has agreed to is about others.
+// sameHolders reports whether a lock has the same holders at two looks. If not, the user has agreed to free the lock of other holders.
 func sameHolders(before, now inspect.Entry) bool {
 	return slices.EqualFunc(before.Holders, now.Holders, func(a, b inspect.Holder) bool { return a.ID == b.ID })
 }

@@ -24,7 +24,7 @@ const urls = `The server is given by --redis or $HOLDFAST_REDIS:
   redis://host1:6379,host2:6379            a cluster; with one host: ?cluster=true
   redis://host1:26379,host2:26379?master=m Sentinels that watch the master m
 Parameters: ca, cert, key (files), server_name, skip_verify=true for TLS; sentinel_user, sentinel_password; dial_timeout, read_timeout.
-The environment keeps a password out of the list of processes, which --redis does not.`
+A password in $HOLDFAST_REDIS does not appear in the list of processes; a password in --redis does.`
 
 // overview is the help without a command.
 func (a *app) overview(to io.Writer, code int) int {

@@ -24,28 +24,29 @@ func leadCommand() *command {
 	return &command{
 		name: "lead", args: "[flags] NAME -- COMMAND [ARGUMENT...]", runs: true,
 		does: "run a command while leading an election",
-		about: `Campaigns in the election NAME and runs COMMAND while this process leads. One process leads at a time. When the leadership is lost, COMMAND is dead before anybody else can lead, as with "holdfast exec"; then holdfast campaigns again, and runs COMMAND again in the next term.
+		about: `Campaigns in the election NAME and runs COMMAND while this process leads. One process leads at a time. If the leadership is lost, COMMAND is killed before anyone else can lead, as with "holdfast exec". Then holdfast campaigns again, and runs COMMAND again in its next term.
 
-When COMMAND ends with exit code 0, the leadership is given up, others lead first, and COMMAND runs again in the next term; with --once holdfast ends. When COMMAND ends with another exit code, or after a signal that asks it to end was passed on, holdfast gives the leadership up and ends with that code.
+If COMMAND ends with exit code 0, holdfast gives the leadership up, lets others lead first, and runs COMMAND again in its next term; with --once it ends instead. If COMMAND ends with another exit code, or after holdfast has passed on a signal that asks it to end, holdfast gives the leadership up and ends with that exit code.
 
-COMMAND finds in its environment HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
-		exits: `  that of COMMAND, or 128 + the signal that ended it
-  76   the leadership was lost, and no other term was to follow (--once, a signal, COMMAND failed)
-  69   the keys hold something else; no other failure of Redis ends lead, which says so once and keeps trying
+The environment of COMMAND has HOLDFAST_NAME, the name of the election; HOLDFAST_ID, the owner field in Redis; and HOLDFAST_TOKEN, the fencing token of the term, which grows from term to term.`,
+		exits: `  that of COMMAND, or 128 + the signal that ended it or the campaign
+  76   the leadership was lost, and no further term was to follow (--once, a signal, COMMAND failed)
+  69   the keys hold something else; after any other failure of Redis, lead reports it once and keeps trying
+  71   the guardian could not be started
   64   the command line is wrong
   126  COMMAND cannot be run
   127  COMMAND was not found`,
-		examples: `  # one scheduler, on however many machines
+		examples: `  # one scheduler, no matter how many machines run this
   holdfast lead scheduler -- /usr/local/bin/scheduler
 
   # tell others where the leader is
   holdfast lead --value "http://$HOSTNAME:8080" api -- ./api
   holdfast show api`,
 		flags: func(f *flags) {
-			f.duration(&o.lease, "lease", "how long after a crash another process can lead, 50ms to 24h; default 30s; it is renewed every third of it")
+			f.duration(&o.lease, "lease", "how long after a crash another process can lead, 50ms to 24h; default 30s; the lease is renewed every third of this time")
 			f.duration(&o.grace, "grace", "time from SIGTERM to SIGKILL; default 5s, or a third of the lease if that is less")
-			f.text(&o.value, "value", "TEXT", "what others learn of the leader; default: COMMAND@host:pid")
-			f.flag(&o.once, "once", "end when COMMAND has ended, also with exit code 0")
+			f.text(&o.value, "value", "TEXT", "what others learn about the leader, such as its address; default: COMMAND@host:pid")
+			f.flag(&o.once, "once", "end when COMMAND has ended, even with exit code 0")
 			f.flag(&o.quiet, "q quiet", "print nothing about the election")
 		},
 		run: func(a *app, in input) int { return a.lead(o, in) },

@@ -20,11 +20,11 @@ func lsCommand() *command {
 	return &command{
 		name: "ls", args: "[flags] [PATTERN]",
 		does: "list the locks that are in use",
-		about: `Lists the locks that are in use: their name, kind, holder, process, the time until Redis frees them unless they are renewed, and how many wait. PATTERN is matched as by the command KEYS of Redis: * ? [ab].
+		about: `Lists the locks that are in use: their name, kind, holder, process, the time until Redis frees them unless they are renewed, and the number of waiters. PATTERN is matched as the command KEYS of Redis does: * ? [ab].
 
-On a terminal contended locks are first, and long values are shortened. Elsewhere the columns are separated by tabs, and lines appear as they are found. Names that are not printable are shown in quotes, escaped as in Go.
+On a terminal, contended locks come first, and long values are shortened. Elsewhere the columns are separated by tabs, and lines appear as the locks are found. Names that are not printable are shown in quotes, escaped as in Go.
 
-All keys are scanned in small steps, which does not delay other clients but takes a while if there are millions. --contended asks for the channels that somebody listens to instead, which is quick however many keys there are; it does not find waiters of spin locks, which do not listen. Kinds are told by what the keys show: a spin lock looks like a lock.`,
+All keys are scanned in small steps. This does not delay other clients, but takes a while if there are millions of keys. --contended reads the channels that have subscribers instead, which is quick no matter how many keys there are. It does not find waiters of spin locks, because they do not subscribe. Redis stores no kind, so the kind is the one that the keys show: a spin lock looks like a lock.`,
 		exits: "  0   the list is complete\n  69  Redis cannot be reached, or refuses",
 		examples: `  holdfast ls
   holdfast ls 'orders:*'
@@ -38,7 +38,7 @@ All keys are scanned in small steps, which does not delay other clients but take
 			case 1:
 				o.Pattern = in.args[0]
 			default:
-				return a.usage("ls", errors.New("only one pattern, in quotes, so that the shell leaves it alone"))
+				return a.usage("ls", errors.New("write only one pattern, in quotes, so that the shell does not expand it"))
 			}
 			return a.withClient("ls", func(ctx context.Context, client redis.UniversalClient) int { return a.list(ctx, client, o) })
 		},

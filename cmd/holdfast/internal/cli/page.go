@@ -16,12 +16,12 @@ func pageCommand() *command {
 	o, listen := web.Options{}, "localhost:7654"
 	return &command{
 		name: "page", args: "[flags]",
-		does:     "serve a page in the browser that shows the locks",
-		about:    `Serves a page that shows the locks, who holds them and who waits, and is kept up to date. It has no login: whoever can reach the address can see it, and with --allow-free free locks. It is plain HTTP. To have it in a service of your own, behind its authentication, mount the handler of package web.`,
+		does:     "serve a web page that shows the locks",
+		about:    `Serves a web page that shows the locks, their holders and their waiters, and updates itself. The page has no login: anyone who can reach the address can see the locks and, with --allow-free, free them. It uses plain HTTP. To serve the page behind the authentication of your own service, mount the handler of package web there.`,
 		exits:    "  0   ended by SIGINT or SIGTERM\n  64  the command line is wrong\n  69  the address cannot be used",
 		examples: "  holdfast page\n  holdfast page --listen :8080 --pattern 'orders:*'",
 		flags: func(f *flags) {
-			f.text(&listen, "listen", "ADDR", "the address; default localhost:7654")
+			f.text(&listen, "listen", "ADDR", "the address to listen on; default localhost:7654")
 			f.text(&o.Pattern, "pattern", "PATTERN", "which locks are listed, as in the command KEYS of Redis; default all")
 			f.flag(&o.AllowFree, "allow-free", "let viewers free locks by force, after a confirmation")
 		},

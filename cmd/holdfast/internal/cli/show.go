@@ -20,8 +20,8 @@ func showCommand() *command {
 	return &command{
 		name: "show", args: "[flags] NAME",
 		does:  "show everything about one lock",
-		about: `Shows what Redis knows about the lock NAME: its kind, its holders and their processes, who waits, the fencing token, the permits. If it is held with a time to live, holdfast watches it for --for, and says whether it was renewed meanwhile. A lock with a lease of 30 s is renewed every 10 s, so watch it for longer than that to be sure.`,
-		exits: "  0   also if the lock is not in use\n  64  NAME is not a name\n  69  Redis cannot be reached or refuses, or the key holds something else",
+		about: `Shows what Redis knows about the lock NAME: its kind, its holders and their processes, its waiters, the fencing token, the permits. If a held lock has a time to live, holdfast watches the lock for --for, and says whether its lease was renewed meanwhile. A lease of 30 s is renewed every 10 s, so watch for longer than that to be sure.`,
+		exits: "  0   also if the lock is not in use\n  64  the command line is wrong, or no lock can have the name NAME\n  69  Redis cannot be reached or refuses, or the key holds something else",
 		examples: `  holdfast show orders
   holdfast show --for 15s orders      # renewed, or a fixed lease, or a holder that is dead?
   holdfast show --for 0s --json orders`,

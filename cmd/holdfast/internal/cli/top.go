@@ -15,11 +15,11 @@ func topCommand() *command {
 	return &command{
 		name: "top", args: "[flags] [PATTERN]",
 		does: "watch the locks that are in use, live",
-		about: `Shows the locks that are in use, as "holdfast ls" does, and looks again every --interval. Keys: up and down select a lock, Enter shows it, f frees it by force after asking, / filters, s sorts by waiters, TTL or name, p pauses, ? explains, q quits.
+		about: `Shows the locks that are in use, as "holdfast ls" does, and looks again every --interval. Keys: up and down select a lock, Enter shows it, f frees it by force after asking, / filters, s sorts by waiters, TTL or name, p pauses, ? explains the keys, q quits.
 
-All keys are scanned at each look. The pause after a look is at least four times as long as the look, so that Redis is busy with it for a fifth of the time at most. --contended asks only for the locks that somebody listens for, which is quick however many keys there are.
+All keys are scanned at each look. The pause after a look is at least four times as long as the look, so that Redis is busy with it for at most a fifth of the time. --contended reads the channels that have subscribers instead, which is quick no matter how many keys there are.
 
-When Redis does not answer, or refuses, the last look stays on the screen with the reason, and top tries again. It never ends by itself. With --json it needs no terminal, and writes one line for each look.`,
+When Redis does not answer, or refuses, the result of the last look stays on the screen with the reason, and top tries again. It does not end by itself. With --json it needs no terminal, and writes one line for each look.`,
 		exits: "  0   you quit\n  64  there is no terminal, and no --json\n  128+n  signal n",
 		examples: `  holdfast top
   holdfast top --contended 'orders:*'
@@ -33,7 +33,7 @@ When Redis does not answer, or refuses, the last look stays on the screen with t
 			_, _, keyboard := sizeOf(a.stdin)
 			switch {
 			case len(in.args) > 1:
-				return a.usage("top", errors.New("only one pattern, in quotes, so that the shell leaves it alone"))
+				return a.usage("top", errors.New("write only one pattern, in quotes, so that the shell does not expand it"))
 			case o.every < time.Second:
 				return a.usage("top", errors.New("--interval must be at least 1s"))
 			case !a.json && (!screen || !keyboard):

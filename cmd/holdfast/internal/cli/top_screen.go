@@ -180,7 +180,7 @@ func (v *topView) foot(columns int, p painter) string {
 	}
 	if v.paused {
 		for i := range keys {
-			keys[i] = strings.Replace(keys[i], "p pause", "p go on", 1)
+			keys[i] = strings.Replace(keys[i], "p pause", "p resume", 1)
 		}
 	}
 	return p.paint(faint, text.Cut(strings.Join(keys, "   "), columns))
@@ -194,11 +194,11 @@ func topHelp(p painter) []string {
 		{"/", "show only locks whose name, kind, holder or process contains a text; Esc shows all"},
 		{"s", "sort by waiters, time to live, name"},
 		{"f", "free the selected lock by force, after asking"},
-		{"p", "pause, or go on"},
+		{"p", "pause, or resume"},
 		{"q", "quit"},
 	} {
 		lines = append(lines, p.paint(bold, text.Pad(k[0], 9))+k[1])
 	}
 	return append(lines, "",
-		"TTL is the time until Redis frees a lock unless its holder renews it. Yellow locks are waited for.")
+		"TTL is the time until Redis frees a lock unless its holder renews it. Locks with waiters are yellow.")
 }

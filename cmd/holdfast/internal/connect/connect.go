@@ -96,7 +96,7 @@ func newTarget(text string, hosts []string) (*target, error) {
 		if _, escape := errors.AsType[url.EscapeError](err); escape {
 			err = errors.New("characters such as % and @ in a password are written as %25 and %40")
 		} else if strings.Contains(err.Error(), "port") || strings.Contains(err.Error(), "userinfo") {
-			err = errors.New("a port is no number, or a password has characters that must be written as %XX")
+			err = errors.New("a port is not a number, or a password has characters that must be written as %XX")
 		}
 		return nil, err
 	}

@@ -13,7 +13,7 @@ type alarm struct{ timer int }
 func newAlarm() alarm {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
-		timer = -1 // poll passes over it
+		timer = -1 // poll ignores negative descriptors
 	}
 	return alarm{timer}
 }

@@ -6,5 +6,5 @@ package guard
 // IsGuardian reports whether this process is a guardian.
 func IsGuardian() bool { return false }
 
-// Main is what a guardian does.
+// Main does nothing.
 func Main() {}

@@ -23,7 +23,7 @@ const (
 // IsGuardian reports whether this process is a guardian.
 func IsGuardian() bool { return os.Getenv(variable) != "" && os.Args[0] == "holdfast-guardian" }
 
-// Main is what a guardian does.
+// Main runs the guardian in this process, and returns when the guardian has killed the run.
 func Main() {
 	signal.Ignore() // all of them: signals to the group are meant for the command
 	g := &guardian{run: kin.Run{Mark: kin.Mark(os.Getenv(variable)), Group: os.Getpid()}, deadline: never}

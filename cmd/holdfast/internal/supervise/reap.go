@@ -38,7 +38,7 @@ func (r *run) changed(status syscall.WaitStatus) {
 		// If this process was stopped past the deadline, the guardian has killed the command. This process may find the dead command before it
 		// looks at the clock, so the cause is determined here.
 		if status.Signal() == syscall.SIGKILL && guard.Now() >= r.told {
-			r.stop("the lease was about to end; the guardian has killed it")
+			r.stop("the guardian has killed it, because the lease was about to end")
 		}
 		r.ended, r.result.Code = true, 128+int(status.Signal())
 	case status.Exited():

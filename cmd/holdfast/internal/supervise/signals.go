@@ -11,7 +11,7 @@ import (
 )
 
 // Signals returns a channel of the signals that this process passes on to a command. It leaves out SIGINT and SIGHUP if they were ignored when
-// this process started, because the command ignores them, too. Of other signals a Go program does not learn that.
+// this process started, because the command ignores them, too. A Go program cannot learn whether other signals were ignored.
 func Signals() (received <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 32)
 	for _, s := range append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}, endings...) {

@@ -279,7 +279,7 @@ func (r *run) over() bool {
 		return true
 	}
 	if r.killed != 0 && guard.Now() > r.killed+killWait {
-		r.Tell(fmt.Sprintf("processes of group %d do not end although they were killed", r.guard.PID))
+		r.Tell(fmt.Sprintf("processes of group %d have not ended, although they were killed", r.guard.PID))
 		if !r.ended {
 			r.result.Code = 128 + int(syscall.SIGKILL)
 		}
