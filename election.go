@@ -73,8 +73,8 @@ func (rt *Runtime) Election(name string, o ElectionOptions) *Election {
 // has returned nil. It returns nil when ctx ends or lead returns ErrResign. If lead returns another error while the term lasts, Run returns that
 // error. Once lead's context has ended, Run ignores what lead returns, unless it is ErrResign.
 //
-// lead's context ends with the term, before anybody else can lead: when ctx ends, after Resign, or when the lease is lost. After Resign its cause is
-// ErrResign, after a loss the lease's Err; LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
+// lead's context ends with the term, before anyone else can lead: when ctx ends, after Resign, or when the lease is lost. After Resign its cause is
+// ErrResign, after a loss the lease's Err. LeaseFromContext returns the lease. The leadership is given up only after lead has returned, so lead
 // should return soon after its context has ended. If lead panics, the leadership is given up and the panic propagates.
 //
 // While Redis is unreachable, a term ends at the deadline of its lease, and Run keeps trying. Only the first of several failures in a row is logged.

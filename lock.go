@@ -162,7 +162,7 @@ func (l *Lock) do(ctx context.Context, fn func(ctx context.Context) error, opts 
 	return lease.during(ctx, contextForLock(ctx, spec.Owner, l), fn)
 }
 
-// Inspect reads who holds the lock and who waits for it. When Redis does not answer, the error wraps the cause.
+// Inspect reads the lock's holders and waiters. When Redis does not answer, the error wraps the cause.
 func (l *Lock) Inspect(ctx context.Context) (State, error) {
 	if l.bad != nil {
 		return State{}, fmt.Errorf("holdfast: inspect %s: %w", lease.Quoted(l.address.Name), l.bad)

@@ -190,8 +190,7 @@ func WithLease(d time.Duration) AcquireOption {
 }
 
 // WithRenewedLease acquires the lock with a lease of d, 50 ms to 24 h, that is renewed every d/3, instead of Options.Lease. Such an
-// acquire always calls Redis. When an owner re-enters, WithRenewedLease has no effect. With WithLease it is
-// ErrInvalid.
+// acquire always calls Redis. When an owner re-enters, WithRenewedLease has no effect. It is ErrInvalid together with WithLease.
 func WithRenewedLease(d time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.Renewed, o.renewed = d, true }
 }

@@ -225,8 +225,8 @@ func (rt *Runtime) Lock(name string) *Lock { return rt.lock(scripts.Lock, name) 
 // FairLock returns the lock with this name that is granted in queue order across goroutines, processes and languages, Redisson's
 // getFairLock. Every waiter queues in Redis, so each hand-over costs round trips to Redis.
 //
-// When a waiter gives up, the next waiters of its process, at most sixteen, each move up to the place of the one before. The last of
-// their places leaves the queue. So no waiter of another process gets more waiters ahead of it than before.
+// When a waiter gives up, the next waiters of its process, at most sixteen, each move up to the place of the waiter before it. The
+// last of their places leaves the queue. So no waiter of another process gets more waiters ahead of it than before.
 //
 // A waiter whose process has died blocks the others for at most Options.Lease while another Holdfast process uses the lock.
 // Redisson's own dead waiters stay for its fairLockWaitTimeout.

@@ -22,7 +22,7 @@ type confirmation struct {
 }
 
 // free asks for a confirmation, and frees the lock once the viewer has confirmed. The form of the confirmation names the holders that the viewer was
-// shown. A program posts only the name as a field of the form, and frees the lock of whoever holds it.
+// shown. A program posts only the name as a field of the form, and frees the lock no matter who holds it.
 func (p *page) free(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// A report once a day, however many replicas of the service there are.
+// A report runs once a day, no matter how many replicas of the service there are.
 func ExampleNewLocker() {
 	ctx := context.Background()
 	server, err := embedded.Start() // in a service: its Redis
@@ -46,7 +46,7 @@ func ExampleNewLocker() {
 	// <nil>
 }
 
-// The leader runs all jobs, whichever of the replicas that is.
+// The leader runs all jobs. It may be any of the replicas.
 func ExampleNewElector() {
 	ctx := context.Background()
 	server, err := embedded.Start() // in a service: its Redis

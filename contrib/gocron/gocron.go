@@ -23,8 +23,8 @@ type Option func(*locker)
 // AtLeast keeps the lock of a run for at least d (50 ms to 24 h), even if the job ends sooner or its process dies. Without it, a job that is shorter
 // than the difference between the clocks of two processes runs in both of them. Choose a d that is longer than that difference and shorter than the
 // interval of the job: 10 s for a job that runs once a minute, 500 ms for one that runs each second. A gocron.DurationJob counts its interval from
-// the start of each process; let it start at a multiple of the interval, with gocron.WithStartAt. If d is out of its bounds, every run is skipped, with
-// ErrInvalid for the AfterLockError listeners.
+// the start of each process; let it start at a multiple of the interval, with gocron.WithStartAt. If d is out of its bounds, every run is skipped,
+// with ErrInvalid for the AfterLockError listeners.
 func AtLeast(d time.Duration) Option {
 	return func(l *locker) { l.acquire = append(l.acquire, holdfast.WithAtLeast(d)) }
 }

@@ -153,7 +153,7 @@ func fold(list string, columns int) []string {
 func (v *topView) state(columns int, p painter) string {
 	switch {
 	case v.asking:
-		return p.paint(alarm, text.Cut("Free "+text.Show(v.asked.Name)+" by force? Its holder works on until it notices. [y/N]", columns))
+		return p.paint(alarm, text.Cut("Free "+text.Show(v.asked.Name)+" by force? Its holder keeps working until it notices. [y/N]", columns))
 	case v.typing:
 		return text.Cut("/"+v.filter+"▏", columns)
 	case v.err != "":
