@@ -27,7 +27,7 @@ import (
 // ExampleRuntime is the code of the README; TestReadme_CodeIsAnExample keeps the two equal.
 func ExampleRuntime() {
 	ctx := context.Background()
-	server, err := embedded.Start() // inside this process, to try it: others do not share it
+	server, err := embedded.Start() // a Redis inside this process, to try it
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,11 +53,11 @@ func ExampleRuntime() {
 	}, holdfast.WithWait(2*time.Second))
 	switch {
 	case errors.Is(err, holdfast.ErrNotAcquired):
-		log.Print(err) // a *BusyError: taken; otherwise: no answer
+		log.Print(err) // others have it (*BusyError), or no answer
 	case errors.Is(err, holdfast.ErrLeaseLost):
 		fmt.Println("lost while the function ran")
 	case err != nil:
-		log.Print(err) // of Redis, or of the function
+		log.Print(err) // from Redis, or from the function
 	}
 
 	// Output:

@@ -50,7 +50,7 @@ func acquire(ctx context.Context, lock *holdfast.Lock) (*holdfast.Lease, error) 
 	if _, taken := errors.AsType[*holdfast.BusyError](err); taken {
 		return nil, errBusy // an error of the program: others had the lock for two seconds
 	}
-	return lease, err // the caller releases it. An error is about Redis, or the call
+	return lease, err // the caller must release the lease
 }
 
 func underALease(ctx context.Context, lock *holdfast.Lock, compute func(context.Context) (int, error), publish func(context.Context, int) error) (err error) {
@@ -66,7 +66,7 @@ func underALease(ctx context.Context, lock *holdfast.Lock, compute func(context.
 	if err != nil {
 		return err
 	}
-	if !lease.Valid() { // right before the effect: only the time that the effect takes is left
+	if !lease.Valid() { // immediately before the side effect
 		return lease.Err()
 	}
 	return publish(held, price)
@@ -265,7 +265,7 @@ func TestServe_EndsInOrder(t *testing.T) {
 	assert.ErrorIs(t, err, holdfast.ErrClosed)
 }
 
-// The event of a lost lease reaches the function of doc/observing.md.
+// A lost lease is reported to the function of doc/observing.md.
 func TestListen_HearsOfALostLease(t *testing.T) {
 	t.Parallel()
 	server := holdfasttest.New(t)
@@ -278,8 +278,8 @@ func TestListen_HearsOfALostLease(t *testing.T) {
 	assert.Equal(t, "orders lost: force-released", <-heard)
 }
 
-// Each block of Go in doc is either the body of a function that is compiled and run (here, or in the file that the block's mark names),
-// or a whole file without its package comment.
+// Each block of Go in doc is the body of a function that is compiled and run, or a whole file without its package comment. The function is in
+// this file, or in the file that the comment above the block names.
 func TestGuides_CodeIsThatOfFunctions(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../doc/*.md")

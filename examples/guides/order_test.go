@@ -36,7 +36,7 @@ func shipped(context.Context) error { return nil }
 func TestPlaceOrder_AnotherProcessHasTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := holdfasttest.New(t)
-		rt := server.Runtime() // that of the service
+		rt := server.Runtime() // the service's runtime
 
 		free := server.HeldElsewhere("orders")
 		require.ErrorIs(t, placeOrder(t.Context(), rt, shipped), errBusy)

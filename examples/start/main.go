@@ -31,8 +31,8 @@ func run(ctx context.Context) (err error) {
 	}
 	client := redis.NewClient(server)
 	rt, err := holdfast.New(client, holdfast.Options{
-		Process:  holdfast.HostProcess("start"), // who has the lock, for people
-		SlowWait: 5 * time.Second,               // an acquire that waits for longer logs once who has the lock
+		Process:  holdfast.HostProcess("start"), // the name of this process, shown to people who look at its locks
+		SlowWait: 5 * time.Second,               // an acquire that waits longer logs the holder, once
 	})
 	if err != nil {
 		return err

@@ -16,9 +16,9 @@ func placeOrder(ctx context.Context, rt *holdfast.Runtime) error {
 
 func TestPlaceOrder_IsRefusedWhileAnotherProcessHasTheLock(t *testing.T) {
 	server := holdfasttest.New(t)
-	rt := server.Runtime() // that of the service
+	rt := server.Runtime() // the service's runtime
 
-	free := server.HeldElsewhere("orders") // by another process
+	free := server.HeldElsewhere("orders") // held by another process until free is called
 	if err := placeOrder(t.Context(), rt); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Fatal(err)
 	}
