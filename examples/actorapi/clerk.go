@@ -24,21 +24,21 @@ type clerk struct {
 	// fixed at construction
 	name string
 	lock *holdfast.Lock
-	told chan<- string
+	said chan<- string
 
 	order order
 	ids   uint64            // the ID of its last request
 	held  *protocol.Granted // nil: it does not have the lock
 }
 
-// Receive handles the answers of the lock like any other message: nothing here blocks.
+// Receive handles the answers of the lock's actor like any other message. It never blocks.
 func (k *clerk) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case order:
 		k.order = m
 		k.acquire(c)
 	case *protocol.Granted:
-		k.held = m // before anything can fail, so that a release knows the serial
+		k.held = m // before anything can fail, because a release needs the serial
 		k.say("has the lock")
 		c.Send(c.Self(), page{})
 	case *protocol.Refused:
@@ -84,4 +84,4 @@ func (k *clerk) release(c actor.Context) {
 	k.held = nil
 }
 
-func (k *clerk) say(what string) { k.told <- k.name + " " + what }
+func (k *clerk) say(what string) { k.said <- k.name + " " + what }

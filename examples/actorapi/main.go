@@ -1,5 +1,5 @@
-// Actorapi shows the actor message API: the user's actors wait for a lock, work, and release it, all by messages. One of them
-// crashes and one loses the lock. The runtime lives in the user's own actor system.
+// Actorapi shows the message API for actors: the user's actors wait for a lock, work, and release it, all by messages. One of them
+// crashes, and one loses the lock. The runtime runs in the user's own actor system.
 //
 //	go run ./examples/actorapi
 package main
@@ -30,7 +30,7 @@ func main() {
 type office struct {
 	system *actor.ActorSystem
 	lock   *holdfast.Lock
-	told   chan string // what the clerks say
+	said   chan string // what the clerks say
 	out    io.Writer
 }
 
@@ -48,7 +48,7 @@ func run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o := &office{system: system, lock: rt.Lock("orders"), told: make(chan string, 10), out: out}
+	o := &office{system: system, lock: rt.Lock("orders"), said: make(chan string, 10), out: out}
 	return errors.Join(o.inTurn(), o.crash(), o.loss(), rt.Close(context.Background()))
 }
 
@@ -56,11 +56,11 @@ func run(out io.Writer) error {
 // without knowing it.
 func (o *office) hire(name string) *actor.PID {
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
-	props := actor.PropsFromProducer(func() actor.Actor { return &clerk{name: name, lock: o.lock, told: o.told} }, actor.WithGuardian(stop))
+	props := actor.PropsFromProducer(func() actor.Actor { return &clerk{name: name, lock: o.lock, said: o.said} }, actor.WithGuardian(stop))
 	return o.system.Root.Spawn(props)
 }
 
-// inTurn: three clerks want the lock at once, and each gets it.
+// inTurn: three clerks want the lock at the same time, and each gets it.
 func (o *office) inTurn() error {
 	for _, name := range []string{"Anna", "Ben", "Carla"} {
 		o.system.Root.Send(o.hire(name), order{pages: 3})
@@ -94,10 +94,10 @@ func (o *office) loss() error {
 func (o *office) hear(lines int) error {
 	for range lines {
 		select {
-		case line := <-o.told:
+		case line := <-o.said:
 			fmt.Fprintln(o.out, line)
 		case <-time.After(10 * time.Second):
-			return errors.New("a clerk waits for ever")
+			return errors.New("no clerk has said anything for 10 s")
 		}
 	}
 	return nil

@@ -1,10 +1,10 @@
-// Quickstart shows as a timeline what a Holdfast lock does: two runtimes, A and B, compete for the same locks, and C crashes. Every
-// scene checks what it prints, and the program fails if something did not happen that way.
+// Quickstart shows what a Holdfast lock does, as a timeline: two runtimes, A and B, compete for the same locks, and a third one, C, crashes.
+// Every scene checks what it prints, and the program fails if something did not happen that way.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -redis redis://user:password@host:6379/0
 //
-// Without -redis it starts Redis inside the process. Its keys have their own prefix and are gone at the end.
+// Without -redis it starts a Redis inside the process. Its keys have a prefix of their own, and none is left at the end.
 package main
 
 import (
@@ -38,11 +38,11 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// run is main with its dependencies as arguments; it returns the exit code.
+// run is the program with its dependencies as arguments. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	url := flags.String("redis", "", "`URL` of a Redis server, redis://[user:password@]host:port[/db]; default: Redis inside this process")
+	url := flags.String("redis", "", "`URL` of a Redis server, redis://[user:password@]host:port[/db]; default: a Redis inside this process")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK

@@ -16,48 +16,48 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// told lists the lines that a run must print, in this order. Other lines may come between them.
-var told = []string{
-	"-      Redis inside this process",
+// printed lists the lines that a run must print, in this order. Other lines may come between them.
+var printed = []string{
+	"-      a Redis inside this process",
 	"1/6    two runtimes want one lock",
 	"A      acquired",
 	"B      tried once and was refused: held by",
 	"B      waited 150ms and gave up",
 	"A      released",
 	"A+B    100 goroutines held it in turn",
-	"2/6    the watchdog keeps a hold alive past its lease",
+	"2/6    a watchdog renews a lock",
 	"A      acquired",
-	"B      sees A holding it",
-	"B      sees A holding it",
-	"B      sees A holding it",
-	"A      released after 2.5 leases, B sees it free",
-	"3/6    a release hands the lock over",
+	"B      sees that A holds the lock",
+	"B      sees that A holds the lock",
+	"B      sees that A holds the lock",
+	"A      released after 2.5 leases; B sees that the lock is free",
+	"3/6    a release wakes the waiter",
 	"A      acquired",
-	"B      has it",
-	"A+B    21 hand-overs to and fro",
-	"4/6    an owner enters again",
+	"B      has the lock",
+	"A+B    21 hand-overs between A and B",
+	"4/6    an owner acquires its lock again",
 	"A      acquired",
 	"A      another owner in the same runtime was refused",
 	"A      released once",
-	"B      sees A holding it",
-	"A      released again, B sees it free",
-	"5/6    a holder crashes, its lock comes free",
+	"B      sees that A holds the lock",
+	"A      released again; B sees that the lock is free",
+	"5/6    a holder crashes, and its lock becomes free",
 	"C      acquired",
-	"B      waits for it",
+	"B      waits for the lock",
 	"C      is cut off",
-	"C      is told before anybody else",
-	"B      has it",
-	"6/6    a lock is deleted under its holder",
+	"C      learns before anyone else can acquire the lock",
+	"B      has the lock",
+	"6/6    the key of a held lock is deleted",
 	"A      acquired",
 	"redis  DEL",
-	"A      is told",
-	"A      a late Release says the same",
+	"A      learns of it",
+	"A      gets the same error from a late Release",
 	"-      A and B are closed",
 }
 
 var layout = regexp.MustCompile(`^ *(\d+\.\d{3})s  (\S+) *  (\S.*)$`)
 
-func TestQuickstart_TellsEverySceneInOrder(t *testing.T) {
+func TestQuickstart_PrintsEverySceneInOrder(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 
@@ -65,7 +65,7 @@ func TestQuickstart_TellsEverySceneInOrder(t *testing.T) {
 
 	require.Equal(t, exitOK, code, "stdout:\n%s\nstderr:\n%s", &stdout, &stderr)
 	assert.Empty(t, stderr.String())
-	rest, last := told, 0.0
+	rest, last := printed, 0.0
 	for line := range strings.Lines(stdout.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == "" {
@@ -75,13 +75,13 @@ func TestQuickstart_TellsEverySceneInOrder(t *testing.T) {
 		require.NotNil(t, parts, "not a line of the timeline: %q", line)
 		elapsed, err := strconv.ParseFloat(parts[1], 64)
 		require.NoError(t, err)
-		assert.GreaterOrEqual(t, elapsed, last, "time goes on: %q", line)
+		assert.GreaterOrEqual(t, elapsed, last, "times increase: %q", line)
 		last = elapsed
 		if len(rest) > 0 && strings.Contains(line, "s  "+rest[0]) {
 			rest = rest[1:]
 		}
 	}
-	assert.Empty(t, rest, "told, up to the first of these, by:\n%s", &stdout)
+	assert.Empty(t, rest, "lines that were not printed, or not in this order, of:\n%s", &stdout)
 	assert.NotContains(t, stdout.String(), "\x1b", "no color codes unless the output is a terminal")
 }
 
@@ -131,16 +131,16 @@ func TestQuickstart_RefusesWhatItCannotUse(t *testing.T) {
 func TestQuickstart_FailsWhenASceneDoes(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
-	notAsTold := errors.New("not as told")
+	failed := errors.New("the scene failed")
 	var after bool
 
 	err := play(t.Context(), "", newTimeline(&stdout), []scene{
-		{"breaks", "x", func(context.Context, *stage, string) error { return notAsTold }},
-		{"never comes", "x", func(context.Context, *stage, string) error { after = true; return nil }},
+		{"fails", "x", func(context.Context, *stage, string) error { return failed }},
+		{"is never played", "x", func(context.Context, *stage, string) error { after = true; return nil }},
 	})
 
-	require.ErrorIs(t, err, notAsTold)
-	assert.ErrorContains(t, err, "breaks: ")
+	require.ErrorIs(t, err, failed)
+	assert.ErrorContains(t, err, "fails: ")
 	assert.False(t, after)
 }
 

@@ -16,14 +16,14 @@ import (
 // scenes lists the scenes in the order in which they are shown.
 var scenes = []scene{
 	{"two runtimes want one lock", "orders", contend},
-	{"the watchdog keeps a hold alive past its lease", "report", keepAlive},
-	{"a release hands the lock over", "baton", handOver},
-	{"an owner enters again", "account", reenter},
-	{"a holder crashes, its lock comes free", "job", crash},
-	{"a lock is deleted under its holder", "invoice", deleted},
+	{"a watchdog renews a lock that is held for longer than its lease", "report", keepAlive},
+	{"a release wakes the waiter", "baton", handOver},
+	{"an owner acquires its lock again", "account", reenter},
+	{"a holder crashes, and its lock becomes free", "job", crash},
+	{"the key of a held lock is deleted", "invoice", deleted},
 }
 
-// contend: while A holds the lock, B is refused. Then many goroutines in both runtimes hold it one at a time.
+// contend: while A holds the lock, B is refused. Then many goroutines of both runtimes hold the lock, one at a time.
 func contend(ctx context.Context, s *stage, name string) error {
 	held, err := s.a.Lock(name).Acquire(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func contend(ctx context.Context, s *stage, name string) error {
 	return crowd(ctx, s, name)
 }
 
-// crowd lets many goroutines add 1 to a counter that only the lock protects: it is read and written in two steps.
+// crowd lets many goroutines add 1 to a counter. Reading and writing it are two steps, so only the lock prevents lost additions.
 func crowd(ctx context.Context, s *stage, name string) error {
 	const workers = 50 // in each runtime
 	var count, inside, together atomic.Int64
@@ -61,7 +61,7 @@ func crowd(ctx context.Context, s *stage, name string) error {
 			together.Add(1)
 		}
 		n := count.Load()
-		runtime.Gosched() // lets another goroutine in, if the lock does
+		runtime.Gosched() // another goroutine may run here: the lock must keep it out
 		count.Store(n + 1)
 		inside.Add(-1)
 		return nil
@@ -82,13 +82,13 @@ func crowd(ctx context.Context, s *stage, name string) error {
 		}
 	}
 	if together.Load() > 0 || count.Load() != 2*workers {
-		return fmt.Errorf("%d holders were not alone, the counter is %d of %d", together.Load(), count.Load(), 2*workers)
+		return fmt.Errorf("%d holders were not alone; the counter is %d instead of %d", together.Load(), count.Load(), 2*workers)
 	}
 	s.say("A+B", "%d goroutines held it in turn within %v, never two at once", 2*workers, short(took))
 	return nil
 }
 
-// keepAlive: A holds for two and a half leases; B sees in Redis that the TTL is raised repeatedly.
+// keepAlive: A holds the lock for two and a half leases. B sees in Redis that its TTL is raised repeatedly.
 func keepAlive(ctx context.Context, s *stage, name string) error {
 	const hold, look = 5 * lease / 2, lease / 2
 	held, err := s.a.Lock(name).Acquire(ctx)
@@ -113,7 +113,7 @@ func keepAlive(ctx context.Context, s *stage, name string) error {
 		}
 	}
 	if !held.Valid() {
-		return errors.New("the lease of A is not valid any more")
+		return errors.New("A's lease is no longer valid")
 	}
 	if err := held.Release(ctx); err != nil {
 		return err
@@ -121,23 +121,23 @@ func keepAlive(ctx context.Context, s *stage, name string) error {
 	if err := s.seesFree(ctx, name); err != nil {
 		return err
 	}
-	s.say("A", "released after %.1f leases, B sees it free", float64(hold)/float64(lease))
+	s.say("A", "released after %.1f leases; B sees that the lock is free", float64(hold)/float64(lease))
 	return nil
 }
 
-// seesHeld lets B inspect the lock in Redis and print how long it would live without another renewal.
+// seesHeld lets B check in Redis that A holds the lock, and print the lock's TTL.
 func (s *stage) seesHeld(ctx context.Context, name string, held *holdfast.Lease) error {
 	state, err := s.b.Lock(name).Inspect(ctx)
 	if err != nil {
 		return err
 	}
 	if !state.Held || len(state.Holders) != 1 || state.Holders[0].ID != held.ID() {
-		return fmt.Errorf("to B, A should be the holder, but it sees %+v", state)
+		return fmt.Errorf("B should see A as the holder, but sees %+v", state)
 	}
 	if state.TTL <= 0 || state.TTL > lease {
-		return fmt.Errorf("to B, the time to live should be at most %v, but it sees %v", lease, state.TTL)
+		return fmt.Errorf("B should see a TTL of at most %v, but sees %v", lease, state.TTL)
 	}
-	s.say("B", "sees A holding it, %v to live", short(state.TTL))
+	s.say("B", "sees that A holds the lock, with a TTL of %v", short(state.TTL))
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (s *stage) seesFree(ctx context.Context, name string) error {
 		return err
 	}
 	if state.Held {
-		return fmt.Errorf("to B, the lock should be free, but it sees %+v", state)
+		return fmt.Errorf("B should see that the lock is free, but sees %+v", state)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func handOver(ctx context.Context, s *stage, name string) error {
 			return err
 		}
 		if i == 0 {
-			s.say(to.name, "has it %v after %s began to release it", short(took[i]), from.name)
+			s.say(to.name, "has the lock %v after %s began to release it", short(took[i]), from.name)
 		}
 		from, to = to, from
 	}
@@ -177,13 +177,13 @@ func handOver(ctx context.Context, s *stage, name string) error {
 	}
 	slices.Sort(took)
 	if median := took[rounds/2]; median > lease/2 {
-		return fmt.Errorf("a hand-over took %v: the waiter was not woken, its timer ran out", median)
+		return fmt.Errorf("the median hand-over took %v: the waiters were not woken by the releases, but by their timers", median)
 	}
-	s.say("A+B", "%d hand-overs to and fro: median %v, slowest %v", rounds, short(took[rounds/2]), short(took[rounds-1]))
+	s.say("A+B", "%d hand-overs between A and B: median %v, slowest %v", rounds, short(took[rounds/2]), short(took[rounds-1]))
 	return nil
 }
 
-// handTo lets a party wait for the lock, releases it, and returns the party's lease and how long the hand-over took.
+// handTo lets a party wait for the lock, releases the lock, and returns the party's lease and how long the hand-over took.
 func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*holdfast.Lease, time.Duration, error) {
 	pending := to.Lock(held.Name()).AcquireAsync(ctx)
 	if err := s.seesWaiting(ctx, to, held.Name()); err != nil {
@@ -197,8 +197,8 @@ func (s *stage) handTo(ctx context.Context, to *party, held *holdfast.Lease) (*h
 	return next, time.Since(start), err
 }
 
-// seesWaiting returns when a party's runtime reports that a caller waits for the lock. It looks first after 5 ms, so that the waiter has
-// had time to subscribe to the lock's channel.
+// seesWaiting returns when a party's runtime reports a waiter for the lock. It looks first after 5 ms, so that the waiter has had time to
+// subscribe to the lock's channel.
 func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
@@ -218,7 +218,7 @@ func (s *stage) seesWaiting(ctx context.Context, to *party, name string) error {
 	}
 }
 
-// reenter: the same owner acquires twice and has to release twice; other owners are refused.
+// reenter: one owner acquires the lock twice, and has to release it twice. Other owners are refused.
 func reenter(ctx context.Context, s *stage, name string) error {
 	lock, owner := s.a.Lock(name), s.a.NewOwner()
 	outer, err := lock.Acquire(ctx, holdfast.WithOwner(owner))
@@ -227,7 +227,7 @@ func reenter(ctx context.Context, s *stage, name string) error {
 	}
 	inner, err := lock.Acquire(ctx, holdfast.WithOwner(owner))
 	if err != nil {
-		return fmt.Errorf("the owner should enter again, but: %w", err)
+		return fmt.Errorf("the owner should acquire its lock again, but: %w", err)
 	}
 	s.say("A", "acquired %q twice under one owner", name)
 	if _, err := lock.TryAcquire(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
@@ -247,6 +247,6 @@ func reenter(ctx context.Context, s *stage, name string) error {
 	if err := s.seesFree(ctx, name); err != nil {
 		return err
 	}
-	s.say("A", "released again, B sees it free")
+	s.say("A", "released again; B sees that the lock is free")
 	return nil
 }

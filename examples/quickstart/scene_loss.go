@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// crash: C holds a lock and its connection to Redis is cut, so it can neither renew nor release. C learns that the lock is
-// lost before B can acquire it.
+// crash: C holds a lock when its connection to Redis is cut, so it can neither renew nor release the lock. C learns that its lease has
+// expired before B can acquire the lock.
 func crash(ctx context.Context, s *stage, name string) error {
 	c, err := s.join(ctx, "C")
 	if err != nil {
@@ -27,13 +27,13 @@ func crash(ctx context.Context, s *stage, name string) error {
 	if err := s.seesWaiting(ctx, s.b, name); err != nil {
 		return err
 	}
-	s.say("B", "waits for it")
+	s.say("B", "waits for the lock")
 
 	if err := c.client.Close(); err != nil {
 		return err
 	}
 	cut := time.Now()
-	s.say("C", "is cut off from Redis: it renews nothing and releases nothing")
+	s.say("C", "is cut off from Redis: it can neither renew nor release the lock")
 	granted := make(chan time.Time, 1)
 	go func() {
 		<-next.Done()
@@ -42,25 +42,25 @@ func crash(ctx context.Context, s *stage, name string) error {
 	select {
 	case <-held.Done():
 	case <-ctx.Done():
-		return fmt.Errorf("not told that the lock is lost: %w", ctx.Err())
+		return fmt.Errorf("C should learn that its lease is lost: %w", ctx.Err())
 	}
 	if !errors.Is(held.Err(), holdfast.ErrLeaseLost) {
-		return unexpected(held.Err(), "C should be told that its lock is lost")
+		return unexpected(held.Err(), "C should learn that its lease is lost")
 	}
-	s.say("C", "is told before anybody else can have it: %v", held.Err())
+	s.say("C", "learns before anyone else can acquire the lock: %v", held.Err())
 	taken, err := next.Lease()
 	if err != nil {
 		return err
 	}
 	at := <-granted
 	if at.Before(held.ExpiresAt()) {
-		return fmt.Errorf("the lock came to B %v before the lease of C ended", held.ExpiresAt().Sub(at))
+		return fmt.Errorf("B acquired the lock %v before C's lease ended", held.ExpiresAt().Sub(at))
 	}
-	s.say("B", "has it %v after the cut, when Redis let it expire", short(at.Sub(cut)))
+	s.say("B", "has the lock %v after the cut, when the key has expired", short(at.Sub(cut)))
 	return taken.Release(ctx)
 }
 
-// deleted: the key is deleted. The next renewal notices, and the context of A's work ends.
+// deleted: the key of A's lock is deleted. The next renewal detects that, and the context of A's work ends.
 func deleted(ctx context.Context, s *stage, name string) error {
 	held, err := s.a.Lock(name).Acquire(ctx)
 	if err != nil {
@@ -81,12 +81,12 @@ func deleted(ctx context.Context, s *stage, name string) error {
 		return unexpected(cause, "A's work should end with the lost lease")
 	}
 	if took > lease {
-		return fmt.Errorf("knowing that the lock is lost took %v, more than a lease", took)
+		return fmt.Errorf("it took %v, longer than a lease, until A learned that its lease was lost", took)
 	}
-	s.say("A", "is told %v later, its context is cancelled: %v", short(took), held.Err())
+	s.say("A", "learns of it %v later; its context is cancelled: %v", short(took), held.Err())
 	if err := held.Release(ctx); !errors.Is(err, holdfast.ErrLeaseLost) {
-		return unexpected(err, "A's release should say that the lock was lost")
+		return unexpected(err, "A's release should report that the lease was lost")
 	}
-	s.say("A", "a late Release says the same")
+	s.say("A", "gets the same error from a late Release")
 	return nil
 }

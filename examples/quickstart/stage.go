@@ -26,7 +26,7 @@ const (
 type stage struct {
 	*timeline
 	url    string
-	server *embedded.Server // nil: somebody else's
+	server *embedded.Server // nil: the server is not part of this process
 	a, b   *party
 	prefix string
 	used   []string // keys
@@ -59,14 +59,14 @@ func checkURL(raw string) error {
 // openStage connects to the server before it prints anything. Without a URL it starts Redis inside the process.
 func openStage(ctx context.Context, rawURL string, out *timeline) (*stage, error) {
 	s := &stage{timeline: out, url: rawURL, prefix: "holdfast-quickstart:" + rand.Text()[:8] + ":"}
-	where := "your Redis"
+	where := "a Redis server"
 	if rawURL == "" {
 		server, err := embedded.Start()
 		if err != nil {
 			return nil, fmt.Errorf("start Redis inside the process: %w", err)
 		}
 		s.server, s.url = server, "redis://"+server.Addr()
-		where = "Redis inside this process"
+		where = "a Redis inside this process"
 	}
 	if err := s.enter(ctx); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
@@ -93,7 +93,7 @@ func (s *stage) join(ctx context.Context, name string) (*party, error) {
 	if err != nil {
 		return nil, err // checked before
 	}
-	options.DialTimeout, options.DialerRetries, options.MaxRetries = 2*time.Second, 1, -1 // report soon if the server does not answer
+	options.DialTimeout, options.DialerRetries, options.MaxRetries = 2*time.Second, 1, -1 // so that a server that does not answer is reported soon
 	client := redis.NewClient(options)
 	if err := client.Ping(ctx).Err(); err != nil {
 		_ = client.Close()
@@ -162,11 +162,11 @@ func (s *stage) checkClean(ctx context.Context) error {
 		return fmt.Errorf("%d keys of %s* are left in Redis", left, s.prefix)
 	}
 	fmt.Fprintln(s.out)
-	s.say("-", "A and B are closed, none of their keys is left in Redis")
+	s.say("-", "A and B are closed; none of their keys is left in Redis")
 	return nil
 }
 
-// unexpected reports what should have happened, and what happened instead: another error or none.
+// unexpected returns an error that says what should have happened, and what happened instead: err, or no error.
 func unexpected(err error, should string) error {
 	if err == nil {
 		return errors.New(should + ", but there was no error")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeline prints one line per event: elapsed seconds, party, a sentence.
+// timeline prints one line for each event: elapsed seconds, the party, and what happened.
 type timeline struct {
 	out   io.Writer
 	start time.Time
@@ -18,7 +18,7 @@ func newTimeline(out io.Writer) *timeline {
 	return &timeline{out: out, start: time.Now(), color: wantsColor(out)}
 }
 
-// wantsColor is true for a terminal, unless its user asked for none (no-color.org).
+// wantsColor reports whether the output is a terminal whose user has not turned colors off (no-color.org).
 func wantsColor(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -52,7 +52,7 @@ const (
 	bold  = "\x1b[1m"
 )
 
-// colors tell the actors apart.
+// colors has the color of each party's lines.
 var colors = map[string]string{
 	"A": "\x1b[36m",
 	"B": "\x1b[33m",

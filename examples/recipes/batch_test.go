@@ -6,21 +6,21 @@ import (
 	"log"
 )
 
-// A batch is split into parts that three processes work on. The report is written once all parts are done, by a fourth process.
+// Three processes work on the parts of a batch. When all parts are done, a fourth process writes the report.
 func Example_batch() {
 	rts, store, end := processes(4)
 	defer end()
 	ctx := context.Background()
 
 	const parts = 3
-	if _, err := rts[3].CountDownLatch("batch 1").TrySetCount(ctx, parts); err != nil { // before the work is given out
+	if _, err := rts[3].CountDownLatch("batch 1").TrySetCount(ctx, parts); err != nil { // before the work begins
 		log.Fatal(err)
 	}
 	for part := range parts {
 		go func() {
 			if err := store.IncrBy(ctx, "rows", int64(100*(part+1))).Err(); err != nil { // the work
 				log.Print(err)
-				return // not counted down: the report does not begin
+				return // without a count-down, so the report is not written
 			}
 			if err := rts[part].CountDownLatch("batch 1").CountDown(ctx); err != nil {
 				log.Print(err)

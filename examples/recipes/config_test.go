@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// A configuration of several keys is read by many and changed by one. Nobody reads a mixture of old and new values.
+// A configuration consists of several keys. Many processes read it, and one changes it. Nobody reads a mixture of old and new values.
 func Example_config() {
 	rts, store, end := processes(2)
 	defer end()

@@ -59,10 +59,10 @@ func TestMigrating_WaitsForAnOldLock(t *testing.T) {
 	rt, err := changingOver(client)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, rt.Close(context.Background())) }()
-	require.NoError(t, client.SetNX(t.Context(), "orders", "random value", 0).Err()) // as they acquire it
+	require.NoError(t, client.SetNX(t.Context(), "orders", "random value", 0).Err()) // as these libraries acquire a lock
 	assert.ErrorIs(t, rt.Lock("orders").TryDo(t.Context(), func(context.Context) error { return nil }), holdfast.ErrNotAcquired)
 	waiting := rt.Lock("orders").AcquireAsync(t.Context())
-	require.NoError(t, client.Del(t.Context(), "orders").Err()) // as they release it
+	require.NoError(t, client.Del(t.Context(), "orders").Err()) // as these libraries release it
 	<-waiting.Done()
 	lease, err := waiting.Lease()
 	require.NoError(t, err)

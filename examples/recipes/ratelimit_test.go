@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
-// allow reports whether one more call may be made. Each call takes a permit and does not release it: the permit comes back when its lease
-// ends. So all processes together make at most as many calls in each window as there are permits. If a process crashes, its permits come
-// back ten seconds later than others; if it closes its runtime, they come back at once.
+// allow reports whether one more call may be made. Each call takes a permit and does not release it: the permit is free again when its lease
+// ends. So all processes together make at most as many calls in each window as there are permits. If a process crashes, its permits are free
+// ten seconds later than that; if it closes its runtime, they are free at once.
 //
-// Each lease ends without a release, which is logged as a loss. So give the runtime a Logger of its own.
+// Each lease ends without a release, which is logged as a loss. To filter these log records, give the runtime a Logger of its own.
 func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Duration) (bool, error) {
 	lease, err := calls.TryAcquire(ctx, holdfast.WithLease(window+window/50)) // the runtime gives a permit back a little before its lease ends
 	if errors.Is(err, holdfast.ErrNotAcquired) {
@@ -28,7 +28,7 @@ func allow(ctx context.Context, calls *holdfast.PermitSemaphore, window time.Dur
 	if err != nil {
 		return false, err
 	}
-	go func() { <-lease.Done() }() // keeps a reference: a lease without one is reported as leaked
+	go func() { <-lease.Done() }() // keeps a reference to the lease; without one, the lease would be reported as leaked
 	return true, nil
 }
 
@@ -40,13 +40,13 @@ func TestRateLimit(t *testing.T) {
 		a, b := redis.Runtime().PermitSemaphore("sms"), redis.Runtime().PermitSemaphore("sms")
 		_, err := a.TrySetPermits(t.Context(), 3)
 		require.NoError(t, err)
-		five := func() (told string) {
+		five := func() (answers string) {
 			for _, calls := range []*holdfast.PermitSemaphore{a, b, a, b, a} {
 				ok, err := allow(t.Context(), calls, time.Minute)
 				require.NoError(t, err)
-				told += fmt.Sprint(ok, " ")
+				answers += fmt.Sprint(ok, " ")
 			}
-			return told
+			return answers
 		}
 
 		assert.Equal(t, "true true true false false ", five())

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/embedded"
 )
 
-// processes returns a runtime for each of n processes, and a client for what an example keeps in Redis beside its locks.
+// processes returns a runtime for each of n simulated processes, and a client for the data that an example keeps in Redis.
 func processes(n int) (rts []*holdfast.Runtime, client redis.UniversalClient, end func()) {
 	server, err := embedded.Start() // in production: a Redis server
 	if err != nil {

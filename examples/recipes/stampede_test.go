@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// cached returns the value of a key. If there is none, one process computes it, and the others wait for that.
+// cached returns the value of a key from the cache. If the cache has none, one caller computes it, and the others wait for the result.
 func cached(ctx context.Context, rt *holdfast.Runtime, cache redis.UniversalClient, key string, fill func(context.Context) (string, error)) (
 	value string, err error) {
 	value, err = cache.Get(ctx, key).Result()
@@ -22,7 +22,7 @@ func cached(ctx context.Context, rt *holdfast.Runtime, cache redis.UniversalClie
 		return value, err
 	}
 	err = rt.Lock("fill:"+holdfast.EscapeName(key)).Do(ctx, func(ctx context.Context) error {
-		value, err = cache.Get(ctx, key).Result() // another process may have filled it while this one waited
+		value, err = cache.Get(ctx, key).Result() // another caller may have set it while this one waited
 		if !errors.Is(err, redis.Nil) {
 			return err
 		}
@@ -34,7 +34,7 @@ func cached(ctx context.Context, rt *holdfast.Runtime, cache redis.UniversalClie
 	return value, err
 }
 
-// Twenty requests in two processes miss the cache at the same time. One of them asks the database.
+// Twenty requests in two processes miss the cache at the same time. Only one of them queries the database.
 func Example_cacheStampede() {
 	rts, cache, end := processes(2)
 	defer end()

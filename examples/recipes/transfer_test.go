@@ -35,7 +35,7 @@ func transfer(ctx context.Context, rt *holdfast.Runtime, accounts redis.Universa
 	})
 }
 
-// Two processes move money to and fro.
+// Two processes move money in opposite directions.
 func Example_transfer() {
 	rts, accounts, end := processes(2)
 	defer end()

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Twelve jobs in three processes use a service that bears two at a time. If a process crashes, its permits come back by themselves.
+// Twelve jobs in three processes use a service that can serve only two at a time. If a process crashes, its permits are freed when their leases
+// end.
 func Example_workerPool() {
 	rts, _, end := processes(3)
 	defer end()

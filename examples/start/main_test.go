@@ -38,15 +38,15 @@ func open(t *testing.T, program, redis string) terminal {
 
 func (r terminal) line(t *testing.T) string {
 	t.Helper()
-	require.True(t, r.lines.Scan(), "another line")
+	require.True(t, r.lines.Scan(), "the program prints another line")
 	return r.lines.Text()
 }
 
-// The program of doc/start.md does in two terminals what that page says.
+// In two terminals the program of doc/start.md prints what that page says.
 func TestStart_TwoTerminalsShareALock(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("a process cannot be sent Ctrl-C there")
+		t.Skip("on Windows a process cannot be sent Ctrl-C")
 	}
 	program := filepath.Join(t.TempDir(), "start")
 	built, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
-// placeOrder is code of a service: it does nothing if another process has the lock.
+// placeOrder is the code under test. It does nothing if another process has the lock.
 func placeOrder(ctx context.Context, rt *holdfast.Runtime) error {
 	return rt.Lock("orders").TryDo(ctx, func(context.Context) error { return nil })
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The SQL statement of doc/leases.md writes for the newest token, also when repeated, and for no older one.
+// The SQL statement of doc/leases.md accepts the newest token, repeatedly, and refuses older tokens.
 func TestGuide_StatementRefusesOlderTokens(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "doc", "leases.md"))
@@ -19,7 +19,7 @@ func TestGuide_StatementRefusesOlderTokens(t *testing.T) {
 	if statement == nil {
 		t.Fatal("the guide has no statement")
 	}
-	update := regexp.MustCompile(`\$(\d)`).ReplaceAllString(string(statement[1]), "?$1") // as SQLite has it
+	update := regexp.MustCompile(`\$(\d)`).ReplaceAllString(string(statement[1]), "?$1") // SQLite's form of parameters
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "guide.db"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 
 var errStale = errors.New("the token is not newer than the last one")
 
-// pay adds to the balance once for each token. The table keeps the last token. The statement refuses a write with the same token (a
-// repetition) or an older one (from a process that was suspended, and does not know that another one has the lock by now).
+// pay adds to the balance once for each token. The table stores the last token. The statement refuses a write with the same token (a
+// repetition) or an older one (from a process that was paused, and does not know that another process has acquired the lock meanwhile).
 func pay(ctx context.Context, db *sql.DB, token int64, amount int) error {
 	result, err := db.ExecContext(ctx, `UPDATE account SET balance = balance + ?, token = ? WHERE id = 1 AND token < ?`, amount, token, token)
 	if err != nil {
@@ -27,7 +27,7 @@ func pay(ctx context.Context, db *sql.DB, token int64, amount int) error {
 	return errStale
 }
 
-// A lock alone cannot stop a write that is already on its way when the lock is lost. The fencing token can.
+// A lock alone cannot stop a write that is already in flight when the lock is lost. The fencing token can.
 func Example_sql() {
 	rts, client, end := processes(2)
 	defer end()
@@ -47,7 +47,7 @@ func Example_sql() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	late := slow.Token()         // the process sleeps now,
+	late := slow.Token()         // the process is paused now,
 	client.Del(ctx, "account 1") // and loses the lock
 	err = rts[1].FencedLock("account 1").Do(ctx, func(ctx context.Context) error {
 		token := holdfast.LeaseFromContext(ctx).Token()
@@ -58,7 +58,7 @@ func Example_sql() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("woken up:", pay(ctx, db, late, 10))
+	fmt.Println("late:", pay(ctx, db, late, 10))
 	var balance int
 	if err := db.QueryRow(`SELECT balance FROM account`).Scan(&balance); err != nil {
 		log.Fatal(err)
@@ -68,6 +68,6 @@ func Example_sql() {
 	// Output:
 	// paid: <nil>
 	// repeated: the token is not newer than the last one
-	// woken up: the token is not newer than the last one
+	// late: the token is not newer than the last one
 	// balance: 10
 }

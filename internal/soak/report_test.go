@@ -51,10 +51,10 @@ func report(written string, looks []look) string {
 		sum.wrong = append(sum.wrong, l.wrong...)
 		sum.forgetful, sum.surprises, sum.excused = sum.forgetful+l.forgetful, sum.surprises+l.surprises, sum.excused+l.excused
 	}
-	fmt.Fprintf(&b, "\nIn all %d grants, %d calls that failed, %d leases lost and told, %d faults, %d things wrong.\n",
+	fmt.Fprintf(&b, "\nIn all %d grants, %d failed calls, %d leases that were lost and reported, %d faults, %d violations.\n",
 		sum.granted, sum.failed, sum.lost, sum.faults, len(sum.wrong))
 	if sum.forgetful > 0 {
-		fmt.Fprintf(&b, "\n%d failovers may have lost the newest writes. %d of them happened unplanned, and excuse %d more things.\n",
+		fmt.Fprintf(&b, "\n%d failovers may have lost the newest writes. %d of them were not planned, and excuse %d more violations.\n",
 			sum.forgetful, sum.surprises, sum.excused)
 	}
 	return b.String()
