@@ -1,5 +1,5 @@
-"""Links of the documents to what is no document, such as sources, lead to the repository. Badges are left out: the site loads nothing from
-elsewhere."""
+"""Makes links to files that are not documents, such as sources, lead to the repository. Leaves badges out, because the site loads nothing from
+other servers."""
 
 import os
 import posixpath
