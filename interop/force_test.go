@@ -38,7 +38,7 @@ func TestInterop_ForcedByTheOtherSide(t *testing.T) {
 					if ours, ok := held.(*goParty); ok {
 						told := locktest.Closed(t, "the loss", ours.lease.Done()).Sub(done)
 						assert.LessOrEqual(t, told, lease/3+5*stall+stalls.Slack())
-						result += fmt.Sprintf(", told in %s", seconds(told))
+						result += fmt.Sprintf(", reported in %s", seconds(told))
 					}
 					n.over(t, holder, held)
 				}

@@ -25,7 +25,7 @@ func TestInterop_WatchdogOutlastsPatience(t *testing.T) {
 				n := m.another(t)
 				held := n.held(t, holder, 0)
 				both.Go(func() { n.outlast(t, held, waiter, patience) })
-				m.report(t, fmt.Sprintf(watchdog, holder), fmt.Sprintf("lease %s, patience %s", lease, patience))
+				m.report(t, fmt.Sprintf(watchdog, holder), fmt.Sprintf("lease %s, waited %s", lease, patience))
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func underALease(ctx context.Context, lock *holdfast.Lock, compute func(context.
 	}
 	defer func() { err = errors.Join(err, lease.Release(ctx)) }() // ErrLeaseLost if it was lost
 
-	held, cancel := lease.Context(ctx) // ends with the lease, so that long calls are given up in time
+	held, cancel := lease.Context(ctx) // ends with the lease, so calls that use it end, too
 	defer cancel()
 	price, err := compute(held)
 	if err != nil {
