@@ -24,14 +24,14 @@ race: ## the same with the race detector
 lint: ## golangci-lint, built on the first use
 	./.ci/lint
 
-bench: ## Holdfast beside its peers, an hour or two on a quiet machine; makes bench/results/*.json and a page
+bench: ## Holdfast beside other libraries, an hour or two on a quiet machine; writes bench/results/*.json and a page
 	cd bench && go run .
 
 bench-inner: ## the benchmarks of inner parts, for benchstat
 	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./timerwheel ./actors/...
 	cd bench && go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./...
 
-bench-check: ## fails when Holdfast is a quarter worse beside its peers than in bench/results/reference.json, in three runs
+bench-check: ## fails if, in three runs, Holdfast is a quarter slower relative to another library than in bench/results/reference.json
 	cd bench && go run . -check results/reference.json -reps 3
 
 sim: ## 5 000 simulated worlds; SIM_FIRST is the first seed. One world: go test ./internal/sim -run TestSim -sim.seed=N -v
@@ -43,11 +43,11 @@ sim: ## 5 000 simulated worlds; SIM_FIRST is the first seed. One world: go test 
 mutants: ## break scripts and the runtime on purpose, and see that the simulation notices; writes the table in SAFETY.md
 	go test ./internal/sim -timeout 60m -v -run TestMutants_ -sim.mutants
 
-linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by porcupine; then the scripts that are broken on purpose
+linearize: ## 20 s of faults for each kind of lock on a real Redis, checked by porcupine; then the same with scripts that are broken on purpose
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize($$|_Server)' -linearize.duration 20s -linearize.rate 200
 	go test ./internal/linearize -parallel 2 -timeout 30m -v -run 'TestLinearize_Mutants'
 
-waits: ## 800 000 waits of each length around which they begin to end, on 32 processors: some minutes
+waits: ## 800 000 waits for each of several time limits that are as short as an acquire, with GOMAXPROCS=32: some minutes
 	go test ./internal/faults -cpu 32 -timeout 30m -v -run 'TestFault_WaitsEnd/^lock' -waits.count 100000
 
 fuzz: ## every fuzz target in turn, for FUZZTIME (60s) each
@@ -85,5 +85,5 @@ terminal: ## the command line in a terminal; takes the pictures in doc/ anew
 ci: ## what CI runs
 	./.ci/run
 
-check: ## everything in full, an hour or two on a quiet machine; writes doc/checked.md. Some of it: .ci/check sim mutants
+check: ## everything in full, an hour or two on a quiet machine; writes doc/checked.md. Only some parts: .ci/check sim mutants
 	./.ci/check

@@ -27,10 +27,10 @@ type Target struct {
 	Link   *faultproxy.Proxy
 	Server *redistest.Server
 	Redis  redis.UniversalClient // a client of the server, not through Link
-	Most   time.Duration         // how long a fault lasts
+	Most   time.Duration         // the longest time that a fault lasts
 }
 
-// lasts waits for up to Most.
+// lasts waits for a random time of up to Most.
 func (t Target) lasts(ctx context.Context) { Pause(ctx, t.span()) }
 
 func (t Target) span() time.Duration { return time.Duration(t.Dice.Int64N(int64(t.Most))) }

@@ -1,5 +1,5 @@
-// Package childproc runs code of a test binary in a child process, so that a test can kill, stop and
-// continue a client as an operating system would, not as a polite Close would.
+// Package childproc runs code of a test binary in a child process, so that a test can kill, stop and continue
+// a client as an operating system would, without the orderly end of a Close.
 //
 // A test package registers entry functions by name and calls Main first in TestMain (redistest.Main
 // does it). Run starts the same binary again with an environment variable that names the entry; Main
@@ -19,7 +19,7 @@ const entryVar = "HOLDFAST_TEST_CHILD"
 
 var entries = map[string]func(){}
 
-// Register makes entry startable as name. Call it from init or at the top of TestMain, before Main.
+// Register makes entry available to Run under name. Call it from init or at the top of TestMain, before Main.
 // It panics if the name is taken.
 func Register(name string, entry func()) {
 	if _, taken := entries[name]; taken {
@@ -28,8 +28,8 @@ func Register(name string, entry func()) {
 	entries[name] = entry
 }
 
-// Main runs the entry function that the environment names and exits with status 0, or returns at once
-// in a process that is no child. An entry that is not registered exits with status 2.
+// Main runs the entry function that the environment names and exits with status 0, or returns at once in a
+// process that is not a child. An entry that is not registered exits with status 2.
 func Main() {
 	name, child := os.LookupEnv(entryVar)
 	if !child {

@@ -98,7 +98,7 @@ func (h *Handle) Send(format string, args ...any) {
 func (h *Handle) CloseInput() { _ = h.in.Close() }
 
 // Line reads the next line of the child's standard output, without the line break. It fails the test if no
-// line comes in time or the output has ended.
+// line arrives in time or the output has ended.
 func (h *Handle) Line() string {
 	h.tb.Helper()
 	line, err := h.ReadLine(patience)
@@ -108,9 +108,9 @@ func (h *Handle) Line() string {
 	return line
 }
 
-// ReadLine is Line with its own time limit. It returns io.EOF when the output has ended, and an error that
-// is os.ErrDeadlineExceeded when no whole line has come in time. In the latter case nothing is lost: the
-// next call reads on.
+// ReadLine is Line with its own time limit. It returns io.EOF when the output has ended, and an error that is
+// os.ErrDeadlineExceeded when no whole line has arrived in time. In the latter case nothing is lost: the next
+// call reads on.
 func (h *Handle) ReadLine(within time.Duration) (string, error) {
 	_ = h.out.SetReadDeadline(time.Now().Add(within))
 	text, err := h.lines.ReadString('\n')

@@ -16,7 +16,7 @@ import (
 )
 
 // The score of a waiter in a fair lock's queue is the time from which Redisson considers it dead. If scores drift into the future, a waiter that
-// dies keeps everybody out until then. Neighbours in the queue differ by fairWait.
+// dies blocks all others until then. Neighbours in the queue differ by fairWait.
 const fairWait = 5 * time.Minute
 
 // tolerance covers the time that passes between two readings of the clock.
@@ -183,8 +183,8 @@ func takeAndRelease(t *testing.T, pending *holdfast.Pending) {
 	locktest.Release(t, lease)
 }
 
-// A waiter that gives up while Redis is unreachable leaves the queue as soon as Redis answers again. Until then it keeps nobody out for longer
-// than a lease.
+// A waiter that gives up while Redis is unreachable leaves the queue as soon as Redis answers again. Until then it blocks the others for at
+// most a lease.
 func TestFairLock_UnansweredWaiterLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	lease := locktest.Unhurried(time.Second)
@@ -201,7 +201,7 @@ func TestFairLock_UnansweredWaiterLeavesTheQueue(t *testing.T) {
 	other := p.Lock(rt).AcquireAsync(t.Context())
 	released := time.Now()
 	locktest.Release(t, holder)
-	locktest.Closed(t, "a grant past the one that does not answer", other.Done())
+	locktest.Closed(t, "the next waiter to be granted the lock past the silent one", other.Done())
 	assert.Less(t, time.Since(released), 2*lease+locktest.Slack(), "the silent waiter counts as dead after a lease")
 	next, err := other.Lease()
 	require.NoError(t, err)

@@ -235,7 +235,7 @@ func TestSwallowReplies_OffNeverGivesAReplyToTheWrongRequest(t *testing.T) {
 
 	r.proxy.SwallowReplies(false)
 	_, err = conn.Read(make([]byte, 1))
-	assert.Error(t, err, "the connection is of no use any more")
+	assert.Error(t, err, "the connection cannot be used any more")
 }
 
 func TestSwallowReplies_LosesMessagesAndKeepsTheSubscription(t *testing.T) {
@@ -410,5 +410,5 @@ func TestHeal_EndsEveryFault(t *testing.T) {
 	for range 10 {
 		require.NoError(t, r.through.Incr(t.Context(), r.key).Err())
 	}
-	assert.Equal(t, 1, r.proxy.Accepted(), "a connection that lost nothing lives on")
+	assert.Equal(t, 1, r.proxy.Accepted(), "a connection that lost nothing stays open")
 }

@@ -42,7 +42,7 @@ func childRuntime(onEvent func(holdfast.Event)) *holdfast.Lock {
 	return rt.FairLock(os.Getenv("LOCK"))
 }
 
-// fairCrowd acquires and releases the lock with 8 goroutines. Its input says how often in all.
+// fairCrowd acquires and releases the lock with 8 goroutines. Its input is the total number of acquires.
 func fairCrowd() {
 	lock := childRuntime(nil)
 	fmt.Println("ready")
@@ -107,7 +107,7 @@ func TestFairLock_GrantsInOrderOfQueueing(t *testing.T) {
 		require.Equal(t, "done", line)
 	}
 	queued, granted := watched()
-	t.Logf("%d grants, %d of them to who stood in the queue", len(granted), len(queued))
+	t.Logf("%d grants, %d of them to waiters in the queue", len(granted), len(queued))
 	assert.Len(t, granted, grants/processes/8*8*processes)
 	assert.Greater(t, len(queued), len(granted)/2, "they met")
 	served := slices.DeleteFunc(granted, func(owner string) bool { return !slices.Contains(queued, owner) })
@@ -116,8 +116,8 @@ func TestFairLock_GrantsInOrderOfQueueing(t *testing.T) {
 
 var monitored = regexp.MustCompile(`lua\] "(rpush|hset)" "([^"]*)" "([^"]*:\d+)"`)
 
-// watchFairness monitors the server's commands. The function that it returns says which owners entered the queue and which were granted the
-// lock, in order.
+// watchFairness monitors the server's commands. The function that it returns gives the owners that entered the queue, and those that were
+// granted the lock, in order.
 func watchFairness(t *testing.T, addr, name string) func() (queued, granted []string) {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestFairLock_DeadWaitersAreDropped(t *testing.T) {
 	took := time.Since(start)
 	t.Logf("a newcomer waited %v behind 100 dead waiters", took)
 	assert.Less(t, took, 2*lease)
-	assert.Zero(t, server.Client(t).DBSize(t.Context()).Val(), "nothing is left of them")
+	assert.Zero(t, server.Client(t).DBSize(t.Context()).Val(), "nothing is left of the dead waiters")
 }
 
 // A waiter that is stopped for so long that it loses its place queues again when it continues, and reports the loss.
@@ -187,12 +187,12 @@ func TestFairLock_StoppedWaiterQueuesAgain(t *testing.T) {
 		require.NoError(t, err)
 		return state.Queue
 	}
-	locktest.Await(t, "a waiter that knows its place", func() bool {
-		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // the waiter's own channel, and that of other kinds
+	locktest.Await(t, "the waiter to be in the queue, and subscribed", func() bool {
+		return len(queue()) == 1 && len(server.Client(t).PubSubChannels(t.Context(), "*").Val()) == 2 // the waiter's own channel, and the channel of other kinds
 	})
 	require.NoError(t, child.Stop())
 	locktest.Release(t, holder)
-	holder = locktest.Acquire(t, rt.FairLock(name)) // acquired when the stopped waiter counts as dead
+	holder = locktest.Acquire(t, rt.FairLock(name)) // granted once the stopped waiter counts as dead
 	assert.Empty(t, queue())
 	require.NoError(t, child.Cont())
 	require.Equal(t, "lost its place", child.Line())
@@ -221,8 +221,8 @@ func TestFairLock_SkewedPeer(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// A failover may bring back the place of a waiter that was granted the lock or has left, while its process lives. Nobody waits behind such a
-// place.
+// A failover may bring back the place of a waiter that was granted the lock or has left, while its process lives. Such a place blocks no
+// other waiter.
 func TestFairLock_PlaceThatCameBackIsLeft(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {
@@ -265,13 +265,13 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 			state, err := p.Lock(holder).Inspect(t.Context())
 			return err == nil && len(state.Queue) == 2
 		})
-		proxy.Blackhole(true) // the head gets no message that it is next
+		proxy.Blackhole(true) // so the head does not receive the message that it is next
 		locktest.Release(t, lease)
 		proxy.Blackhole(false)
 		start := time.Now()
 		ahead.Cancel()
 		if lease, err := ahead.Lease(); err == nil {
-			locktest.Release(t, lease) // it was granted the lock before the cancel
+			locktest.Release(t, lease) // the head was granted the lock before its cancel
 		}
 		lease, err := behind.Lease()
 		require.NoError(t, err)
@@ -279,7 +279,7 @@ func TestFairLock_LeavingHeadWakesTheNext(t *testing.T) {
 		locktest.Release(t, lease)
 	}
 	slices.Sort(waits)
-	t.Logf("waits after the head had gone: %v", waits)
+	t.Logf("waits after the head had left: %v", waits)
 	assert.Less(t, waits[len(waits)/2], 500*time.Millisecond, "woken, not by the fallback")
 }
 
@@ -316,7 +316,7 @@ func TestFairLock_ScoresAreRedissons(t *testing.T) {
 	for i := range scores {
 		assert.Equal(t, queue[i], scores[i].Member)
 		if i > 0 {
-			assert.InDelta(t, fairWait.Milliseconds(), scores[i].Score-scores[i-1].Score, 2, "each a wait after the one before")
+			assert.InDelta(t, fairWait.Milliseconds(), scores[i].Score-scores[i-1].Score, 2, "each one fairWait after the one before it")
 		}
 	}
 	locktest.Release(t, holder)

@@ -22,7 +22,7 @@ type tokens struct {
 
 // check asserts that a holder's token is larger than all earlier ones.
 func (k *tokens) check(t *testing.T, lease *holdfast.Lease) bool {
-	ok := assert.Greater(t, lease.Token(), k.largest, "the holder after %d others", k.seen)
+	ok := assert.Greater(t, lease.Token(), k.largest, "holder number %d, counted from 0", k.seen)
 	k.largest, k.seen = lease.Token(), k.seen+1
 	return ok
 }
@@ -56,7 +56,7 @@ func TestFencedLock_TokensIncrease(t *testing.T) {
 		all.Wait()
 	}
 	crowd(locktest.Scaled(1_000, 40))
-	server.Restart() // it keeps nothing
+	server.Restart() // the server keeps no data
 	crowd(20)
 	t.Logf("%d holders", largest.seen)
 }

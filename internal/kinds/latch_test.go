@@ -79,7 +79,7 @@ func TestLatch_Numbers(t *testing.T) {
 		assert.True(t, set)
 		set, err = l.TrySetCount(ctx, 1)
 		require.NoError(t, err)
-		assert.False(t, set, "zero is a count, as Redisson's")
+		assert.False(t, set, "zero is a count, as with Redisson")
 		require.NoError(t, l.Wait(ctx))
 	})
 }
@@ -150,7 +150,7 @@ func TestLatch_WakesAll(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, set)
 		}
-		assert.Less(t, waited, rounds*time.Second/2, "by polling it would be a second each time")
+		assert.Less(t, waited, rounds*time.Second/2, "polling would take a second each time")
 	})
 }
 
@@ -180,8 +180,8 @@ func TestLatch_CountsEach(t *testing.T) {
 	})
 }
 
-// When a latch disappears without a message (evicted, deleted by hand, or the message was lost), waiters notice by polling. Redisson's waiters
-// hang.
+// A latch may disappear without a message: it is evicted or deleted by hand, or the message is lost. Waiters then notice by polling, whereas
+// Redisson's waiters hang.
 func TestLatch_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

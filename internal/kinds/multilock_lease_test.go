@@ -30,7 +30,7 @@ func TestMultiLock_IsLostWithAnyMember(t *testing.T) {
 			assert.ErrorIs(t, context.Cause(ctx), holdfast.ErrLeaseLost)
 			assert.False(t, lease.Valid())
 			assert.Zero(t, lease.ExpiresAt())
-			locktest.Await(t, "the others to be given back", func() bool { return len(m.held(t)) == 0 })
+			locktest.Await(t, "the others to be released", func() bool { return len(m.held(t)) == 0 })
 			assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost, "member %d", i)
 			assert.ErrorIs(t, lease.Extend(t.Context(), time.Minute), holdfast.ErrLeaseLost)
 			cancel()
@@ -38,7 +38,7 @@ func TestMultiLock_IsLostWithAnyMember(t *testing.T) {
 	})
 }
 
-// A release reports a lost member that no renewal has noticed yet, and releases the other members all the same.
+// A release reports a lost member that no renewal has noticed yet, and still releases the other members.
 func TestMultiLock_ReleaseTellsOfALostMember(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

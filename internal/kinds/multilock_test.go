@@ -129,7 +129,7 @@ func TestMultiLock_TryAcquireTakesAllOrNothing(t *testing.T) {
 				},
 			} {
 				busy = nil
-				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // Redis may not have answered when a short wait ends
+				for wait := 50 * time.Millisecond; wait < locktest.Patience && busy == nil; wait *= 4 { // a short wait may end before Redis answers
 					_, err := acquire(wait)
 					require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 					errors.As(err, &busy)
@@ -192,7 +192,7 @@ func TestMultiLock_WaitsWithBoundsWhileItHolds(t *testing.T) {
 			}
 			locktest.Open(t, "all members", acquired)
 			locktest.Await(t, "the others to be free", func() bool { return len(m.held(t)) == 1 })
-			locktest.Stays(t, "it waits for the one with nothing held", 300*time.Millisecond, func() bool { return len(m.held(t)) == 1 })
+			locktest.Stays(t, "it holds none of the others while it waits for the one", 300*time.Millisecond, func() bool { return len(m.held(t)) == 1 })
 			locktest.Release(t, inTheWay)
 			locktest.Closed(t, "all members", acquired)
 			locktest.Release(t, lease)
@@ -220,7 +220,7 @@ func TestMultiLock_LeavesACircle(t *testing.T) {
 		locktest.Await(t, "the multi lock to take the first", func() bool { return m.places[0].Exists(t) })
 
 		second, err := others[0].Acquire(ctx)
-		require.NoError(t, err, "the multi lock lets go of it")
+		require.NoError(t, err, "the multi lock releases it")
 		locktest.Release(t, second)
 		locktest.Release(t, held)
 		require.NoError(t, (<-acquired).Release(t.Context()))
@@ -257,7 +257,7 @@ func TestMultiLock_EndsWaitingInTime(t *testing.T) {
 	})
 }
 
-// A cancel at any instant leaves all of the members held, or none.
+// After a cancel at any instant, all members are held, or none.
 func TestMultiLock_CancelledAtAnyInstant(t *testing.T) {
 	t.Parallel()
 	locktest.Everywhere(t, func(t *testing.T, p *locktest.Place) {

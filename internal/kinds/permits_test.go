@@ -79,12 +79,12 @@ func showPermits(t *testing.T, p *locktest.Place) {
 	all.Wait()
 	t.Logf("at most %d of %d permits at once", most.Load(), permits)
 	assert.LessOrEqual(t, most.Load(), int64(permits))
-	assert.Greater(t, most.Load(), int64(1), "they hold beside one another")
+	assert.Greater(t, most.Load(), int64(1), "several permits are held at once")
 	assert.Equal(t, fmt.Sprint(permits), look.Get(t.Context(), name).Val())
 	assert.Zero(t, look.ZCard(t.Context(), "{"+name+"}:timeout").Val())
 }
 
-// The permits of a process that dies come back within its lease plus ten seconds.
+// The permits of a process that dies are free again within its lease plus ten seconds.
 func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -100,7 +100,7 @@ func TestPermitSemaphore_DeadHoldersPermitsComeBack(t *testing.T) {
 	lease := locktest.AcquirePermit(t, rt.PermitSemaphore(name))
 	took := time.Since(start)
 	t.Logf("back after %v", took)
-	assert.Less(t, took, 13*time.Second, "a lease, ten seconds, and a look")
+	assert.Less(t, took, 13*time.Second, "a lease, ten seconds, and the time until the waiter polls")
 	locktest.Release(t, lease)
 }
 
@@ -121,9 +121,9 @@ func showPermitLeases(t *testing.T, p *locktest.Place) {
 	assert.NotEqual(t, renewed.ID(), fixed.ID())
 	assert.ErrorIs(t, renewed.Extend(t.Context(), time.Second), holdfast.ErrInvalid)
 	require.NoError(t, fixed.Extend(t.Context(), 2*lease))
-	locktest.Closed(t, "the fixed one's end", fixed.Done())
+	locktest.Closed(t, "the end of the fixed lease", fixed.Done())
 	assert.ErrorIs(t, fixed.Err(), holdfast.ErrLeaseLost)
-	locktest.Stays(t, "the other is renewed", 2*lease, renewed.Valid)
+	locktest.Stays(t, "the other lease is renewed", 2*lease, renewed.Valid)
 	locktest.Release(t, renewed)
 	locktest.Await(t, "all permits", func() bool { return look.Get(t.Context(), name).Val() == "3" })
 
@@ -133,7 +133,7 @@ func showPermitLeases(t *testing.T, p *locktest.Place) {
 	assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)
 }
 
-// A waiter that receives no message looks by itself, once a second.
+// A waiter that receives no message polls once a second.
 func TestPermitSemaphore_ProgressWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	p := locktest.Somewhere(t)
@@ -172,7 +172,7 @@ func TestPermitSemaphore_NeverSet(t *testing.T) {
 		for range 2 {
 			assert.ErrorIs(t, tried(), holdfast.ErrNotAcquired)
 			assert.ErrorContains(t, tried(), never)
-			locktest.Await(t, "Redis to be asked in time", func() bool {
+			locktest.Await(t, "Redis to answer within the wait", func() bool {
 				err := bounded()
 				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 				return strings.Contains(err.Error(), never)

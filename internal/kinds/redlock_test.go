@@ -68,7 +68,7 @@ func (s *servers) held(t *testing.T) (held []int) {
 	return held
 }
 
-// awaitHeld waits until exactly n servers have the key. Members that the majority did not wait for are released later.
+// awaitHeld waits until exactly n servers have the key. A red lock does not wait for members that answer late: those are released in the background.
 func (s *servers) awaitHeld(t *testing.T, n int) {
 	t.Helper()
 	locktest.Await(t, "nothing else to be left", func() bool { return len(s.held(t)) == n })
@@ -150,7 +150,7 @@ func TestRedLock_WaitsForAMajority(t *testing.T) {
 	})
 }
 
-// An acquire whose context ends at the beginning of a round still names a holder that the round before has met.
+// An acquire whose context ends at the beginning of a round still names a holder that an earlier round has found.
 func TestRedLock_TellsWhatEarlierRoundsLearned(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
@@ -245,7 +245,7 @@ func TestRedLock_LeaseLastsAsLongAsAMajority(t *testing.T) {
 		require.NoError(t, lease.Extend(t.Context(), time.Hour), "a majority is extended")
 		assert.InDelta(t, time.Hour.Minutes(), time.Until(lease.ExpiresAt()).Minutes(), 5)
 		require.NoError(t, lease.Release(t.Context()), "a majority confirms")
-		assert.Less(t, time.Since(began), 5*time.Second, "it is enough: nobody waits ten seconds for the rest")
+		assert.Less(t, time.Since(began), 5*time.Second, "a majority is enough: the acquire does not wait ten seconds for the rest")
 	})
 }
 
@@ -265,7 +265,7 @@ func TestRedLock_TriesInBoundedTime(t *testing.T) {
 					away(proxy)
 				}
 				lease := acquireAll(t, red)
-				assert.True(t, lease.Valid(), "two of five may be away")
+				assert.True(t, lease.Valid(), "two of five may be unreachable")
 				require.NoError(t, lease.Release(t.Context()))
 
 				away(s.proxies[2])
@@ -280,7 +280,7 @@ func TestRedLock_TriesInBoundedTime(t *testing.T) {
 					t.Logf("three of five %s: %v", way, err)
 				}
 				t.Logf("three of five %s: an error after %v", way, took)
-				assert.Less(t, took, 1500*time.Millisecond, "500 ms for the tries, 500 ms to give back")
+				assert.Less(t, took, 1500*time.Millisecond, "500 ms for the tries, 500 ms for the releases")
 				for _, proxy := range s.proxies {
 					proxy.Heal()
 				}

@@ -56,7 +56,7 @@ func TestRWLock_FixedReaderEndsForItselfAlone(t *testing.T) {
 		assert.InDelta(t, 30, p.Redis.PTTL(t.Context(), p.Name).Val().Seconds(), 10)
 		locktest.Release(t, kept)
 		locktest.Release(t, there)
-		assert.False(t, p.Exists(t), "the field that it has left behind keeps nobody out")
+		assert.False(t, p.Exists(t), "the field that it has left behind blocks nobody")
 	})
 }
 
@@ -87,7 +87,7 @@ func TestRWLock_LivesAsLongAsItsLongestReader(t *testing.T) {
 		owner := rt.NewOwner()
 		writer := locktest.Acquire(t, lock.Write(), holdfast.WithOwner(owner))
 		reader := locktest.Acquire(t, lock.Read(), holdfast.WithOwner(owner), holdfast.WithLease(time.Minute))
-		locktest.Stays(t, "a writer's renewal does not either", 3*lease/2, func() bool { return writer.Valid() && ttl() > 30*time.Second })
+		locktest.Stays(t, "a writer's renewal does not shorten it either", 3*lease/2, func() bool { return writer.Valid() && ttl() > 30*time.Second })
 		locktest.Release(t, writer)
 		assert.Greater(t, ttl(), 30*time.Second)
 		assert.True(t, reader.Valid())
@@ -96,7 +96,7 @@ func TestRWLock_LivesAsLongAsItsLongestReader(t *testing.T) {
 	})
 }
 
-// A reader that is killed keeps writers out for its lease at most, whether others read beside it or not.
+// A reader that is killed blocks writers for at most its lease, whether or not there are other readers.
 func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(time.Second)
@@ -117,7 +117,7 @@ func TestRWLock_DeadReaderBlocksForItsLeaseAtMost(t *testing.T) {
 		dead := die()
 		locktest.Release(t, locktest.Granted(t, waiting()))
 		took := time.Since(dead)
-		t.Logf("alone: the writer got in %v after the reader's death", took)
+		t.Logf("alone: the writer got the lock %v after the reader's death", took)
 		assert.Less(t, took, 2*lease+stalls.Slack())
 
 		// A living reader beside dead ones reads for longer than their leases. Then it is the last reader, whatever the dead ones have left behind in
@@ -175,8 +175,9 @@ func TestRWLock_WatchdogRenewsItsOwnAlone(t *testing.T) {
 	})
 }
 
-// A writer gets the lock although readers come and go without a pause. Its own process serves readers and writers in order of arrival. Readers
-// of another process may overlap for ever by Redisson's rules, but whenever the last of them has released, new readers let the writer go first.
+// A writer gets the lock although readers acquire and release it without a pause. Its own process serves readers and writers in order of
+// arrival. Readers of another process may overlap for ever by Redisson's rules, but whenever the last of them has released, new readers let the
+// writer go first.
 func TestRWLock_WritersAreNotStarved(t *testing.T) {
 	for where, elsewhere := range map[string]bool{"same process": false, "another process": true} {
 		t.Run(where, func(t *testing.T) {
@@ -220,7 +221,7 @@ func TestRWLock_WritersAreNotStarved(t *testing.T) {
 				}
 				slices.Sort(waits)
 				t.Logf("a writer waited %v, %v at most", waits[len(waits)/2], waits[len(waits)-1])
-				assert.Less(t, waits[len(waits)/2], 300*time.Millisecond+stalls.Take(), "not by the fallback")
+				assert.Less(t, waits[len(waits)/2], 300*time.Millisecond+stalls.Take(), "woken by a message, not by polling")
 			})
 		})
 	}

@@ -45,7 +45,7 @@ func TestRWLock_ReadersHoldBesideEachOther(t *testing.T) {
 		}
 
 		locktest.Release(t, one)
-		assert.Contains(t, p.Fields(t), two.ID(), "the other has it still")
+		assert.Contains(t, p.Fields(t), two.ID(), "the other still holds it")
 		locktest.Release(t, fixed)
 		locktest.Release(t, two)
 		assert.Equal(t, map[string]string{there.ID(): "1"}, p.Fields(t))
@@ -135,7 +135,7 @@ func TestRWLock_Downgrade(t *testing.T) {
 		mine, theirs, owner := rt.RWLock(p.Name), other.RWLock(p.Name), rt.NewOwner()
 		writer := locktest.Acquire(t, mine.Write(), holdfast.WithOwner(owner))
 		reader := locktest.Acquire(t, mine.Read(), holdfast.WithOwner(owner))
-		assert.Equal(t, reader.ID()+":write", writer.ID(), "it keeps its number, as a thread of Redisson's does")
+		assert.Equal(t, reader.ID()+":write", writer.ID(), "it keeps its number, as a Redisson thread does")
 		assert.Equal(t, map[string]string{writer.ID(): "1", reader.ID(): "1"}, p.Fields(t))
 		waiting := []*holdfast.Pending{theirs.Read().AcquireAsync(t.Context()), theirs.Read().AcquireAsync(t.Context(), holdfast.WithLease(time.Minute))}
 		p.WaitForWaiting(t, other, 2)
@@ -196,7 +196,7 @@ func TestRWLock_UpgradeIsRefusedAtOnce(t *testing.T) {
 		for _, options := range [][]holdfast.AcquireOption{{mine}, {mine, holdfast.WithLease(time.Minute)}} {
 			reader := locktest.Acquire(t, lock.Read(), options...)
 			asked("reading")
-			refused(t, lock.Write(), holdfast.WithOwner(rt.NewOwner())) // another owner could wait, so this is no ErrUpgrade
+			refused(t, lock.Write(), holdfast.WithOwner(rt.NewOwner())) // another owner could wait, so this is not ErrUpgrade
 			locktest.Release(t, reader)
 		}
 		writer, reader := locktest.Acquire(t, lock.Write(), mine), locktest.Acquire(t, lock.Read(), mine)
@@ -272,7 +272,7 @@ func TestRWLock_ForceReleaseHitsItsHalf(t *testing.T) {
 		assert.True(t, readers[0].Valid())
 		assert.True(t, force(lock.Read()))
 		for _, lease := range readers {
-			assert.False(t, lease.Valid(), "those of this runtime are told at once")
+			assert.False(t, lease.Valid(), "holders in this runtime are notified at once")
 			assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)
 		}
 

@@ -218,7 +218,7 @@ func TestSemaphore_OnePermitExcludes(t *testing.T) {
 	})
 }
 
-// Some acquires want one permit, others all of very many: every acquire succeeds.
+// Some acquires want one permit, others want all permits of a large number. Every acquire succeeds.
 func TestSemaphore_OneOrAll(t *testing.T) {
 	t.Parallel()
 	locktest.OnServers(t, func(t *testing.T, p *locktest.Place) {

@@ -52,7 +52,7 @@ func TestSemaphore_NeverSet(t *testing.T) {
 		for range 2 {
 			assert.ErrorIs(t, tried(), holdfast.ErrNotAcquired)
 			assert.ErrorContains(t, tried(), never)
-			locktest.Await(t, "Redis to be asked in time", func() bool {
+			locktest.Await(t, "Redis to answer within the wait", func() bool {
 				err := bounded()
 				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -60,7 +60,7 @@ func TestSemaphore_NeverSet(t *testing.T) {
 			})
 			waiting := later(t.Context(), s, 1)
 			subscribers(t, p, semaphoreChannel(p), 1)
-			assert.ErrorContains(t, tried(), never, "behind somebody who waits")
+			assert.ErrorContains(t, tried(), never, "behind a waiter")
 			set, err := s.TrySetPermits(t.Context(), 1)
 			require.NoError(t, err)
 			require.True(t, set)
@@ -193,7 +193,7 @@ func TestSemaphore_TooManyWaiters(t *testing.T) {
 		results = append(results, later(ctx, s, 1))
 	}
 	var failed error
-	locktest.Await(t, "the one too many", func() bool {
+	locktest.Await(t, "one waiter too many to be refused", func() bool {
 		for _, result := range results {
 			select {
 			case failed = <-result:
@@ -208,7 +208,7 @@ func TestSemaphore_TooManyWaiters(t *testing.T) {
 }
 
 // Waiters for three permits get theirs although other processes, whose waiters want one permit each, keep all permits in use. The waiters for
-// one permit are not starved either.
+// one permit do not starve either.
 func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -251,7 +251,7 @@ func TestSemaphore_WaitersForSeveralAreNotStarved(t *testing.T) {
 	returned(t, several, permits)
 }
 
-// A waiter for more permits than there will ever be does not block the others for ever.
+// A waiter that wants more permits than there will ever be does not block the others for ever.
 func TestSemaphore_WhoWantsTooMuchLeavesRoom(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

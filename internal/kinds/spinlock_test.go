@@ -40,7 +40,7 @@ func TestSpinLock_ListensToNothingAndTellsAll(t *testing.T) {
 	locktest.Release(t, lease)
 }
 
-// WithBackoff determines the pauses between attempts.
+// WithBackoff sets the pauses between attempts.
 func TestSpinLock_Backoff(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "spin lock")

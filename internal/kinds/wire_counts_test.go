@@ -146,7 +146,7 @@ func keysOf(t *testing.T, client redis.UniversalClient, side countSide) (all []s
 	for _, key := range keys {
 		if key != side.semaphore && key != side.latch {
 			assert.Regexp(t, `^holdfast_attempt:\{`, key)
-			assert.NotEqual(t, time.Duration(-1), client.PTTL(t.Context(), key).Val(), "%s expires, if it is not gone already", key)
+			assert.NotEqual(t, time.Duration(-1), client.PTTL(t.Context(), key).Val(), "%s expires, unless it is gone already", key)
 		}
 	}
 	return all
@@ -167,7 +167,7 @@ func messagesOf(t *testing.T, client redis.UniversalClient, pubsub *redis.PubSub
 }
 
 // A semaphore alternates between our process and a peer that does only what Redisson does: each takes two of three permits, and releases them
-// only when the other wants them. Redisson's waiters do not poll, so our message ends each of their waits.
+// only when the other wants them. Redisson's waiters do not poll, so each of their waits is ended by our message.
 func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)
@@ -205,8 +205,8 @@ func TestWire_SemaphoreContendsWithRedisson(t *testing.T) {
 	group.Wait()
 	took := time.Since(began)
 	t.Logf("%d rounds each in %v; the peer was woken %d times by a message", rounds, took.Round(time.Millisecond), peer.Wakeups().ByMessage)
-	assert.Positive(t, peer.Wakeups().ByMessage) // fewer than rounds if the machine is busy: the permits may be free once a waiter has subscribed
-	assert.Less(t, took, time.Duration(rounds)*time.Second/2, "our waits end by their messages: by polling each would take a second")
+	assert.Positive(t, peer.Wakeups().ByMessage) // on a busy machine fewer than rounds: permits may become free while a waiter subscribes
+	assert.Less(t, took, time.Duration(rounds)*time.Second/2, "their messages end our waits: polling would take a second each time")
 	assert.Zero(t, peer.Malformed())
 	returned(t, ours, 3)
 }
@@ -242,7 +242,7 @@ func TestWire_LatchSharedWithRedisson(t *testing.T) {
 		group.Wait()
 		waited += time.Since(began)
 	}
-	assert.Less(t, waited, time.Duration(rounds)*time.Second/2, "by polling it would be a second each time")
+	assert.Less(t, waited, time.Duration(rounds)*time.Second/2, "polling would take a second each time")
 	assert.Positive(t, peer.Wakeups().ByMessage)
 	assert.Zero(t, peer.Malformed())
 }

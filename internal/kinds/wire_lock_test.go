@@ -121,7 +121,7 @@ func TestWire_ContendsWithRedisson(t *testing.T) {
 	woken := peer.Wakeups()
 	t.Logf("%d rounds in %v; the peer was woken %d times by a message and %d times by the TTL", 2*rounds,
 		time.Since(began).Round(time.Millisecond), woken.ByMessage, woken.ByTTL)
-	assert.Greater(t, woken.ByMessage, int64(rounds/10)) // the other waits found the lock free once they had subscribed
+	assert.Greater(t, woken.ByMessage, int64(rounds/10)) // in the other rounds the lock became free while the peer subscribed
 	assert.Zero(t, woken.ByTTL, "every wait of the peer ended by our message")
 	assert.Zero(t, peer.Malformed())
 	require.NoError(t, rt.Close(ctx))

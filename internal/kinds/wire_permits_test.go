@@ -271,8 +271,8 @@ func TestWire_PermitsForRedissonsWhoWantSeveral(t *testing.T) {
 	})
 }
 
-// A permit of Redisson's comes back after its lease. We wait ten seconds longer, because the clock that set its expiry may be wrong; Redisson's
-// own clients take it sooner. And a client whose clock is up to ten seconds ahead takes none of our permits too early.
+// A permit of Redisson's is free again after its lease. Our side waits ten seconds longer, because the clock that set the expiry may be wrong;
+// Redisson's own clients take the permit sooner. A Redisson client whose clock is up to ten seconds ahead does not take our permits too early.
 func TestWire_PermitsOfClientsWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

@@ -187,7 +187,7 @@ func TestWire_ReadersAndWritersContendWithRedisson(t *testing.T) {
 
 					locked, err := theirHalf(peer, p.Name, halves[0], 2).IsLocked(t.Context())
 					require.NoError(t, err)
-					assert.True(t, locked, "they see who holds it")
+					assert.True(t, locked, "Redisson sees its holder")
 					held, err := theirs.TryLock(t.Context(), 0)
 					require.NoError(t, err)
 					require.False(t, held)
@@ -256,7 +256,7 @@ func TestWire_AllReadersAreWoken(t *testing.T) {
 	}
 }
 
-// Each side renews its own readers beside the other's, and neither side's leases end when the other's do.
+// Each side renews its own readers while the other side reads too, and neither side's leases end with the other's.
 func TestWire_ReadersBesideRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		p, lease := p.Plain(), locktest.Unhurried(900*time.Millisecond)
@@ -289,7 +289,7 @@ func TestWire_ReadersBesideRedissons(t *testing.T) {
 	})
 }
 
-// A Redisson client that dies while reading keeps our writers out for at most its lease, even if our readers outlive it.
+// A Redisson client that dies while reading blocks our writers for at most its lease, even if our readers outlive it.
 func TestWire_DeadReaderOfRedissons(t *testing.T) {
 	onReadWrite(t, func(t *testing.T, p *locktest.Place) {
 		lease := locktest.Unhurried(900 * time.Millisecond)
@@ -300,10 +300,10 @@ func TestWire_DeadReaderOfRedissons(t *testing.T) {
 		for thread := range int64(3) {
 			require.NoError(t, peer.RReadLock(p.Name, thread).Lock(t.Context(), 0))
 		}
-		peer.Close() // it renews no more
+		peer.Close() // it no longer renews
 		dead := time.Now()
 		locktest.Await(t, "the end of its keys", func() bool { return len(p.TimeoutKeys(t)) == 1 })
-		assert.Less(t, time.Since(dead), lease+stalls.Slack(), "our renewals are not for them")
+		assert.Less(t, time.Since(dead), lease+stalls.Slack(), "our renewals do not extend their leases")
 		assert.True(t, ours.Valid())
 		locktest.Release(t, ours)
 		locktest.Release(t, locktest.Acquire(t, other.RWLock(p.Name).Write()))

@@ -14,7 +14,7 @@ type Verdict struct {
 	Took         time.Duration // the time for the check
 }
 
-// Check checks a history. patience limits how long porcupine may think about one name, or about one part of its history.
+// Check checks a history. patience limits how long porcupine may search for an order of the operations on one name, or of one part of them.
 func Check(h *History, patience time.Duration) *Verdict {
 	start, v, f := time.Now(), &Verdict{}, factsOf(h)
 	v.checkIntervals(f)
@@ -37,7 +37,7 @@ func (v *Verdict) wrong(format string, args ...any) {
 	v.Violations = append(v.Violations, fmt.Sprintf(format, args...))
 }
 
-// wrongs adds the first of many violations, and how many more there are.
+// wrongs adds the first few of many violations, and the number of the others.
 func (v *Verdict) wrongs(what string, all []string) {
 	for i, text := range all {
 		if i == most {

@@ -109,7 +109,7 @@ func (f *facts) overlaps(k Kind, terms []*term) []string {
 	}
 	if k.Permits > 0 {
 		if n := alone.AtOnce(); n > k.Permits {
-			return []string{fmt.Sprintf("%d permits were valid at once, there are %d", n, k.Permits)}
+			return []string{fmt.Sprintf("%d of %d permits were valid at once", n, k.Permits)}
 		}
 		return nil
 	}
@@ -130,7 +130,7 @@ func (f *facts) unknown(name string, terms []*term) (wrong []string) {
 			}
 			excused := slices.ContainsFunc(forced, func(by forcing) bool { return look.Return >= by.from && look.Call <= by.told })
 			if !excused && !slices.Contains(look.Seen[name].Holders, op.Grant) {
-				wrong = append(wrong, fmt.Sprintf("at %v Redis had %v, but until %v this was valid: %s", look.Call, look.Seen[name], t.valid, op))
+				wrong = append(wrong, fmt.Sprintf("at %v Redis had %v, but this lease was valid until %v: %s", look.Call, look.Seen[name], t.valid, op))
 				break
 			}
 		}

@@ -64,7 +64,7 @@ func operations(k Kind, f *facts, name string) (all []porcupine.Operation) {
 		case op.Result == isOK && k.Queued && !op.anyPlace:
 			begin, end := seen[op.Grant].around(op)
 			add(op, begin, end)
-		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // perhaps released by force before any user had it
+		case op.Result == isOK && first && len(f.forcedOff(op)) > 0: // it may have been released by force before any user had it
 			add(op, min(op.Call, sentFor(op)), op.Return)
 		case op.Result == isOK:
 			add(op, begin(op), op.Return)
@@ -99,8 +99,8 @@ type piece struct {
 	ops   []porcupine.Operation
 }
 
-// cut divides a history at its quiet points, where no operation is in flight, no lease is held and the queue is empty. Nothing is lost by that:
-// all that is known there is that the lock is free, and the largest token.
+// cut divides a history at its quiet points, where no operation is in flight, no lease is held and the queue is empty. The pieces can be
+// checked one by one: at a quiet point the model knows only that the lock is free, and the largest token.
 func cut(k Kind, ops []porcupine.Operation) (pieces []piece) {
 	out := map[int]struct{}{}
 	queue := map[string]struct{}{}

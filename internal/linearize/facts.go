@@ -56,7 +56,7 @@ func (f *facts) remember(op *Op) {
 	}
 }
 
-// home returns the number of a grant's runtime; -1: none of ours.
+// home returns the number of a grant's runtime; -1: it is not one of ours.
 func (f *facts) home(grant string) int {
 	id, _, _ := strings.Cut(grant, ":")
 	if runtime, ours := f.homes[id]; ours {
@@ -95,8 +95,8 @@ func (f *facts) crowded(op *Op) bool {
 	})
 }
 
-// anyDoubt reports whether a permit may be taken that nobody holds. Redis takes it back ten seconds after its lease. It may also be taken for an
-// acquire in flight, by an earlier attempt whose reply was lost: the lease counts from the last attempt only.
+// anyDoubt reports whether Redis may count a permit as taken although nobody holds it. Redis takes it back ten seconds after its lease. It may
+// also be taken for an acquire in flight, by an earlier attempt whose reply was lost: the lease counts from the last attempt only.
 func (f *facts) anyDoubt(op *Op) bool {
 	return slices.ContainsFunc(f.ops[op.Name], func(other *Op) bool {
 		until := time.Duration(-1)

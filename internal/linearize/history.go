@@ -29,7 +29,7 @@ const (
 	isBusy      = "busy"      // a try was refused, or a forced release found nothing
 	isCancelled = "cancelled" // the wait was given up: nothing is held
 	isLost      = "lost"
-	isUnknown   = "unknown" // Redis did not confirm
+	isUnknown   = "unknown" // Redis did not confirm the outcome
 	isRefused   = "refused" // by the resource, because of the token
 )
 
@@ -152,7 +152,7 @@ func (r *recorder) counts() (operations, grants int) {
 	return r.history.Counts()
 }
 
-// recorded is the history so far.
+// recorded returns the history so far.
 func (r *recorder) recorded() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()

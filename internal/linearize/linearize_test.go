@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("linearize.duration", 0, "how long each kind is worked on; 0: as long as fits the kind of run")
+	duration = flag.Duration("linearize.duration", 0, "how long users work on each kind; 0: until enough operations are done")
 	rate     = flag.Float64("linearize.rate", 0, "the least operations per second that a run must reach; 0: a fixed number in all")
 	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; none: one that it makes and keeps itself")
 	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "of what users and nemesis do")
@@ -118,7 +118,7 @@ func check(t *testing.T, h *linearize.History, path string) {
 		require.NoError(t, err)
 	}
 	if void {
-		v.Inconclusive = append(v.Inconclusive, fmt.Sprintf("void: %d operations and %d grants in %v are too few, %.0f and a tenth of that were to be",
+		v.Inconclusive = append(v.Inconclusive, fmt.Sprintf("too few: %d operations and %d grants in %v; needed are %.0f operations and a tenth as many grants",
 			operations, grants, h.Setting.Worked, least))
 	}
 	assert.Fail(t, fmt.Sprintf("the history is in %s\n%s", path, v))

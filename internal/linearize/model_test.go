@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each history is a few operations: what was done, the number of the lease, from when to when in ms, the result, and more. The owner and the
-// runtime have the lease's number, too, unless owner= says otherwise; the grant is g and the number.
+// Each history is a few operations. An operation is written as a verb, the number of the lease, its begin and end in ms, the result, and
+// more. Unless owner= or grant= says otherwise, the owner and the runtime have the lease's number too, and the grant is g and that number.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -26,49 +26,49 @@ func TestModel(t *testing.T) {
 			acquire 2 3-6 ok until=105; release 2 7-8 ok`},
 		{"two at once", "lock", false, `
 			acquire 1 0-1 ok until=95; acquire 2 10-11 ok until=105; valid 1 12-13 ok until=95`},
-		{"granted before the deadline of who does nothing", "lock", false, `
+		{"granted before the deadline of an idle holder", "lock", false, `
 			acquire 1 0-1 ok until=95; acquire 2 10-94 ok until=190`},
 		{"granted after the deadline", "lock", true, `
 			acquire 1 0-1 ok until=95; acquire 2 10-97 ok until=190; release 1 98-99 lost; release 2 100-101 ok`},
-		{"renewed, so the deadline is another", "lock", false, `
+		{"granted before a renewed deadline", "lock", false, `
 			acquire 1 0-1 ok until=95; valid 1 40-41 ok until=135; acquire 2 10-97 ok until=190`},
 		{"valid after somebody else was granted the lock", "lock", false, `
 			acquire 1 0-1 ok until=95; acquire 2 96-97 ok until=190; valid 1 98-99 ok until=150`},
 		{"valid for longer than a lease", "lock", false, `
 			acquire 1 0-1 ok until=95; valid 1 2-3 ok until=250`},
-		{"given back without having it", "lock", false, `
+		{"released without being held", "lock", false, `
 			acquire 1 0-1 ok until=95; acquire 2 96-97 ok until=190; release 1 98-99 ok`},
 		{"lost before its time", "lock", false, `
 			acquire 1 0-1 ok until=95; lost 1 50-50 lost`},
-		{"lost in time, and a release that says so", "lock", true, `
+		{"lost at the deadline, and the release says so", "lock", true, `
 			acquire 1 0-1 ok until=95; lost 1 95-95 lost; release 1 99-99 lost`},
-		{"nobody knows whether it was given back", "lock", true, `
+		{"a release with an unknown outcome", "lock", true, `
 			acquire 1 0-1 ok until=95; release 1 10-60 unknown; acquire 2 20-25 ok until=119; release 2 30-31 ok`},
-		{"re-entered, and given back as often", "lock", true, `
+		{"re-entered, and released as often", "lock", true, `
 			acquire 1 0-1 ok until=95 owner=o; acquire 2 2-3 ok until=95 owner=o grant=g1
 			release 2 4-5 ok owner=o grant=g1; release 1 6-7 ok owner=o; acquire 3 8-9 ok until=105`},
 		{"free after the first of two releases", "lock", false, `
 			acquire 1 0-1 ok until=95 owner=o; acquire 2 2-3 ok until=95 owner=o grant=g1
 			release 2 4-5 ok owner=o grant=g1; acquire 3 8-9 ok until=105`},
-		{"a try names who holds it", "lock", true, `
+		{"a try names the holder", "lock", true, `
 			acquire 1 0-1 ok until=95; try 2 10-11 busy names=g1`},
-		{"a try names who held it long ago", "lock", false, `
+		{"a try names a holder of long ago", "lock", false, `
 			acquire 1 0-1 ok until=95; release 1 2-3 ok; try 2 300-301 busy names=g1`},
-		{"a try names who may still be in Redis", "lock", true, `
+		{"a try names a grant that may still be in Redis", "lock", true, `
 			acquire 1 0-1 ok until=95; release 1 2-60 unknown; try 2 100-101 busy names=g1`},
-		{"a try names who has given up its acquire", "lock", true, `
+		{"a try names the grant of an acquire that was given up", "lock", true, `
 			acquire 1 0-20 cancelled; try 2 30-31 busy names=g1`},
 		{"extended, and lost at once", "lock", false, `
 			acquire 1 0-1 ok until=95; extend 1 10-11 ok until=105; lost 1 96-96 lost`},
-		{"extended by who does not have it", "lock", false, `
+		{"extended without being held", "lock", false, `
 			acquire 1 0-1 ok until=95; acquire 2 96-97 ok until=190; extend 1 98-99 ok until=190`},
 		{"the shorter time counts until an extend is confirmed", "lock", true, `
 			acquire 1 0-1 ok until=95; extend 1 2-90 unknown length=50; acquire 2 60-61 ok until=155; release 1 91-92 lost`},
-		{"freed by force, and told in time", "lock", true, `
+		{"freed by force, and its holder learns that in time", "lock", true, `
 			acquire 1 0-1 ok until=95; force 9 10-11 ok; acquire 2 12-13 ok until=105; valid 1 20-21 ok until=97; lost 1 30-30 lost`},
 		{"freed by force, and renewed for ever", "lock", false, `
 			acquire 1 0-1 ok until=95; force 9 10-11 ok; acquire 2 12-13 ok until=105; valid 1 40-41 ok until=135`},
-		{"freed by force while it lingered, and granted again before the message came", "fenced lock", true, `
+		{"freed by force while it lingered, and granted again before the message arrived", "fenced lock", true, `
 			acquire 1 0-1 ok until=95 token=7; release 1 2-3 ok token=7; force 9 10-11 ok; acquire 2 12-13 ok until=105 token=9
 			release 2 14-15 ok token=9; acquire 3 16-17 ok until=95 token=8 grant=g1; valid 3 20-21 ok until=95 grant=g1 token=8; lost 3 30-30 lost grant=g1`},
 		{"granted again without a force, although another has had it", "fenced lock", false, `
@@ -90,10 +90,10 @@ func TestModel(t *testing.T) {
 			acquire 1 0-1 ok until=95 mode=write; acquire 2 2-3 ok until=97 mode=read`},
 		{"a writer beside a reader", "read/write lock", false, `
 			acquire 1 0-1 ok until=95 mode=read; acquire 2 2-3 ok until=97 mode=write`},
-		{"who writes may read", "read/write lock", true, `
+		{"a writer may read", "read/write lock", true, `
 			acquire 1 0-1 ok until=95 mode=write owner=o; acquire 2 2-3 ok until=97 mode=read owner=o
 			release 1 4-5 ok mode=write owner=o; acquire 3 6-7 ok until=101 mode=read`},
-		{"as many as there are permits", "permit semaphore", true, `
+		{"as many holders as there are permits", "permit semaphore", true, `
 			acquire 1 0-1 ok until=95; acquire 2 0-1 ok until=95; try 4 2-3 busy`},
 		{"one permit too many", "permit semaphore", false, `
 			acquire 1 0-1 ok until=95; acquire 2 0-1 ok until=95; acquire 4 2-3 ok until=97`},
@@ -111,7 +111,7 @@ func TestModel(t *testing.T) {
 			acquire 3 3-9 ok until=105`},
 		{"past the whole queue", "fair lock", false, `
 			acquire 1 0-1 ok until=95; look 5 2,3; release 1 6-7 ok; acquire 4 8-9 ok until=105; look 10 2,3`},
-		{"who leaves the queue is overtaken", "fair lock", true, `
+		{"a grant that has left the queue is overtaken", "fair lock", true, `
 			acquire 1 0-1 ok until=95; look 5 2,3; look 6 3; release 1 7-8 ok; look 9
 			acquire 3 3-9 ok until=105; acquire 2 2-10 cancelled`},
 	} {
@@ -136,7 +136,7 @@ func TestCut(t *testing.T) {
 	pieces := cut(k, operations(k, factsOf(written(t, k.Name, text)), "n"))
 	require.Len(t, pieces, 9)
 	for i, p := range pieces {
-		assert.Equal(t, i == 0, porcupine.CheckOperations(p.model, p.ops), "its token is smaller than all before")
+		assert.Equal(t, i == 0, porcupine.CheckOperations(p.model, p.ops), "its token is smaller than all tokens before it")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// Actor is a user's actor that sends the messages it is given, and passes on every answer.
+// Actor is a user's actor. It sends the messages that a test gives it, and passes every answer on to the test.
 type Actor struct {
 	PID     *actor.PID
 	Lock    *holdfast.Lock // the lock that it sends to

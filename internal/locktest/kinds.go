@@ -17,7 +17,7 @@ type Kind struct {
 	Peer func(peer *redissonpeer.Peer, name string, thread int64) redissonpeer.Lock // Redisson's lock of this kind
 	// Queued: Redis keeps the queue, so every holder has a grant of its own.
 	Queued bool
-	// Deaf: waiters get no messages, but try again and again.
+	// Deaf: waiters receive no messages, but poll.
 	Deaf bool
 	// Fenced: every grant has a token.
 	Fenced bool

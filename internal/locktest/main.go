@@ -21,7 +21,7 @@ func Main(m *testing.M) {
 		}
 		_ = flag.Set("test.parallel", atOnce)
 	}
-	redis.SetLogger(silent{}) // go-redis logs every connection that a test breaks
+	redis.SetLogger(silent{}) // otherwise go-redis would log every connection that a test breaks
 	redistest.Main(m)
 }
 

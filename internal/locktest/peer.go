@@ -22,7 +22,8 @@ func NewPeerWith(t *testing.T, p *Place, config redissonpeer.Config) *redissonpe
 	return peer
 }
 
-// AwaitBlocked waits until n goroutines of the peer wait for a message. A goroutine that does not wait yet may miss a message that is for all.
+// AwaitBlocked waits until n goroutines of the peer wait for a message. A goroutine that does not wait yet may miss a message that is meant for all
+// waiters.
 func AwaitBlocked(t *testing.T, peer *redissonpeer.Peer, n int64) {
 	t.Helper()
 	Await(t, "the peer's waiters", func() bool { return peer.Blocked() == n })

@@ -33,7 +33,7 @@ type Place struct {
 	PubSub  holdfast.PubSubMode
 }
 
-// Stranger returns the owner field of a holder that is none of ours: a thread of some Redisson client.
+// Stranger returns the owner field of a holder outside this process: a thread of some Redisson client.
 func Stranger(thread int) string {
 	return "7c9e6679-7425-40de-944b-e07fc1f90ae7:" + strconv.Itoa(thread)
 }
@@ -106,7 +106,7 @@ func (p *Place) ProxiedClient(t *testing.T) (redis.UniversalClient, *faultproxy.
 	}), proxy
 }
 
-// Fields returns the lock's holders in Redis, with their counts; none: it is free. The mode of a read/write lock is left out.
+// Fields returns the lock's holders in Redis, with their counts. It is empty if the lock is free. The mode of a read/write lock is left out.
 func (p *Place) Fields(t *testing.T) map[string]string {
 	fields, err := p.Redis.HGetAll(context.Background(), p.Name).Result()
 	assert.NoError(t, err)
@@ -148,7 +148,7 @@ func (p *Place) WaitForWaiting(t *testing.T, rt *holdfast.Runtime, n int) {
 	t.Helper()
 	Await(t, "waiters", func() bool {
 		state, err := p.Lock(rt).Inspect(context.Background())
-		return err == nil && state.Waiting >= n // on a busy machine the answer may come too late
+		return err == nil && state.Waiting >= n // on a busy machine the answer may arrive too late
 	})
 }
 

@@ -133,7 +133,8 @@ func OnServer(t *testing.T, server *redistest.Server) []*Place {
 	return places
 }
 
-// InTurn is OnOwnServer for tests that need the whole machine: one kind after the other, and nothing beside it if the test is not parallel.
+// InTurn is OnOwnServer for tests that need the whole machine: the kinds are tested one after the other. No other test runs meanwhile if this one is
+// not parallel.
 func InTurn(t *testing.T, show func(t *testing.T, p *Place)) {
 	for _, kind := range Kinds {
 		t.Run(kind.Name+"/own", func(t *testing.T) { show(t, OwnPlace(t, kind)) })

@@ -12,7 +12,7 @@ type Recorder struct {
 	Events []holdfast.Event
 }
 
-// Record is an Options.OnEvent.
+// Record is a function for Options.OnEvent.
 func (r *Recorder) Record(event holdfast.Event) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/actors"
 )
 
-// SystemWith returns an actor system with seams for a runtime. It ends with the test.
+// SystemWith returns an actor system whose runtimes use these seams instead of the real clock, random numbers and so on: see actors.Seams. It ends
+// with the test.
 func SystemWith(t *testing.T, seams *actors.Seams) *actor.ActorSystem {
 	system := actor.NewActorSystem()
 	t.Cleanup(system.Shutdown)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Spans are the times during which holders of one lock saw that their leases were valid. All are by one monotonic clock.
+// Spans are the times during which holders of one lock saw that their leases were valid. All times are readings of one monotonic clock.
 type Spans struct {
 	mu  sync.Mutex
 	all []span
@@ -50,7 +50,7 @@ func (s *Spans) Add(id string, from, to time.Time) {
 	s.all = append(s.all, span{from: from, to: to, id: id})
 }
 
-// AtOnce returns how many leases at most were valid at the same instant.
+// AtOnce returns the largest number of leases that were valid at the same instant.
 func (s *Spans) AtOnce() (most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Spans) Overlaps() (overlaps []string) {
 	slices.SortFunc(s.all, func(a, b span) int { return a.from.Compare(b.from) })
 	for i, last := 1, 0; i < len(s.all); i++ {
 		if a, b := s.all[last], s.all[i]; a.to.After(b.from) {
-			overlaps = append(overlaps, fmt.Sprintf("%s and %s were valid at once for %v", a.id, b.id, min(a.to.Sub(b.from), b.to.Sub(b.from))))
+			overlaps = append(overlaps, fmt.Sprintf("%s and %s were both valid for %v", a.id, b.id, min(a.to.Sub(b.from), b.to.Sub(b.from))))
 		}
 		if s.all[i].to.After(s.all[last].to) {
 			last = i
@@ -112,7 +112,7 @@ func (s *Spans) Meets(others *Spans) (overlaps []string) {
 	for _, a := range s.all {
 		for _, b := range others.all {
 			if from, to := later(a.from, b.from), earlier(a.to, b.to); to.After(from) {
-				overlaps = append(overlaps, fmt.Sprintf("%s and %s were valid at once for %v", a.id, b.id, to.Sub(from)))
+				overlaps = append(overlaps, fmt.Sprintf("%s and %s were both valid for %v", a.id, b.id, to.Sub(from)))
 			}
 		}
 	}

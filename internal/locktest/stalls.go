@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Stalls measures for how long at most this process did not run or did not reach its servers. Promises about milliseconds can be checked only
-// while it does both.
+// Stalls measures the longest time for which this process did not run, or did not reach its servers. Promises about milliseconds can be
+// checked only without such stalls.
 type Stalls struct {
 	stop, ended chan struct{}
 
@@ -58,7 +58,7 @@ func (s *Stalls) watch(servers []*redis.Client) {
 	}
 }
 
-// note counts the present stall, if there is one, up to now.
+// note records the present stall, if there is one, up to now.
 func (s *Stalls) note() { s.worst = max(s.worst, time.Since(s.last)-stallsEvery) }
 
 // Worst returns the longest stall since the last Take, including the present one.

@@ -22,7 +22,7 @@ func Acquire(t *testing.T, lock *holdfast.Lock, options ...holdfast.AcquireOptio
 	return lease
 }
 
-// kept are the leases of the tests that run.
+// kept holds references to the leases of running tests.
 var kept = struct {
 	sync.Mutex
 	leases map[*testing.T][]*holdfast.Lease
@@ -54,7 +54,7 @@ func Await(t *testing.T, what string, so func() bool) {
 	require.Eventually(t, so, Patience, 2*time.Millisecond, "waiting for %s", what)
 }
 
-// Closed waits for a channel to be closed, and returns when it saw that.
+// Closed waits for a channel to be closed, and returns the time at which it saw that.
 func Closed(t *testing.T, what string, done <-chan struct{}) time.Time {
 	t.Helper()
 	select {
@@ -70,12 +70,12 @@ func Open(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-		require.Fail(t, what+" came too early")
+		require.Fail(t, what+" was too early")
 	default:
 	}
 }
 
-// Stays fails the test if the condition so is false at any look within d.
+// Stays checks the condition so again and again for d, and fails the test if it is ever false.
 func Stays(t *testing.T, what string, d time.Duration, so func() bool) {
 	t.Helper()
 	looks := time.NewTicker(5 * time.Millisecond)
@@ -91,9 +91,8 @@ func Renewed(t *testing.T, lease *holdfast.Lease) {
 	Await(t, "a renewal", Moved(lease.ExpiresAt))
 }
 
-// Moved returns a function that reports whether a renewal has moved the deadline since the call of Moved. It ignores small differences: the same
-// instant may be converted to slightly different times (see Engine.Time), by as much as the process was paused between reading one clock and the
-// other.
+// Moved returns a function that reports whether a renewal has moved the deadline since the call of Moved. It ignores small differences, because
+// Engine.Time reads two clocks: if the process is paused in between, one instant is converted to different times.
 func Moved(deadline func() time.Time) func() bool {
 	var first time.Time
 	for range 5 {

@@ -6,5 +6,5 @@
 //	world.go       the base of a random model: its events in order of time, and random draws; the seed determines both
 //	process.go     one process of a random model, and what happens to it
 //	network.go     carries a script call to Redis and its reply back
-//	timing.go      checks that a call has time to be sent and answered
+//	timing.go      checks that a call has time to be sent and executed
 package machinetest

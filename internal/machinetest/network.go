@@ -85,7 +85,7 @@ func (w *World) transmit(s Script) {
 	case 0: // the call is lost
 	case 1: // the reply is lost
 		w.At(sent+way(), func() { s.Execute() })
-	case 2: // the connection breaks; a copy may still be executed, even after its time
+	case 2: // the connection breaks; a copy may still be executed, even after the deadline
 		w.At(sent+way(), failure(scripts.Unknown))
 		w.At(sent+w.UpTo(2*(s.Call.Deadline-w.Now)+time.Millisecond), func() { s.Execute() })
 	case 3:

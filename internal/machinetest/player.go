@@ -163,7 +163,7 @@ func (p *Player) Read(line string, alarmAt time.Duration) (verb string, a Argume
 	return verb, a
 }
 
-// Ready builds the message that the channel is subscribed to, for the first time or after a reconnection.
+// Ready makes the message that confirms the subscription to the channel, for the first time or after a reconnection.
 func (p *Player) Ready(a Arguments) wait.ChannelReady {
 	ready := wait.ChannelReady{Channel: p.Channel}
 	if n := a.Values["among"]; n != "" {

@@ -18,7 +18,7 @@ var (
 const (
 	Lease = 300 * time.Millisecond
 	Use   = time.Second      // users are active, and the network misbehaves, for this long
-	End   = 60 * time.Second // when everything must have come to an end
+	End   = 60 * time.Second // by then everything must have ended
 )
 
 // World is what the models of locks and of counters have in common: events in order of time, and random draws.
@@ -29,7 +29,7 @@ type World struct {
 	order   int
 	steps   int
 	Calm    bool // the users have left, and the network has no faults
-	Faults  int  // percent of calls that a fault hits
+	Faults  int  // percentage of calls that are hit by a fault
 	Panics  int  // percent of new serials (locks) or ids (counters) that make the step panic
 	Excused bool // Redis rejected a release, or an actor gave up: keys may stay until they expire
 	Trace   func(string)
@@ -98,10 +98,10 @@ func (w *World) Next() bool {
 	return true
 }
 
-// MustEnd is called after each event. It fails a model that does not come to an end.
+// MustEnd is called after each event. It fails a model that does not end.
 func (w *World) MustEnd() {
 	if w.steps++; w.steps > 100_000 || w.Now > End {
-		w.Failf("it does not come to an end")
+		w.Failf("the model does not end")
 	}
 }
 

@@ -34,7 +34,7 @@ func drain(pipe net.Conn) *drained {
 	return d
 }
 
-// asSocket turns the error of a pipe that was cut into the error of a socket whose peer is gone, which is one that go-redis knows.
+// asSocket turns the error of a pipe that was cut into the error of a socket whose peer is gone, which go-redis recognizes.
 func asSocket(err error) error {
 	if errors.Is(err, io.ErrClosedPipe) {
 		return io.EOF

@@ -61,7 +61,7 @@ func (l *Link) IsCut() bool {
 	return l.cut
 }
 
-// dial connects to the server. While the link is cut, it fails as if nobody listened.
+// dial connects to the server. While the link is cut, it fails as if no server were listening.
 func (l *Link) dial(server *miniredis.Miniredis) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,14 +51,14 @@ func compileClock(tb testing.TB, dir string) string {
 	tb.Helper()
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
-		tb.Fatalf("redistest: gcc is missing, which is needed to set the clock of a server: apt-get install gcc libc6-dev")
+		tb.Fatalf("redistest: gcc is missing; it is needed to set the clock of a server: apt-get install gcc libc6-dev")
 	}
 	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
 	if err := os.WriteFile(source, clockSource, 0o600); err != nil {
 		tb.Fatalf("redistest: %v", err)
 	}
 	if out, err := exec.Command(compiler, "-O2", "-Wall", "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
-		tb.Fatalf("redistest: gcc cannot compile what sets the clock of a server, are the headers of the C library there (libc6-dev)? %v\n%s", err, out)
+		tb.Fatalf("redistest: gcc cannot compile the library that sets the clock of a server; are the headers of the C library installed (libc6-dev)? %v\n%s", err, out)
 	}
 	return library
 }

@@ -28,8 +28,8 @@ type Cluster struct {
 	killed   *Server
 }
 
-// StartCluster starts a cluster, and returns when every node reports that all is well. A master that does not answer for nodeTimeout counts as
-// failed.
+// StartCluster starts a cluster, and returns when every node reports that the cluster is in order. A master that does not answer for
+// nodeTimeout counts as failed.
 func StartCluster(tb testing.TB, masters, replicasEach int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
 	return startCluster(tb, masters, replicasEach, nodeTimeout, args, func(args ...string) *Server { return Start(tb, args...) })
@@ -118,7 +118,7 @@ func (c *Cluster) meet(ctx context.Context) {
 func (c *Cluster) AwaitOK() {
 	c.tb.Helper()
 	ctx := context.Background()
-	await(c.tb, "the cluster to be well", func() bool {
+	await(c.tb, "the cluster to be in order", func() bool {
 		for _, node := range c.nodes() {
 			client := node.look()
 			info := client.ClusterInfo(ctx).Val()
@@ -226,7 +226,7 @@ func (c *Cluster) Move(slot int, from, to *Server, while func()) {
 		c.must(client.Do(ctx, "cluster", "setslot", slot, "node", to.ID()).Err())
 	}
 	claim := epoch(target, to.ID())
-	await(c.tb, "the source to hear of the claim", func() bool { return epoch(source, to.ID()) == claim })
+	await(c.tb, "the source to know the claim", func() bool { return epoch(source, to.ID()) == claim })
 }
 
 // epoch returns the epoch of the claims of the node with this id, as known to the asked node.
@@ -284,7 +284,7 @@ func (c *Cluster) replace(key string, fail func(*Server)) (old *Server) {
 }
 
 // Switch makes a replica the master of a key, and the old master its replica, and returns when every node knows it. Nothing is lost. Do not call it
-// again within two node timeouts: masters do not vote again so soon, and the old master blocks its clients until the failover times out.
+// again within two node timeouts: until then masters do not vote again, and the old master would block its clients until the failover times out.
 func (c *Cluster) Switch(key string) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -327,7 +327,7 @@ func (c *Cluster) masterOf(node *Server, slot int) string {
 	return ""
 }
 
-// Restore restarts the killed server, and returns when it is a replica and the cluster is well.
+// Restore restarts the killed server, and returns when it is a replica and the cluster is in order.
 func (c *Cluster) Restore() {
 	c.tb.Helper()
 	c.killed.Restart()

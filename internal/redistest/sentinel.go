@@ -40,7 +40,7 @@ func StartGuarded(tb testing.TB, downAfter time.Duration) *Guarded {
 			}
 		}
 	}
-	await(tb, "the sentinels to know everybody", func() bool {
+	await(tb, "the sentinels to know all servers", func() bool {
 		for _, sentinel := range g.Sentinels {
 			state := sentinel.look().Info(context.Background(), "sentinel").Val()
 			if !strings.Contains(state, "slaves=1,sentinels=3") {

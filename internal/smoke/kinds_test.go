@@ -14,7 +14,7 @@ type kind struct {
 	setUp func(ctx context.Context, rt *holdfast.Runtime, name string) error // nil: not needed
 	hold  taking                                                             // by the first process
 	rival taking                                                             // by the second process, which has to wait
-	polls bool                                                               // waiters are not woken by a message
+	polls bool                                                               // waiters poll, and no message wakes them
 	fixed bool                                                               // nothing is renewed
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var wanted = flag.String("smoke.server", "", `what the server must call itself, or begin with: "Redis 6.2.14", "Valkey 8."; empty: anything`)
+var wanted = flag.String("smoke.server", "", `how the server's name and version must begin, for example "Redis 6.2.14" or "Valkey 8."; empty: any server`)
 
 func TestMain(m *testing.M) { locktest.Main(m) }
 
@@ -37,7 +37,7 @@ func TestSmoke_EveryKind(t *testing.T) {
 			name := redistest.Name(t)
 			heard := look.PSubscribe(t.Context(), "*")
 			defer heard.Close()
-			_, err := heard.Receive(t.Context()) // that it is subscribed
+			_, err := heard.Receive(t.Context()) // the confirmation of the subscription
 			require.NoError(t, err)
 
 			k.show(t, client, name, func() {
@@ -98,7 +98,7 @@ func (k kind) show(t *testing.T, client func(t *testing.T) redis.UniversalClient
 	require.NoError(t, had.Release(ctx), "releases")
 	got := <-served
 	require.NoError(t, got.err, "wakes")
-	require.NoError(t, got.held.Release(ctx), "releases what it has waited for")
+	require.NoError(t, got.held.Release(ctx), "the waiter releases what it was granted")
 }
 
 // listening returns when a waiter has subscribed to a channel of the name.

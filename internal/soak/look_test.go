@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// look is what the test finds when everything is at rest.
+// look has the test's findings when everything is at rest.
 type look struct {
 	granted, failed, lost, faults int64
 
@@ -27,7 +27,7 @@ type look struct {
 	redis      string        // its memory
 	pace       pace
 	disturbed  float64       // connections of clients that faults disturbed, per second
-	served     time.Duration // from the last fault until every process had everything once
+	served     time.Duration // from the last fault until every process had acquired everything once
 	stalled    time.Duration // the longest stall of the machine since the last fault
 	starved    int64         // calls that were repeated because of stalls
 	wrong      []string
@@ -111,7 +111,7 @@ func (w *world) left() []string {
 // over, so the bound grows with it.
 func (l look) late() []string {
 	if most := 5 * (time.Second + l.stalled); l.served > most {
-		return []string{fmt.Sprintf("everybody was served only %v after the last fault, which is more than %v", l.served, most)}
+		return []string{fmt.Sprintf("the last process was served %v after the last fault, later than %v", l.served, most)}
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (w *world) serve(these func(*thing) bool, justHealed bool) {
 					err = g.use(ctx, p.rt.Load(), 0)
 				}
 				if err != nil {
-					w.wrong("process %d is not served when all is well (longest stall %v): %s: %v", i, w.stalls.Worst(), g.name, err)
+					w.wrong("process %d is not served although there is no fault (longest stall %v): %s: %v", i, w.stalls.Worst(), g.name, err)
 				}
 			})
 		}
@@ -156,7 +156,7 @@ func (g *thing) check(surprises int) (wrong []string, excused int) {
 	meets, most := g.spans.Meets(&g.readers), g.spans.AtOnce()
 	wrong = append(meets, g.tokens.disorder()...)
 	if most > g.limit {
-		wrong = append(wrong, fmt.Sprintf("%s: %d were valid at once", g.name, most))
+		wrong = append(wrong, fmt.Sprintf("%s: %d leases were valid at once", g.name, most))
 	}
 	g.spans.Clear()
 	g.readers.Clear()

@@ -12,14 +12,14 @@ import (
 func grown(looks []look) (wrong []string) {
 	third := len(looks) / 3
 	if third == 0 {
-		return []string{"too few looks to see whether anything grows"}
+		return []string{"too few looks to tell whether anything grows"}
 	}
 	first, last := looks[:third], looks[len(looks)-third:]
 	if before, after := median(first, look.heapOf), median(last, look.heapOf); after > before+before/4+1<<20 {
-		wrong = append(wrong, fmt.Sprintf("heap: %d kB, and %d kB in the end", before>>10, after>>10))
+		wrong = append(wrong, fmt.Sprintf("heap: %d kB at the beginning, %d kB at the end", before>>10, after>>10))
 	}
 	if before, after := median(first, look.goroutinesOf), median(last, look.goroutinesOf); after > before+before/10 {
-		wrong = append(wrong, fmt.Sprintf("goroutines: %d, and %d in the end", before, after))
+		wrong = append(wrong, fmt.Sprintf("goroutines: %d at the beginning, %d at the end", before, after))
 	}
 	return wrong
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// thing is something that users contend for. At most limit of its spans may overlap; spans of readers may overlap freely.
+// thing is a lock or a semaphore that users contend for. At most limit of its spans (the times for which it was held) may overlap; spans of readers
+// may overlap freely.
 type thing struct {
 	name  string
 	limit int
 	// outlasts is set if a lost permit stays taken: in a PermitSemaphore for ten seconds after its lease, in a Semaphore for ever
 	outlasts bool
-	// use acquires it, holds it for a while, and releases it.
+	// use acquires the thing, holds it for a while, and releases it.
 	use func(ctx context.Context, rt *holdfast.Runtime, d time.Duration, options ...holdfast.AcquireOption) error
 
 	spans, readers locktest.Spans
@@ -92,7 +93,7 @@ func newSemaphore(w *world) *thing {
 			return err
 		}
 		if n := inside.Add(1); n > int64(g.limit)*(1+w.counts.forgetful.Load()) {
-			w.wrong("%d have one of %d permits", n, g.limit)
+			w.wrong("%d holders of %d permits", n, g.limit)
 		}
 		<-time.After(d)
 		inside.Add(-1)

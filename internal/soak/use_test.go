@@ -28,7 +28,7 @@ func (w *world) use(ctx context.Context, p *process) {
 	}
 }
 
-// patience returns how long a user waits. It may end at any instant of an acquire.
+// patience returns how long a user waits. The wait may end at any instant of an acquire.
 func patience() time.Duration {
 	if rand.IntN(4) == 0 {
 		return rand.N(20 * time.Millisecond)

@@ -29,12 +29,12 @@ const module = "github.com/holdfast-go/holdfast"
 // covered are the packages whose functions count: those that a user's program contains.
 var covered = []string{module, module + "/actors/...", module + "/scripts", module + "/protocol", module + "/timerwheel"}
 
-// longest limits the ways. Lower a limit when its way gets shorter.
+// longest has a limit for each way. Lower a limit when its way gets shorter.
 var longest = map[string]way{
 	"acquire": {functions: 179, files: 45, posts: 2},
 	"release": {functions: 150, files: 43, posts: 2},
-	// The order in which the answer, the subscription and the release's message come makes a difference: 231 to 245 functions and 9 to 12 posts
-	// were seen.
+	// The order in which the answer, the subscription and the release's message arrive makes a difference: 231 to 245 functions and 9 to 12
+	// posts were seen.
 	"woken": {functions: 250, files: 56, posts: 13},
 }
 
@@ -43,7 +43,7 @@ type way struct{ functions, files, posts int }
 func TestWay_IsNoLongerThanWrittenDown(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it measures, so nothing may run beside it: .ci/run and make check have a step for it")
+		t.Skip("it measures, so it runs alone, in a step of .ci/run")
 	}
 	walker := build(t)
 	idle := walker.counts("nothing")

@@ -58,7 +58,7 @@ func main() {
 func TestWeight_OfAUsersBinary(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("two builds; .ci/run and make check run it")
+		t.Skip("it builds two programs; .ci/run has a step for it")
 	}
 	user := newUser(t)
 	alone, ours := user.build("alone", withClient), user.build("ours", withRuntime)

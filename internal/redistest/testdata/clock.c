@@ -1,5 +1,5 @@
-/* Preloaded into a redis-server, it sets the server's wall clock off by as many microseconds as the file HOLDFAST_CLOCK holds. Redis
- * expires keys by gettimeofday. The system call is made directly: to look up the real function would allocate, and the allocator
+/* Preloaded into a redis-server, it shifts the server's wall clock by the number of microseconds in the file that HOLDFAST_CLOCK names. Redis
+ * expires keys by gettimeofday. The system call is made directly: looking up the real function would allocate, and the allocator
  * of redis-server is not ready so early. */
 #include <fcntl.h>
 #include <stdlib.h>
