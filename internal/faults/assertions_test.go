@@ -15,7 +15,7 @@ type serverTrouble struct {
 	name string
 	args []string // of the server
 	make func(ctx context.Context, w *world)
-	heal func(w *world) // undoes what the trouble leaves behind; nil: nothing to undo
+	heal func(w *world) // repairs the server after the trouble; nil: nothing to repair
 
 	clocked bool          // the server's clock can be set
 	ahead   time.Duration // by how much the server's clock is ahead from the start
@@ -78,12 +78,12 @@ func (w *world) assert() {
 		counts.refused, counts.smaller = counts.refused+len(l.refused), counts.smaller+len(smaller)
 	}
 	assert.Empty(w.t, w.panics(), "panics")
-	w.t.Logf("%d holders; %d times two were valid at once, %d valid ones refused, %d smaller tokens; the longest wait afterwards took %v",
+	w.t.Logf("%d holders; two leases were valid at once %d times, %d valid holders were refused, %d tokens were smaller; the longest wait afterwards took %v",
 		counts.holders, counts.beside, counts.refused, counts.smaller, w.longest.Round(time.Millisecond))
 	w.leaveNothing()
 }
 
-// leaveNothing asserts that nothing is left in Redis once the runtimes are closed (A5), and that nobody calls Redis any more.
+// leaveNothing asserts that nothing is left in Redis once the runtimes are closed (A5), and that no scripts run any more.
 func (w *world) leaveNothing() {
 	for _, rt := range w.rts {
 		assert.NoError(w.t, rt.Close(context.Background()))
@@ -94,5 +94,5 @@ func (w *world) leaveNothing() {
 	calls := func() int64 { return w.server.CommandStats(w.t, "evalsha")["evalsha"] }
 	before := calls()
 	<-time.After(worldLease / 2)
-	assert.Equal(w.t, before, calls(), "A5: a renewal of what is over")
+	assert.Equal(w.t, before, calls(), "A5: scripts run although all runtimes are closed")
 }

@@ -53,16 +53,16 @@ type backlogReport struct {
 }
 
 // TestFault_BacklogOfAnOutage starts a process that asks for many locks with different names while Redis is stopped. The waiters cost next to
-// nothing. When Redis is back, all of them are soon served, in the order in which they asked. None is refused, because the outage was shorter than
-// a third of the lease.
+// nothing. When Redis is back, all of them are soon served, in the order of their requests. None is refused, because the outage was shorter than a
+// third of the lease.
 //
 // The full run, on an otherwise idle machine: go test ./internal/faults -run TestFault_BacklogOfAnOutage -v -faults.pending 300000
 func TestFault_BacklogOfAnOutage(t *testing.T) {
 	pending := locktest.Scaled(*backlogPending, *backlogPending/20)
 	report := showBacklog(t, pending)
-	for report.Outage > backlogMost { // on a busy machine the outage gets too long, and the first acquires are rightly refused: ask for fewer
+	for report.Outage > backlogMost { // on a busy machine the outage gets too long, and the first acquires are refused, as they should be: ask for fewer
 		pending /= 4
-		require.Greater(t, pending, 100, "this machine is too busy to show it")
+		require.Greater(t, pending, 100, "this machine is too busy for the test")
 		report = showBacklog(t, pending)
 	}
 	assert.Less(t, report.Core, 0.1, "of a core")
@@ -89,7 +89,7 @@ func showBacklog(t *testing.T, pending int) (report backlogReport) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal([]byte(line), &report))
 	require.NoError(t, child.Wait())
-	t.Logf("%d pending, asked for in %v, an outage of %v: %.3f of a core while they wait, %d bytes each; served %v to %v after the end, %d refused (%s), %d out of order",
+	t.Logf("%d pending, requested in %v, an outage of %v: %.3f of a core while they wait, %d bytes each; served %v to %v after the end, %d refused (%s), %d out of order",
 		pending, report.Asked, report.Outage, report.Core, report.Each, report.First, report.Last, report.Refused, report.Error, report.Strays)
 	return report
 }

@@ -63,7 +63,7 @@ func TestFault_LoggerHarmsNobody(t *testing.T) {
 	}
 }
 
-// t.FailNow in OnEvent ends the goroutine that calls OnEvent; so does a user's runtime.Goexit.
+// t.FailNow or runtime.Goexit in OnEvent ends the goroutine that calls OnEvent.
 func TestFault_OnEventMayEndItsGoroutine(t *testing.T) {
 	t.Parallel()
 	p := locktest.PlaceOf(t, "lock")
@@ -77,7 +77,7 @@ func TestFault_OnEventMayEndItsGoroutine(t *testing.T) {
 	harmless(t, p, rt)
 }
 
-// Close does not wait for a blocked callback: users call Close when something is wrong, and OnEvent may be stuck on just that.
+// Close does not wait for a blocked callback: users call Close when something is wrong, and OnEvent may be stuck for the same reason.
 func TestFault_CloseDoesNotWaitForACallbackThatBlocks(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]func(b *blocker) holdfast.Options{
@@ -122,7 +122,7 @@ func TestFault_CloseWithinOnEvent(t *testing.T) {
 	case err := <-closed:
 		assert.ErrorContains(t, err, "does not come back")
 	case <-time.After(locktest.Patience):
-		require.Fail(t, "Close waits for itself")
+		require.Fail(t, "Close waits for the callback that has called it")
 	}
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
 	assert.False(t, p.Exists(t))

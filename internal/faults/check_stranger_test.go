@@ -86,7 +86,7 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 		assert.Contains(t, found.Findings[0].Remedy, "connect to the master")
 		require.NoError(t, admin.ACLSetUser(t.Context(), "app", "reset", "on", ">right", "~*", "&*", "+@all", "-info").Err())
 		few := locktest.ClientWith(t, &redis.Options{Addr: server.Addr(), Username: "app", Password: "right"})
-		assert.Contains(t, checked(t, few, holdfast.Options{}).Findings[0].What, "is a replica", "also when INFO is denied")
+		assert.Contains(t, checked(t, few, holdfast.Options{}).Findings[0].What, "is a replica", "even if INFO is denied")
 	})
 	t.Run("a tag in every name of a cluster", func(t *testing.T) {
 		t.Parallel()
@@ -116,7 +116,7 @@ func TestFault_CheckTellsAStrangerWhatToDo(t *testing.T) {
 		rule, isRule := strings.CutPrefix(lines[len(lines)-1], "all missing rights at once: ACL SETUSER app ")
 		require.True(t, isRule, lines[len(lines)-1])
 		require.NoError(t, server.Client(t).ACLSetUser(t.Context(), "app", strings.Fields(rule)...).Err())
-		assert.NoError(t, locktest.NewRuntime(t, client, holdfast.Options{NameMapper: appKey}).Check(t.Context()), "one round is enough")
+		assert.NoError(t, locktest.NewRuntime(t, client, holdfast.Options{NameMapper: appKey}).Check(t.Context()), "the rule of the first check has all missing rights")
 	})
 }
 
@@ -153,7 +153,7 @@ func TestFault_CheckOfAnOldServer(t *testing.T) {
 		found := checked(t, client, holdfast.Options{})
 		if !old {
 			assert.NotContains(t, found.Findings[0].What, version)
-			assert.Less(t, len(found.Findings[0].What), 200, "it does not name every script")
+			assert.Less(t, len(found.Findings[0].What), 200, "the error does not name every script")
 			continue
 		}
 		assert.Equal(t, "the server's version is "+version+", 6.2 or later is needed", found.Findings[0].What)

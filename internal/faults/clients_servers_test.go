@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// clientServers are servers of every kind that go-redis has a client for.
+// clientServers has one server setup for every kind of client of go-redis.
 type clientServers struct {
 	single         *redistest.Server // has a user with a password
 	user, password string

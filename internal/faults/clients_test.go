@@ -32,7 +32,7 @@ const (
 	findsChecks = "`Check` refuses it"
 )
 
-// makeClient makes a client as a separate process would have it.
+// makeClient makes a new client, as a separate process would.
 type makeClient func(t *testing.T, s *clientServers) redis.UniversalClient
 
 // TestFault_EveryClientOfGoRedis shows that doc/operations.md is right about each client that go-redis can make, and each option that matters.
@@ -107,7 +107,7 @@ func TestClients_DocumentAgrees(t *testing.T) {
 	assert.Equal(t, tested, documented)
 }
 
-// TestClients_DocumentNamesEveryOption fails when a new go-redis adds an option, which somebody must then look at.
+// TestClients_DocumentNamesEveryOption fails when a new version of go-redis adds an option that the table does not name.
 func TestClients_DocumentNamesEveryOption(t *testing.T) {
 	t.Parallel()
 	table := strings.Join(clientTable(t), "\n")

@@ -47,7 +47,7 @@ func TestFault_StartWhileAMasterIsDown(t *testing.T) {
 				}
 			}
 			slices.Sort(waits)
-			t.Logf("a lock is had after %v mostly, %v at most", waits[len(waits)/2], waits[len(waits)-1])
+			t.Logf("a lock was acquired after %v (median), %v at most", waits[len(waits)/2], waits[len(waits)-1])
 			assert.Less(t, waits[len(waits)-1], down.within+locktest.Slack())
 
 			rt := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})
@@ -138,6 +138,6 @@ func TestFault_StoppedMasterWithoutTimeouts(t *testing.T) {
 		})
 	}
 	group.Wait()
-	t.Logf("all are served %v after the master stood still", time.Since(start))
+	t.Logf("all were served %v after the master was stopped", time.Since(start))
 	stopped.Resume()
 }

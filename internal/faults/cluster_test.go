@@ -64,7 +64,7 @@ func TestFault_ShardedSubscriptionsKilled(t *testing.T) {
 		}
 	}
 	slices.Sort(waits)
-	t.Logf("%d rounds: woken after %v mostly, %v at most", rounds, waits[len(waits)/2], waits[len(waits)-1])
+	t.Logf("%d rounds: woken after %v (median), %v at most", rounds, waits[len(waits)/2], waits[len(waits)-1])
 	assert.Less(t, waits[len(waits)/2], fallback/4, "by messages")
 }
 
@@ -92,7 +92,7 @@ func TestFault_SlotMovesUnderLoad(t *testing.T) {
 			}
 			l.end()
 			slices.Sort(l.waits)
-			t.Logf("%d times held; waited %v mostly, %v at most", len(l.waits), l.waits[len(l.waits)/2], l.waits[len(l.waits)-1])
+			t.Logf("held %d times; waited %v (median), %v at most", len(l.waits), l.waits[len(l.waits)/2], l.waits[len(l.waits)-1])
 			for kind, spans := range l.spans {
 				assert.Empty(t, spans.Overlaps(), kind)
 			}
@@ -180,7 +180,7 @@ func (l *moving) awaitProgress(t *testing.T) {
 		before[who] = n
 	}
 	l.mu.Unlock()
-	locktest.Await(t, "everybody to go on", func() bool {
+	locktest.Await(t, "every worker to be served again", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for who, n := range l.served {
@@ -218,7 +218,7 @@ func TestFault_ManyLocksOverAllSlots(t *testing.T) {
 		assert.True(t, lease.Valid())
 		assert.Greater(t, time.Until(lease.ExpiresAt()), period, "it was renewed")
 	}
-	assert.LessOrEqual(t, ran, int64((periods+1)*len(leases)), "at most one for a lock in a period")
+	assert.LessOrEqual(t, ran, int64((periods+1)*len(leases)), "at most one script for each lock in each period")
 	for _, lease := range leases {
 		group.Go(func() { assert.NoError(t, lease.Release(context.Background())) })
 	}
@@ -232,7 +232,7 @@ func scriptsOf(t *testing.T, cluster *redistest.Cluster) (n int64) {
 	return n
 }
 
-// TestFault_SilentMasterDelaysNobodyElse stops one master of a cluster. Locks on the other masters are as fast as before.
+// TestFault_SilentMasterDelaysNobodyElse stops one master of a cluster. Calls for locks on the other masters take no longer than before.
 func TestFault_SilentMasterDelaysNobodyElse(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0, time.Minute)
 	rt := locktest.NewRuntime(t, locktest.ClusterClient(t, cluster), holdfast.Options{})

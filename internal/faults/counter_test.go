@@ -64,8 +64,8 @@ func TestFault_CountInAFile(t *testing.T) {
 			require.NoError(t, child.Err(), child.Stderr())
 			var told counted
 			require.NoError(t, json.Unmarshal([]byte(child.Line()), &told))
-			assert.Empty(t, told.Errors, "nothing here lasts as long as anybody's patience or lease")
-			assert.Less(t, told.Longest, locktest.Patience, "an orphan would be in the way for half a minute")
+			assert.Empty(t, told.Errors, "no fault lasts as long as a wait or a lease")
+			assert.Less(t, told.Longest, locktest.Patience, "an orphan would block the others for half a minute")
 			t.Logf("%d increments, longest wait for one %v", told.Done, told.Longest.Round(time.Millisecond))
 			sum += told.Done
 		}

@@ -19,7 +19,7 @@ import (
 func crashLease() time.Duration { return locktest.Unhurried(900 * time.Millisecond) }
 
 // keepings are the ways in which Redis persists writes. With everysec, a server that must wait for the disk answers before it has written anything.
-// So a server process that is killed may lose the same writes as a machine that stops.
+// So killing the server process may lose the same writes as a power failure.
 var keepings = map[string]struct {
 	args  []string
 	keeps bool
@@ -71,7 +71,7 @@ func showCrashes(t *testing.T, p *locktest.Place, keeps bool) {
 		assert.Positive(t, w.spans.Len())
 		holders, overlaps = holders+w.spans.Len(), overlaps+len(found)
 	}
-	t.Logf("%d holders over %d crashes; %d times two were valid at once", holders, crashes, overlaps)
+	t.Logf("%d holders over %d crashes; two leases were valid at once %d times", holders, crashes, overlaps)
 	locktest.Await(t, "nothing to be left", func() bool { return len(p.Keys(t)) == 0 })
 }
 
@@ -181,7 +181,7 @@ func TestFault_RestartWithoutData(t *testing.T) {
 	for _, p := range places {
 		next = append(next, locktest.Acquire(t, p.Lock(other)))
 	}
-	t.Logf("the first holder's lease is valid beside the next one's: %t", leases[0].Valid())
+	t.Logf("both the first and the next holder's leases are valid: %t", leases[0].Valid())
 	assert.LessOrEqual(t, last().Sub(restarted), 2*crashLease()/3+stalls.Slack())
 	for i, p := range places {
 		assert.ErrorIs(t, leases[i].Release(t.Context()), holdfast.ErrLeaseLost)

@@ -39,7 +39,7 @@ func (r *cutReport) String() string {
 		return "no holder was ever seen"
 	}
 	slices.Sort(r.told)
-	return fmt.Sprintf("%d tries (and %d void), %d of them while nothing was run for long; from the deadline to Done: median %v, worst %v; "+
+	return fmt.Sprintf("%d tries (and %d void), %d of them with a long stall; from the deadline to Done: median %v, worst %v; "+
 		"from the deadline to the server's expiry: at least %v",
 		r.tries, r.void, r.stalled, r.told[len(r.told)/2], r.told[len(r.told)-1], r.margin)
 }
@@ -58,23 +58,23 @@ func (c *cutOff) check(t *testing.T, pauses gaps, report *cutReport) {
 	report.margin = min(report.margin, c.expiry.Sub(c.deadline))
 	name := c.how + ", " + c.held
 
-	assert.GreaterOrEqual(t, c.expiry.Sub(c.deadline), time.Duration(0), "%s: the deadline comes before the server's", name)
+	assert.GreaterOrEqual(t, c.expiry.Sub(c.deadline), time.Duration(0), "%s: the deadline is earlier than the server's expiry", name)
 	switch late := c.doneAt.Sub(c.goneAt); {
 	case late <= 0:
 	case stall > 10*time.Millisecond || late < locktest.Slack():
 		report.stalled++
-		assert.Less(t, late, 5*stall+locktest.Slack(), "%s: Done was closed after the key was gone, nothing was run for %v", name, stall)
+		assert.Less(t, late, 5*stall+locktest.Slack(), "%s: Done was closed after the key was gone; longest stall %v", name, stall)
 	default:
-		assert.Fail(t, "Done was closed after the key was gone", "%s: %v later; nothing was run for %v", name, late, stall)
+		assert.Fail(t, "Done was closed after the key was gone", "%s: %v later; longest stall %v", name, late, stall)
 	}
 	assert.ErrorIs(t, c.lease.Err(), holdfast.ErrLeaseLost, name)
-	assert.Less(t, c.goneAt.Sub(c.cutAt), 3*cutLease+5*stall+locktest.Slack(), "%s: the server is not told to keep the key any more", name)
+	assert.Less(t, c.goneAt.Sub(c.cutAt), 3*cutLease+5*stall+locktest.Slack(), "%s: the key was still renewed", name)
 	if c.next != nil {
 		select {
 		case granted := <-c.next:
 			assert.True(t, granted.After(c.deadline), name)
 		case <-time.After(locktest.Patience):
-			assert.Fail(t, "the next one waits for ever", name)
+			assert.Fail(t, "the next waiter waits for ever", name)
 		}
 	}
 	locktest.Await(t, "the event", func() bool {

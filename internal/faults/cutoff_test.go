@@ -166,7 +166,7 @@ func (c *cutOff) waitElsewhere(t *testing.T, rt *holdfast.Runtime) {
 	granted := time.Now()
 	valid := c.lease.Valid()
 	if assert.NoError(t, err) {
-		assert.False(t, valid, "%s, %s: valid when another was granted the lock", c.how, c.held)
+		assert.False(t, valid, "%s, %s: still valid when another runtime was granted the lock", c.how, c.held)
 		assert.NoError(t, lease.Release(context.Background()))
 	}
 	c.next <- granted
@@ -185,7 +185,7 @@ func watchAll(t *testing.T, client redis.UniversalClient, tries []*cutOff) (all 
 		if gone == len(tries) && over.IsZero() {
 			over = now.Add(cutLease / 10)
 		}
-		require.Less(t, now.Sub(start), locktest.Patience, "all of them end")
+		require.Less(t, now.Sub(start), locktest.Patience, "waiting for all grants to end")
 	}
 	return all
 }
@@ -214,7 +214,7 @@ func lookAt(t *testing.T, client redis.UniversalClient, tries []*cutOff) (gone i
 		case c.goneAt.IsZero():
 			c.look() // has Done been closed by now?
 			c.goneAt = time.Now()
-			require.False(t, c.lease.Valid(), "%s, %s: valid although the server has let the key go", c.how, c.held)
+			require.False(t, c.lease.Valid(), "%s, %s: valid although the server has expired the key", c.how, c.held)
 		}
 		if !c.goneAt.IsZero() {
 			gone++

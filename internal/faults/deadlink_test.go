@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Every connection dies silently, as when a firewall forgets it, and only new connections work. The runtime moves to new connections in time
-// whatever the client's timeouts are, and a waiter gets its lock.
+// Every connection dies silently, as when a firewall forgets it, and only new connections work. Whatever the client's timeouts are, the
+// runtime moves to new connections in time, and a waiter gets its lock.
 func TestFault_DeadConnections(t *testing.T) {
 	t.Parallel()
 	for client := range clients {
@@ -59,7 +59,7 @@ func showDeadConnections(t *testing.T, name string) {
 		}
 		locktest.Release(t, lease)
 	}
-	t.Logf("%s: %v until the waiters have had their locks", name, time.Since(start).Round(time.Millisecond))
+	t.Logf("%s: %v until all waiters were served", name, time.Since(start).Round(time.Millisecond))
 	for _, lease := range kept {
 		assert.True(t, lease.Valid())
 		locktest.Release(t, lease)

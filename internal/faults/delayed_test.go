@@ -21,7 +21,7 @@ const (
 	window = 2 * time.Second
 )
 
-// late has the ways in which requests are late: while the client still waits for their replies, or after it has given up their connections.
+// late has two ways for requests to be late: the client still waits for their replies, or it has given up their connections.
 var late = map[string]struct {
 	patience time.Duration // of the client
 	orphan   time.Duration // how long an orphan may stay once all requests have arrived
@@ -31,8 +31,8 @@ var late = map[string]struct {
 	"connection given up": {30 * time.Millisecond, window + soon},
 }
 
-// Every request is delayed until its caller has gone. No orphan stays, nothing counts twice, no answer is false, and there is exactly one next
-// holder.
+// Every request is delayed until its caller has given up. No orphan stays, nothing counts twice, no answer is false, and there is exactly one
+// next holder.
 func TestFault_RequestComesAfterItsCallersEnd(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -184,7 +184,7 @@ func lateForceReleases(t *testing.T, l *lateness) {
 	l.holdUp(t, func(ctx context.Context, w *wire) {
 		_, err := w.lock().ForceRelease(ctx)
 		assert.Error(t, err)
-		assert.NoError(t, leases[w].Release(context.Background()), "it has not come yet")
+		assert.NoError(t, leases[w].Release(context.Background()), "the delayed force-release has not arrived yet")
 		lease, err := w.Lock(w.third).TryAcquire(context.Background())
 		mu.Lock()
 		defer mu.Unlock()
@@ -240,7 +240,7 @@ func overtakeAcquire(t *testing.T, w *wire) {
 	locktest.Await(t, "the late acquire", func() bool {
 		return w.Exists(t) || time.Since(start) > 2*delay && !w.late()
 	})
-	if w.Exists(t) { // if it does not exist, a busy machine did not send the acquire in time
+	if w.Exists(t) { // it does not exist if a busy machine did not send the acquire in time
 		w.assertNoOrphan(t, window+soon)
 	}
 	w.assertNext(t, w.wait(t))

@@ -69,7 +69,7 @@ func showEviction(t *testing.T, places []*locktest.Place, rt *holdfast.Runtime, 
 		assert.False(t, h.told.Valid())
 		next := locktest.Acquire(t, h.Lock(rt))
 		if h.told.Token() > 0 {
-			assert.Greater(t, next.Token(), h.told.Token(), "also if the counter was evicted")
+			assert.Greater(t, next.Token(), h.told.Token(), "even if the counter was evicted")
 		}
 		locktest.Release(t, next)
 	}
@@ -84,7 +84,7 @@ func lastTold(t *testing.T, leases []*holdfast.Lease) func() time.Time {
 			select {
 			case <-lease.Done():
 			case <-time.After(locktest.Patience):
-				assert.Fail(t, "nobody tells of the loss")
+				assert.Fail(t, "the loss is not reported")
 			}
 			told[i] = time.Now()
 		})
@@ -112,8 +112,8 @@ func evictEverything(t *testing.T, all []held) {
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 }
 
-// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. Its waiters queue again, and nobody waits behind the places that
-// are left of the other key.
+// Redis evicts, or somebody deletes, one of the two keys of a fair lock's queue. Its waiters queue again, and the remains of the other key block
+// nobody.
 func TestFault_HalfOfAQueueIsLost(t *testing.T) {
 	t.Parallel()
 	for _, half := range []string{"redisson_lock_timeout", "redisson_lock_queue"} {

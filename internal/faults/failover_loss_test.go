@@ -26,17 +26,17 @@ func TestFault_FailoverForgetsAGrant(t *testing.T) {
 	locktest.Release(t, locktest.Acquire(t, careful.FencedLock(redistest.Name(t))))
 
 	replica := g.Servers[1].Client(t)
-	require.NoError(t, replica.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()) // nobody there
+	require.NoError(t, replica.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()) // no server there
 	lease := locktest.Acquire(t, first.FencedLock(name))
 	_, err := careful.FencedLock(redistest.Name(t)).Acquire(t.Context())
 	assert.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	g.FailOver()
 	over := time.Now()
 	next := locktest.Acquire(t, second.FencedLock(name))
-	t.Logf("the next holder has it %v after the failover; the first one's lease is valid then: %v", time.Since(over), lease.Valid())
+	t.Logf("the next holder acquired the lock %v after the failover; the first holder's lease is still valid: %v", time.Since(over), lease.Valid())
 	assert.Greater(t, next.Token(), lease.Token())
 	told := locktest.Closed(t, "Done", lease.Done()).Sub(over)
-	t.Logf("the first one is told after %v", told)
+	t.Logf("the first holder learned of its loss after %v", told)
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 	assert.Less(t, told, failoverLease/3+servedWithin)
 	assert.True(t, next.Valid())

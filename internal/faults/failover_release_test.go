@@ -37,7 +37,7 @@ func TestFault_FailoverForgetsARelease(t *testing.T) {
 	locktest.Await(t, "the replica to have everything", func() bool {
 		return replica.Get(ctx, counter).Val() == "1" && replica.Exists(ctx, name).Val() == 1 && replica.Get(ctx, permits).Val() == "0"
 	})
-	require.NoError(t, replica.ReplicaOf(ctx, "127.0.0.1", "1").Err()) // nobody there
+	require.NoError(t, replica.ReplicaOf(ctx, "127.0.0.1", "1").Err()) // no server there
 	locktest.Release(t, lock)
 	locktest.Release(t, permit)
 	require.NoError(t, first.Semaphore(counter).Release(ctx, 1))
@@ -45,12 +45,12 @@ func TestFault_FailoverForgetsARelease(t *testing.T) {
 	over := time.Now()
 
 	locktest.Release(t, locktest.Acquire(t, second.Lock(name)))
-	t.Logf("the lock is had %v after the failover", time.Since(over))
+	t.Logf("the lock was acquired %v after the failover", time.Since(over))
 	assert.Less(t, time.Since(over), failoverLease+servedWithin)
 
 	available, err := second.Semaphore(counter).Available(ctx)
 	require.NoError(t, err)
-	assert.Equal(t, 1, available, "nobody gives it back")
+	assert.Equal(t, 1, available, "the lost permit is still missing")
 	require.NoError(t, second.Semaphore(counter).AddPermits(ctx, 1))
 	require.NoError(t, second.Semaphore(counter).TryAcquire(ctx, 2))
 
@@ -67,7 +67,7 @@ func showPermitComesBack(t *testing.T, s *holdfast.PermitSemaphore, client redis
 		return
 	}
 	locktest.Release(t, locktest.AcquirePermit(t, s))
-	t.Logf("the permit is had %v after the failover", time.Since(over))
+	t.Logf("the permit was acquired %v after the failover", time.Since(over))
 	assert.Less(t, time.Since(over), failoverLease+permitGrace+servedWithin)
 }
 

@@ -41,7 +41,7 @@ func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 			}
 			held := acquire(process())
 			for deadline := time.Now().Add(locktest.Patience); len(held.Members()) < len(servers)+1; {
-				require.True(t, time.Now().Before(deadline), "the fleet never answers in time") // a red lock does without
+				require.True(t, time.Now().Before(deadline), "the fleet never answers in time") // a red lock needs only a majority
 				locktest.Release(t, held)
 				held = acquire(process())
 			}
@@ -61,7 +61,7 @@ func TestFault_OneOfSeveralFailsOver(t *testing.T) {
 			locktest.Release(t, held)
 			start := time.Now()
 			next := acquire(other)
-			t.Logf("the next one has it after %v", time.Since(start))
+			t.Logf("the next holder acquired the lock after %v", time.Since(start))
 			assert.GreaterOrEqual(t, len(next.Members()), 2)
 			locktest.Release(t, next)
 			g.Restore()
@@ -95,7 +95,7 @@ func TestFault_SentinelsWithoutQuorum(t *testing.T) {
 	assert.ErrorIs(t, held.Err(), holdfast.ErrLeaseLost)
 	_, err := after.Lock(redistest.Name(t)).Acquire(t.Context())
 	require.Error(t, err)
-	t.Logf("told after %v; an acquire is refused: %v", told, err)
+	t.Logf("losses were reported after %v; an acquire is refused: %v", told, err)
 
 	for _, sentinel := range g.Sentinels[1:] {
 		sentinel.Restart()
@@ -107,5 +107,5 @@ func TestFault_SentinelsWithoutQuorum(t *testing.T) {
 			return err == nil && lease.Release(t.Context()) == nil
 		})
 	}
-	t.Logf("locks can be had %v after the Sentinels came back", time.Since(restarted))
+	t.Logf("locks could be acquired %v after the Sentinels were back", time.Since(restarted))
 }

@@ -79,7 +79,7 @@ type failover struct {
 	ended    chan struct{}
 	group    sync.WaitGroup
 	lost     int             // leases lost over all rounds
-	took     []time.Duration // until everybody had an answer again
+	took     []time.Duration // until all callers had an answer again
 }
 
 // crew is the goroutines that want one lock, and what they got.
@@ -179,7 +179,7 @@ func (f *failover) round(t *testing.T) {
 			return lease.Valid() && client.HExists(t.Context(), lease.Name(), lease.ID()).Val() != true
 		})
 	})
-	assert.Less(t, time.Since(over), servedWithin+failoverLease/3+locktest.Slack(), "holders know within a renewal interval")
+	assert.Less(t, time.Since(over), servedWithin+failoverLease/3+locktest.Slack(), "holders learn of their losses within a renewal interval")
 	for _, lease := range held {
 		if lease.Valid() {
 			assert.NoError(t, lease.Release(t.Context()))
@@ -214,7 +214,7 @@ func (f *failover) onceMore(t *testing.T, what string, counts func(c *crew) []in
 func (f *failover) judge(t *testing.T) {
 	f.end()
 	slices.Sort(f.took)
-	t.Logf("%d failovers: everybody answered %v after the new master came, at most %v; %d of %d held leases lost",
+	t.Logf("%d failovers: all callers had an answer %v after the new master took over, at most %v; %d of %d held leases lost",
 		len(f.took), f.took[len(f.took)/2], f.took[len(f.took)-1], f.lost, 20*len(f.took))
 	assert.Less(t, f.took[len(f.took)-1], servedWithin+locktest.Slack())
 	for _, c := range f.crews {
@@ -222,10 +222,10 @@ func (f *failover) judge(t *testing.T) {
 		if c.excludes != nil {
 			overlaps = c.spans.Meets(c.excludes)
 		}
-		t.Logf("%s: %d times held, granted %v of %v answers, two holders %d times", c.kind, c.spans.Len(), c.grants, c.answers, len(overlaps))
+		t.Logf("%s: held %d times, granted %v of %v answers, two holders %d times", c.kind, c.spans.Len(), c.grants, c.answers, len(overlaps))
 		assert.Positive(t, c.spans.Len())
 		assert.Empty(t, c.starved, "members that starved")
-		assert.LessOrEqual(t, len(overlaps), len(f.took), "no more than the grant that was on its way, each time")
+		assert.LessOrEqual(t, len(overlaps), len(f.took), "at most one lost grant in each failover")
 		if c.tokens[0] != 0 && len(overlaps) == 0 {
 			assert.IsIncreasing(t, c.tokens)
 		}

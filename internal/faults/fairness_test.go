@@ -98,9 +98,9 @@ func unfairness(t *testing.T, p *locktest.Place, section time.Duration, spinner 
 		return ""
 	}
 	report := stopCrowd(t, children[crowds])
-	t.Logf("the spinner had %d turns, %v apart at most", report.Served-1, report.Worst)
+	t.Logf("the spinner had %d turns, at most %v apart", report.Served-1, report.Worst)
 	if report.Worst > spinnerMax+late+locktest.Slack() {
-		return fmt.Sprintf("the spinner looked in vain for %v", report.Worst)
+		return fmt.Sprintf("the spinner tried in vain for %v", report.Worst)
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func TestFault_FloodOfMessages(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			if kind.Deaf { // the spin lock, see TestSpinLock_ListensToNothingAndTellsAll
-				t.Skip("its waiters listen to nothing")
+				t.Skip("its waiters do not subscribe")
 			}
 			showFlood(t, locktest.OwnPlace(t, kind, "--client-output-buffer-limit", "pubsub 512kb 256kb 1"), messages)
 		})
@@ -70,7 +70,7 @@ func showFlood(t *testing.T, p *locktest.Place, messages int) {
 	running := heapOf(t, child)
 	checks := func() int64 { return p.Server.CommandStats(t, "evalsha")["evalsha"] - before }
 	assert.Less(t, running, floodHeap, "bytes of heap at most")
-	locktest.Await(t, "each of them to have looked", func() bool { return checks() >= floodLocks })
+	locktest.Await(t, "each waiter to have tried once more", func() bool { return checks() >= floodLocks })
 
 	require.NoError(t, child.Stop())
 	flood(t, p, channels, messages)
@@ -89,7 +89,7 @@ func showFlood(t *testing.T, p *locktest.Place, messages int) {
 	stopped := heapOf(t, child)
 	child.CloseInput()
 	require.NoError(t, child.Wait())
-	t.Logf("%d messages: heap of %d kB at most, %d attempts; again, to a process that stands still: %d kB, all served %v after",
+	t.Logf("%d messages: heap of %d kB at most, %d attempts; again, to a stopped process: %d kB, all served %v after",
 		messages, running>>10, checks(), stopped>>10, took)
 	assert.Less(t, stopped, floodHeap)
 	assert.Less(t, took, 3*fallback, "no waiter has missed the release")

@@ -48,7 +48,7 @@ func replaceBy(p *locktest.Place, command string, args ...any) error {
 }
 
 // The key of a held lock disappears or is replaced by something else. The holder learns of the loss within a third of the lease, or from its release
-// if that comes first. Keys of others are left alone.
+// if that comes first. Keys of other owners are not changed.
 func TestFault_KeyGoneOrForeign(t *testing.T) {
 	t.Parallel()
 	for how, v := range vanishings {
@@ -86,7 +86,7 @@ func showLossIsTold(t *testing.T, p *locktest.Place, rt *holdfast.Runtime, vanis
 	assert.ErrorIs(t, held.Release(t.Context()), holdfast.ErrLeaseLost, p.Kind.Name)
 }
 
-// showForeign asserts that a key that is no lock is told apart from a lock, and left alone. Even a hash with a field need not be a lock.
+// showForeign asserts that a key that is not a lock is recognized as such, and not changed. Even a hash with a field need not be a lock.
 func showForeign(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	what := p.Redis.Type(t.Context(), p.Name).Val()
 	_, err := p.Lock(rt).TryAcquire(t.Context())

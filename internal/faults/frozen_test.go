@@ -27,8 +27,8 @@ var freezes = map[string]func(t *testing.T, p *locktest.Place) (thaw func()){
 	},
 }
 
-// A server answers nobody for the length of two leases. Holders learn that their locks are lost when the leases end by their own clocks. Calls end in
-// time, no matter how many there are. When the server answers again, the locks can be acquired at once.
+// A server answers no calls for the length of two leases. Holders learn that their locks are lost when the leases end by their own clocks. Calls end
+// in time, no matter how many there are. When the server answers again, the locks can be acquired at once.
 func TestFault_FrozenServer(t *testing.T) {
 	t.Parallel()
 	for how, freeze := range freezes {
@@ -72,7 +72,7 @@ func showFrozenServer(t *testing.T, freeze func(*testing.T, *locktest.Place) fun
 	}
 	calls.Wait()
 	took := time.Since(start)
-	t.Logf("a loss is told %v after the deadline at most; %v from the thaw to the last of the next holders", worst.Round(time.Millisecond), took.Round(time.Millisecond))
+	t.Logf("losses were reported at most %v after the deadline; %v from the thaw to the last of the next holders", worst.Round(time.Millisecond), took.Round(time.Millisecond))
 	assert.Less(t, took, 5*time.Second)
 	for _, lost := range held {
 		assert.ErrorIs(t, lost.Release(t.Context()), holdfast.ErrLeaseLost)

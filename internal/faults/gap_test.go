@@ -49,7 +49,7 @@ func showGap(t *testing.T, kind locktest.Kind) {
 			_, err := own.TryAcquire(t.Context())
 			tried <- err
 		}()
-		synctest.Wait() // the try is on its way
+		synctest.Wait() // the try is in flight
 		waiter := own.AcquireAsync(t.Context())
 		<-time.After(2*trip + time.Duration(round)*step)
 		locktest.Release(t, taken)

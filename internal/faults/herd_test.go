@@ -23,7 +23,7 @@ func TestFault_HerdIsSmall(t *testing.T) {
 	const runtimes, goroutines, section = 32, 8, time.Millisecond
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
 		if p.Kind.Deaf { // the spin lock, whose back-off limits its calls: see TestSpinLock_Backoff
-			t.Skip("its waiters ask again and again")
+			t.Skip("its waiters poll")
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -76,8 +76,8 @@ func TestFault_CrowdLetsOneIn(t *testing.T) {
 		t.Run(fmt.Sprint("script ", section), func(t *testing.T) {
 			t.Parallel()
 			letIn(t, func(t *testing.T, p *locktest.Place) {
-				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded covers it: there the waiter asks again when it has missed a message
-					t.Skip("its messages are for all, and miss a thread of Redisson's that has tried and does not wait yet")
+				if p.Kind.Mode == "write" { // TestPromise_TurnsAreBounded covers it: there the waiter tries again when it has missed a message
+					t.Skip("its messages are for all waiters; a Redisson thread that has tried and does not wait yet misses them")
 				}
 				peer := redissonpeer.New(locktest.NewClient(t, p.Addr), redissonpeer.Config{})
 				t.Cleanup(peer.Close)
@@ -143,11 +143,11 @@ func notLetIn(t *testing.T, waits []time.Duration, section, length, late time.Du
 		section, n, median, waits[n*99/100], longest, late)
 	switch {
 	case median > turn+section+5*time.Millisecond+late:
-		return fmt.Sprintf("the usual wait is %v, longer than a turn and the way", median)
+		return fmt.Sprintf("the usual wait is %v, longer than a turn and a round trip", median)
 	case longest > 2*(turn+section+gap)+4*late:
 		return fmt.Sprintf("the longest wait is %v: more than two turns and gaps", longest)
 	case n < int(length/(turn+section+4*late)/4):
-		return fmt.Sprintf("%d turns are not a quarter of its share", n)
+		return fmt.Sprintf("%d turns are less than a quarter of its share", n)
 	}
 	return ""
 }

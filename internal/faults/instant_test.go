@@ -74,7 +74,7 @@ func cancelAtEachInstant(t *testing.T, kind locktest.Kind, try toGrant) {
 	t.Logf("%d times the cancel came first, %d times the grant; free %v after a cancel at most", cancelled, granted, worst)
 	assert.Positive(t, cancelled)
 	assert.Positive(t, granted)
-	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be on its way; then comes its answer, then the release")
+	assert.LessOrEqual(t, worst, 4*trip, "the acquire may still be in flight; its answer and the release follow")
 }
 
 // lastSeen watches the key for a while, and returns how long it still existed.

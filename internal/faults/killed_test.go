@@ -34,7 +34,7 @@ func TestFault_KilledHolder(t *testing.T) {
 			child.Kill()
 			killed := time.Now()
 			stalls.Take()
-			locktest.Await(t, "the key of the dead", func() bool { return !sameFields(holder, q.Fields(t)) })
+			locktest.Await(t, "the dead holder's key to expire", func() bool { return !sameFields(holder, q.Fields(t)) })
 			freed = append(freed, time.Since(killed))
 			lease, err := waiting.Lease()
 			granted = append(granted, time.Since(killed))

@@ -21,7 +21,7 @@ func warm(t *testing.T, lock *holdfast.Lock) {
 	locktest.Release(t, locktest.Acquire(t, lock, holdfast.WithLease(time.Minute)))
 }
 
-// A grant that arrives after its lease has ended does not count: nobody gets it, and it is not left in Redis.
+// A grant that arrives after its lease has ended does not count: no caller gets a lease, and Redis does not keep the grant.
 func TestFault_GrantAfterItsLease(t *testing.T) {
 	t.Parallel()
 	locktest.OnOwnServer(t, func(t *testing.T, p *locktest.Place) {
@@ -42,7 +42,7 @@ func TestFault_GrantAfterItsLease(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 3*lateLease)
 					defer cancel()
 					_, err := q.Lock(rt).Acquire(ctx, way.options...)
-					assert.Error(t, err, "every grant is late")
+					assert.Error(t, err, "every reply is too late")
 				})
 			}
 		}
@@ -61,7 +61,7 @@ func TestFault_GrantAfterLateOnes(t *testing.T) {
 			proxy.Delay(faultproxy.ToClient, lateLease+50*time.Millisecond)
 			asked := time.Now()
 			pending := p.Lock(rt).AcquireAsync(t.Context(), holdfast.WithLease(lateLease))
-			locktest.Await(t, "a grant that nobody hears of in time", func() bool { return time.Since(asked) > 2*lateLease })
+			locktest.Await(t, "a grant whose reply is too late", func() bool { return time.Since(asked) > 2*lateLease })
 			locktest.Open(t, "the grant", pending.Done())
 			proxy.Heal()
 			proxy.Cut()

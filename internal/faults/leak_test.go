@@ -50,8 +50,8 @@ func (l *leaky) leaks() []holdfast.LeaseLeaked {
 	return locktest.Recorded[holdfast.LeaseLeaked](&l.events)
 }
 
-// noticed waits until the collector has found what was dropped, and the runtime has reported it. A channel or a context is found only some
-// collections after the object that held it. On a busy machine each takes seconds, so noticed counts collections as well as time.
+// noticed waits until the collector has found the dropped lease, and the runtime has reported it. A channel or a context is found only
+// some collections after the object that held it. On a busy machine each takes seconds, so noticed counts collections as well as time.
 func (l *leaky) noticed(t *testing.T) holdfast.LeaseLeaked {
 	t.Helper()
 	const enough = 100
@@ -120,7 +120,7 @@ func TestLeak_FixedLeaseIsReportedOnly(t *testing.T) {
 	l := newLeaky(t, locktest.OwnPlaceOf(t, "lock"))
 	dropped(func() string { return acquire(t, l.lock, holdfast.WithLease(time.Hour)).ID() })
 	l.noticed(t)
-	locktest.Stays(t, "it is held, and reported once", 2500*time.Millisecond, func() bool { return l.Exists(t) && len(l.leaks()) == 1 })
+	locktest.Stays(t, "the lease is held, and reported once", 2500*time.Millisecond, func() bool { return l.Exists(t) && len(l.leaks()) == 1 })
 }
 
 // A channel of Done, a context of Context, or a running Do keeps the lease alive.

@@ -13,7 +13,7 @@ import (
 
 var lingers = holdfast.Options{Lease: 40 * time.Second, Linger: 10 * time.Second}
 
-// A demand is lost with the connection that should receive it. The waiter asks again, and has the lock long before Options.Linger is over.
+// A demand is lost with the connection that should receive it. The waiter tries again, and acquires the lock long before Options.Linger is over.
 func TestFault_LostDemandComesAgain(t *testing.T) {
 	t.Parallel()
 	p := locktest.OnServerOfItsOwn(t)

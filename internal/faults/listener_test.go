@@ -24,7 +24,7 @@ func TestFault_MereListenerCostsLittle(t *testing.T) {
 			t.Skip("processes do not take turns")
 		}
 		if testing.Short() && p.Kind.Name != "lock" {
-			t.Skip("it does the same")
+			t.Skip("the other kinds behave the same")
 		}
 		for _, goroutines := range []int{1, 16} {
 			t.Run(fmt.Sprint(goroutines, " goroutines"), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestFault_MereListenerCostsLittle(t *testing.T) {
 					without = (without + count()) / 2
 					t.Logf("%.0f times a second without a monitor, %.2f of that beside one", without/span.Seconds(), beside/without)
 					if beside < least*without {
-						return fmt.Sprintf("beside a monitor it is %.2f of what it is without", beside/without)
+						return fmt.Sprintf("the rate beside a monitor is %.2f of the rate without", beside/without)
 					}
 					return ""
 				})

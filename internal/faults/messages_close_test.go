@@ -33,7 +33,7 @@ func newSystem(t *testing.T, options ...actor.ConfigOption) *actor.ActorSystem {
 type asker struct {
 	place   *locktest.Place
 	lock    *holdfast.Lock
-	told    atomic.Int64 // orders to ask
+	told    atomic.Int64 // orders to send requests
 	asked   atomic.Int64
 	granted atomic.Int64
 	lost    atomic.Int64
@@ -116,7 +116,7 @@ func showAnswersOverClose(t *testing.T, p *locktest.Place, system *actor.ActorSy
 
 	require.NoError(t, rt.Close(context.Background()))
 
-	locktest.Await(t, "requests after the end", func() bool { return a.dead.Load() > 0 })
+	locktest.Await(t, "requests to be made after the end", func() bool { return a.dead.Load() > 0 })
 	close(ended)
 	senders.Wait()
 	locktest.Await(t, "everything to be answered", func() bool { return a.answers() >= 4*a.told.Load() })

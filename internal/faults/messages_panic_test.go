@@ -36,7 +36,7 @@ func TestFault_RequesterPanicsOverItsGrantAndIsRestarted(t *testing.T) {
 		a.Ask(p.AcquireMessage(1))
 		locktest.Await(t, "the grant", func() bool { return p.Exists(t) })
 		renewed(t, p, nil)
-		assert.Empty(t, a.Answers, "the grant is told once")
+		assert.Empty(t, a.Answers, "the grant is delivered once")
 
 		waiting := locktest.NewActor(t, rt, p.Lock(rt))
 		waiting.Ask(p.AcquireMessage(1))

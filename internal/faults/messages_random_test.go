@@ -129,7 +129,7 @@ func (s *storm) settle(t *testing.T) {
 	for _, proxy := range s.proxies {
 		proxy.Heal()
 	}
-	locktest.Await(t, "all actors to come home", func() bool {
+	locktest.Await(t, "all actors to end", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.sailors) == 0

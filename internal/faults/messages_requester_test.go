@@ -168,7 +168,7 @@ func TestFault_RequesterEndsWhileItWaits(t *testing.T) {
 		})
 		holder.Ask(p.ReleaseMessage(2, granted.Serial))
 		require.NoError(t, locktest.Answer[*protocol.Released](t, holder).Err)
-		assert.Empty(t, l.requester.Answers, "nobody is left to tell")
+		assert.Empty(t, l.requester.Answers, "the answers have no receiver")
 	})
 }
 
@@ -215,7 +215,7 @@ func TestFault_RequesterEndsWhileTheServerIsAway(t *testing.T) {
 		l.end()
 
 		p.Server.Resume()
-		locktest.Await(t, "both to come free", func() bool { return len(p.Keys(t)) == 0 })
+		locktest.Await(t, "both locks to become free", func() bool { return len(p.Keys(t)) == 0 })
 	})
 }
 

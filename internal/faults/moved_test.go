@@ -22,7 +22,8 @@ import (
 )
 
 // TestFault_MasterBehindAName points the name of the master at another server, of which the old master becomes a replica. The connections for
-// messages still work, and would stay at the old server, where nobody counts them: a releaser would conclude that nobody waits.
+// messages still work, and would stay at the old server. The new master would not count these subscribers, so a releaser would conclude that
+// there are no waiters.
 func TestFault_MasterBehindAName(t *testing.T) {
 	t.Parallel()
 	old := redistest.Start(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // Many callers want random subsets of a few locks on two servers, while the links between break in every possible way. There are never two valid
-// holders of one name, nobody is stuck, and no key is left.
+// holders of one name, no caller is stuck, and no key is left.
 func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 	t.Parallel()
 	const lease, processes, callers = 400 * time.Millisecond, 3, 3
@@ -44,7 +44,7 @@ func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 	for i := range wins {
 		since[i] = wins[i].Load()
 	}
-	locktest.Await(t, "everybody to go on, when the links are well again", func() bool {
+	locktest.Await(t, "every caller to be served once the links work again", func() bool {
 		for i := range wins {
 			if wins[i].Load() == since[i] {
 				return false
@@ -54,7 +54,7 @@ func TestFault_MultiLocksOverBrokenLinks(t *testing.T) {
 	})
 	close(c.ended)
 	group.Wait()
-	t.Logf("%d times acquired, %d of them while links were broken", total(wins), during)
+	t.Logf("acquired %d times, %d of them while links were broken", total(wins), during)
 	for i, spans := range c.spans {
 		assert.Empty(t, spans.Overlaps(), "lock %d", i)
 	}

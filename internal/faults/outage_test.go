@@ -199,7 +199,7 @@ func (s *rush) judge(t *testing.T, inFlight int) {
 	assert.Empty(t, locktest.Recorded[holdfast.LeaseLost](&s.events))
 
 	due := len(s.renewing) / 100 // scripts, at the least
-	require.Positive(t, due, "leases were to be renewed in the outage")
+	require.Positive(t, due, "no lease was due for renewal in the outage")
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *rush) judge(t *testing.T, inFlight int) {
 		if !script.renew {
 			attempts += script.calls
 		} else if renewals++; renewals <= due {
-			before = attempts // others may follow
+			before = attempts // other attempts may follow
 		}
 	}
 	most := 0

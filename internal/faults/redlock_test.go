@@ -36,7 +36,7 @@ func TestFault_RedLockOverEmptyRestarts(t *testing.T) {
 		f := newFive(t, kind)
 		spans := f.contend(t, 3, func() { f.crash(t, d, 0) })
 		overlaps := spans.Overlaps()
-		t.Logf("%d holders over %d crashes with data loss: %d times two were valid at once", spans.Len(), f.crashes, len(overlaps))
+		t.Logf("%d holders over %d crashes with data loss: two leases were valid at once %d times", spans.Len(), f.crashes, len(overlaps))
 		for _, overlap := range overlaps {
 			t.Log(overlap)
 		}
@@ -76,10 +76,10 @@ func TestFault_RedLockIsToldOfAnEmptyRestart(t *testing.T) {
 		restarted := time.Now()
 		f.servers[0].Restart()
 		other := acquireIn(t, second)
-		t.Logf("the first holder's lease is valid beside the second's: %t", lease.Valid())
+		t.Logf("both the first and the second holder's leases are valid: %t", lease.Valid())
 
 		told := locktest.Closed(t, "the first holder's end", lease.Done())
-		t.Logf("told %v after the restart", told.Sub(restarted).Round(time.Millisecond))
+		t.Logf("the first holder learned of its loss %v after the restart", told.Sub(restarted).Round(time.Millisecond))
 		assert.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 		assert.True(t, other.Valid(), "the second keeps its majority")
 		require.NoError(t, other.Release(t.Context()))
@@ -135,11 +135,11 @@ func TestFault_RedLockWithoutMajority(t *testing.T) {
 					assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 				}
 				t.Logf("three of five %s: %v at most until a try has failed", how, worst.Round(time.Millisecond))
-				assert.Less(t, worst, 5*time.Second, "250 ms for the tries, 500 ms to give back, and a busy machine")
+				assert.Less(t, worst, 5*time.Second, "250 ms for the tries, 500 ms for the releases, and a busy machine")
 				for _, server := range f.servers[:3] {
 					away[1](server)
 				}
-				require.NoError(t, acquireIn(t, red).Release(t.Context()), "it comes back with the servers")
+				require.NoError(t, acquireIn(t, red).Release(t.Context()), "the lock can be acquired once the servers are back")
 				f.assertNothingLeft(t)
 			})
 		}

@@ -62,6 +62,6 @@ func TestFault_SubscriberAtAReplica(t *testing.T) {
 			require.Less(t, time.Since(begin), locktest.Patience)
 		}
 	}
-	t.Logf("it waited %v beside %d turns of others", waits, served.Load())
+	t.Logf("the client waited %v while others had %d turns", waits, served.Load())
 	assert.NotZero(t, served.Load())
 }

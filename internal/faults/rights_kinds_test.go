@@ -185,7 +185,7 @@ func ofLock(lock func(*holdfast.Runtime, string) *holdfast.Lock) func(*testing.T
 		awaitRenewal(t, held)
 		near := lock(one, p.Name).AcquireAsync(t.Context()) // of the same process
 		locktest.Release(t, held)
-		for served := 0; served < 2; served++ { // whoever comes first
+		for served := 0; served < 2; served++ { // in either order
 			select {
 			case <-waiting.Done():
 				locktest.Release(t, leaseOf(t, waiting))

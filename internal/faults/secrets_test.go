@@ -33,7 +33,7 @@ func TestFault_NoSecretIsTold(t *testing.T) {
 		do   func(t *testing.T, p *locktest.Place, proxy *faultproxy.Proxy)
 	}{
 		"wrong password": {[]string{"--requirepass", "another"}, func(*testing.T, *locktest.Place, *faultproxy.Proxy) {}},
-		"no AUTH": { // an old server's refusal repeats what the client has sent
+		"no AUTH": { // an old server's refusal repeats the arguments of the client's command
 			[]string{"--rename-command", "HELLO", "", "--rename-command", "AUTH", ""}, func(*testing.T, *locktest.Place, *faultproxy.Proxy) {},
 		},
 		"down":         {ours, func(_ *testing.T, p *locktest.Place, _ *faultproxy.Proxy) { p.Server.Kill() }},

@@ -353,7 +353,7 @@ func TestFault_SemaphoreWaitersLosePatience(t *testing.T) {
 			require.Error(t, err)
 			assert.Regexp(t, "no answer|not sent", err.Error())
 		case <-time.After(locktest.Patience):
-			require.Fail(t, "they wait for ever")
+			require.Fail(t, "the waiters wait for ever")
 		}
 	}
 	proxy.Heal()
@@ -463,7 +463,7 @@ func TestFault_SemaphoreReleaseMeetsClose(t *testing.T) {
 		group.Wait()
 		n, err := p.Redis.Get(t.Context(), p.Name).Int64()
 		require.NoError(t, err)
-		require.Equal(t, back.Load(), n, "permits of those who were told that they are back")
+		require.Equal(t, back.Load(), n, "permits whose release was confirmed")
 		arrived, refused = arrived+int(back.Load()), refused+int(closed.Load())
 	}
 	t.Logf("%d arrived, %d were refused", arrived, refused)

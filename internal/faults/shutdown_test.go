@@ -106,7 +106,7 @@ func TestShutdown_LetsHoldersGoOnAndNobodyElseIn(t *testing.T) {
 		_, err = p.Lock(rt).Acquire(t.Context())
 		assert.ErrorIs(t, err, holdfast.ErrClosed)
 		assert.NoError(t, rt.Shutdown(t.Context()), "a second one")
-		assert.NoError(t, rt.Shutdown(endedContext(t)), "and one with an ended context")
+		assert.NoError(t, rt.Shutdown(endedContext(t)), "a Shutdown with an ended context, too")
 	})
 }
 
@@ -232,7 +232,7 @@ func TestShutdown_ManyLocksAndImpatientUsers(t *testing.T) {
 			locktest.Release(t, lease)
 		}
 
-		assert.NoError(t, shutdown.ended(t), "although they go on asking")
+		assert.NoError(t, shutdown.ended(t), "although users keep asking")
 
 		close(over)
 		users.Wait()

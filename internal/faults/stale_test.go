@@ -43,7 +43,7 @@ func showStaleLease(t *testing.T, p *locktest.Place, options []holdfast.AcquireO
 		locktest.Closed(t, "Done", old.Done())
 		assert.ErrorIs(t, old.Extend(t.Context(), time.Hour), holdfast.ErrLeaseLost)
 	} else {
-		assert.ErrorIs(t, old.Extend(t.Context(), time.Hour), holdfast.ErrLeaseLost, "it learns so by that")
+		assert.ErrorIs(t, old.Extend(t.Context(), time.Hour), holdfast.ErrLeaseLost, "Extend reports the loss")
 	}
 	assert.ErrorIs(t, old.Release(t.Context()), holdfast.ErrLeaseLost)
 	assert.Equal(t, map[string]string{next.ID(): "1"}, p.Fields(t))
@@ -72,7 +72,7 @@ func TestFault_StaleFixedLeaseIsToldByItsRelease(t *testing.T) {
 	})
 }
 
-// A fixed lease that Redis has forgotten, or that somebody else has freed by force, does not keep its process waiting until it would have ended:
+// A fixed lease that Redis has forgotten, or that somebody else has freed by force, does not block its process until it would have ended:
 // waiters and later callers are served, and the holder learns of the loss.
 func TestFault_ForgottenFixedLeaseKeepsNobody(t *testing.T) {
 	t.Parallel()
@@ -153,9 +153,9 @@ func TestFault_ReentryOfAForgottenLease(t *testing.T) {
 			assert.Equal(t, map[string]string{next.ID(): "1"}, p.Fields(t))
 			state, err := p.Lock(rt).Inspect(t.Context())
 			require.NoError(t, err)
-			assert.Len(t, state.Local, 1, "it is known here")
+			assert.Len(t, state.Local, 1, "the lease is known in its process")
 			require.NoError(t, rt.Close(t.Context()))
-			assert.False(t, p.Exists(t), "and released by Close")
+			assert.False(t, p.Exists(t), "and Close releases it")
 		})
 	}
 }

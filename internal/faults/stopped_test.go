@@ -34,14 +34,14 @@ const (
 
 func init() { childproc.Register("stopped holder", holdInChild) }
 
-// awakening is what a holder observed that was stopped and continued.
+// awakening has the observations of a holder that was stopped and continued.
 type awakening struct {
 	Stopped time.Duration // the time between two looks at the lease; 0: the lease was lost before the stop
 	Valid   bool          // whether the lease was valid at the first look after the stop
 	Done    time.Duration // when the holder found Done closed, by the machine's clock
 	First   time.Duration // when the first look after the stop was, by the same clock
 	Worst   time.Duration // the longest time between two looks after that
-	Err     string        // what Release said
+	Err     string        // the error of Release
 }
 
 // monotonic returns the machine's clock, which is the same for all processes.
@@ -173,7 +173,7 @@ func showStop(t *testing.T, p *locktest.Place, child *childproc.Handle, next *ho
 
 		var a awakening
 		require.NoError(t, json.NewDecoder(lineOf(child)).Decode(&a))
-		assert.Equal(t, map[string]string{lease.ID(): "1"}, p.Fields(t), "what the child does late harms nobody")
+		assert.Equal(t, map[string]string{lease.ID(): "1"}, p.Fields(t), "the child's late calls affect nobody")
 		assert.True(t, lease.Valid())
 		locktest.Release(t, lease)
 		if a.Stopped > 0 {
@@ -184,7 +184,7 @@ func showStop(t *testing.T, p *locktest.Place, child *childproc.Handle, next *ho
 			return
 		}
 	}
-	require.Fail(t, "this machine is too busy to show it")
+	require.Fail(t, "this machine is too busy for the test")
 }
 
 func lineOf(child *childproc.Handle) io.Reader { return strings.NewReader(child.Line()) }
@@ -215,7 +215,7 @@ func (r *stopReport) add(t *testing.T, a awakening, continued time.Duration, lat
 		r.busy++
 		limit += 5 * stall
 	}
-	assert.LessOrEqual(t, told, limit, "from SIGCONT to Done; the child was not run for %v", stall)
+	assert.LessOrEqual(t, told, limit, "from SIGCONT to Done; the child's longest stall is %v", stall)
 	r.told = append(r.told, told)
 	if late {
 		r.naked++

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Thousands of leases are renewed in time although acquires keep the machine fully busy. One watchdog serves all kinds, so one kind is enough to
-// show it.
+// Thousands of leases are renewed in time although acquires keep the machine fully busy. One watchdog serves all kinds, so the test uses only
+// one kind.
 func TestFault_RenewalsBesideAStorm(t *testing.T) {
 	t.Parallel()
 	// The full run has 5 000 locks of 10 s for 25 s; otherwise the test does what a busy machine can do in a few seconds.
@@ -83,7 +83,7 @@ func acquireAndRelease(rt *holdfast.Runtime, prefix string, stop chan struct{}, 
 		default:
 		}
 		err := rt.Lock(prefix+strconv.Itoa(rand.IntN(1000))).Do(context.Background(), func(context.Context) error { return nil })
-		if err == nil { // otherwise the machine has stood still for long
+		if err == nil { // otherwise the machine has stalled for long
 			pairs.Add(1)
 		}
 	}

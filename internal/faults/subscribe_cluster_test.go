@@ -59,7 +59,7 @@ func showNoStorm(t *testing.T, cluster *redistest.Cluster, waiter *holdfast.Runt
 	quiet := measure()
 	refused()
 	refusing := measure()
-	t.Logf("in %v: %+v, and with a channel that is refused %+v", while, quiet, refusing)
+	t.Logf("in %v: %+v, and with a refused channel %+v", while, quiet, refusing)
 	assert.LessOrEqual(t, refusing.connections, 3*quiet.connections+9, "a link to a master or another")
 	assert.LessOrEqual(t, refusing.scripts, 3*quiet.scripts)
 }

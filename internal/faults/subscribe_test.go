@@ -62,7 +62,7 @@ func occupy(t *testing.T, p *locktest.Place) (free func()) {
 func awaitSubscribed(t *testing.T, client redis.UniversalClient, channels []string, n int64) {
 	t.Helper()
 	var lacking []string
-	defer func() { assert.Zero(t, len(lacking), "are not subscribed to") }()
+	defer func() { assert.Zero(t, len(lacking), "channels without enough subscribers") }()
 	locktest.Await(t, "the subscriptions", func() bool {
 		counts := client.PubSubNumSub(t.Context(), channels...).Val()
 		lacking = slices.DeleteFunc(slices.Clone(channels), func(channel string) bool { return counts[channel] == n })
@@ -97,9 +97,9 @@ func showWoken(t *testing.T, p *locktest.Place, holder, waiter *holdfast.Runtime
 		locktest.Release(t, next)
 	}
 	slices.Sort(waits)
-	t.Logf("%d rounds: woken after %v mostly, %v at most; %d after more than 50 ms, %d of them while the machine did not stand still",
+	t.Logf("%d rounds: woken after %v (median), %v at most; %d after more than 50 ms, %d of them without a stall of the machine",
 		rounds, waits[rounds/2], waits[rounds-1], slow, late)
-	assert.Zero(t, late, "waits of more than 50 ms, besides what the machine took")
+	assert.Zero(t, late, "waits of more than 50 ms without a stall of the machine")
 }
 
 // TestFault_RefusedChannel has a process wait for several locks, of which one has a channel that its user may not subscribe to. The other channels
@@ -133,7 +133,7 @@ func TestFault_RefusedChannel(t *testing.T) {
 	showWoken(t, p.Named("good"), holder, waiter)
 	locktest.Await(t, "the event", func() bool { return len(locktest.Recorded[holdfast.SubscribeRefused](&events)) > 0 })
 	told := locktest.Recorded[holdfast.SubscribeRefused](&events)
-	require.Len(t, told, 1, "not again and again")
+	require.Len(t, told, 1, "the refusal is reported once")
 	assert.Equal(t, "bad", told[0].Lock())
 	assert.Equal(t, scripts.LockChannel("bad"), told[0].Channel)
 	assert.ErrorContains(t, told[0].Err, "NOPERM")

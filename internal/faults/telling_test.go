@@ -41,7 +41,7 @@ func showHear(t *testing.T, one, other *holdfast.Runtime) {
 		}
 	}
 	slices.Sort(waits)
-	t.Logf("woken after %v mostly, %v at most", waits[len(waits)/2], waits[len(waits)-1])
+	t.Logf("woken after %v (median), %v at most", waits[len(waits)/2], waits[len(waits)-1])
 	assert.Less(t, waits[len(waits)*8/10], fallback/5)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// Of many tries at the same time, each is refused only if nothing is left for it.
+// Many tries at the same time: a try is refused only if the others have taken everything.
 func TestFault_ManyTriesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, permits := range map[string]int{"enough permits": 1000, "as many permits": 64, "few permits": 10} {

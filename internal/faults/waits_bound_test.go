@@ -53,7 +53,7 @@ func TestFault_WaitEndsBeforeItsRequestIsSent(t *testing.T) {
 				case err := <-ended:
 					assert.ErrorIs(t, err, holdfast.ErrNotAcquired)
 				case <-time.After(locktest.Patience):
-					require.Fail(t, "it waits without a bound")
+					require.Fail(t, "the wait has no bound")
 				}
 				locktest.Release(t, holder)
 				locktest.Await(t, "the lock to be free", func() bool { return !p.Exists(t) })
@@ -112,7 +112,7 @@ func showGrantBeforeCancel(
 	p.WaitForWaiting(t, rt, 1)
 	suspends.Store(true)
 	go cancel()
-	locktest.Closed(t, "a cancel on its way", cancelling)
+	locktest.Closed(t, "the cancel to be on its way", cancelling)
 	locktest.Release(t, holder)
 	locktest.Await(t, "the grant", func() bool {
 		state, err := p.Lock(rt).Inspect(t.Context())

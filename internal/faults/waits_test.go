@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-var waitsCount = flag.Int("waits.count", 0, "how many waits each goroutine of TestFault_WaitsEnd begins; 0: as many as fit the kind of run")
+var waitsCount = flag.Int("waits.count", 0, "how many waits each goroutine of TestFault_WaitsEnd begins; 0: a number that depends on the kind of run")
 
 // TestFault_WaitsEnd has eight goroutines wait for one lock again and again, for so short a time that many waits end about when they begin. Every
 // wait ends, even while another runtime holds the lock, and nothing is granted to a wait that has ended. "make waits" runs it at length.

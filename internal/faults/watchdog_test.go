@@ -194,14 +194,14 @@ func (k *kennel) checkEnd(t *testing.T) {
 	<-time.After(time.Hour)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	assert.Equal(t, before, k.scripts, "nothing is asked of the server any more")
+	assert.Equal(t, before, k.scripts, "the server receives no more scripts")
 	for grant, end := range k.ends {
 		times := k.renewals[grant]
 		if k.fixed[grant] {
 			assert.Empty(t, times, "a fixed lease is not renewed")
 		} else if len(times) > 0 {
 			// Calls that waited in the gateway may still be sent. They have no effect, because the grant is gone.
-			assert.LessOrEqual(t, slices.MaxFunc(times, time.Time.Compare).Sub(end), dogLease/3, "%s is renewed no more", grant)
+			assert.LessOrEqual(t, slices.MaxFunc(times, time.Time.Compare).Sub(end), dogLease/3, "%s was renewed after its end", grant)
 		}
 	}
 }
@@ -241,16 +241,16 @@ func TestFault_RenewalThatNeverReturns(t *testing.T) {
 				held := locktest.Acquire(t, kind.Lock(rt, "orders"))
 				deadline := held.ExpiresAt()
 				<-time.After(lease / 2)
-				assert.Positive(t, hook.count.Load(), "a renewal is on its way")
+				assert.Positive(t, hook.count.Load(), "a renewal is in flight")
 				assert.Equal(t, deadline, held.ExpiresAt())
 				assert.True(t, held.Valid())
 
 				<-held.Done()
-				assert.InDelta(t, 0, time.Since(deadline).Seconds(), 0.001, "told at the deadline")
+				assert.InDelta(t, 0, time.Since(deadline).Seconds(), 0.001, "Done is closed at the deadline")
 				assert.InDelta(t, (lease - lease/100 - 2*time.Millisecond).Seconds(), time.Since(start).Seconds(), 0.01)
 				assert.False(t, held.Valid())
 				assert.ErrorIs(t, held.Err(), holdfast.ErrLeaseLost)
-				assert.Less(t, hook.count.Load(), int64(10), "what hangs is bounded")
+				assert.Less(t, hook.count.Load(), int64(10), "the number of hanging calls is bounded")
 			})
 		})
 	}
@@ -267,7 +267,7 @@ func TestFault_CloseDoesNotWaitForAHookThatHangs(t *testing.T) {
 	rt, err := holdfast.New(client, holdfast.Options{Lease: lease, Logger: locktest.Quiet()})
 	require.NoError(t, err)
 	locktest.Acquire(t, kind.Lock(rt, redistest.Name(t)))
-	locktest.Await(t, "a renewal on its way", func() bool { return hook.count.Load() > 0 })
+	locktest.Await(t, "a renewal to be in flight", func() bool { return hook.count.Load() > 0 })
 	began := time.Now()
 	require.ErrorContains(t, rt.Close(t.Context()), "a call to Redis has not returned")
 	assert.Less(t, time.Since(began), 10*time.Second+locktest.Slack())

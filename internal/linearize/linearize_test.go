@@ -15,15 +15,15 @@ import (
 )
 
 var (
-	duration = flag.Duration("linearize.duration", 0, "how long users work on each kind; 0: until enough operations are done")
-	rate     = flag.Float64("linearize.rate", 0, "the least operations per second that a run must reach; 0: a fixed number in all")
-	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; none: one that it makes and keeps itself")
-	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "of what users and nemesis do")
+	duration = flag.Duration("linearize.duration", 0, "how long users work on each kind; 0: 20 s, or 2 s in a short run and with the race detector")
+	rate     = flag.Float64("linearize.rate", 0, "the number of operations per second that a run must reach; 0: a fixed total")
+	file     = flag.String("linearize.file", "", "the history that TestRecheck checks; empty: a short one that the test makes itself")
+	seed     = flag.Uint64("linearize.seed", uint64(time.Now().UnixNano()), "the seed of what users and nemesis do")
 )
 
 func TestMain(m *testing.M) { locktest.Main(m) }
 
-// patience limits how long porcupine may think about one name.
+// patience limits how long porcupine may search for an order of the operations on one name.
 const patience = 10 * time.Second
 
 // plan returns the plan of a run for a kind. Without -linearize.rate the run continues until enough operations are done, for up to

@@ -27,7 +27,7 @@ func TestActorAPI_AcquireHandOverRelease(t *testing.T) {
 		assert.Contains(t, p.Fields(t), granted.LeaseID)
 		assert.InDelta(t, 30, time.Until(granted.Until).Seconds(), 3)
 
-		second.Ask(*p.AcquireMessage(1)) // a value serves as well as a pointer
+		second.Ask(*p.AcquireMessage(1)) // a value works as well as a pointer
 		p.WaitForWaiting(t, rt, 1)
 		third, err := p.Lock(rt).TryAcquire(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -153,7 +153,7 @@ func TestActorAPI_TerminatedRequesterLeavesNothing(t *testing.T) {
 			return assert.NoError(t, err) && state.Waiting == 0
 		})
 		holder.Stop()
-		locktest.Await(t, "the dead holder's lock to come free", func() bool { return !p.Exists(t) })
+		locktest.Await(t, "the dead holder's lock to become free", func() bool { return !p.Exists(t) })
 		stats := rt.Stats()
 		assert.Equal(t, [3]uint64{1, 1, 0}, [3]uint64{stats.Acquired, stats.Released, stats.Lost})
 	})
@@ -203,6 +203,6 @@ func TestActorAPI_TwoRuntimesInOneSystem(t *testing.T) {
 		require.ErrorIs(t, lost.Err, holdfast.ErrClosed)
 		handed := locktest.Answer[*protocol.Granted](t, b)
 		b.Ask(p.ReleaseMessage(2, handed.Serial))
-		require.NoError(t, locktest.Answer[*protocol.Released](t, b).Err, "the other runtime and the system live on")
+		require.NoError(t, locktest.Answer[*protocol.Released](t, b).Err, "the other runtime and the system still work")
 	})
 }

@@ -20,7 +20,7 @@ func TestPromise_CloseLeavesNothing(t *testing.T) {
 		"much in use":             showBusyClose,
 		"server away":             showCloseWithoutServer,
 		"link away for a while":   showCloseOverOutage,
-		"link broken at that":     showCloseOverCut,
+		"link broken meanwhile":   showCloseOverCut,
 		"while everything starts": showCloseInTheMiddle,
 		"context ended before":    showCloseWithEndedContext,
 		"server away for good":    showCloseOfNoServer,
@@ -68,7 +68,7 @@ func showBusyClose(t *testing.T, p *locktest.Place) {
 			locktest.Closed(t, "Done", lease.Done())
 			require.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
 			require.False(t, lease.Valid())
-			require.NoError(t, lease.Release(t.Context()), "a late release is no mistake")
+			require.NoError(t, lease.Release(t.Context()), "a late release returns no error")
 		}
 		assert.Len(t, p.Keys(t), 1, "only the other runtime's key is left")
 		assert.Empty(t, p.Redis.PubSubChannels(t.Context(), "*").Val())
@@ -120,7 +120,7 @@ func showCloseWithoutServer(t *testing.T, p *locktest.Place) {
 	took := time.Since(start)
 
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, took, 2*time.Second, "it does not wait for the server")
+	assert.Less(t, took, 2*time.Second, "Close does not wait for the server")
 	locktest.Closed(t, "Done", lease.Done())
 	assert.ErrorIs(t, lease.Err(), holdfast.ErrClosed)
 	_, err = waiting.Lease()
@@ -149,7 +149,7 @@ func showCloseOfNoServer(t *testing.T, p *locktest.Place) {
 	assert.Less(t, took, lease+2*time.Second+5*locktest.Slack())
 	for _, held := range leases {
 		assert.ErrorIs(t, held.Err(), holdfast.ErrClosed)
-		assert.NoError(t, held.Release(t.Context()), "a late release is no mistake")
+		assert.NoError(t, held.Release(t.Context()), "a late release returns no error")
 	}
 	assert.ErrorIs(t, <-released, holdfast.ErrClosed)
 	assert.Equal(t, err, rt.Close(t.Context()), "a second Close")

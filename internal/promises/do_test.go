@@ -118,7 +118,7 @@ func TestLock_DoEndsItsContextWithTheLease(t *testing.T) {
 			locktest.Closed(t, "the context", ctx.Done())
 			return nil
 		}, holdfast.WithLease(300*time.Millisecond))
-		assert.ErrorIs(t, err, holdfast.ErrLeaseLost, "also when fn does not mind")
+		assert.ErrorIs(t, err, holdfast.ErrLeaseLost, "even if fn ignores its context")
 	})
 }
 
@@ -164,7 +164,7 @@ func TestLock_TryDoMakesOneAttempt(t *testing.T) {
 			if assert.ErrorAs(t, err, &busy) {
 				assert.Equal(t, p.Name, busy.Name)
 			}
-			assert.ErrorIs(t, p.Lock(rt).TryDo(ctx, func(context.Context) error { return errOfFn }), errOfFn, "a nested one re-enters")
+			assert.ErrorIs(t, p.Lock(rt).TryDo(ctx, func(context.Context) error { return errOfFn }), errOfFn, "a nested TryDo re-enters")
 			return nil
 		})
 		require.NoError(t, err)
@@ -191,7 +191,7 @@ func TestLock_DoEndsWithTheRuntime(t *testing.T) {
 			locktest.Closed(t, "the context", ctx.Done())
 			return nil
 		})
-		require.ErrorIs(t, err, holdfast.ErrClosed, "also when fn does not mind")
+		require.ErrorIs(t, err, holdfast.ErrClosed, "even if fn ignores its context")
 
 		rt = p.Runtime(t, holdfast.Options{})
 		closed := make(chan error, 1)
@@ -236,7 +236,7 @@ func TestLease_IsFoundInTheContextOfDo(t *testing.T) {
 			assert.Same(t, lease, holdfast.LeaseFromContext(ctx))
 			own, cancel := lease.Context(t.Context())
 			defer cancel()
-			assert.Nil(t, holdfast.LeaseFromContext(own), "no Do made it")
+			assert.Nil(t, holdfast.LeaseFromContext(own), "Do did not make this context")
 			return err
 		})
 		assert.NoError(t, err)
@@ -265,7 +265,7 @@ func TestLease_ContextEndsWithLeaseOrParent(t *testing.T) {
 		assert.ErrorIs(t, context.Cause(withLease), holdfast.ErrNotHeld)
 		late, cancel := lease.Context(t.Context())
 		defer cancel()
-		assert.ErrorIs(t, context.Cause(late), holdfast.ErrNotHeld, "one made afterwards has ended")
+		assert.ErrorIs(t, context.Cause(late), holdfast.ErrNotHeld, "a context made afterwards has ended")
 	})
 }
 
@@ -287,7 +287,7 @@ func TestLease_ContextThatWasCancelledIsNotKept(t *testing.T) {
 				break
 			}
 		}
-		assert.Nil(t, value.Value(), "the lease keeps what the context has")
+		assert.Nil(t, value.Value(), "the lease keeps the context's values in memory")
 		locktest.Release(t, lease)
 	})
 }

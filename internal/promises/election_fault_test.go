@@ -53,7 +53,7 @@ func (m *mandate) finish() {
 func (p *parliament) settled(t *testing.T) {
 	m := p.elected()
 	for _, c := range p.candidates {
-		locktest.Await(t, c.value+" to be told of "+m.value, func() bool {
+		locktest.Await(t, c.value+" to be notified of "+m.value, func() bool {
 			select {
 			case another := <-p.begun:
 				m = another

@@ -126,7 +126,7 @@ func (p *parliament) awaitTold(c *candidate, m *mandate) {
 			}
 			assert.Less(p.t, l.Token, m.Token)
 		case <-late:
-			require.Fail(p.t, c.value+" is not told of "+m.value)
+			require.Fail(p.t, c.value+" is not notified of "+m.value)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func TestElection_WatchersSeeEveryLeader(t *testing.T) {
 		for range seen { // of the last term
 		}
 		for range rt().Election(place.Name, holdfast.ElectionOptions{}).Watch(t.Context()) {
-			break // ends the watch, too
+			break // this also ends the watch
 		}
 	})
 }
@@ -269,7 +269,7 @@ func TestElection_RunsOnce(t *testing.T) {
 	require.NoError(t, p.returned(m.candidate))
 	p.run(m.candidate)
 	again := p.elected()
-	assert.Equal(t, m.candidate, again.candidate, "one after the other is fine")
+	assert.Equal(t, m.candidate, again.candidate, "a candidate may run again after its Run has returned")
 }
 
 // An owner in the context that holds the lock does not make a candidate lead: each handle is a candidate of its own, even in one runtime.
@@ -306,7 +306,7 @@ func TestElection_PanicGivesTheLeadershipUp(t *testing.T) {
 	assert.False(t, e.IsLeader())
 	assert.False(t, place.Exists(t))
 	led := make(chan struct{})
-	go func() { // Goexit gives it up, too
+	go func() { // Goexit also gives the leadership up
 		defer close(led)
 		_ = e.Run(t.Context(), func(context.Context, holdfast.Term) error { runtime.Goexit(); return nil })
 	}()

@@ -47,7 +47,7 @@ func TestElection_OutageEndsATermAtItsDeadlineAndNeverRun(t *testing.T) {
 				first := h.elected(a)
 				h.run(b)
 				<-time.After(10 * time.Minute)
-				require.NoError(t, first.ctx.Err(), "it leads for as long as it likes")
+				require.NoError(t, first.ctx.Err(), "a term has no time limit")
 				synctest.Wait()
 				h.server.Cut(h.candidates[0].rt)
 				cut := time.Now()
@@ -150,7 +150,7 @@ func TestElection_LostHashIsWrittenAgain(t *testing.T) {
 		m.stop()
 		require.NoError(t, h.returned(a))
 		<-time.After(2 * time.Minute)
-		assert.Zero(t, h.server.Client().Exists(t.Context(), "holdfast_leader:{chair}").Val(), "it does not stay for ever")
+		assert.Zero(t, h.server.Client().Exists(t.Context(), "holdfast_leader:{chair}").Val(), "the hash does not stay for ever")
 		h.run(a)
 	})
 }

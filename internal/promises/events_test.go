@@ -69,7 +69,7 @@ func TestEvents_TellOfFailedRenewals(t *testing.T) {
 		assert.Positive(t, failed.Left)
 		assert.LessOrEqual(t, failed.Left, 4*time.Second)
 		locktest.Renewed(t, lease)
-		assert.True(t, lease.Valid(), "a failed renewal is no loss")
+		assert.True(t, lease.Valid(), "a failed renewal is not a loss")
 		locktest.Release(t, lease)
 	})
 }
@@ -152,7 +152,7 @@ func TestEvents_AreBoundedWhenTheCallbackIsSlow(t *testing.T) {
 		}
 		locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 		free()
-		locktest.Await(t, "all to be told or counted", func() bool {
+		locktest.Await(t, "all events to be delivered or counted", func() bool {
 			told := len(locktest.Recorded[holdfast.RequestDropped](&events))
 			for _, e := range locktest.Recorded[holdfast.EventsDropped](&events) {
 				told += e.Count

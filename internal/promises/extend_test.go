@@ -21,7 +21,7 @@ func TestLease_ExtendSetsWhatIsLeft(t *testing.T) {
 			after := time.Now()
 			margin := d/100 + 2*time.Millisecond
 			expires := lease.ExpiresAt()
-			looked := time.Since(after) // the time reported is at most this much too early: see Engine.Time
+			looked := time.Since(after) // the reported time is too early by at most this: see Engine.Time
 			assert.False(t, expires.Before(before.Add(d-margin-looked)), "from now to now + d")
 			assert.False(t, expires.After(after.Add(d-margin)))
 			left := p.Redis.PTTL(t.Context(), p.Name).Val()
@@ -81,7 +81,7 @@ func TestLease_ExtendRefuses(t *testing.T) {
 		require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 		assert.ErrorIs(t, deleted.Extend(t.Context(), time.Minute), holdfast.ErrLeaseLost)
 		assert.ErrorIs(t, deleted.Err(), holdfast.ErrLeaseLost, "the loss was noticed")
-		assert.False(t, p.Exists(t), "nothing re-creates a key")
+		assert.False(t, p.Exists(t), "Extend does not create the key again")
 	})
 }
 
@@ -99,7 +99,7 @@ func TestLease_ExtendIsRepeatedWithPauses(t *testing.T) {
 		lasting := locktest.Acquire(t, p.Lock(rt), holdfast.WithLease(time.Minute))
 		refuse("1")
 		back := time.AfterFunc(lease/2, func() { refuse("0") })
-		assert.NoError(t, lasting.Extend(t.Context(), time.Hour), "until Redis does not refuse any more")
+		assert.NoError(t, lasting.Extend(t.Context(), time.Hour), "Extend succeeds once Redis no longer refuses")
 		back.Stop()
 		locktest.Release(t, lasting)
 
@@ -108,7 +108,7 @@ func TestLease_ExtendIsRepeatedWithPauses(t *testing.T) {
 		before := sent.N.Load()
 		assert.Error(t, ending.Extend(t.Context(), time.Minute))
 		assert.Less(t, sent.N.Load()-before, int64(200), "tries in %v", lease)
-		assert.False(t, ending.Valid(), "until the lease is over")
+		assert.False(t, ending.Valid(), "Extend gives up when the lease is over")
 		refuse("0")
 	})
 }

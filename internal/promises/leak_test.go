@@ -314,7 +314,7 @@ func loseForceRelease(t *testing.T, l *lossy) {
 	l.loseNext()
 	locktest.Await(t, "a lost reply", func() bool { // on a busy machine it may not even be sent in time
 		_, err := l.lock.ForceRelease(t.Context())
-		return assert.Error(t, err, "unknown whether it was done") && l.proxy.Dropped() > 0
+		return assert.Error(t, err, "the outcome of the force-release is unknown") && l.proxy.Dropped() > 0
 	})
 	assert.False(t, l.Exists(t))
 	assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrLeaseLost)

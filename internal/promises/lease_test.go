@@ -64,7 +64,7 @@ func TestPromise_ValidOnlyBeforeExpiry(t *testing.T) {
 		looks := time.NewTicker(time.Millisecond)
 		defer looks.Stop()
 		for gone := 0; gone < holders; <-looks.C {
-			require.Less(t, time.Since(start), locktest.Patience, "the server expires all of them")
+			require.Less(t, time.Since(start), locktest.Patience, "waiting for the server to expire all keys")
 			for _, s := range all {
 				if !s.down && time.Since(start) >= s.after+lease {
 					s.how(true)
@@ -77,7 +77,7 @@ func TestPromise_ValidOnlyBeforeExpiry(t *testing.T) {
 		for _, s := range all {
 			s.proxy.Heal() // late renewals arrive now
 		}
-		locktest.Stays(t, "nothing is valid or there again", lease, func() bool { return lookAt(t, p.Redis, all) == holders })
+		locktest.Stays(t, "no lease is valid again, and no key exists again", lease, func() bool { return lookAt(t, p.Redis, all) == holders })
 	})
 }
 
@@ -135,7 +135,7 @@ func TestPromise_LossIsToldBeforeTheNextHolder(t *testing.T) {
 						return
 					}
 				}
-				assert.Fail(t, "a loss is told late")
+				assert.Fail(t, "a loss was reported late")
 			})
 		}
 	})
@@ -257,7 +257,7 @@ func TestPromise_WatchdogKeepsAHold(t *testing.T) {
 	})
 }
 
-// holdMany holds locks for d and looks at them all the time. It reports whether they were renewed, none was lost, and nobody else could acquire
+// holdMany holds locks for d and checks them all the time. It reports whether all were renewed, none was lost, and nobody else could acquire
 // one.
 func holdMany(t *testing.T, p *locktest.Place, rt, other *holdfast.Runtime, locks int, d time.Duration) bool {
 	kept := true

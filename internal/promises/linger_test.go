@@ -79,7 +79,7 @@ func TestLinger_NextLocalHolderAsksNobody(t *testing.T) {
 		synctest.Wait()
 		assert.True(t, there(), "it has a holder")
 		require.NoError(t, held.Release(t.Context()))
-		assert.False(t, there(), "its time is over")
+		assert.False(t, there(), "the lock does not linger longer than Options.Linger")
 		assert.Equal(t, 0, one.Stats().Lingering)
 		use(t, kind.Lock(one, "orders"))
 		<-time.After(lingerFor - time.Millisecond)
@@ -117,7 +117,7 @@ func TestLinger_OtherProcessesHaveItAtOnce(t *testing.T) {
 		began = time.Now()
 		lease, err = waiting.Lease()
 		require.NoError(t, err)
-		assert.Less(t, time.Since(began), 30*time.Millisecond, "it was wanted before its release; 25 ms may be left to clients that poll")
+		assert.Less(t, time.Since(began), 30*time.Millisecond, "the lock was wanted before its release, so it does not linger; it may stay free for 25 ms for clients that poll")
 		require.NoError(t, lease.Release(t.Context()))
 	})
 }
@@ -136,7 +136,7 @@ func TestLinger_DemandReachesTheHolder(t *testing.T) {
 		assert.Equal(t, 1, one.Stats().Lingering)
 		began := time.Now()
 		use(t, p.Lock(other))
-		assert.Less(t, time.Since(began), 2*time.Second+5*stalls.Take(), "it asks every second, perhaps before the channel is subscribed to")
+		assert.Less(t, time.Since(began), 2*time.Second+5*stalls.Take(), "the waiter asks once a second, and the first time may be before the holder has subscribed")
 		assert.Zero(t, one.Stats().Lingering)
 	})
 }

@@ -50,7 +50,7 @@ func showReentry(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 		locktest.Release(t, lease)
 		assert.ErrorIs(t, lease.Release(t.Context()), holdfast.ErrNotHeld, "release %d counts once", i)
 	}
-	assert.False(t, p.Exists(t), "free after as many releases")
+	assert.False(t, p.Exists(t), "the lock is free after as many releases as acquires")
 	locktest.Release(t, locktest.Acquire(t, p.Lock(other)))
 	locktest.Release(t, locktest.Acquire(t, p.Lock(rt), holdfast.WithOwner(owner)))
 }
@@ -89,9 +89,9 @@ func showNestedDo(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 			locktest.AssertTaken(t, p, rt)
 			return other.Do(ctx, func(ctx context.Context) error { // the owner in ctx is for the first lock only
 				_, err := other.TryAcquire(ctx)
-				assert.NoError(t, err, "but this is other's own")
+				assert.NoError(t, err, "the context of other.Do carries other's owner")
 				_, err = lock.TryAcquire(ctx)
-				assert.NoError(t, err, "and the first lock's is not forgotten")
+				assert.NoError(t, err, "and still carries the first lock's owner")
 				return nil
 			})
 		}
@@ -159,7 +159,7 @@ func showFixedReentry(t *testing.T, p *locktest.Place, rt *holdfast.Runtime) {
 	assert.Greater(t, left(), 30*time.Second, "max(remaining, d)")
 	longer := locktest.Acquire(t, p.Lock(rt), owner, holdfast.WithLease(time.Hour))
 	assert.Greater(t, left(), 30*time.Minute)
-	assert.Greater(t, time.Until(fixed.ExpiresAt()), 30*time.Minute, "it is one hold")
+	assert.Greater(t, time.Until(fixed.ExpiresAt()), 30*time.Minute, "the owner's leases are one hold, with one deadline")
 	for _, lease := range []*holdfast.Lease{fixed, shorter, longer} {
 		assert.True(t, lease.Valid())
 		locktest.Release(t, lease)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/protocol"
 )
 
-// A lock actor has no reason to panic. If it does all the same, nobody hangs: holders learn that their leases are lost, waiters are served, and
-// Redis is asked for the true state.
+// A lock actor should never panic. If one does, nobody hangs: holders learn that their leases are lost, waiters are served, and the true state
+// is read from Redis.
 
 // trap makes the next lock actor that asks for jitter panic. An actor does so after a refusal by Redis, or after a failure.
 type trap struct {

@@ -70,7 +70,7 @@ func TestPending_CancelOfAGrantFreesWhatNobodyTook(t *testing.T) {
 		lease, err := taken.Lease()
 		require.NoError(t, err)
 		taken.Cancel()
-		assert.True(t, lease.Valid(), "one that was taken stays with its taker")
+		assert.True(t, lease.Valid(), "a lease that the caller has taken stays valid")
 		again, err := taken.Lease()
 		require.NoError(t, err)
 		assert.Same(t, lease, again)
@@ -93,7 +93,7 @@ func TestPending_CancelRacesWithTheGrant(t *testing.T) {
 			}
 			pending.Cancel()
 			_, err := pending.Lease()
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired, "nobody took it before the cancel")
+			require.ErrorIs(t, err, holdfast.ErrNotAcquired, "the grant was not taken before the cancel")
 		}
 		locktest.Await(t, "the release", func() bool { return !p.Exists(t) })
 		for range tries / 3 {

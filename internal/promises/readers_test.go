@@ -52,7 +52,7 @@ func TestRWLock_CutOffReadersKnowFirst(t *testing.T) {
 			beside := locktest.Acquire(t, healthy.RWLock(p.Name).Read())
 			proxy.Heal()
 			again := acquireHealed(t, rt.RWLock(p.Name).Read())
-			assert.Equal(t, map[string]string{beside.ID(): "1", again.ID(): "1"}, p.Fields(t), "nothing is made anew of what was lost")
+			assert.Equal(t, map[string]string{beside.ID(): "1", again.ID(): "1"}, p.Fields(t), "nothing that was lost is created again")
 			locktest.Release(t, again)
 			assert.True(t, beside.Valid())
 			locktest.Release(t, beside)

@@ -109,7 +109,7 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 
 	require.NoError(t, p.Redis.Del(t.Context(), p.Name).Err())
 	next := locktest.Acquire(t, p.Lock(p.Runtime(t, holdfast.Options{})))
-	if p.Kind.Queued { // a waiter that had queued before would have got the lock instead of next
+	if p.Kind.Queued { // a waiter that was already in the queue would be granted the lock before next
 		wait()
 	}
 	woke := time.Now()
@@ -128,9 +128,9 @@ func showWakingHolder(t *testing.T, p *locktest.Place, options []holdfast.Acquir
 	locktest.Release(t, next)
 
 	after, err := waiter.Lease()
-	require.NoError(t, err, "who waited goes on waiting")
+	require.NoError(t, err, "the waiter keeps waiting")
 	assert.True(t, after.Valid())
-	assert.InDelta(t, time.Minute.Seconds(), time.Until(after.ExpiresAt()).Seconds(), 20, "counted from after the sleep")
+	assert.InDelta(t, time.Minute.Seconds(), time.Until(after.ExpiresAt()).Seconds(), 20, "the lease counts from after the sleep")
 	locktest.Release(t, after)
 }
 
@@ -211,7 +211,7 @@ func TestSuspended_AnswersFromBeforeTheSleep(t *testing.T) {
 			lease, err := pending.Lease()
 			require.NoError(t, err)
 			assert.True(t, lease.Valid())
-			assert.NotContains(t, first, lease.ID(), "a new grant: the first one was over")
+			assert.NotContains(t, first, lease.ID(), "the lease has a new grant, because the first one was over")
 			locktest.Release(t, lease)
 			locktest.Await(t, "the key's end", func() bool { return !p.Exists(t) })
 		})

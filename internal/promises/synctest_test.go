@@ -55,13 +55,13 @@ func TestSynctest_CutOffHolderKnowsFirst(t *testing.T) {
 		server.Cut(rt)
 		deadline := lease.ExpiresAt()
 		<-lease.Done()
-		assert.InDelta(t, 0, time.Until(deadline).Seconds(), 0.001, "told at the deadline")
+		assert.InDelta(t, 0, time.Until(deadline).Seconds(), 0.001, "Done is closed at the deadline")
 		require.ErrorIs(t, lease.Err(), holdfast.ErrLeaseLost)
 		require.ErrorIs(t, context.Cause(work), holdfast.ErrLeaseLost)
 		assert.Equal(t, int64(1), server.Client().Exists(t.Context(), "orders").Val(), "before the server lets it expire")
 		select {
 		case <-waiter.Done():
-			t.Fatal("granted to another before the holder was told")
+			t.Fatal("granted to another before the holder's Done was closed")
 		default:
 		}
 		next, err := waiter.Lease()

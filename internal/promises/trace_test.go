@@ -190,7 +190,7 @@ func TestTrace_TellsHowALeaseEnds(t *testing.T) {
 				assert.Equal(t, uint64(1), s.Released+s.Lost)
 				assert.Zero(t, s.Held)
 				_ = lease.Release(t.Context())
-				assert.Empty(t, n.take(), "it has ended already")
+				assert.Empty(t, n.take(), "the end was reported already")
 				server.Heal(rt)
 			})
 		})
@@ -336,7 +336,7 @@ func TestTrace_TellsOfTerms(t *testing.T) {
 					err := end(ctx, e, server)
 					if ctx.Err() != nil {
 						synctest.Wait()
-						assert.Equal(t, []string{fmt.Sprintf("reports leading=false token=%d", term.Token)}, n.take(), "when it has ended, not when lead returns")
+						assert.Equal(t, []string{fmt.Sprintf("reports leading=false token=%d", term.Token)}, n.take(), "the end is reported when the term ends, not when lead returns")
 						n.add("reports leading=false token=%d", term.Token)
 					}
 					return err

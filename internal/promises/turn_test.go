@@ -53,8 +53,8 @@ func TestPromise_TurnsAreBounded(t *testing.T) {
 	})
 }
 
-// lockInTime waits for a lock, but not for long. A thread of Redisson's that has tried and does not wait yet misses a message that is for all,
-// as a writer's is, and would sleep until the lease ends. A fair lock's message is for one waiter, whose place is kept.
+// lockInTime waits for a lock, but not for long. A writer's release sends one message to all waiters. A Redisson thread that has tried, but
+// does not wait yet, misses it and would sleep until the lease ends. A fair lock's message is for one waiter, whose place is kept.
 func lockInTime(ctx context.Context, kind locktest.Kind, lock redissonpeer.Lock) error {
 	if kind.Queued {
 		return lock.Lock(ctx, 0)
@@ -168,11 +168,11 @@ func showTurnsEnd(t *testing.T, p *locktest.Place, once func(ctx context.Context
 	slices.Sort(waits)
 	late, median, longest := stalls.Take(), waits[len(waits)/2], waits[len(waits)-1]
 	t.Logf("%d waits, median %v, longest %v, stalls up to %v; the crowd was served %v", len(waits), median, longest, late, served)
-	assert.Less(t, median, 10*(10*time.Millisecond+section)+late+locktest.Slack()/4, "the usual wait is a turn or a few")
+	assert.Less(t, median, 10*(10*time.Millisecond+section)+late+locktest.Slack()/4, "the usual wait is a few turns")
 	bound := 500 * time.Millisecond
 	if p.Kind.Deaf { // its waiter looks every 128 ms or sooner, and may miss some gaps
 		bound = 2 * time.Second
 	}
-	assert.Less(t, longest, bound+4*late+locktest.Slack(), "the longest is no fallback")
+	assert.Less(t, longest, bound+4*late+locktest.Slack(), "even the longest wait was not ended by polling")
 	assert.Greater(t, slices.Min(served), slices.Max(served)/4, "the crowd itself is served evenly")
 }

@@ -89,7 +89,7 @@ func TestPromise_RedissonSharesTheLock(t *testing.T) {
 	})
 }
 
-// showRounds passes the lock to and fro. Without messages our side would wait for a second each time, and theirs for half a minute.
+// showRounds passes the lock back and forth. Without messages our side would wait for a second each time, and theirs for half a minute.
 func showRounds(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, rt *holdfast.Runtime) {
 	const rounds = 15
 	theirs := p.Kind.Peer(peer, p.Name, 1)
@@ -190,7 +190,7 @@ func showForceUnlock(t *testing.T, p *locktest.Place, peer *redissonpeer.Peer, o
 	require.NoError(t, p.Kind.Peer(peer, p.Name, 1).Lock(t.Context(), 0))
 	held, err := p.Lock(other).ForceRelease(t.Context())
 	require.NoError(t, err)
-	assert.True(t, held, "ours frees theirs, too")
+	assert.True(t, held, "our ForceRelease also frees Redisson's lock")
 	locktest.Release(t, locktest.Acquire(t, p.Lock(rt)))
 }
 

@@ -36,7 +36,7 @@ func (p *Peer) join(ctx context.Context, name string) (*channel, error) {
 	return p.joinTold(ctx, name, lockWakes)
 }
 
-// joinTold is like join, for a channel of any kind. Its argument wakes is a function that returns how many waiters a message wakes.
+// joinTold is like join, for a channel of any kind. The function wakes returns how many waiters a message wakes.
 func (p *Peer) joinTold(
 	ctx context.Context, name string, wakes func(ch *channel, payload string) (permits int64, ok bool),
 ) (*channel, error) {
@@ -150,7 +150,7 @@ func (ch *channel) take(payload string) {
 	}
 }
 
-// await waits for a message, at most for the lock's TTL, which is the parameter remaining. If that is negative, there is no
+// await waits for a message, for at most the time remaining, which is the lock's TTL. If remaining is negative, there is no
 // limit.
 func (ch *channel) await(ctx context.Context, remaining time.Duration) error {
 	ch.waiting.Add(1)

@@ -39,7 +39,7 @@ func TestSemaphore_Operations(t *testing.T) {
 	is(-2)
 	require.NoError(t, client.PExpire(ctx, name, time.Minute).Err())
 	require.NoError(t, s.AddPermits(ctx, 5))
-	assert.Equal(t, time.Duration(-1), client.PTTL(ctx, name).Val(), "it takes a TTL away")
+	assert.Equal(t, time.Duration(-1), client.PTTL(ctx, name).Val(), "AddPermits removes the TTL")
 	n, err := s.DrainPermits(ctx)
 	require.NoError(t, err)
 	assert.Equal(t, int64(3), n)
@@ -70,7 +70,7 @@ func TestSemaphore_MessageWakesAsManyAsThereArePermits(t *testing.T) {
 	require.NoError(t, a.Semaphore(name).AddPermits(t.Context(), -3))
 	require.Eventually(t, func() bool { return b.Malformed() == 1 }, patience, time.Millisecond, "Redisson throws on a negative message")
 	require.NoError(t, client.Set(t.Context(), name, 5, 0).Err())
-	assert.Equal(t, int64(2), b.Wakeups().ByMessage, "nobody tells of that, so it waits on")
+	assert.Equal(t, int64(2), b.Wakeups().ByMessage, "no message announces the permits, so the waiter keeps waiting")
 	cancel()
 	group.Wait()
 }

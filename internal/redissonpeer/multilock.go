@@ -66,7 +66,7 @@ func (m *MultiLock) TryLock(ctx context.Context, wait, lease time.Duration) (boo
 		case lock.tryFor(ctx, min(perLock, max(time.Until(end), 0)), provisional):
 			acquired = append(acquired, lock)
 		case len(m.locks)-len(acquired) == m.allowed:
-			return true, m.settle(ctx, acquired, lease) // enough
+			return true, m.settle(ctx, acquired, lease) // enough members
 		case failures == 0:
 			m.unlockAll(ctx, acquired)
 			if wait <= 0 {

@@ -1,6 +1,6 @@
-// Package redissonpeer is a lock client that behaves on the wire like Redisson 4.7 with its locks, semaphores and latch.
-// Tests use it to share locks between Redisson and another implementation. It is written from a description of
-// the wire format and supports only a single server.
+// Package redissonpeer is a client that does on the wire what Redisson 4.7 does, for its locks, semaphores and latch.
+// Tests use it in place of Redisson, to share locks with Holdfast. It was written from a description of the wire format,
+// and supports only a single server.
 //
 // It behaves like Redisson even where Redisson has weaknesses: an acquire is not idempotent, a waiter that loses its
 // message sleeps until the lock's TTL ends, and a holder does not learn that it has lost the lock.
@@ -31,7 +31,7 @@ const (
 	publish     = "PUBLISH"
 )
 
-// Config has the settings in which a Peer may differ from Redisson's defaults. The zero value is Redisson's defaults.
+// Config has the settings in which a Peer may differ from Redisson's defaults. The zero value stands for Redisson's defaults.
 type Config struct {
 	Watchdog time.Duration // lease of locks that are taken without one; renewed after a third of it; default 30 s
 	Batch    int           // locks renewed by one script call; default 100

@@ -26,10 +26,10 @@ func TestWatchdog_RenewsManyLocksByFewCalls(t *testing.T) {
 	start := time.Now()
 	require.Eventually(t, func() bool { return time.Since(start) > shortLease+shortLease/3 },
 		patience, 10*time.Millisecond)
-	assert.Equal(t, int64(locks), client.DBSize(t.Context()).Val(), "all are held after their lease")
+	assert.Equal(t, int64(locks), client.DBSize(t.Context()).Val(), "all locks are still held after their lease")
 
 	renewals := server.CommandStats(t, "eval")["eval"] - locks
-	assert.LessOrEqual(t, renewals, int64(3*8), "3 calls by which 250 locks are renewed, 3 times a lease")
+	assert.LessOrEqual(t, renewals, int64(3*8), "250 locks need 3 calls, 3 times in each lease")
 	assert.GreaterOrEqual(t, renewals, int64(3*3))
 }
 

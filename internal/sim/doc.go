@@ -7,14 +7,14 @@
 //	wire.go, lane.go        give every message, in either direction, its own delay
 //	process_clock.go        gives every timer its own delay
 //	astray.go               some messages arrive after their sender has given up on them
-//	oracle.go               knows who holds what, and reports what must never happen
+//	oracle.go               knows the holder of every lock, and reports violations
 //	ledger.go               compares Trace, Stats and Held with each other and with what users got
 //	listener.go             a subscriber to releases that never acquires
 //	shutdown.go             a process may end by Shutdown
-//	waits.go, trouble.go    who waits, what may delay it, and grants that nobody wants
-//	shadow.go               what each command reveals about the server's state
+//	waits.go, trouble.go    waits, what may delay them, and grants that nobody wants
+//	shadow.go               follows the server's state by the commands that it executes
 //	tally.go                counts permits and latches, which have no owner
-//	history.go              what happened when; its hash is the same in every run of a seed
+//	history.go              records all events; its hash is the same in every run of a seed
 //	mutant*.go              scripts and runtimes that are broken on purpose: the oracle must notice
 //	overlay.go              builds the broken runtimes; the shipped one contains nothing of them
 //

@@ -74,12 +74,12 @@ func (l *ledger) acquiring(ctx context.Context, a holdfast.Acquiring) func(holdf
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if told {
-			l.o.wrong("Trace: the outcome of an acquire of %s is told twice", a.Name)
+			l.o.wrong("Trace: the outcome of an acquire of %s is reported twice", a.Name)
 		}
 		told = true
 		l.outcome(a)
 		if ctx != context.Background() && a.Waited > l.slow+slack && l.asked[q] == unsaid && l.o.w.untroubled(l.p, began) {
-			l.o.wrong("Trace: %s was waited for for %v, and nobody was told", a.Name, a.Waited)
+			l.o.wrong("Trace: a wait of %[2]v for %[1]s was not reported as slow", a.Name, a.Waited)
 		}
 	}
 }
@@ -93,10 +93,10 @@ func (l *ledger) waiting(ctx context.Context, w holdfast.Waiting) {
 	defer l.mu.Unlock()
 	q := question{ctx, w.Name}
 	if l.asked[q]--; l.asked[q] < 0 {
-		l.o.wrong("Trace: the wait for %s is told of twice, or was never asked for", w.Name)
+		l.o.wrong("Trace: a slow wait for %s is reported twice, or nobody waits", w.Name)
 	}
 	if w.Waited < l.slow {
-		l.o.wrong("Trace: a wait for %s is told of after %v, not %v", w.Name, w.Waited, l.slow)
+		l.o.wrong("Trace: a slow wait for %s is reported after %v, not %v", w.Name, w.Waited, l.slow)
 	}
 }
 
@@ -134,7 +134,7 @@ func (l *ledger) knows(place, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.granted[id] == 0 {
-		l.o.wrong("Trace: %s was granted, but no Acquired has told of it (%s)", place, id)
+		l.o.wrong("Trace: %s was granted, but Trace has not reported it (%s)", place, id)
 	}
 }
 
@@ -183,11 +183,11 @@ func (l *ledger) compare(p *process, held map[holding]int) {
 	}
 	for h, n := range held {
 		if l.granted[h.id] < n {
-			l.o.wrong("Held: %d leases of %s are held in %s, Trace has told of %d (%s)", n, h.name, p.name, l.granted[h.id], h.id)
+			l.o.wrong("Held: %d leases of %s are held in %s, but Trace has reported %d (%s)", n, h.name, p.name, l.granted[h.id], h.id)
 		}
 	}
 	if s := p.rt.Stats(); s.Held != open || s.Waiting != l.begun-l.outcomes {
-		l.o.wrong("Stats: %d leases held and %d acquires waiting in %s, Trace has told of %d and %d", s.Held, s.Waiting, p.name, open, l.begun-l.outcomes)
+		l.o.wrong("Stats: %d leases held and %d acquires waiting in %s, but Trace has reported %d and %d", s.Held, s.Waiting, p.name, open, l.begun-l.outcomes)
 	}
 }
 
@@ -197,7 +197,7 @@ func (l *ledger) close(name string, s holdfast.Stats) {
 	defer l.mu.Unlock()
 	switch {
 	case l.outcomes != l.begun:
-		l.o.wrong("Trace: of %d acquires of %s, %d have an outcome", l.begun, name, l.outcomes)
+		l.o.wrong("Trace: of %d acquires of %s, only %d have an outcome", l.begun, name, l.outcomes)
 	case len(l.granted) > 0:
 		l.o.wrong("Trace: leases of %s have no end: %v", name, l.granted)
 	case s.Held != 0 || s.Waiting != 0 || s.Lingering != 0:
@@ -210,7 +210,7 @@ func (l *ledger) close(name string, s holdfast.Stats) {
 		"Exchanges": {int(s.Exchanges), l.exchanges}, "Scripts": {int(s.Scripts), l.scripts},
 	} {
 		if pair[0] != pair[1] {
-			l.o.wrong("Stats: %s of %s is %d, Trace has told of %d", what, name, pair[0], pair[1])
+			l.o.wrong("Stats: %s of %s is %d, but Trace has reported %d", what, name, pair[0], pair[1])
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 var (
 	search = flag.Bool("sim.mutants", false, "look for every mutant from the first world on, and write the table in SAFETY.md")
 	broken = flag.Bool("sim.broken", false, "this binary has the mutants of the runtime built in: TestMutants_Runtime looks for them here")
-	only   = flag.String("sim.mutant", "", "run worlds, or one with -sim.seed, with this mutant")
+	only   = flag.String("sim.mutant", "", "run worlds with this mutant, or the one of -sim.seed")
 	sound  = flag.Bool("sim.sound", false, "with -sim.seed and -sim.mutant: the mutant's world, with nothing broken")
 )
 
@@ -54,7 +54,7 @@ func TestMutants_Runtime(t *testing.T) {
 	}
 	skipRaced(t)
 	if testing.Short() {
-		t.Skip("minutes; .ci/run has a step for it")
+		t.Skip("it takes minutes; .ci/run has a step for it")
 	}
 	module, scratch := moduleRoot(t), t.TempDir()
 	overlay, err := sim.Overlay(module, scratch)
@@ -191,7 +191,7 @@ func TestMutants_ChangeFunctions(t *testing.T) {
 // skipRaced skips, under the race detector, tests that are not about goroutines: TestSim runs the same worlds.
 func skipRaced(t *testing.T) {
 	if locktest.Raced() {
-		t.Skip("ten times as slow with the race detector, which sees nothing more here")
+		t.Skip("ten times as slow with the race detector, which finds nothing more here")
 	}
 }
 

@@ -66,7 +66,7 @@ var faults = []fault{
 	}},
 	{"deaf", func(w *world, r *rand.Rand, p *process) {
 		d := between(r, time.Millisecond, w.plan.lease)
-		w.say("%s hears no message for %v, and loses that connection then", p.name, d)
+		w.say("%s receives no message for %v, and then loses that connection", p.name, d)
 		w.troubles(p, reconnected(0).Add(d))
 		for _, wire := range p.listening() {
 			wire.set(func() { wire.deaf = true })
@@ -235,7 +235,7 @@ func (w *world) hook(c *server.Peer, command string, args ...string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.silent {
-		w.later = append(w.later, "A5: all are closed, and the server hears "+command)
+		w.later = append(w.later, "A5: all runtimes are closed, but the server received "+command)
 	}
 	w.watch(command, args)
 	return false

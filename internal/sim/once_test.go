@@ -8,18 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sim"
 )
 
-// once lists worlds in which something once was wrong, with the runtime or with the simulation's expectations. An entry stays until
-// the plan or the nemesis changes, because its seed then means another world.
+// once lists worlds that have once found a bug in the runtime, or a wrong expectation of the simulation. An entry stays until the
+// plan or the nemesis changes, because its seed then means another world.
 var once = []struct {
 	seed uint64
 	why  string
 }{
-	{8, "who enters again what the server has forgotten: the lease is as old as its first hold"},
-	{4885, "whose connections have all broken while nobody used them, more of them than he has patience for"},
-	{20056, "whose release the server refuses right before its process closes"},
-	{10585, "a process holds a fair lock without renewals, and those of it who stand in the queue lose their places"},
-	{1223, "who cannot connect for long, and then has to wait for go-redis"},
-	{130, "who waits behind a reader of his own process, whose fixed lease was ended by force from outside"},
+	{8, "an owner re-enters a lock that the server has forgotten: the lease is as old as its first hold"},
+	{4885, "all idle connections of a user have broken, more than its wait allows it to try"},
+	{20056, "the server refuses a release right before the process closes"},
+	{10585, "a process holds a fair lock without renewals, and its waiters in the queue lose their places"},
+	{1223, "a user cannot connect for a long time, and then has to wait for go-redis"},
+	{130, "a user waits behind a reader of its own process, whose fixed lease another process has ended by force"},
 }
 
 func TestSim_Once(t *testing.T) {

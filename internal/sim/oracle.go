@@ -241,7 +241,7 @@ func (o *oracle) holder(h *hold) {
 		}
 	}
 	if h.place.kind == permits && valid >= permitCount && !o.excused(h) && !o.anyExcused(h.place) {
-		o.violation("A3: %d permits of %s are held, there are %d", valid+1, h.place.name, permitCount)
+		o.violation("A3: %d permits of %s are held, but there are only %d", valid+1, h.place.name, permitCount)
 	}
 	o.letIn(h)
 	o.inTurn(h)
@@ -279,9 +279,9 @@ func (o *oracle) inTurn(h *hold) {
 	}
 	switch end := h.lease.ExpiresAt(); {
 	case h.place.kind == fairLock || h.place.kind == permits || h.fixed || h.own:
-		o.violation("A8: %s has %s of %s, as somebody else had", h.who, h.id(), h.place.name)
+		o.violation("A8: %s has the grant %s of %s, which another holder had already", h.who, h.id(), h.place.name)
 	case t.count > bounds.Max:
-		o.violation("A8: %s is the %d. holder of %s in a turn of %d", h.who, t.count, h.place.name, bounds.Max)
+		o.violation("A8: %s is holder number %d of %s in a turn of at most %d", h.who, t.count, h.place.name, bounds.Max)
 	case h.late || t.late:
 	case passed >= bounds.For:
 		o.violation("A8: %s was given %s %v after the turn began, which may last %v", h.who, h.place.name, passed, bounds.For)
@@ -307,7 +307,7 @@ func (o *oracle) token(h *hold) {
 	for _, t := range h.place.tokens {
 		switch {
 		case t.token == token:
-			o.violation("A1: %s has token %d of %s, as somebody else had", h.who, token, h.place.name)
+			o.violation("A1: %s has token %d of %s, which another holder had already", h.who, token, h.place.name)
 		case t.token > token && t.at.Before(h.called) && !o.excused(h): // before it notices a loss, a process may hand out tokens that it has reserved
 			o.violation("A1: %s has token %d of %s, but %d was given out before it asked", h.who, token, h.place.name, t.token)
 		}
@@ -315,7 +315,7 @@ func (o *oracle) token(h *hold) {
 	h.place.tokens = append(h.place.tokens, tokenGiven{token, h.owner, time.Now()})
 }
 
-// look is a holder's occasional check of its lease.
+// look checks a lease from time to time, as its holder would.
 func (o *oracle) look(h *hold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -337,7 +337,7 @@ func (o *oracle) looks(h *hold) bool {
 	case !valid:
 		o.keeps(h)
 		if !h.over && !h.leaving && !h.fixed && !h.ends && !h.p.over() && !o.caused(h) {
-			o.violation("A3: %s has lost %s, and nothing was wrong", h.who, h.place.name)
+			o.violation("A3: %s has lost %s without a cause", h.who, h.place.name)
 		}
 		h.over = true
 		return false
@@ -348,7 +348,7 @@ func (o *oracle) looks(h *hold) bool {
 	if h.place.kind == fencedLock {
 		token := h.lease.Token()
 		if token < h.place.register && !o.excused(h) {
-			o.violation("A2: %s holds %s with token %d, but the register has seen %d", h.who, h.place.name, token, h.place.register)
+			o.violation("A2: %s holds %s with token %d, but the resource has seen %d", h.who, h.place.name, token, h.place.register)
 		}
 		h.place.register = max(h.place.register, token)
 	}

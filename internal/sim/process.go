@@ -164,7 +164,7 @@ func (p *process) draw(parts ...uint64) dice {
 	d := p.dice.of(parts...).of(uint64(p.drawn.UnixNano()))
 	p.ties[d]++
 	if p.world.wires {
-		p.world.history.add(fmt.Sprint(p.name, "?", parts), "drawn, for the %d. time", p.ties[d])
+		p.world.history.add(fmt.Sprint(p.name, "?", parts), "drawn, time number %d", p.ties[d])
 	}
 	return d.of(p.ties[d])
 }

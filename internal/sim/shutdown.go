@@ -46,9 +46,9 @@ func (o *oracle) letIn(h *hold) {
 	}
 	switch told := !h.late && !h.p.pausedSince(since); {
 	case h.called.After(since):
-		o.violation("A9: %s gets %s, and asked for it %v after the shutdown began", h.who, h.place.name, h.called.Sub(since))
+		o.violation("A9: %s got %s, which it requested %v after the shutdown began", h.who, h.place.name, h.called.Sub(since))
 	case told && time.Since(since) > time.Millisecond:
-		o.violation("A9: %s, who waited, gets %s %v after the shutdown began", h.who, h.place.name, time.Since(since))
+		o.violation("A9: %s waited, and got %s %v after the shutdown began", h.who, h.place.name, time.Since(since))
 	}
 }
 

@@ -24,7 +24,7 @@ func (o *oracle) took(p *place, number int) {
 	o.grants++
 	o.w.counted[p.kind]++
 	if p.taken += number; p.taken > permitCount && !forgot {
-		o.violation("A3: %d permits of %s are taken, there are %d", p.taken, p.name, permitCount)
+		o.violation("A3: %d permits of %s are taken, but there are only %d", p.taken, p.name, permitCount)
 	}
 }
 
@@ -57,6 +57,6 @@ func (o *oracle) waited(p *place, who string) {
 	o.grants++
 	o.w.counted[p.kind]++
 	if all := o.w.plan.processes * o.w.plan.users; p.counted < all && !forgot {
-		o.violation("A3: %s has seen %s at zero after %d counts of %d", who, p.name, p.counted, all)
+		o.violation("A3: %s has seen %s at zero after only %d of %d counts", who, p.name, p.counted, all)
 	}
 }

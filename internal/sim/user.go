@@ -263,7 +263,7 @@ func (u *user) giveBack(h *hold) {
 		u.sleep(between(u.r, time.Microsecond, time.Millisecond))
 		again := h.lease.Release(u.p.ctx)
 		if again == nil && !u.p.ending() {
-			u.w.oracle.wrong("H48: %s could give %s back twice", u.name, h.place.name)
+			u.w.oracle.wrong("H48: %s could release %s twice", u.name, h.place.name)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (o *oracle) orphans() {
 			seen[it] = since
 			o.demanded(at, id, since)
 			if bound := o.w.plan.lease/3 + soon; now.Sub(since) > bound && o.w.untroubled(p, now.Add(-bound)) {
-				o.wrong("A5: nobody wants %s of %s for %v", id, at.name, now.Sub(since))
+				o.wrong("A5: nobody has wanted the grant %s of %s for %v", id, at.name, now.Sub(since))
 				seen[it] = now
 			}
 		}

@@ -175,7 +175,7 @@ func (w *world) sweep(over chan struct{}) {
 		return
 	case <-time.After(longest):
 	}
-	w.oracle.wrong("A6: somebody waits for ever")
+	w.oracle.wrong("A6: a user waits for ever")
 	for _, p := range w.processes {
 		p.cancel()
 		w.close(p)
@@ -197,7 +197,7 @@ func (w *world) unique(at time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.taken) == instantsMax {
-		panic(fmt.Sprintf("%s: goes round in a circle, %v after its begin", w.plan, time.Since(w.history.start)))
+		panic(fmt.Sprintf("%s: an endless loop, %v after the start", w.plan, time.Since(w.history.start)))
 	}
 	for ; ; at = at.Add(1) {
 		if _, taken := w.taken[at.UnixNano()]; !taken {
@@ -228,7 +228,7 @@ const patience = time.Minute
 // served bounds every wait after all faults, while each of the other processes acquires the same thing once.
 const served = 1500 * time.Millisecond
 
-// settle waits until nothing is held, and lets every process acquire everything once: whatever happened, nobody is shut out (A6).
+// settle waits until nothing is held, and lets every process acquire everything once: whatever happened, no process is locked out (A6).
 func (w *world) settle(ctx context.Context) {
 	for range 8 {
 		time.Sleep(w.plan.lease / 2)
@@ -277,7 +277,7 @@ func (w *world) takeOnce(ctx context.Context, u *user, at *place) time.Duration 
 	}
 	waited := time.Since(began)
 	if waited > served {
-		w.oracle.wrong("A6: %s has waited %v for %s, with all healed", p.name, waited, at.name)
+		w.oracle.wrong("A6: %s has waited %v for %s, although all faults are over", p.name, waited, at.name)
 	}
 	h := &hold{p: p, who: p.name, place: at, lease: lease, called: began, first: began}
 	w.oracle.granted(h)
@@ -339,7 +339,7 @@ func (w *world) end(ctx context.Context) {
 		}
 	}
 	if channels := w.server.PubSubChannels("*"); len(channels) > 0 {
-		w.oracle.wrong("A5: somebody still listens on %q", channels)
+		w.oracle.wrong("A5: there are still subscribers of %q", channels)
 	}
 	w.tellLater()
 	for _, p := range w.processes {
