@@ -17,8 +17,8 @@ import (
 // tries is the number of runs in which a ratio must be worse before the check fails.
 const tries = 3
 
-// compare measures the guarded workloads, and fails if a ratio is worse than the recorded one, as report.Worse says, in every run. Each further
-// run measures only the workloads with a worse ratio.
+// compare measures the guarded workloads. It fails if a ratio is worse than the recorded one (see report.Worse) in every run. Each further run
+// measures only the workloads with a worse ratio.
 func (f *flags) compare() error {
 	recorded, err := report.Read(f.against)
 	switch {
@@ -27,12 +27,12 @@ func (f *flags) compare() error {
 	case err != nil:
 		return err
 	case recorded.Quick:
-		return fmt.Errorf("%s is of a quick run, which measures nothing", f.against)
+		return fmt.Errorf("%s has the results of a quick run, which measures nothing", f.against)
 	}
 	options := f.options
 	options.Workloads = slices.DeleteFunc(slices.Clone(options.Workloads), func(w workload.Workload) bool { return !w.Guarded })
 	if len(options.Workloads) == 0 {
-		return fmt.Errorf("none of the workloads chosen is one that is compared: %w", errUsage)
+		return fmt.Errorf("-check compares none of the chosen workloads: %w", errUsage)
 	}
 	var worse map[string]string
 	for n := range tries {

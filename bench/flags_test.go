@@ -40,7 +40,7 @@ func TestWorkloads_NameContendersThatExist(t *testing.T) {
 		}
 		taken[w.Name] = true
 		if w.Peers[0] != "holdfast" {
-			t.Errorf("%s: ratios are to the first contender, %s", w.Name, w.Peers[0])
+			t.Errorf("%s: the first contender, to which ratios are relative, is %s", w.Name, w.Peers[0])
 		}
 		for _, name := range w.Peers {
 			if p := peer.ByName(name); p == nil || !p.Can(w.Lock) {
@@ -53,7 +53,7 @@ func TestWorkloads_NameContendersThatExist(t *testing.T) {
 func TestContenders_SayWhatTheyAre(t *testing.T) {
 	for _, p := range peer.All {
 		if p.About == "" || p.Source == "" || p.Role == "" || len(p.Kinds) == 0 {
-			t.Errorf("%s: something is not said", p.Name)
+			t.Errorf("%s: a description is missing", p.Name)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (f *flags) do() error {
 		return f.compare()
 	}
 	if f.isReference() && !report.Clean() {
-		return fmt.Errorf("%s is committed, so it must be of a commit: this tree has changes", reference)
+		return fmt.Errorf("%s is to be committed, so it must measure a commit, but this tree has changes", reference)
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -70,7 +70,7 @@ func (f *flags) do() error {
 	}
 	fmt.Printf("\nresults: %s\npage:    %s\n", file, pageOf(file))
 	if len(flaws) > 0 {
-		fmt.Printf("\nThey may not be quoted:\n  %s\n", strings.Join(flaws, "\n  "))
+		fmt.Printf("\nDo not quote these results:\n  %s\n", strings.Join(flaws, "\n  "))
 	}
 	return results.Err()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// contender is one way to do the work. It is opened once for each benchmark; its load can then be measured several times.
+// contender is one way to do a workload. It is opened once for each benchmark; its load can then be measured several times.
 type contender struct {
 	name string
 	open func(tb testing.TB, goroutines int, nameOf func(goroutine int) string) load

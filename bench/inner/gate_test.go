@@ -34,7 +34,7 @@ func (w workload) open(tb testing.TB, c contender) load {
 	return l
 }
 
-// check compares how many scripts the server ran with the expected number. A contender that does not wait for its replies would look
+// check compares how many scripts the server ran with the expected number. A contender that does not wait for its replies would seem
 // fast, and would slow down the next one.
 func (w workload) check(s *sample) error {
 	if want := w.scripts * int64(s.wait.n); w.scripts > 0 && s.scripts != want {
@@ -74,8 +74,8 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // The defaults only show that the code works. Meaningful figures need -rounds 7 -window 1s.
 var (
 	rounds = flag.Int("rounds", 1, "how often TestGateway measures each contender")
-	window = flag.Duration("window", 20*time.Millisecond, "for how long it does each time")
-	only   = flag.String("only", "", "the one workload that it measures, for example gateway-64")
+	window = flag.Duration("window", 20*time.Millisecond, "for how long TestGateway measures a contender each time")
+	only   = flag.String("only", "", "the only workload that TestGateway measures, for example gateway-64; empty: all")
 )
 
 // gate measures the contenders in turn, round by round, so that other load on the machine affects all of them alike. It compares them

@@ -68,7 +68,7 @@ type writer func()
 
 func (w writer) Write(b []byte) (int, error) { w(); return len(b), nil }
 
-// While the last workers end, nothing repeats.
+// When the harness is gone, the acquires are abandoned only once.
 func TestWatch_AbandonsOnceWhenTheHarnessIsGone(t *testing.T) {
 	orders, ended, abandoned := make(chan Order), make(chan struct{}), 0
 	close(orders)

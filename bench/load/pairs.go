@@ -88,7 +88,7 @@ func (c *child) runPairs(o Order) *Sample {
 	return sample
 }
 
-// watch calls stop at the end of the window, and returns when all workers have ended. It calls abandon if the harness says so or is gone.
+// watch calls stop at the end of the window, and returns when all workers have ended. It calls abandon if the harness orders that, or is gone.
 func (s *stretch) watch(window time.Duration, ended <-chan struct{}, stop, abandon func()) {
 	over := time.NewTimer(window)
 	defer over.Stop()
@@ -238,7 +238,7 @@ func (s *stretch) pair(client peer.Client, worker int, kind peer.Kind, name stri
 	return true
 }
 
-// idle records for how long nobody had held the lock, while the window is open.
+// idle records for how long the lock was free, if that was within the window.
 func (s *stretch) idle() {
 	gap := time.Now().UnixNano() - s.idleSince.Load()
 	for longest := s.longestIdle.Load(); gap > longest && !s.stopped.Load(); longest = s.longestIdle.Load() {
@@ -246,7 +246,7 @@ func (s *stretch) idle() {
 	}
 }
 
-// stay is what the section does.
+// stay does the work of the section.
 func (s *stretch) stay() {
 	if s.child.oracle != nil {
 		if alone, err := s.child.oracle.alone(s.ctx); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/peer"
 )
 
-// settle is the pause between the start of the acquires and the measurement of what waiting costs.
+// settle is the pause between the start of the acquires and the measurement of the cost of waiting.
 const settle = 500 * time.Millisecond
 
 // runPending starts very many acquires of a lock that another client holds. After the window the harness has the lock released and sends

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// What an Order asks for.
+// The kinds of an Order.
 const (
 	Open    = "open"    // open the clients; the answer is Opened
 	Run     = "run"     // drive the clients; the answer is Done

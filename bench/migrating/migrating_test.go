@@ -121,7 +121,7 @@ func (f *fleet) work(process *locker, stop <-chan struct{}) {
 			return
 		}
 		f.note(process, time.Since(began))
-		assert.EqualValues(f.t, 1, f.inside[name].Add(1), "%s is not alone in %s", process.library, key(name))
+		assert.EqualValues(f.t, 1, f.inside[name].Add(1), "%s shares %s with another holder", process.library, key(name))
 		assert.NoError(f.t, f.count(name))
 		f.counts[name].Add(1)
 		f.inside[name].Add(-1)

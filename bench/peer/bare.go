@@ -9,7 +9,7 @@ import (
 
 var barePeer = &Peer{
 	Name:    "bare-evalsha",
-	About:   "Holdfast's two scripts through go-redis, one call after the other, without any lock library; a pool as redislock's",
+	About:   "Holdfast's two scripts through go-redis, one call after the other, without any lock library; the same pool as redislock",
 	Source:  "what a hand-written lock would cost",
 	Role:    Floor,
 	Kinds:   exclusiveOnly,

@@ -10,7 +10,7 @@ import (
 var bareSetPeer = &Peer{
 	Name: "bare-set",
 	About: "SET NX PX, and a script that compares and deletes, through go-redis without any lock library: no notification, no token, " +
-		"nothing to recover a lost reply; a pool as redislock's",
+		"no way to recover from a lost reply; the same pool as redislock",
 	Source:  "Redis's documentation of SET",
 	Role:    Floor,
 	Kinds:   exclusiveOnly,

@@ -12,7 +12,7 @@ import (
 var etcdPeer = &Peer{
 	Name: "etcd",
 	About: "etcd's concurrency.Mutex on a real etcd server of one member, its data in a directory of its own, with fsync as always; " +
-		"a session for each goroutine, since two mutexes of one session do not exclude each other, but one for all where no two want " +
+		"a session for each goroutine, since two mutexes of one session do not exclude each other, but one session for all where no two want " +
 		"the same name",
 	Source:  "go.etcd.io/etcd/client/v3/concurrency",
 	Role:    Library,

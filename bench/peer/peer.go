@@ -1,4 +1,4 @@
-// Package peer has the contenders, in the best honest settings that their documentation recommends. table.go lists them. Those in Go
+// Package peer has the contenders, each with the best settings that its documentation recommends. table.go lists them. Those in Go
 // implement Client or Batches.
 package peer
 
@@ -22,7 +22,7 @@ const (
 	Semaphore Kind = "semaphore"
 )
 
-// Client is what one process of a service would open: one runtime, locker, or pool of connections.
+// Client is a contender in one process of a service: a runtime, a locker, or a pool of connections.
 type Client interface {
 	// Acquire waits for the lock until ctx ends.
 	Acquire(ctx context.Context, kind Kind, name string) (Held, error)
@@ -55,8 +55,8 @@ type Env struct {
 // Peer is one contender.
 type Peer struct {
 	Name    string // its name in flags, tables and results
-	About   string // what the contender is, and its settings
-	Source  string // who recommends the settings
+	About   string // a description of the contender and its settings
+	Source  string // the source that recommends the settings
 	Role    Role
 	Kinds   []Kind
 	NoLock  bool // excludes nobody: a floor for the hand-overs

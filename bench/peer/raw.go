@@ -14,9 +14,9 @@ import (
 
 var rawPeer = &Peer{
 	Name: "raw",
-	About: "Holdfast's two scripts, encoded beforehand, written to two sockets, all locks of a socket at once; of the replies only the kind " +
-		"is looked at",
-	Source:      "an own loader",
+	About: "Holdfast's two scripts, encoded beforehand, written to two sockets, all locks of a socket at once; of each reply only its kind " +
+		"is read",
+	Source:      "a loader written for this benchmark",
 	Role:        Floor,
 	Kinds:       exclusiveOnly,
 	Keys:        sameKey,

@@ -11,7 +11,7 @@ import (
 var redislockPeer = &Peer{
 	Name: "redislock",
 	About: "bsm/redislock on a plain go-redis pool of one connection per goroutine, at least 20 and at most 128; " +
-		"LinearBackoff of 1, 10 or 100 ms, whichever serves it best in the workload; a context with a deadline, without which it would stop waiting after its TTL",
+		"LinearBackoff of 1, 10 or 100 ms, whichever gives the best figures in the workload; a context with a deadline, without which it would stop waiting after its TTL",
 	Source:  "redislock's README (LinearBackoff); its option documentation (deadline), its example (100 ms); pool size and backoff: the best of those tried",
 	Role:    Library,
 	Kinds:   exclusiveOnly,

@@ -9,7 +9,7 @@ import (
 
 var redislockMutexPeer = &Peer{
 	Name: "redislock-mutex",
-	About: "redislock behind one sync.Mutex for each name in each process: of a process only one goroutine asks Redis at a time; " +
+	About: "redislock behind one sync.Mutex for each name in each process: only one goroutine of a process asks Redis at a time; " +
 		"otherwise as redislock",
 	Source:  "what a user can write in ten lines",
 	Role:    Library,

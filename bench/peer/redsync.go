@@ -13,8 +13,8 @@ import (
 
 var redsyncPeer = &Peer{
 	Name: "redsync",
-	About: "go-redsync/redsync on one go-redis pool, as redislock's; a delay between tries of 1, 10 or 100 ms, as redislock's, since its own of 50 " +
-		"to 250 ms serves it worse; without an end of the tries, which after 32 would fail",
+	About: "go-redsync/redsync on the same go-redis pool as redislock; a delay between tries of 1, 10 or 100 ms, as for redislock, since its own of 50 " +
+		"to 250 ms gives worse figures; any number of tries, since by default it fails after 32",
 	Source:  "redsync's README; WithTries because its maintainers recommend that for waiting (issue 95)",
 	Role:    Library,
 	Kinds:   exclusiveOnly,
@@ -53,7 +53,7 @@ type redsyncHeld struct {
 func (h redsyncHeld) Release(ctx context.Context) error {
 	ok, err := h.mutex.UnlockContext(ctx)
 	if err == nil && !ok {
-		err = fmt.Errorf("redsync: %s was not held any more", h.mutex.Name())
+		err = fmt.Errorf("redsync: %s was no longer held", h.mutex.Name())
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 var rueidislockPeer = &Peer{
 	Name:    "rueidislock",
-	About:   "rueidislock with KeyMajority 1, NoLoopTracking, and TryNextAfter as long as the lease: with one key there is no next one to try",
+	About:   "rueidislock with KeyMajority 1, NoLoopTracking, and TryNextAfter as long as the lease: with one key there is no next key to try",
 	Source:  "rueidislock's README, for a single Redis of 7.0.5 or later; TryNextAfter because after its 20 ms a slow reply leaves the caller waiting for ever",
 	Role:    Library,
 	Kinds:   exclusiveOnly,

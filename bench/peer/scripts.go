@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/scripts"
 )
 
-// The floors bare-evalsha, bare-batches and raw send Holdfast's own two scripts without Holdfast. What remains is the cost of the client and the
-// server.
+// The floors bare-evalsha, bare-batches and raw send Holdfast's own two scripts without Holdfast. They show the cost of the client and the
+// server alone.
 
 var site = scripts.Site{Publish: "PUBLISH"}
 

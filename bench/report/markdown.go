@@ -22,7 +22,7 @@ func (r *Results) Markdown(out io.Writer) {
 		r.Workloads[i].markdown(out)
 	}
 	if len(r.Skipped) > 0 {
-		fmt.Fprintf(out, "\nNot measured, because the run was stopped before: %s.\n", strings.Join(r.Skipped, ", "))
+		fmt.Fprintf(out, "\nNot measured, because the run was stopped earlier: %s.\n", strings.Join(r.Skipped, ", "))
 	}
 }
 

@@ -36,7 +36,7 @@ func TestReadme_SizingIsThatOfTheResults(t *testing.T) {
 	compare(t, filepath.Join("..", "..", "doc", "sizing.md"), marked("sizing"), (*report.Results).Sizing)
 }
 
-// compare makes each marked part of a document anew from the results that its mark names, and fails if the document has anything else.
+// compare writes each marked part of a document again, from the results that its mark names, and fails if the document has a different text.
 func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *report.Results, out io.Writer)) {
 	t.Helper()
 	before, err := os.ReadFile(document)
@@ -61,7 +61,7 @@ func compare(t *testing.T, document string, parts *regexp.Regexp, write func(r *
 			t.Fatal(err)
 		}
 	} else if after != string(before) {
-		t.Errorf("%s has other tables than its results: go test ./report -rewrite", document)
+		t.Errorf("the tables of %s are not those of the results: go test ./report -rewrite", document)
 	}
 	if _, err := os.Stat(filepath.Join("..", "results", "reference.json")); err == nil && found == 0 {
 		t.Errorf("%s has no tables, although there are results", document)

@@ -12,7 +12,7 @@ func (r *Results) Flaws() (flaws []string) {
 	}
 	switch commit := r.Commit(); {
 	case commit == "" || commit == unknownCommit:
-		flaws = append(flaws, "nobody knows which commit was measured")
+		flaws = append(flaws, "it is not known which commit was measured")
 	case strings.HasSuffix(commit, dirtyMark):
 		flaws = append(flaws, fmt.Sprintf("the tree had changes that are not in commit %s", strings.TrimSuffix(commit, dirtyMark)))
 	}
@@ -22,8 +22,8 @@ func (r *Results) Flaws() (flaws []string) {
 	return flaws
 }
 
-// flaws judges each repetition of each contender on its own: a single one that was measured beside another program makes the comparison
-// unfair.
+// flaws judges each repetition of each contender by itself: a single one that was measured beside another busy program makes the
+// comparison unfair.
 func (w *Workload) flaws() (flaws []string) {
 	all, busy, silent := 0, 0, 0
 	for _, o := range w.Outcomes {
@@ -38,10 +38,10 @@ func (w *Workload) flaws() (flaws []string) {
 		}
 	}
 	if silent > 0 {
-		flaws = append(flaws, fmt.Sprintf("%s: nobody knows whether the machine was quiet in %d of %d repetitions", w.Name, silent, all))
+		flaws = append(flaws, fmt.Sprintf("%s: it is not known whether the machine was quiet in %d of %d repetitions", w.Name, silent, all))
 	}
 	if busy > 0 {
-		flaws = append(flaws, fmt.Sprintf("%s: others used up to %s of a core, more than %s in %d of %d repetitions",
+		flaws = append(flaws, fmt.Sprintf("%s: other programs used up to %s of a core, more than %s in %d of %d repetitions",
 			w.Name, Cores(w.othersBusy()), Cores(quietCores), busy, all))
 	}
 	return flaws

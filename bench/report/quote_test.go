@@ -43,10 +43,10 @@ func TestFlaws_NameWhatForbidsToQuote(t *testing.T) {
 	}{
 		"a quick run":           {func(r *Results) { r.Quick = true }, "quick"},
 		"a dirty tree":          {func(r *Results) { r.setCommit("0123" + dirtyMark) }, "changes that are not in commit 0123"},
-		"an unknown commit":     {func(r *Results) { r.setCommit(unknownCommit) }, "nobody knows which commit"},
-		"no commit":             {func(r *Results) { r.Versions = nil }, "nobody knows which commit"},
-		"one busy repetition":   {func(r *Results) { r.Workloads[0].Outcomes[1].Repetitions[1]["others_cpu_cores"] = 0.5 }, "hot-64: others used up to 50.0 % of a core, more than 10.0 % in 1 of 4"},
-		"an unknown repetition": {func(r *Results) { delete(r.Workloads[0].Outcomes[0].Repetitions[0], "others_cpu_cores") }, "hot-64: nobody knows whether the machine was quiet in 1 of 4"},
+		"an unknown commit":     {func(r *Results) { r.setCommit(unknownCommit) }, "not known which commit"},
+		"no commit":             {func(r *Results) { r.Versions = nil }, "not known which commit"},
+		"one busy repetition":   {func(r *Results) { r.Workloads[0].Outcomes[1].Repetitions[1]["others_cpu_cores"] = 0.5 }, "hot-64: other programs used up to 50.0 % of a core, more than 10.0 % in 1 of 4"},
+		"an unknown repetition": {func(r *Results) { delete(r.Workloads[0].Outcomes[0].Repetitions[0], "others_cpu_cores") }, "hot-64: it is not known whether the machine was quiet in 1 of 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := quotable(t)
@@ -129,7 +129,7 @@ func TestStanding_TellsAncestorsFromStrangers(t *testing.T) {
 func inRepository(t *testing.T) {
 	t.Helper()
 	if err := exec.Command("git", "rev-parse", "--git-dir").Run(); err != nil {
-		t.Skip("NOT CHECKED: there is no git repository here, so nothing says which results are committed")
+		t.Skip("NOT CHECKED: there is no git repository here, so it is unknown which results are committed")
 	}
 }
 
@@ -139,7 +139,7 @@ func committed(t *testing.T) (files []string) {
 	return strings.Fields(git(t, ".", "ls-files", "--", "../results"))
 }
 
-// The documents quote committed results. So every committed file of results must be fit to be quoted, and its page must be made from it.
+// The documents quote committed results. So every committed file of results must be good enough to be quoted, and its page must be made from it.
 func TestCommitted_ResultsMayBeQuoted(t *testing.T) {
 	inRepository(t)
 	for _, file := range committed(t) {

@@ -77,7 +77,7 @@ func TestSummarize_WhereLessIsBetterTheRatioIsTurned(t *testing.T) {
 func TestWorse_NamesWhatIsAQuarterBelowTheRecord(t *testing.T) {
 	recorded := sample(t, []float64{100}, []float64{10})
 	if worse := Worse(recorded, sample(t, []float64{76}, []float64{10})); len(worse) != 0 {
-		t.Errorf("24 %% less is no quarter: %v", worse)
+		t.Errorf("24 %% less is not a quarter: %v", worse)
 	}
 	worse := Worse(recorded, sample(t, []float64{74}, []float64{10}))
 	if text := worse["hot-64 beside redislock"]; !strings.Contains(text, "recorded 10.0 x") {

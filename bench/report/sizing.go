@@ -74,7 +74,7 @@ func (r *Results) medians(name string) Figures {
 	return all
 }
 
-// rough rounds to two digits: more would look too precise to people who buy a server.
+// rough rounds to two digits: more would seem too precise for a decision about servers.
 func rough(v float64) float64 {
 	if v == 0 {
 		return 0

@@ -81,13 +81,13 @@ func (w *Workload) printNotes(out io.Writer) {
 		}
 	}
 	if wide {
-		fmt.Fprintf(out, "  ~ the spread is too wide to believe the median: repeat on a quieter machine\n")
+		fmt.Fprintf(out, "  ~ the spread is too wide to trust the median: repeat on a quieter machine\n")
 	}
 	if discarded > 0 {
 		fmt.Fprintf(out, "  %d repetitions were measured again, because other programs used more than %s of a core meanwhile\n", discarded, Cores(quietCores))
 	}
 	if busy := w.othersBusy(); busy > quietCores {
-		fmt.Fprintf(out, "  others used %s of a core meanwhile: the machine was not quiet\n", Cores(busy))
+		fmt.Fprintf(out, "  other programs used %s of a core meanwhile: the machine was not quiet\n", Cores(busy))
 	}
 }
 

@@ -33,7 +33,7 @@ func older(file, sources string) bool {
 // inHere returns an error unless the harness runs where its sources are.
 func inHere(source string) error {
 	if _, err := os.Stat(source); err != nil {
-		return fmt.Errorf("%s is not here: run the harness in bench/, with go run", source)
+		return fmt.Errorf("%s does not exist here: run the harness in bench/, with go run", source)
 	}
 	return nil
 }

@@ -89,6 +89,6 @@ func (c *contender) measureCut(window time.Duration) (repetition, error) {
 	}
 	r.figures["killed"] = float64(killed)
 	r.figures["free_longest_ms"] = float64(longest) / float64(time.Millisecond)
-	r.figures["free_stuck"] = float64(stuck) // how often the lock was free for 5 s although 32 clients wanted it
+	r.figures["free_stuck"] = float64(stuck) // how often the lock was free for more than 5 s although 32 clients wanted it
 	return r, nil
 }

@@ -18,7 +18,7 @@ func (r *Run) startEtcd() error {
 	if err != nil {
 		path, missing := exec.LookPath("etcd")
 		if missing != nil {
-			return fmt.Errorf("there is no etcd: install it (Debian, Ubuntu: apt-get install etcd-server), or have the Go tools build it (%w)", err)
+			return fmt.Errorf("there is no etcd server: it could not be built, and none is in PATH (Debian, Ubuntu: apt-get install etcd-server): %w", err)
 		}
 		commandLine = func(port int, dir string) string {
 			return fmt.Sprintf("%q --data-dir %q --listen-client-urls http://127.0.0.1:%d --advertise-client-urls http://127.0.0.1:%d "+

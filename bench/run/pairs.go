@@ -77,7 +77,7 @@ func (c *contender) collect(end time.Time, mark func() error) ([]*load.Sample, e
 				}
 			}
 			if time.Since(end) > hardWait+c.run.patience(c.w) {
-				return nil, fmt.Errorf("no end %v after the window", hardWait)
+				return nil, fmt.Errorf("the run has not ended %v after the window", hardWait)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (p *process) answer(event string, wait time.Duration) (load.Report, error) 
 func (p *process) end() {
 	_ = p.input.Close()
 	go func() {
-		for range p.reports { // discard what it still reports
+		for range p.reports { // discards its last reports
 		}
 	}()
 	timer := time.AfterFunc(endWait, func() { _ = p.command.Process.Kill() })
@@ -127,7 +127,7 @@ func (p *process) kill() {
 	p.end()
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text that is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

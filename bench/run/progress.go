@@ -26,7 +26,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// now shows what is being done.
+// now shows the present activity.
 func (p *progress) now(format string, args ...any) {
 	if !p.live {
 		return

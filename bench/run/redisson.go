@@ -59,7 +59,7 @@ func (c *contender) openRedisson() error {
 	return err
 }
 
-// discard ends a shared process after an error, since nobody knows what it is still doing. The next workload starts a new one.
+// discard ends a shared process after an error, since it may still be busy with the failed workload. The next workload starts a new one.
 func (c *contender) discard() {
 	if c.shared && c.run.jvm != nil {
 		c.run.jvm.kill()

@@ -52,12 +52,12 @@ func TestUndisturbed_MeasuresAgainWhileOthersAreBusy(t *testing.T) {
 		again   int
 		counted []float64
 	}{
-		"quiet":             {[]float64{0.05}, 5, []float64{0.05}},
-		"busy, then quiet":  {[]float64{0.7, 0.2, 0.01}, 5, []float64{0.01}},
-		"always busy":       {[]float64{0.7, 0.8, 0.9}, 2, []float64{0.9}},
-		"a quick run":       {[]float64{0.7}, 0, []float64{0.7}},
-		"it failed":         {nil, 5, nil},
-		"it failed at last": {[]float64{0.7}, 5, nil},
+		"quiet":               {[]float64{0.05}, 5, []float64{0.05}},
+		"busy, then quiet":    {[]float64{0.7, 0.2, 0.01}, 5, []float64{0.01}},
+		"always busy":         {[]float64{0.7, 0.8, 0.9}, 2, []float64{0.9}},
+		"a quick run":         {[]float64{0.7}, 0, []float64{0.7}},
+		"it failed":           {nil, 5, nil},
+		"it fails in the end": {[]float64{0.7}, 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, tries := &report.Outcome{}, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/workload"
 )
 
-// Options say what a run measures, and how.
+// Options are the settings of a run.
 type Options struct {
 	Redis       string // host:port; "": the harness starts its own
 	Workloads   []workload.Workload
@@ -25,7 +25,7 @@ type Options struct {
 	Stop        <-chan os.Signal // a signal ends the run after the current workload; nil: never
 }
 
-// What a contender may need besides Redis.
+// The programs that a contender may need besides Redis.
 const (
 	needsRedisson = "redisson"
 	needsEtcd     = "etcd"
@@ -110,7 +110,7 @@ func (r *Run) prepare(p *peer.Peer) error {
 		}
 	}
 	if err := r.check(p); err != nil {
-		return fmt.Errorf("it is not measured, since the check for exclusion failed: %w", err)
+		return fmt.Errorf("the check for mutual exclusion failed, so it is not measured: %w", err)
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func (r *Run) warm(c *contender, o *report.Outcome) {
 	}
 }
 
-// measured is one repetition, or an error if its figures mean nothing.
+// measured does one repetition. It returns an error if the figures mean nothing.
 func (r *Run) measured(c *contender) (repetition, error) {
 	rep, err := c.measure(r.window(c.w))
 	if err == nil {
@@ -315,7 +315,7 @@ func (r *Run) wrong(p *peer.Peer, rep *repetition) error {
 
 func twoAtOnce(rep repetition) error {
 	if n := rep.figures["overlaps"]; n > 0 {
-		return fmt.Errorf("it let two in at once, %.0f times", n)
+		return fmt.Errorf("it let two holders in at once, %.0f times", n)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestRun_WaitersAreToldOfReleases(t *testing.T) {
 	assert.Less(t, c.Pace, 1.0)
 }
 
-// From 64 waiting processes on, Redis gives the places (scripts/lib/subscribers.lua).
+// From 64 waiting processes on, Redis assigns the places among them (scripts/lib/subscribers.lua).
 func TestRun_ManyProcessesTakeTurns(t *testing.T) {
 	c := measure(t, Demand{Processes: 80, Names: 1, Grants: 240})
 	assert.Positive(t, c.Share, "each process had a turn")

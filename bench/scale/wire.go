@@ -142,7 +142,7 @@ func (l *lane) put(what []byte, way time.Duration) {
 	l.poke()
 }
 
-// back puts back what the reader had no room for.
+// back puts back the bytes for which the reader had no room.
 func (l *lane) back(rest []byte) {
 	if len(rest) == 0 {
 		return

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Demand is the number of processes, and what they want.
+// Demand is the number of processes, and the locks that they want.
 type Demand struct {
 	Processes int // each with one goroutine, which always wants a lock
 	Names     int // number of names that they choose from, by Zipf's law
@@ -46,7 +46,7 @@ type Curve struct {
 	Scripts  float64 // per grant
 	Commands float64 // per grant, including those within scripts
 	Messages float64 // messages that reach a subscriber, per grant
-	Pace     float64 // grants of the most wanted lock, as a share of what is possible
+	Pace     float64 // grants of the most wanted lock, as a share of the possible number
 	Longest  float64 // longest wait, divided by the time in which all contenders of that lock would be served at the best pace
 	Share    float64 // least share of a process, divided by a fair share; it says something only if all want the same lock
 }
@@ -208,7 +208,7 @@ func (w *world) granted(t testing.TB, process, name int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.places[name].held {
-		t.Error("two hold one lock")
+		t.Error("a lock has two holders")
 	}
 	w.places[name].held = true
 	if !w.ended.IsZero() {

@@ -68,12 +68,12 @@ func table() (all []Workload) {
 		add(Workload{
 			Name: fmt.Sprintf("linger-%d", n), Title: fmt.Sprintf("The same locks again and again, goroutines: %d, Options.Linger", n), Shape: Pairs, Naming: Distinct,
 			Goroutines: n, Linger: peer.Lease / 4, Peers: with(keeping, "sync.Mutex"),
-			About: "Each goroutine takes the lock that it has just released. Holdfast may keep it meanwhile, which it does not by default. The others cannot.",
+			About: "Each goroutine takes the lock that it has just released. Holdfast may keep it in between, which it does not do by default. The others cannot.",
 		})
 		add(Workload{
 			Name: fmt.Sprintf("linger-%d-visited", n), Title: fmt.Sprintf("The same, and another process takes each lock every %d ms", 100*max(n/10, 1)), Shape: Pairs, Naming: Distinct,
 			Processes: 2, Goroutines: n, Linger: peer.Lease / 4, Visits: 100 * time.Millisecond * time.Duration(max(n/10, 1)) / time.Duration(n), Peers: keeping,
-			About: "A second process asks for every one of the locks now and then, so that they have to be given away.",
+			About: "From time to time a second process asks for each of the locks, so that the first process has to give them up.",
 		})
 	}
 	for _, n := range []int{2, 64, 1000} {
@@ -105,18 +105,18 @@ func table() (all []Workload) {
 	})
 	add(Workload{
 		Name: "fair", Title: "Fair lock over 4 processes", Shape: Pairs, Naming: Hot, Processes: 4, Goroutines: 4, Lock: peer.Fair, Peers: fair,
-		About: "First come, first served across processes, empty sections: each holder costs calls to the server.",
+		About: "First come, first served across processes, empty sections: the server is called for each holder.",
 	})
 	add(Workload{
 		Name: "semaphore", Title: "Semaphore of 8 permits over 4 processes", Shape: Pairs, Naming: Hot, Processes: 4, Goroutines: 8,
 		Lock: peer.Semaphore, Permits: 8, Section: time.Millisecond, Peers: counters,
-		About: "32 goroutines want one of eight permits for 1 ms each. Holdfast's are leases that are renewed, Redisson's RSemaphore's are not.",
+		About: "32 goroutines want one of eight permits for 1 ms each. Holdfast's permits are leases that are renewed; those of Redisson's RSemaphore are not.",
 	})
 	add(Workload{
 		Name: "handover", Title: "Hand-over to a process that has just begun to wait", Shape: Handover, Naming: Hot, Processes: 2, Peers: passers,
 		WaitMin: time.Millisecond, WaitMax: 4 * time.Millisecond, Poll: time.Millisecond, Guarded: true,
 		About: "One process releases, 1 to 4 ms after the other began to wait. The wait is from the call of release to the end of the other's acquire. " +
-			"etcd's watch begins with what was before it, which takes up to 100 ms: see the next workload.",
+			"An etcd watch is slow while it is younger than 100 ms: see the next workload.",
 	})
 	add(Workload{
 		Name: "handover-late", Title: "Hand-over to a process that has waited for a while", Shape: Handover, Naming: Hot, Processes: 2, Peers: passers,
@@ -125,25 +125,25 @@ func table() (all []Workload) {
 	})
 	add(Workload{
 		Name: "churn", Title: "New names, each once, for 10 s", Shape: Pairs, Naming: Fresh, Names: 1_000_000, Short: 2000, Goroutines: 64, Peers: libraries, Long: 10 * time.Second,
-		About: "Every pair takes a lock that was never taken before, until the time is over or a million names are used. What is left of them in heap and Redis?",
+		About: "Every pair takes a lock that was never taken before, until the time is over or a million names are used. How much of them is left in heap and Redis?",
 	})
 	add(Workload{
 		Name: "cut", Title: "All connections are cut", Shape: Cut, Naming: Hot, Clients: 32, Section: 5 * time.Millisecond, Poll: 10 * time.Millisecond, Peers: onRedis, Long: 10 * time.Second,
 		About: "32 clients want one lock for 5 ms each, while every connection of every client is killed every 20 to 50 ms. " +
-			"How long did nobody hold it although all wanted it, and who waited for ever?",
+			"How long was the lock free although all wanted it, and did anyone wait for ever?",
 	})
 	for _, n := range []int{1000, 100_000, 1_000_000} {
 		add(Workload{
 			Name: fmt.Sprintf("held-%d", n), Title: fmt.Sprintf("%d held leases", n), Shape: Holding, Naming: Distinct, Names: n, Goroutines: 64,
 			Peers: keepers, Series: "held", X: n, XLabel: "held leases", Long: 10 * time.Second, Short: min(n, 500+n/500),
 			Limits: holdLimits,
-			About: "The leases of 30 s do nothing but being renewed every 10 s. What they cost: CPU, heap, scripts. " +
+			About: "Leases of 30 s are held, and only renewed every 10 s. Their cost: CPU, heap, scripts. " +
 				"Libraries without renewal run what their documentation recommends for it: a goroutine and a ticker for each lock.",
 		})
 	}
 	add(Workload{
 		Name: "pending-100000", Title: "100 000 pending acquires", Shape: Pending, Naming: Hot, Processes: 2, Names: 100_000, Short: 2000, Peers: onRedis, Long: 5 * time.Second,
-		About: "100 000 acquires of one process wait for a lock that another process holds: what waiting costs. Then it is released.",
+		About: "100 000 acquires of one process wait for a lock that another process holds. This measures the cost of waiting. Then the lock is released.",
 	})
 	return all
 }

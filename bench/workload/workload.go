@@ -1,4 +1,4 @@
-// Package workload has the table of workloads: which locks are wanted, by how many processes and goroutines.
+// Package workload has the table of workloads: the locks that are wanted, and the number of processes and goroutines that want them.
 package workload
 
 import (
@@ -28,7 +28,7 @@ const (
 	Hot      Naming = "hot"      // all the same one
 	Distinct Naming = "distinct" // each its own
 	Zipf     Naming = "zipf"     // one of Names names, some of them much more often than others
-	Fresh    Naming = "fresh"    // a name that nobody has taken before
+	Fresh    Naming = "fresh"    // a name that was never taken before
 )
 
 // Workload is one row of the table. It is sent to the processes as it is.
@@ -48,7 +48,7 @@ type Workload struct {
 	Reads   float64       `json:"reads,omitempty"`   // share of read locks; the rest are write locks
 	Permits int           `json:"permits,omitempty"` // number of permits of a semaphore
 	Section time.Duration `json:"section"`
-	Poll    time.Duration `json:"poll,omitempty"`    // interval at which waiters that poll retry: 1, 10 or 100 ms, whichever is best for them
+	Poll    time.Duration `json:"poll,omitempty"`    // interval at which waiters that poll retry: 1, 10 or 100 ms, whichever gives the best figures
 	Linger  time.Duration `json:"linger,omitempty"`  // how long a contender that can do so keeps released locks
 	Visits  time.Duration `json:"visits,omitempty"`  // at this interval the last process takes one of the first process's locks, each in turn; it does nothing else
 	WaitMin time.Duration `json:"waitMin,omitempty"` // in a Handover, the least time from the beginning of the wait to the release
